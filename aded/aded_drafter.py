@@ -1,0 +1,68 @@
+"""ADED: the adaptive tri-gram matrix and a draft maker, as one drafter (arXiv 2407.12021)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aded.draft_makers.draft_maker import DraftMaker, positive
+from aded.drafter import Drafter
+from aded.errors import BadInput
+from aded.matrix import TrigramMatrix
+from aded.ngram_file import NgramFile
+from aded.tree import DraftTree, check_budget
+
+SCOPES = ("off", "prompt", "session")
+
+
+class AdedDrafter(Drafter):
+    """At each step: adapt the matrix to the last 16 tokens, then search below the last two.
+
+    datastore: the base's file; budget: most drafted nodes a step; adaptation: what the overlay outlives (`off`,
+    `prompt`, `session`); gain, cap, window: the adaptation's constants; top_k: successors a pair keeps at read;
+    max_pairs: bound on the overlay's memory, about 260 bytes a pair.
+    """
+
+    def __init__(
+        self,
+        datastore: NgramFile,
+        draft_maker: DraftMaker,
+        *,
+        budget: int = 64,
+        top_k: int = 12,
+        adaptation: str = "prompt",
+        gain: float = 0.04,
+        cap: float = 3.0,
+        window: int = 16,
+        max_pairs: int = 1_000_000,
+    ) -> None:
+        if adaptation not in SCOPES:
+            raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
+        self.datastore, self.draft_maker, self.adaptation = datastore, draft_maker, adaptation
+        self.budget = check_budget(budget)
+        self.matrix = TrigramMatrix(
+            datastore.counts(3),
+            top_k=positive(top_k, "top_k"),
+            gain=gain,
+            cap=cap,
+            window=positive(window, "window"),
+            max_pairs=positive(max_pairs, "max_pairs"),
+        )
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        if self.adaptation == "prompt":
+            self.matrix.forget()
+        self.draft_maker.seed(seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        if len(context) < 2 or self.budget == 0:
+            return DraftTree.root(int(context[-1]))
+        if self.adaptation != "off":
+            self.matrix.adapt(context)
+        previous, last = int(context[-2]), int(context[-1])
+        return DraftTree(*self.draft_maker.make(self.matrix, previous, last, self.budget))
+
+    def reset(self) -> None:
+        self.matrix.forget()
+
+    def describe(self) -> dict[str, str]:
+        return {"datastore": self.datastore.header.get("fingerprint", "")}

@@ -1,0 +1,134 @@
+"""Runs one method over a benchmark's questions, each in turn with autoregressive decoding."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from aded.choice import Decoding
+from aded.decode import Answer, decode
+from aded.drafter import Drafter
+from aded.questions import Benchmark, PromptTemplate, Question
+from aded.target import Target
+from aded.text import stop_rule
+
+WARM_UP_TOKENS = 16
+
+
+@dataclass
+class BenchmarkRun:
+    """A method, a target and how to decode. `yardstick` is autoregressive decoding, None for an unpaired run."""
+
+    target: Target
+    tokenizer: PreTrainedTokenizerBase
+    template: PromptTemplate
+    benchmark: Benchmark
+    drafter: Drafter
+    yardstick: Drafter | None
+    decoding: Decoding
+    max_new_tokens: int
+
+    def __post_init__(self) -> None:
+        self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
+
+    def warm_up(self, text: str = "def add(a, b):\n    return a +") -> None:
+        """Load caches and compile, on a text of no benchmark; nothing that is learned from it stays."""
+        prompt = np.array(self.tokenizer(text)["input_ids"], np.int64)
+        for drafter in filter(None, (self.drafter, self.yardstick)):
+            decode(self.target, drafter, prompt, self.decoding.chooser(), max_new_tokens=WARM_UP_TOKENS)
+            drafter.reset()
+
+    def answer(self, questions: Iterable[Question], start: int = 0) -> Iterator[list[dict[str, Any]]]:
+        """One list of rows a question, in order, the first of number `start`. The arms take turns at going first."""
+        for number, question in enumerate(questions, start):
+            yield self._question(question, yardstick_first=number % 2 == 1)
+
+    def _question(self, question: Question, yardstick_first: bool) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        answers: list[str] = []
+        for turn in range(len(question.turns)):
+            prompt = np.array(self.template.ids(self.tokenizer, question.turns[: turn + 1], answers), np.int64)
+            stream = (zlib.crc32(question.id.encode()), turn)
+            arms = [drafter for drafter in (self.drafter, self.yardstick) if drafter is not None]
+            done = {
+                id(drafter): self._decode(drafter, prompt, stream)
+                for drafter in (reversed(arms) if yardstick_first else arms)
+            }
+            answer = done[id(self.drafter)]
+            plain = done.get(id(self.yardstick))
+            rows.append(self._row(question, turn, prompt, answer, plain))
+            answers.append(str(self.tokenizer.decode(answer.token_ids, skip_special_tokens=True)))
+        return rows
+
+    def _decode(self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int]) -> Answer:
+        return decode(
+            self.target,
+            drafter,
+            prompt,
+            self.decoding.chooser(*stream),
+            max_new_tokens=self.max_new_tokens,
+            stop=self._stop,
+            seed=zlib.crc32(repr((self.decoding.seed, *stream)).encode()),
+        )
+
+    def _row(
+        self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None
+    ) -> dict[str, Any]:
+        """The row of one turn: aded.metrics.ROW_KEYS."""
+        ids = json.dumps(answer.token_ids, separators=(",", ":"))
+        return {
+            "question_id": question.id,
+            "turn": turn,
+            "category": question.category,
+            "prompt_tokens": len(prompt),
+            "new_tokens": answer.new_tokens,
+            "steps": len(answer.accept_lengths),
+            "accept_lengths": answer.accept_lengths,
+            "drafted_nodes": answer.drafted_nodes,
+            "draft_ms": [round(1e3 * seconds, 4) for seconds in answer.draft_times],
+            "draft_seconds": sum(answer.draft_times),
+            "verify_seconds": answer.verify_seconds,
+            "decode_seconds": answer.decode_seconds,
+            "prefill_seconds": answer.prefill_seconds,
+            "stop_reason": answer.stop_reason,
+            "token_ids": answer.token_ids,
+            "token_ids_sha256": hashlib.sha256(ids.encode()).hexdigest(),
+            "identical": None if plain is None else plain.token_ids == answer.token_ids,
+            "divergence": None if plain is None else self._divergence(prompt, answer, plain),
+            "autoregressive_new_tokens": None if plain is None else plain.new_tokens,
+            "autoregressive_decode_seconds": None if plain is None else plain.decode_seconds,
+            "autoregressive_prefill_seconds": None if plain is None else plain.prefill_seconds,
+        }
+
+    def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> dict[str, Any] | None:
+        """First position at which the answers differ, and how near the two best logits are there."""
+        pairs = enumerate(zip(answer.token_ids, plain.token_ids, strict=False))
+        at = next((index for index, (mine, other) in pairs if mine != other), None)
+        if at is None or "logits" not in self.target.gives:
+            return None
+        context = np.concatenate([prompt, np.array(plain.token_ids[:at], np.int64)])
+        step = self.target.prefill(context, self.decoding.chooser(), 1, {"logits"})
+        assert step.logits is not None
+        best = torch.topk(step.logits[-1].float(), 2).values
+        return {"position": at, "logit_gap": float(best[0] - best[1])}
+
+
+def whole_questions(rows: list[dict[str, Any]], questions: list[Question]) -> list[dict[str, Any]]:
+    """The rows of the leading questions that are answered in all turns, in order; what a resumed run keeps."""
+    kept: list[dict[str, Any]] = []
+    for question in questions:
+        mine = rows[len(kept) : len(kept) + len(question.turns)]
+        if [(row.get("question_id"), row.get("turn")) for row in mine] != [
+            (question.id, turn) for turn in range(len(question.turns))
+        ]:
+            break
+        kept += mine
+    return kept

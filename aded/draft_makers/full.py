@@ -1,0 +1,28 @@
+"""Full search: every successor, level by level, until the budget is spent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aded.draft_makers.draft_maker import DraftMaker, positive
+from aded.matrix import TrigramMatrix
+
+
+class Full(DraftMaker):
+    """depth: levels below the root."""
+
+    def __init__(self, depth: int = 4) -> None:
+        self.depth = positive(depth, "draft_maker.depth")
+
+    def make(self, matrix: TrigramMatrix, previous: int, last: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
+        tokens, parents, levels = [last], [-1], [0]
+        node = 0
+        while node < len(tokens) <= budget and levels[node] < self.depth:
+            before = tokens[parents[node]] if node else previous
+            successors, _ = matrix.row(before, tokens[node])
+            for token in successors[: budget + 1 - len(tokens)].tolist():
+                tokens.append(token)
+                parents.append(node)
+                levels.append(levels[node] + 1)
+            node += 1
+        return np.array(tokens, np.int64), np.array(parents, np.int64)

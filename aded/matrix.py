@@ -1,0 +1,184 @@
+"""The tri-gram matrix: a read-only base and an adaptive overlay (ADED, arXiv 2407.12021, section 3.1).
+
+For a token pair the base gives the corpus probabilities of the next token, pruned to the top k at read. The
+overlay holds whole rows: the first time a pair is seen in a context its base row is copied there, and from then on
+the overlay's row is read in its place. Every tri-gram within the last 16 context tokens gains 0.04 a step, up
+to 3.0, so a row's values are weights rather than probabilities; draft makers that need probabilities divide
+by the row's sum where it exceeds 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from aded.ngram_file import Counts, find_pair
+
+ROW = 32
+"""Most successors an overlay row holds; a full row gives up its lightest one for a new one."""
+
+
+class Overlay(NamedTuple):
+    """An open-addressing hash table from pairs to rows, sorted by weight, heaviest first.
+
+    slots: int64 [2^s], the pair's key + 1, 0 where free; row_of: int32 [2^s];
+    tokens: int32 [rows, ROW]; weights: float32 [rows, ROW]; sizes: int32 [rows]; used: int64 [1], rows in use.
+    """
+
+    slots: np.ndarray
+    row_of: np.ndarray
+    tokens: np.ndarray
+    weights: np.ndarray
+    sizes: np.ndarray
+    used: np.ndarray
+
+
+def empty_overlay(rows: int) -> Overlay:
+    """Room for `rows` pairs, in a hash table at most half full."""
+    slots = 1 << max(4, (2 * rows - 1).bit_length())
+    return Overlay(
+        np.zeros(slots, np.int64),
+        np.zeros(slots, np.int32),
+        np.empty((rows, ROW), np.int32),
+        np.empty((rows, ROW), np.float32),
+        np.zeros(rows, np.int32),
+        np.zeros(1, np.int64),
+    )
+
+
+@njit(cache=True, inline="always")
+def _slot(overlay: Overlay, a: int, b: int) -> np.int64:
+    """The slot that holds the pair, or the free one where it belongs."""
+    key = (np.int64(a) << 32) | np.int64(b)
+    mask = len(overlay.slots) - 1
+    mixed = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
+    slot = np.int64(mixed) & mask
+    while overlay.slots[slot] != 0 and overlay.slots[slot] != key + 1:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(cache=True)
+def read_row(
+    base: Counts, overlay: Overlay, top_k: int, a: int, b: int, tokens: np.ndarray, weights: np.ndarray
+) -> int:
+    """Write the successors of (a, b), heaviest first, into tokens, weights [>= ROW]; return how many."""
+    if overlay.used[0] > 0:
+        slot = _slot(overlay, a, b)
+        if overlay.slots[slot] != 0:
+            row = overlay.row_of[slot]
+            n = overlay.sizes[row]
+            for i in range(n):
+                tokens[i] = overlay.tokens[row, i]
+                weights[i] = overlay.weights[row, i]
+            return n
+    return read_base(base, top_k, a, b, tokens, weights)
+
+
+@njit(cache=True)
+def read_base(base: Counts, top_k: int, a: int, b: int, tokens: np.ndarray, weights: np.ndarray) -> int:
+    """The base's part of `read_row`: count / total of the pair's top k successors."""
+    if a + 1 >= len(base.first):
+        return 0
+    pair = find_pair(base, a, b)
+    if pair < 0:
+        return 0
+    start = base.offset[pair]
+    n = min(base.offset[pair + 1] - start, top_k)
+    for i in range(n):
+        tokens[i] = base.token[start + i]
+        weights[i] = base.times[start + i] / base.total[pair]
+    return n
+
+
+@njit(cache=True)
+def adapt(
+    base: Counts, overlay: Overlay, top_k: int, context: np.ndarray, window: int, gain: float, cap: float
+) -> None:
+    """Every tri-gram within the last `window` tokens of `context` gains `gain`, up to `cap`."""
+    start = max(0, len(context) - window)
+    for i in range(start, len(context) - 2):
+        _gain(base, overlay, top_k, context[i], context[i + 1], context[i + 2], gain, cap)
+
+
+@njit(cache=True)
+def _gain(base: Counts, overlay: Overlay, top_k: int, a: int, b: int, token: int, gain: float, cap: float) -> None:
+    slot = _slot(overlay, a, b)
+    if overlay.slots[slot] == 0:
+        row = np.int32(overlay.used[0])
+        overlay.used[0] += 1
+        overlay.slots[slot] = ((np.int64(a) << 32) | np.int64(b)) + 1
+        overlay.row_of[slot] = row
+        overlay.sizes[row] = read_base(base, min(top_k, ROW), a, b, overlay.tokens[row], overlay.weights[row])
+    row = overlay.row_of[slot]
+    tokens, weights, size = overlay.tokens[row], overlay.weights[row], overlay.sizes[row]
+    at = size
+    for i in range(size):
+        if tokens[i] == token:
+            at = i
+            break
+    if at == size:
+        if size < ROW:
+            overlay.sizes[row] = size + 1
+        else:
+            at = ROW - 1
+        tokens[at], weights[at] = token, 0.0
+    weight = min(weights[at] + gain, max(cap, weights[at]))
+    while at > 0 and weights[at - 1] < weight:  # keep the row sorted
+        tokens[at], weights[at] = tokens[at - 1], weights[at - 1]
+        at -= 1
+    tokens[at], weights[at] = token, np.float32(weight)
+
+
+class TrigramMatrix:
+    """Base and overlay with room that grows with use, up to `max_pairs` adapted pairs.
+
+    At the bound the overlay starts anew, so an endless session keeps a bounded memory.
+    """
+
+    def __init__(self, base: Counts, *, top_k: int, gain: float, cap: float, window: int, max_pairs: int) -> None:
+        self.base, self.top_k = base, top_k
+        self.gain, self.cap, self.window, self.max_pairs = gain, cap, window, max_pairs
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all that was learned; the base stays."""
+        self.overlay = empty_overlay(1024)
+
+    def adapt(self, context: np.ndarray) -> None:
+        """context: int64 [m]. Learn from its last `window` tokens."""
+        self._make_room()
+        adapt(self.base, self.overlay, self.top_k, context, self.window, self.gain, self.cap)
+
+    def row(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens int32 [n], weights float32 [n]) that follow the pair (a, b), heaviest first."""
+        size = max(ROW, self.top_k)
+        tokens, weights = np.empty(size, np.int32), np.empty(size, np.float32)
+        n = read_row(self.base, self.overlay, self.top_k, a, b, tokens, weights)
+        return tokens[:n], weights[:n]
+
+    def _make_room(self) -> None:
+        old = self.overlay
+        needed = int(old.used[0]) + self.window
+        if needed <= len(old.sizes):
+            return
+        if needed > self.max_pairs:
+            self.forget()
+            return
+        new = empty_overlay(2 * len(old.sizes))
+        n = int(old.used[0])
+        new.tokens[:n], new.weights[:n], new.sizes[:n] = old.tokens[:n], old.weights[:n], old.sizes[:n]
+        new.used[0] = n
+        _rehash(old, new)
+        self.overlay = new
+
+
+@njit(cache=True)
+def _rehash(old: Overlay, new: Overlay) -> None:
+    for slot in range(len(old.slots)):
+        if old.slots[slot] != 0:
+            key = old.slots[slot] - 1
+            to = _slot(new, key >> 32, key & 0xFFFFFFFF)
+            new.slots[to], new.row_of[to] = old.slots[slot], old.row_of[slot]

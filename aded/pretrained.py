@@ -1,0 +1,110 @@
+"""Loads a target and its tokenizer: a Hub id, a local folder, or the embedded default model."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+
+from aded.embedded_model import embedded_model
+from aded.errors import BadInput
+from aded.transformers_target import TransformersTarget
+
+EMBEDDED = "embedded"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Float32Head(torch.nn.Module):
+    """An output projection in float32 over hidden states of a coarser dtype: [.., hidden] to [.., vocabulary]."""
+
+    def __init__(self, head: torch.nn.Linear) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(head.weight.detach().float(), requires_grad=False)
+        self.bias = None if head.bias is None else torch.nn.Parameter(head.bias.detach().float(), False)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(hidden.float(), self.weight, self.bias)
+
+
+def load_target(
+    path: str,
+    *,
+    dtype: str,
+    device: str,
+    cache: str,
+    revision: str | None = None,
+    device_map: str | dict[str, Any] | None = None,
+    attention: str | None = None,
+    head: str = "model",
+    threads: int | None = None,
+) -> tuple[TransformersTarget, PreTrainedTokenizerBase]:
+    """Load model and tokenizer with the ordinary `from_pretrained`.
+
+    attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32`
+    for an output projection in float32; threads: torch's, None for one a core. Raises BadInput naming the key.
+    """
+    if dtype not in DTYPES:
+        raise BadInput("model.dtype", f"{dtype!r} must be one of {', '.join(DTYPES)}")
+    if head not in ("model", "float32"):
+        raise BadInput("model.head", f"{head!r} must be model or float32")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    placed = _device(device)
+    _quiet()
+    folder = str(embedded_model(cache)) if path == EMBEDDED else path
+    options: dict[str, Any] = {"dtype": DTYPES[dtype], "revision": revision or "main"}
+    if attention:
+        options["attn_implementation"] = attention
+    if device_map:
+        options["device_map"] = device_map
+    tokenizer = _pretrained(AutoTokenizer, folder, revision=options["revision"])
+    model: Any = _pretrained(AutoModelForCausalLM, folder, **options)
+    if not device_map:
+        model = model.to(placed)
+    if placed.type == "cpu":
+        # Weights mapped from safetensors decode slower than the same weights in anonymous memory.
+        for parameter in model.parameters():
+            parameter.data = parameter.data.clone()
+        model.tie_weights()
+    if head == "float32" and DTYPES[dtype] != torch.float32 and hasattr(model, "lm_head"):
+        model.lm_head = Float32Head(model.lm_head)
+    return TransformersTarget(model), tokenizer
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BadInput("model.device", f"{name!r} is no device; it must be cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BadInput("model.device", "cuda is asked for, but no CUDA device is available; use model.device=cpu")
+    return device
+
+
+def _pretrained(auto: Any, path: str, **options: Any) -> Any:
+    """auto.from_pretrained, with every way it fails told in one line."""
+    local = Path(path).expanduser()
+    looks_local = local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
+    if looks_local and not local.is_dir():
+        raise BadInput("model.path", f"no folder {path}; give a Hub id or a folder that from_pretrained can read")
+    try:
+        return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        advice = (
+            "complete the folder (config.json, *.safetensors, tokenizer files)"
+            if local.is_dir()
+            else "give a Hub id that is reachable and that your login may read, or a local folder"
+        )
+        raise BadInput("model.path", f"{path} cannot be loaded: {first}; {advice}") from None
+
+
+def _quiet() -> None:
+    """No loading bars or advice between the harness's own lines."""
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)

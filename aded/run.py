@@ -1,0 +1,210 @@
+"""The front door: python -m aded.run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
+
+Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2: bad input, told in one line on
+stderr; 130: interrupted, finished rows kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn, get_type_hints
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from tqdm import tqdm
+
+from aded.benchmark_run import BenchmarkRun, whole_questions
+from aded.choice import Decoding
+from aded.drafter import Drafter
+from aded.errors import BadInput
+from aded.metrics import summarise
+from aded.questions import Benchmark, Question
+from aded.records import RunDirectory, run_id
+
+CONF = Path(__file__).parent.parent / "conf"
+log = logging.getLogger(__name__)
+
+
+def run(cfg: DictConfig) -> dict[str, Any]:
+    """Carry out (or go on with) the run that the config describes; return its summary."""
+    decoding = checked_decoding(cfg.decoding)
+    benchmark, questions, max_new_tokens = load_benchmark(cfg.benchmark)
+    plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+    identity = run_id(plain)
+    names = {"method": cfg.method.name, "model": cfg.model.name, "benchmark": cfg.benchmark.name}
+    folder = Path(cfg.output_dir or default_folder(cfg, identity))
+    directory = RunDirectory(folder, identity, OmegaConf.to_yaml(cfg, resolve=True))
+    try:
+        summary = directory.summary()
+        if summary is None:
+            rows = _answer_all(cfg, directory, benchmark, questions, decoding, max_new_tokens)
+            summary = summarise(rows, **names, run_id=identity)
+            directory.write_summary(summary)
+        print(f"{told(summary)}  {folder}")
+        return summary
+    finally:
+        directory.close()
+
+
+def _answer_all(
+    cfg: DictConfig,
+    directory: RunDirectory,
+    benchmark: Benchmark,
+    questions: list[Question],
+    decoding: Decoding,
+    max_new_tokens: int,
+) -> list[dict[str, Any]]:
+    """Answer the questions that the record lacks; return all rows."""
+    cache = Path(cfg.paths.cache).expanduser()
+    model = {key: value for key, value in cfg.model.items() if key not in ("name", "template")}
+    target, tokenizer = hydra.utils.instantiate(model, cache=str(cache))
+    target.self_check()
+    drafter = build_method(cfg, tokenizer, str(cache))
+    if missing := drafter.wants - target.gives:
+        raise BadInput(
+            "method", f"{cfg.method.name} needs {', '.join(sorted(missing))}, which this target cannot give"
+        )
+    runner = BenchmarkRun(
+        target=target,
+        tokenizer=tokenizer,
+        template=hydra.utils.instantiate(cfg.model.template),
+        benchmark=benchmark,
+        drafter=drafter,
+        yardstick=autoregressive() if cfg.paired else None,
+        decoding=decoding,
+        max_new_tokens=max_new_tokens,
+    )
+    rows = whole_questions(directory.finished_rows(), questions)
+    directory.rewrite(rows)
+    directory.write_environment(drafter.describe())
+    runner.warm_up()
+    done = len({row["question_id"] for row in rows})
+    todo = tqdm(
+        questions[done:],
+        cfg.method.name,
+        len(questions),
+        initial=done,
+        disable=not (cfg.progress and sys.stderr.isatty()),
+    )
+    for new in runner.answer(todo, start=done):
+        directory.append(new)
+        rows += new
+    by_id = {question.id: question for question in questions}
+    samples = [
+        benchmark.sample(by_id[row["question_id"]], tokenizer.decode(row["token_ids"], skip_special_tokens=True))
+        for row in rows
+    ]
+    directory.write_samples([sample for sample in samples if sample])
+    return rows
+
+
+def autoregressive() -> Drafter:
+    """The yardstick, by its config like any method: the engine imports no baseline."""
+    return hydra.utils.instantiate({"_target_": OmegaConf.load(CONF / "method" / "autoregressive.yaml")._target_})
+
+
+def build_method(cfg: DictConfig, tokenizer: Any, cache: str) -> Drafter:
+    """Instantiate the method; one that has a key `datastore` gets the group's, opened for this tokenizer."""
+    method = {key: value for key, value in cfg.method.items() if key not in ("name", "datastore")}
+    build = hydra.utils.instantiate(method, _partial_=True)
+    if "datastore" not in cfg.method:
+        return build()
+    return build(datastore=hydra.utils.instantiate(cfg.datastore, tokenizer=tokenizer, cache=cache))
+
+
+def load_benchmark(cfg: DictConfig) -> tuple[Benchmark, list[Question], int]:
+    """The benchmark, its first `limit` questions and the most new tokens of an answer."""
+    settings = {key: value for key, value in cfg.items() if key not in ("name", "limit", "max_new_tokens")}
+    for key in ("limit", "max_new_tokens"):
+        value = cfg[key]
+        if not (value is None and key == "limit") and (not isinstance(value, int) or value < 1):
+            raise BadInput(f"benchmark.{key}", f"{value!r} must be a whole number, 1 or more")
+    benchmark = hydra.utils.instantiate(settings)
+    return benchmark, benchmark.questions()[: cfg.limit], cfg.max_new_tokens
+
+
+def checked_decoding(cfg: DictConfig) -> Decoding:
+    """The decoding settings, their names and types checked; Decoding itself checks the ranges."""
+    kinds = get_type_hints(Decoding)
+    settings: dict[str, Any] = {}
+    for key, value in map(_named, cfg.items()):
+        kind = kinds.get(key)
+        if kind is None:
+            raise BadInput(f"decoding.{key}", f"no such key; there are {', '.join(kinds)}")
+        if isinstance(value, bool) or not isinstance(value, (int, kind)):
+            raise BadInput(f"decoding.{key}", f"{value!r} must be a number of type {kind.__name__}")
+        settings[key] = kind(value)
+    return Decoding(**settings)
+
+
+def _named(item: tuple[Any, Any]) -> tuple[str, Any]:
+    return str(item[0]), item[1]
+
+
+def default_folder(cfg: DictConfig, identity: str) -> Path:
+    model = Path(str(cfg.model.name)).name
+    return Path(cfg.paths.output) / model / cfg.benchmark.name / f"{cfg.method.name}-{identity}"
+
+
+def told(summary: dict[str, Any]) -> str:
+    """The summary in one line."""
+
+    def number(key: str, form: str) -> str:
+        return "-" if summary[key] is None else format(summary[key], form)
+
+    return (
+        f"{summary['method']}: {number('tokens_per_second', '.1f')} tokens/s, "
+        f"speedup {number('speedup', '.2f')} [{number('speedup_low', '.2f')}, {number('speedup_high', '.2f')}], "
+        f"mean accepted tokens {number('mean_accepted_tokens', '.2f')}, "
+        f"identical {number('identical_outputs', 'd')} of {summary['turns']}"
+    )
+
+
+def name_pretrained(words: list[str]) -> list[str]:
+    """`model=` takes any Hub id or folder: no config of the group becomes model=pretrained model.path=..."""
+    named = []
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == "model" and value and "," not in value and not (CONF / "model" / f"{value}.yaml").exists():
+            named += ["model=pretrained", f"model.path={value}"]
+        else:
+            named.append(word)
+    return named
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+def _hydra_main(cfg: DictConfig) -> None:
+    try:
+        run(cfg)
+    except (BadInput, HydraException, OmegaConfBaseException) as error:
+        refuse(error)
+
+
+def refuse(error: BaseException) -> NoReturn:
+    """Tell what is wrong in one line, the innermost message (Hydra wraps what a constructor raises); exit code 2."""
+    while error.__cause__ is not None and not isinstance(error, BadInput):
+        error = error.__cause__
+    print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
+    sys.exit(2)
+
+
+def main() -> None:
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    sys.argv[1:] = name_pretrained(sys.argv[1:])
+    try:
+        _hydra_main()
+    except KeyboardInterrupt:
+        print("interrupted; finished rows are kept: start the same command again to go on", file=sys.stderr)
+        sys.exit(130)
+    except (BadInput, HydraException, OmegaConfBaseException) as error:
+        refuse(error)
+
+
+if __name__ == "__main__":
+    main()

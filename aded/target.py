@@ -1,0 +1,31 @@
+"""The target: the LLM whose output is wanted. It verifies draft trees."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+import numpy as np
+
+from aded.choice import Chooser
+from aded.drafter import Step
+from aded.tree import DraftTree
+
+
+class Target(Protocol):
+    """What the decode loop needs of a target. It knows nothing of text."""
+
+    context_length: int
+    """Most tokens, prompt and answer together, that the model can hold."""
+    eos_token_ids: frozenset[int]
+    gives: frozenset[str]
+    """Any of "logits", "hidden": what it can hand to drafters that ask."""
+
+    def prefill(self, prompt_ids: np.ndarray, chooser: Chooser, room: int, wants: Collection[str]) -> Step:
+        """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.
+
+        room: most rows that the answer and its trees will need behind the prompt.
+        """
+
+    def verify(self, tree: DraftTree) -> Step:
+        """One forward over the tree; commits the accepted path."""

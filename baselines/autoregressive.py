@@ -1,0 +1,15 @@
+"""Autoregressive decoding: the method that drafts nothing, one token a step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aded.drafter import Drafter
+from aded.tree import DraftTree
+
+
+class Autoregressive(Drafter):
+    """The yardstick of every speedup: the same loop, cache and clock, with a root-only tree."""
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        return DraftTree.root(int(context[-1]))

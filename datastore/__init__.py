@@ -1,0 +1,1 @@
+"""Corpus readers and the builders of datastores."""

@@ -1,0 +1,1 @@
+"""MT-Bench and Alpaca: questions, prompt templates, answer files, judging."""
