@@ -7,7 +7,10 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 .PHONY: run test lint install clean
 
 run: $(VENV)/.installed
-	@$(BIN)/python -m scripts.default_run
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m aded.run -m +experiment=cpu_default
+	@$(BIN)/python -m scripts.tables outputs/cpu_default
+	@$(BIN)/python -m scripts.plots outputs/cpu_default
+	@echo "records: outputs/cpu_default"
 
 test: lint
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest

@@ -10,6 +10,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
+from aded.bf16_linear import Bf16Linear, processor_lacks_bf16, replace_linears
 from aded.embedded_model import embedded_model
 from aded.errors import BadInput
 from aded.transformers_target import TransformersTarget
@@ -21,10 +22,11 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 class Float32Head(torch.nn.Module):
     """An output projection in float32 over hidden states of a coarser dtype: [.., hidden] to [.., vocabulary]."""
 
-    def __init__(self, head: torch.nn.Linear) -> None:
+    def __init__(self, head: torch.nn.Module) -> None:
         super().__init__()
-        self.weight = torch.nn.Parameter(head.weight.detach().float(), requires_grad=False)
-        self.bias = None if head.bias is None else torch.nn.Parameter(head.bias.detach().float(), False)
+        weight, bias = head.get_parameter("weight"), head.bias
+        self.weight = torch.nn.Parameter(weight.detach().float(), requires_grad=False)
+        self.bias = None if bias is None else torch.nn.Parameter(bias.detach().float(), False)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.linear(hidden.float(), self.weight, self.bias)
@@ -40,17 +42,21 @@ def load_target(
     device_map: str | dict[str, Any] | None = None,
     attention: str | None = None,
     head: str = "model",
+    linear: str = "auto",
     threads: int | None = None,
 ) -> tuple[TransformersTarget, PreTrainedTokenizerBase]:
     """Load model and tokenizer with the ordinary `from_pretrained`.
 
     attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32`
-    for an output projection in float32; threads: torch's, None for one a core. Raises BadInput naming the key.
+    for an output projection in float32; linear: `auto` for our bfloat16 layers where the processor has none of its own,
+    or `torch`; threads: torch's, None for one a core. Raises BadInput naming the key.
     """
     if dtype not in DTYPES:
         raise BadInput("model.dtype", f"{dtype!r} must be one of {', '.join(DTYPES)}")
     if head not in ("model", "float32"):
         raise BadInput("model.head", f"{head!r} must be model or float32")
+    if linear not in ("auto", "torch"):
+        raise BadInput("model.linear", f"{linear!r} must be auto or torch")
     if threads is not None:
         torch.set_num_threads(threads)
     placed = _device(device)
@@ -70,8 +76,13 @@ def load_target(
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()
         model.tie_weights()
+        if linear == "auto" and processor_lacks_bf16():
+            replace_linears(model)
     if head == "float32" and DTYPES[dtype] != torch.float32 and hasattr(model, "lm_head"):
-        model.lm_head = Float32Head(model.lm_head)
+        if isinstance(model.lm_head, Bf16Linear):
+            model.lm_head.out_dtype = torch.float32  # its sums are float32 already
+        else:
+            model.lm_head = Float32Head(model.lm_head)
     return TransformersTarget(model), tokenizer
 
 
