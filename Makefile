@@ -18,8 +18,7 @@ test: lint
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy aded baselines datastore llm_judge human_eval scripts tests | tail -n 20 | grep -v "^Success" || true
-	@$(BIN)/mypy aded baselines datastore llm_judge human_eval scripts tests > /dev/null
+	@$(BIN)/mypy --no-error-summary aded baselines datastore llm_judge scripts tests
 
 install: $(VENV)/.installed
 

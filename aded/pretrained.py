@@ -24,7 +24,8 @@ class Float32Head(torch.nn.Module):
 
     def __init__(self, head: torch.nn.Module) -> None:
         super().__init__()
-        weight, bias = head.get_parameter("weight"), head.bias
+        weight: torch.Tensor = head.get_parameter("weight")
+        bias = getattr(head, "bias", None)
         self.weight = torch.nn.Parameter(weight.detach().float(), requires_grad=False)
         self.bias = None if bias is None else torch.nn.Parameter(bias.detach().float(), False)
 
@@ -48,8 +49,8 @@ def load_target(
     """Load model and tokenizer with the ordinary `from_pretrained`.
 
     attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32`
-    for an output projection in float32; linear: `auto` for our bfloat16 layers where the processor has none of its own,
-    or `torch`; threads: torch's, None for one a core. Raises BadInput naming the key.
+    for an output projection in float32; linear: `auto` for our bfloat16 layers where the processor
+    has no arithmetic for them, or `torch`; threads: torch's, None for one a core. Raises BadInput naming the key.
     """
     if dtype not in DTYPES:
         raise BadInput("model.dtype", f"{dtype!r} must be one of {', '.join(DTYPES)}")
