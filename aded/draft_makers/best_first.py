@@ -7,11 +7,13 @@ adds the most to the expectation at each node (Sequoia, arXiv 2402.12374, proves
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from aded.draft_makers.draft_maker import DraftMaker, positive
-from aded.matrix import ROW, Overlay, TrigramMatrix, read_row
+from aded.matrix import ROW, UNCOUNTED, Overlay, TrigramMatrix, read_row
 from aded.ngram_file import Counts
 
 
@@ -49,22 +51,43 @@ def _pop(heap: np.ndarray, n: int) -> int:
     return top
 
 
-@njit(cache=True)
-def search(
-    base: Counts, overlay: Overlay, top_k: int, previous: int, last: int, budget: int, depth: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Pop drafts by path probability. An entry is one place in the row of an already drafted node.
-
-    Rows are sorted, so a popped entry brings in at most two: its next sibling and its own first successor.
+class Work(NamedTuple):
+    """The search's memory. Per node, [budget + 1]: levels int64, its depth; chance float64, the product of the
+    probabilities on its path; lengths int64 and mass float64, the size of its row and the sum it is divided by.
+    rows: int32, weights: float32 [budget + 1, longest row]; heap: float64 [2 budget + 2, 2].
     """
-    size = max(ROW, top_k)
-    tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
-    levels, chance = np.zeros(budget + 1, np.int64), np.empty(budget + 1)
-    rows, weights = np.empty((budget + 1, size), np.int32), np.empty((budget + 1, size), np.float32)
-    lengths, mass = np.zeros(budget + 1, np.int64), np.empty(budget + 1)
-    heap = np.empty((2 * budget + 2, 2))
-    tokens[0], parents[0], chance[0], n, waiting, at = last, -1, 1.0, 1, 0, 0
+
+    levels: np.ndarray
+    chance: np.ndarray
+    lengths: np.ndarray
+    mass: np.ndarray
+    rows: np.ndarray
+    weights: np.ndarray
+    heap: np.ndarray
+
+
+@njit(**UNCOUNTED)
+def _grow(
+    base: Counts,
+    overlay: Overlay,
+    top_k: int,
+    previous: int,
+    last: int,
+    depth: int,
+    work: Work,
+    tokens: np.ndarray,
+    parents: np.ndarray,
+) -> int:
+    """Pop drafts by path probability into tokens, parents: int64 [budget + 1]; return how many nodes there are.
+
+    An entry of the heap is one place in the row of an already drafted node. Rows are sorted, so a popped entry
+    brings in at most two: its next sibling and its own first successor.
+    """
+    levels, chance, lengths, mass, rows, weights, heap = work
+    size = rows.shape[1]
+    tokens[0], parents[0], levels[0], chance[0], n, waiting, at = last, -1, 0, 1.0, 1, 0, 0
     while True:
+        lengths[at] = 0
         if levels[at] < depth:
             before = tokens[parents[at]] if at > 0 else previous
             lengths[at] = read_row(base, overlay, top_k, before, tokens[at], rows[at], weights[at])
@@ -75,8 +98,8 @@ def search(
             if lengths[at] > 0:
                 _push(heap, waiting, chance[at] * weights[at, 0] / mass[at], at * size)
                 waiting += 1
-        if waiting == 0 or n > budget:
-            return tokens[:n], parents[:n]
+        if waiting == 0 or n == len(tokens):
+            return n
         entry = _pop(heap, waiting)
         waiting -= 1
         owner, i = entry // size, entry % size
@@ -87,6 +110,26 @@ def search(
             waiting += 1
         at = n
         n += 1
+
+
+@njit(cache=True)
+def search(
+    base: Counts, overlay: Overlay, top_k: int, previous: int, last: int, budget: int, depth: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The memory and the search, in one call from Python."""
+    nodes, size = budget + 1, max(ROW, top_k)
+    tokens, parents = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
+    work = Work(
+        np.empty(nodes, np.int64),
+        np.empty(nodes),
+        np.empty(nodes, np.int64),
+        np.empty(nodes),
+        np.empty((nodes, size), np.int32),
+        np.empty((nodes, size), np.float32),
+        np.empty((2 * nodes, 2)),
+    )
+    n = _grow(base, overlay, top_k, previous, last, depth, work, tokens, parents)
+    return tokens[:n], parents[:n]
 
 
 class BestFirst(DraftMaker):

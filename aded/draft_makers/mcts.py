@@ -19,8 +19,23 @@ import numpy as np
 from numba import njit
 
 from aded.draft_makers.draft_maker import DraftMaker, positive
+from aded.draft_makers.mcts_work import (
+    FIRST,
+    OPEN,
+    PARENT,
+    PLACE,
+    SHARE,
+    SIZE,
+    TOKEN,
+    VISITS,
+    Q,
+    Work,
+    most_visited,
+    open_state,
+    room,
+)
 from aded.errors import BadInput
-from aded.matrix import ROW, Overlay, TrigramMatrix, read_row
+from aded.matrix import ROW, UNCOUNTED, Overlay, TrigramMatrix, read_row
 from aded.ngram_file import Counts
 
 
@@ -43,19 +58,21 @@ def _weight_of(tokens: np.ndarray, weights: np.ndarray, start: int, n: int, toke
     return 0.0
 
 
-@njit(cache=True)
-def _best_child(q: np.ndarray, share: np.ndarray, first: int, size: int, visits: float, c1: float, c2: float) -> int:
-    """argmax of PUCT; share[c] = p / (1 + n) is kept up to date at back-propagation."""
-    scale = (c1 + log((visits + c2 + 1.0) / c2)) * sqrt(visits)
-    best, best_score = first, q[first] + scale * share[first]
-    for c in range(first + 1, first + size):
-        score = q[c] + scale * share[c]
-        if score > best_score:
-            best, best_score = c, score
-    return best
+@njit(cache=True, inline="always")
+def _pick(weights: np.ndarray, start: int, n: int, stream: np.ndarray) -> int:
+    """Draw one of the weights start .. start + n - 1 in proportion; return its index."""
+    mass = 0.0
+    for i in range(start, start + n):
+        mass += weights[i]
+    left = _uniform(stream) * mass
+    pick, end = start, start + n - 1
+    while pick < end and left >= weights[pick]:
+        left -= weights[pick]
+        pick += 1
+    return pick
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED)
 def _roll_out(
     base: Counts,
     overlay: Overlay,
@@ -63,140 +80,141 @@ def _roll_out(
     a: int,
     b: int,
     levels: int,
+    row: tuple[int, int],
+    free: int,
     original_reward: bool,
     stream: np.ndarray,
-    row_tokens: np.ndarray,
-    row_weights: np.ndarray,
+    token: np.ndarray,
+    weight: np.ndarray,
 ) -> float:
     """Draw `levels` successors of (a, b) by weight; return the sum of the weights of the tokens reached.
 
+    row: start and size of the row of (a, b) in token, weight [max states]; further rows are read to `free`.
     original_reward: sum the weights of the tokens come from instead, as the original does by looking up the
     previous token in the row.
     """
     reward = 0.0
-    for _ in range(levels):
-        n = read_row(base, overlay, top_k, a, b, row_tokens, row_weights)
+    start, n = row
+    for level in range(levels):
+        if level > 0:
+            start, n = free, read_row(base, overlay, top_k, a, b, token[free:], weight[free:])
         if n == 0:
             break
-        mass = 0.0
-        for i in range(n):
-            mass += row_weights[i]
-        left = _uniform(stream) * mass
-        pick = 0
-        while pick < n - 1 and left >= row_weights[pick]:
-            left -= row_weights[pick]
-            pick += 1
-        reward += _weight_of(row_tokens, row_weights, 0, n, b) if original_reward else row_weights[pick]
-        a, b = b, row_tokens[pick]
+        pick = _pick(weight, start, n, stream)
+        reward += _weight_of(token, weight, start, n, b) if original_reward else weight[pick]
+        a, b = b, token[pick]
     return reward
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
+def _best_child(q: np.ndarray, share: np.ndarray, first: int, n: int, scale: float) -> int:
+    """argmax of PUCT, the first of equals; share[c] = p / (1 + visits) is kept up to date at back-propagation."""
+    best, best_score = first, q[first] + scale * share[first]
+    for c in range(first + 1, first + n):
+        score = q[c] + scale * share[c]
+        if score > best_score:
+            best, best_score = c, score
+    return best
+
+
+@njit(**UNCOUNTED)
 def search(
     base: Counts,
     overlay: Overlay,
     top_k: int,
     previous: int,
     last: int,
-    iterations: int,
     depth: int,
-    c1: float,
-    c2: float,
+    scales: np.ndarray,
     original_reward: bool,
     stream: np.ndarray,
-    node: np.ndarray,
-    value: np.ndarray,
-) -> int:
-    """Grow the search tree; return its number of states.
+    work: Work,
+) -> tuple[int, int]:
+    """Grow the search tree in `work`; return how many places it takes and how many states below the root it visited.
 
-    node: int32 [4, max states], rows token, parent, first child, number of children (-1: not expanded);
-    value: float64 [4, max states], rows weight, visits, Q (mean reward), weight / (1 + visits).
+    scales: float64 [iterations], the factor of p / (1 + n) in PUCT by N. An expansion reads the row straight into
+    the places of the children, but opens only the first child. Rows are sorted and an unvisited child's Q is 0,
+    so PUCT can prefer no unvisited child to the first of them: the next is opened when that one is visited.
     """
-    token, parent, first, size = node[0], node[1], node[2], node[3]
-    weight, visits, q, share = value[0], value[1], value[2], value[3]
-    row_tokens, row_weights = np.empty(max(ROW, top_k), np.int32), np.empty(max(ROW, top_k), np.float32)
-    path = np.empty(depth + 1, np.int64)
-    token[0], parent[0], size[0], visits[0], q[0] = last, -1, -1, 0.0, 0.0
-    states = 1
-    for _ in range(iterations):
+    node, value, weight, visited, path, _ = work
+    token, first, size, opened, visits = node[TOKEN], node[FIRST], node[SIZE], node[OPEN], node[VISITS]
+    q, share = value[Q], value[SHARE]
+    token[0], weight[0] = last, 0.0
+    open_state(node, value, weight, 0, -1)
+    places, seen = 1, 0
+    for _ in range(len(scales)):
         at, length, a, b, reward = 0, 1, previous, last, 1.0
         path[0] = 0
         while size[at] > 0:
-            up = at
-            at = _best_child(q, share, first[up], size[up], visits[up], c1, c2)
-            if original_reward:
-                reward += _weight_of(token, weight, first[up], size[up], b)
-            else:
-                reward += weight[at]
+            up, start = at, first[at]
+            at = _best_child(q, share, start, opened[up], scales[visits[up]])
+            if at == start + opened[up] - 1 and opened[up] < size[up]:
+                opened[up] += 1
+                open_state(node, value, weight, at + 1, up)
+            reward += _weight_of(token, weight, start, size[up], b) if original_reward else weight[at]
             a, b = b, token[at]
             path[length] = at
             length += 1
-        if size[at] < 0 and length < depth:
-            n = read_row(base, overlay, top_k, a, b, row_tokens, row_weights)
-            first[at], size[at] = states, n
-            for i in range(n):
-                c = states + i
-                token[c], parent[c], size[c] = row_tokens[i], at, -1
-                weight[c], visits[c], q[c], share[c] = row_weights[i], 0.0, 0.0, row_weights[i]
-            states += n
-        reward += _roll_out(
-            base, overlay, top_k, a, b, depth - length, original_reward, stream, row_tokens, row_weights
-        )
+        if length < depth:
+            if size[at] < 0:
+                n = read_row(base, overlay, top_k, a, b, token[places:], weight[places:])
+                first[at], size[at] = places, n
+                if n > 0:
+                    opened[at] = 1
+                    open_state(node, value, weight, places, at)
+                places += n
+            row = (first[at], size[at])
+            reward += _roll_out(
+                base, overlay, top_k, a, b, depth - length, row, places, original_reward, stream, token, weight
+            )
+        if visits[at] == 0 and at > 0:
+            visited[seen] = at
+            seen += 1
         for i in range(length):
             c = path[i]
-            visits[c] += 1.0
+            visits[c] += 1
             q[c] += (reward - q[c]) / visits[c]
             share[c] = weight[c] / (1.0 + visits[c])
-    return states
+    return places, seen
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED)
 def collect(
     base: Counts,
     overlay: Overlay,
-    top_k: int,
     last: int,
-    states: int,
-    sequences: int,
-    budget: int,
-    node: np.ndarray,
-    value: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The draft: most visited states first, each followed by its likeliest successor.
+    places: int,
+    seen: int,
+    work: Work,
+    tokens: np.ndarray,
+    parents: np.ndarray,
+) -> int:
+    """Write the draft to tokens, parents, int64 [budget + 1]; return its length.
 
+    The most visited states come first, each followed by its likeliest successor.
     A state is visited at least as often as its children and stands before them, so parents are met first.
     """
-    token, parent, first, size = node[0], node[1], node[2], node[3]
-    visits = value[1]
-    row_tokens, row_weights = np.empty(max(ROW, top_k), np.int32), np.empty(max(ROW, top_k), np.float32)
-    tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
-    place = np.full(states, -1, np.int64)
+    node, _, weight, visited, _, best = work
+    token, parent, first, size, place = node[TOKEN], node[PARENT], node[FIRST], node[SIZE], node[PLACE]
     tokens[0], parents[0], place[0], n = last, -1, 0, 1
-    taken = np.zeros(states, np.bool_)
-    for _ in range(min(sequences, states - 1)):
-        s, most = 0, 0.0
-        for c in range(1, states):  # the first of the most visited states that are left
-            if visits[c] > most and not taken[c]:
-                s, most = c, visits[c]
-        if s == 0:
-            break
-        taken[s] = True
-        if place[s] < 0 and n <= budget:
+    for i in range(most_visited(node[VISITS], visited[:seen], best)):
+        s = best[i]
+        if place[s] < 0 and n < len(tokens):
             place[s], tokens[n], parents[n] = n, token[s], place[parent[s]]
             n += 1
-        if n > budget:
+        if n == len(tokens):
             break
         if size[s] > 0:
             child = first[s]  # rows are sorted: the first child is the likeliest
             if place[child] < 0:
                 place[child], tokens[n], parents[n] = n, token[child], place[s]
                 n += 1
-        elif size[s] < 0:
-            before = token[parent[s]]
-            if read_row(base, overlay, top_k, before, token[s], row_tokens, row_weights) > 0:
-                tokens[n], parents[n] = row_tokens[0], place[s]
+        elif size[s] < 0:  # at full depth, so its row is not there yet
+            found = read_row(base, overlay, 1, token[parent[s]], token[s], token[places:], weight[places:])
+            if found > 0:
+                tokens[n], parents[n] = token[places], place[s]
                 n += 1
-    return tokens[:n], parents[:n]
+    return n
 
 
 @njit(cache=True)
@@ -206,19 +224,18 @@ def draft(
     top_k: int,
     previous: int,
     last: int,
-    constants: tuple[int, int, float, float, bool],
-    sequences: int,
+    depth: int,
+    scales: np.ndarray,
+    original_reward: bool,
     budget: int,
     stream: np.ndarray,
-    node: np.ndarray,
-    value: np.ndarray,
+    work: Work,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """search, then collect, in one call from Python. constants: iterations, depth, c1, c2, original_reward."""
-    iterations, depth, c1, c2, original_reward = constants
-    states = search(
-        base, overlay, top_k, previous, last, iterations, depth, c1, c2, original_reward, stream, node, value
-    )
-    return collect(base, overlay, top_k, last, states, sequences, budget, node, value)
+    """search, then collect, in one call from Python."""
+    places, seen = search(base, overlay, top_k, previous, last, depth, scales, original_reward, stream, work)
+    tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
+    n = collect(base, overlay, last, places, seen, work, tokens, parents)
+    return tokens[:n], parents[:n]
 
 
 class Mcts(DraftMaker):
@@ -240,32 +257,36 @@ class Mcts(DraftMaker):
     ) -> None:
         if c2 <= 0:
             raise BadInput("method.draft_maker.c2", f"{c2} must be positive, since PUCT divides by it")
+        if not c1 >= 0:  # a negative one would put the last successor first
+            raise BadInput("method.draft_maker.c1", f"{c1} must be 0 or more")
         self.iterations = positive(iterations, "draft_maker.iterations")
         self.depth = positive(depth, "draft_maker.depth")
         self.sequences = positive(sequences, "draft_maker.sequences")
-        self.c1, self.c2, self.original_reward = float(c1), float(c2), original_reward
-        self._node, self._value = np.empty((4, 0), np.int32), np.empty((4, 0))
+        self.original_reward = bool(original_reward)
+        self._scales = np.array([(c1 + log((n + c2 + 1.0) / c2)) * sqrt(n) for n in range(iterations)])
+        self._reserve(ROW)
         self.seed(0)
 
     def seed(self, seed: int) -> None:
         # xorshift must not start at zero, and near seeds must not start near each other.
         self._stream = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
 
+    def _reserve(self, row: int) -> None:
+        self._row, self._work = row, room(self.iterations, self.depth, self.sequences, row)
+
     def make(self, matrix: TrigramMatrix, previous: int, last: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
-        most = 1 + self.iterations * max(ROW, matrix.top_k)
-        if self._node.shape[1] < most:
-            self._node, self._value = np.empty((4, most), np.int32), np.empty((4, most))
-        constants = (self.iterations, self.depth, self.c1, self.c2, self.original_reward)
+        if self._row < matrix.top_k:
+            self._reserve(matrix.top_k)
         return draft(
             matrix.base,
             matrix.overlay,
             matrix.top_k,
             previous,
             last,
-            constants,
-            self.sequences,
+            self.depth,
+            self._scales,
+            self.original_reward,
             budget,
             self._stream,
-            self._node,
-            self._value,
+            self._work,
         )

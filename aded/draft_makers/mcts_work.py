@@ -1,0 +1,68 @@
+"""The memory of the Monte-Carlo tree search: one place a state, kept from search to search."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+# Rows of Work.node: a state's token, parent, first child, number of children (-1: not expanded), of which opened,
+# visits, index in the draft (-1: none). Rows of Work.value: mean reward Q, weight / (1 + visits).
+TOKEN, PARENT, FIRST, SIZE, OPEN, VISITS, PLACE = range(7)
+Q, SHARE = range(2)
+
+
+class Work(NamedTuple):
+    """The search tree's memory, kept from search to search.
+
+    node: int32 [7, places]; value: float64 [2, places]; weight: float32 [places]; visited: int32 [iterations],
+    the states below the root in the order of their first visit; path: int32 [depth], the states of one walk;
+    best: int32 [sequences], the most visited states. The children of a state take a run of places.
+    """
+
+    node: np.ndarray
+    value: np.ndarray
+    weight: np.ndarray
+    visited: np.ndarray
+    path: np.ndarray
+    best: np.ndarray
+
+
+def room(iterations: int, depth: int, sequences: int, row: int) -> Work:
+    """Room for a row of up to `row` successors at each iteration, and for one that is only read."""
+    places = 1 + (iterations + 1) * row
+    return Work(
+        np.empty((7, places), np.int32),
+        np.empty((2, places)),
+        np.empty(places, np.float32),
+        np.empty(iterations, np.int32),
+        np.empty(depth, np.int32),
+        np.empty(min(sequences, iterations), np.int32),
+    )
+
+
+@njit(cache=True, inline="always")
+def open_state(node: np.ndarray, value: np.ndarray, weight: np.ndarray, c: int, parent: int) -> None:
+    """Make a state of place c, whose token and weight the parent's row has put there."""
+    node[PARENT, c], node[SIZE, c], node[OPEN, c], node[VISITS, c], node[PLACE, c] = parent, -1, 0, 0, -1
+    value[Q, c], value[SHARE, c] = 0.0, weight[c]
+
+
+@njit(cache=True, inline="always")
+def most_visited(visits: np.ndarray, visited: np.ndarray, best: np.ndarray) -> int:
+    """The most visited of the states `visited` go to `best`, in that order, the lower place first among equals."""
+    n = 0
+    for s in visited:
+        i = n
+        if n < len(best):
+            n += 1
+        else:
+            i -= 1
+            if not (visits[s] > visits[best[i]] or (visits[s] == visits[best[i]] and s < best[i])):
+                continue
+        while i > 0 and (visits[s] > visits[best[i - 1]] or (visits[s] == visits[best[i - 1]] and s < best[i - 1])):
+            best[i] = best[i - 1]
+            i -= 1
+        best[i] = s
+    return n
