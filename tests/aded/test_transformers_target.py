@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from tiny import MODELS, VOCABULARY, Obedient, path_to, plain_logits, random_tree, tiny_model
+from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
+
+from aded.choice import Greedy
+from aded.drafter import Step
+from aded.errors import BadInput
+from aded.transformers_target import TransformersTarget
+from aded.tree import DraftTree
+
+PROMPT = np.arange(10, 22, dtype=np.int64)  # longer than the sliding windows
+BINARY = DraftTree.from_sequences(5, [[a, b, c] for a in (6, 7) for b in (8, 9) for c in (10, 11)], budget=14)
+
+model_of = cache(tiny_model)
+
+
+def check_logits(model: PreTrainedModel, step: Step, committed: list[int]) -> None:
+    """Each node's row equals a plain forward over the committed tokens and the node's path."""
+    assert step.logits is not None
+    assert len(step.logits) == len(step.tree)
+    for node in range(len(step.tree)):
+        ids = committed + step.tree.tokens[path_to(step.tree, node)].tolist()
+        torch.testing.assert_close(step.logits[node], plain_logits(model, ids), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1], PROMPT[:3]], ids=len)
+def test_tree_logits_are_those_of_plain_forwards(name: str, prompt: np.ndarray) -> None:
+    """Over several steps, each with a random tree and a random accepted path."""
+    model, rng, chooser = model_of(name), np.random.default_rng(len(prompt)), Obedient()
+    target = TransformersTarget(model)
+    step = target.prefill(prompt, chooser, 64, {"logits"})
+    assert step.logits is not None
+    torch.testing.assert_close(step.logits[0], plain_logits(model, prompt.tolist()), atol=1e-4, rtol=1e-4)
+    committed = prompt.tolist()
+    for nodes in (9, 1, 2, 12, 7):
+        tree = random_tree(rng, nodes, step.next_token)
+        chooser.path = path_to(tree, int(rng.integers(nodes)))
+        expected = chooser.path
+        chooser.token = int(rng.integers(VOCABULARY))
+        step = target.verify(tree)
+        assert step.path == expected
+        check_logits(model, step, committed)
+        committed += tree.tokens[expected].tolist()
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2-window", "gemma3-window", "mistral-window"])
+def test_every_accepted_path_leaves_the_cache_right(name: str) -> None:
+    model, chooser = model_of(name), Obedient()
+    target = TransformersTarget(model)
+    after = random_tree(np.random.default_rng(1), 4, chooser.token)
+    for node in range(len(BINARY)):
+        target.prefill(PROMPT, chooser, 64, {"logits"})
+        chooser.path = path_to(BINARY, node)
+        accepted = BINARY.tokens[chooser.path].tolist()
+        target.verify(BINARY)
+        check_logits(model, target.verify(after), PROMPT.tolist() + accepted)
+
+
+def test_hidden_states_are_what_the_output_projection_reads(llama: PreTrainedModel) -> None:
+    target = TransformersTarget(llama)
+    target.prefill(PROMPT, Obedient(), 64, {"logits", "hidden"})
+    step = target.verify(BINARY)
+    assert step.hidden is not None
+    assert step.logits is not None
+    with torch.inference_mode():
+        torch.testing.assert_close(llama.lm_head(step.hidden), step.logits)
+
+
+def test_gives_only_what_is_wanted(llama: PreTrainedModel) -> None:
+    target = TransformersTarget(llama)
+    steps = [target.prefill(PROMPT, Greedy(), 64), target.verify(BINARY)]
+    assert all(step.logits is None and step.hidden is None for step in steps)
+
+
+def test_a_second_prompt_starts_afresh(llama: PreTrainedModel) -> None:
+    """Also where the slab of the first, longer prompt is used again."""
+    target, chooser = TransformersTarget(llama), Obedient()
+    for prompt in (PROMPT, PROMPT[:4]):
+        target.prefill(prompt, chooser, 64, {"logits"})
+        check_logits(llama, target.verify(BINARY), prompt.tolist())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_standard_models_pass_the_self_check(name: str) -> None:
+    TransformersTarget(model_of(name)).self_check()
+
+
+def test_a_model_that_ignores_the_mask_fails_the_self_check() -> None:
+    model = tiny_model("llama")
+    target = TransformersTarget(model)
+    target.mask = lambda *_: None  # type: ignore[assignment]
+    with pytest.raises(BadInput, match="4-D mask"):
+        target.self_check()
+
+
+def test_a_recurrent_model_is_refused() -> None:
+    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, state_size=4)
+    with pytest.raises(BadInput, match="no KV cache"):
+        TransformersTarget(MambaForCausalLM(config))
+
+
+@pytest.mark.parametrize(("ids", "expected"), [(None, set()), (3, {3}), ([3, 4], {3, 4})])
+def test_eos_ids_are_the_generation_configs(ids: int | list[int] | None, expected: set[int]) -> None:
+    model = tiny_model("llama")
+    assert model.generation_config is not None
+    model.generation_config.eos_token_id = ids
+    assert TransformersTarget(model).eos_token_ids == expected

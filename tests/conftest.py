@@ -1,0 +1,60 @@
+"""Shared fixtures. Everything runs on the CPU, without a network."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = "1"
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from aded.ngram_file import NgramFile, open_ngrams
+from aded.text import tokenizer_fingerprint
+from datastore.ngrams import count_ngrams, write_ngrams
+
+# Tiny models gain nothing from threads, and threads that wait for a busy core cost a hundred times the work.
+torch.set_num_threads(1)
+# Compilation and loading make the first example of a property slow.
+settings.register_profile("tests", deadline=None, max_examples=40, derandomize=True)
+settings.load_profile("tests")
+
+
+@pytest.fixture(scope="session")
+def llama() -> PreTrainedModel:
+    return tiny_model("llama")
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> PreTrainedTokenizerFast:
+    return tiny_tokenizer()
+
+
+@pytest.fixture(scope="session")
+def documents() -> list[np.ndarray]:
+    """Random documents whose tri-grams repeat: each walks mostly along a fixed successor."""
+    rng = np.random.default_rng(0)
+    after = rng.integers(VOCABULARY, size=(VOCABULARY, 3))
+    found = []
+    for _ in range(20):
+        ids = [int(rng.integers(VOCABULARY))]
+        for _ in range(200):
+            ids.append(int(after[ids[-1], min(2, rng.geometric(0.6) - 1)]))
+        found.append(np.array(ids, np.int64))
+    return found
+
+
+@pytest.fixture(scope="session")
+def ngram_file(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[np.ndarray], tokenizer: PreTrainedTokenizerFast
+) -> NgramFile:
+    path = Path(tmp_path_factory.mktemp("datastore")) / "tiny.ngrams"
+    header = {"corpus": "tiny", "tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
+    write_ngrams(path, {3: count_ngrams(documents, 3, VOCABULARY)}, header)
+    return open_ngrams(path)

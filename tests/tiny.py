@@ -1,0 +1,132 @@
+"""Small things to test with: random models, a tokenizer of characters, random trees, a chooser that obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from aded.tree import DraftTree
+
+VOCABULARY = 64
+WINDOW = 8
+SPECIALS = ["<unk>", "<s>", "</s>", "<|user|>", "<|assistant|>"]
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+# Name -> model type, attention, what differs from the common config.
+MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "llama": ("llama", "sdpa", {}),
+    "llama-eager": ("llama", "eager", {}),
+    "qwen2": ("qwen2", "sdpa", {}),
+    "qwen2-window": (
+        "qwen2",
+        "sdpa",
+        {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1},
+    ),
+    "qwen3": ("qwen3", "sdpa", {}),
+    "mistral": ("mistral", "sdpa", {"sliding_window": None}),
+    "mistral-window": ("mistral", "sdpa", {"sliding_window": WINDOW}),
+    "gemma": ("gemma", "sdpa", {}),
+    "gemma2-window": ("gemma2", "eager", {"sliding_window": WINDOW, "query_pre_attn_scalar": 8}),
+    "gemma3-window": (
+        "gemma3_text",
+        "sdpa",
+        {
+            "sliding_window": WINDOW,
+            "query_pre_attn_scalar": 8,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    ),
+}
+
+
+def tiny_model(name: str = "llama", **overrides: Any) -> PreTrainedModel:
+    """A random float32 model of two layers whose greedy answers vary: its weights are large. It has no EOS."""
+    kind, attention, special = MODELS[name]
+    settings: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": 128,
+        "initializer_range": 0.5,
+        "tie_word_embeddings": False,
+        "bos_token_id": 1,
+        "eos_token_id": None,
+        "pad_token_id": 0,
+    }
+    config = CONFIG_MAPPING[kind](**{**settings, **special, **overrides})
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config, attn_implementation=attention, dtype=torch.float32)
+    return model.eval()
+
+
+def tiny_tokenizer(extra: Sequence[str] = ()) -> PreTrainedTokenizerFast:
+    """One token a character, a few special ones, and a chat template."""
+    words = [*SPECIALS, "\n", *map(chr, range(32, 127)), *extra]
+    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    core.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        additional_special_tokens=SPECIALS[3:],
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
+
+
+def random_tree(rng: np.random.Generator, nodes: int, root: int, vocabulary: int = VOCABULARY) -> DraftTree:
+    """Each node below a random earlier one, with a token that its siblings lack."""
+    tokens, parents, taken = [root], [-1], set[tuple[int, int]]()
+    while len(tokens) < nodes:
+        place = (int(rng.integers(len(tokens))), int(rng.integers(vocabulary)))
+        if place not in taken:
+            taken.add(place)
+            parents.append(place[0])
+            tokens.append(place[1])
+    return DraftTree(np.array(tokens, np.int64), np.array(parents, np.int64))
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 12, vocabulary: int = VOCABULARY) -> DraftTree:
+    nodes = draw(st.integers(1, most))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return random_tree(rng, nodes, int(rng.integers(vocabulary)), vocabulary)
+
+
+def path_to(tree: DraftTree, node: int) -> list[int]:
+    """Nodes from the root to `node`, by following parents."""
+    path = [node]
+    while tree.parents[path[0]] >= 0:
+        path.insert(0, int(tree.parents[path[0]]))
+    return path
+
+
+class Obedient:
+    """A chooser that accepts the path it is told, whatever the logits say."""
+
+    def __init__(self, token: int = 5) -> None:
+        self.path, self.token = [0], token
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+        path, self.path = self.path, [0]
+        return path, self.token
+
+
+def plain_logits(model: PreTrainedModel, ids: Sequence[int]) -> torch.Tensor:
+    """[vocabulary]: the last row of an ordinary forward without a cache."""
+    with torch.inference_mode():
+        return model(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0, -1]
