@@ -18,7 +18,8 @@ class AdedDrafter(Drafter):
     """At each step: adapt the matrix to the last 16 tokens, then search below the last two.
 
     datastore: the base's file; budget: most drafted nodes a step; adaptation: what the overlay outlives (`off`,
-    `prompt`, `session`); gain, cap, window: the adaptation's constants; top_k: successors a pair keeps at read;
+    `prompt`, `session`); gain, cap, window: the adaptation's constants; read_prompt: adapt to the whole prompt, as
+    if it had been generated, where the paper sees its last tokens only; top_k: successors a pair keeps at read;
     max_pairs: bound on the overlay's memory, about 260 bytes a pair.
     """
 
@@ -33,11 +34,13 @@ class AdedDrafter(Drafter):
         gain: float = 0.04,
         cap: float = 3.0,
         window: int = 16,
+        read_prompt: bool = False,
         max_pairs: int = 1_000_000,
     ) -> None:
         if adaptation not in SCOPES:
             raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
         self.datastore, self.draft_maker, self.adaptation = datastore, draft_maker, adaptation
+        self.read_prompt = read_prompt and adaptation != "off"
         self.budget = check_budget(budget)
         self.matrix = TrigramMatrix(
             datastore.counts(3),
@@ -51,6 +54,8 @@ class AdedDrafter(Drafter):
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         if self.adaptation == "prompt":
             self.matrix.forget()
+        if self.read_prompt:
+            self.matrix.read(prompt_ids)
         self.draft_maker.seed(seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:

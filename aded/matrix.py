@@ -154,8 +154,14 @@ class TrigramMatrix:
 
     def adapt(self, context: np.ndarray) -> None:
         """context: int64 [m]. Learn from its last `window` tokens."""
-        self._make_room()
+        self._make_room(self.window)
         adapt(self.base, self.overlay, self.top_k, context, self.window, self.gain, self.cap)
+
+    def read(self, prompt: np.ndarray) -> None:
+        """prompt: int64 [m]. Learn from all of it, as if the window had passed over it a token a step."""
+        passes = max(0, self.window - 2)  # a tri-gram stays that many steps in the window
+        self._make_room(len(prompt))
+        adapt(self.base, self.overlay, self.top_k, prompt, len(prompt), passes * self.gain, self.cap)
 
     def row(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
         """(tokens int32 [n], weights float32 [n]) that follow the pair (a, b), heaviest first."""
@@ -164,15 +170,16 @@ class TrigramMatrix:
         n = read_row(self.base, self.overlay, self.top_k, a, b, tokens, weights)
         return tokens[:n], weights[:n]
 
-    def _make_room(self) -> None:
+    def _make_room(self, more: int) -> None:
+        """Room for `more` pairs."""
         old = self.overlay
-        needed = int(old.used[0]) + self.window
+        needed = int(old.used[0]) + more
         if needed <= len(old.sizes):
             return
         if needed > self.max_pairs:
-            self.forget()
+            self.overlay = empty_overlay(max(1024, more))
             return
-        new = empty_overlay(2 * len(old.sizes))
+        new = empty_overlay(max(needed, 2 * len(old.sizes)))
         n = int(old.used[0])
         new.tokens[:n], new.weights[:n], new.sizes[:n] = old.tokens[:n], old.weights[:n], old.sizes[:n]
         new.used[0] = n

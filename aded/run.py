@@ -60,11 +60,9 @@ def _answer_all(
     max_new_tokens: int,
 ) -> list[dict[str, Any]]:
     """Answer the questions that the record lacks; return all rows."""
-    cache = Path(cfg.paths.cache).expanduser()
-    model = {key: value for key, value in cfg.model.items() if key not in ("name", "template")}
-    target, tokenizer = hydra.utils.instantiate(model, cache=str(cache))
-    target.self_check()
-    drafter = build_method(cfg, tokenizer, str(cache))
+    cache = str(Path(cfg.paths.cache).expanduser())
+    target, tokenizer = load_model(cfg, cache)
+    drafter = build_method(cfg, tokenizer, cache)
     if missing := drafter.wants - target.gives:
         raise BadInput(
             "method", f"{cfg.method.name} needs {', '.join(sorted(missing))}, which this target cannot give"
@@ -106,6 +104,14 @@ def _answer_all(
 def autoregressive() -> Drafter:
     """The yardstick, by its config like any method: the engine imports no baseline."""
     return hydra.utils.instantiate({"_target_": OmegaConf.load(CONF / "method" / "autoregressive.yaml")._target_})
+
+
+def load_model(cfg: DictConfig, cache: str) -> tuple[Any, Any]:
+    """The target, which has verified a first tree, and its tokenizer."""
+    model = {key: value for key, value in cfg.model.items() if key not in ("name", "template")}
+    target, tokenizer = hydra.utils.instantiate(model, cache=cache)
+    target.self_check()
+    return target, tokenizer
 
 
 def build_method(cfg: DictConfig, tokenizer: Any, cache: str) -> Drafter:
