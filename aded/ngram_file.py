@@ -86,11 +86,22 @@ def open_ngrams(path: str | Path) -> NgramFile:
     header, arrays = _arrays(data, path)
     if header.get("format") != FORMAT or header.get("version") != VERSION:
         raise BadInput(KEY, f"{path} is no {FORMAT} file of version {VERSION}; build it again")
-    orders = {
-        order: Counts(*(arrays[f"{order}.{name}"] for name in Counts._fields))
-        for order in json.loads(header["orders"])
-    }
+    try:
+        str(header["tokenizer"])  # every user of the file compares it
+        orders = {int(order): _counts(arrays, int(order), header) for order in json.loads(header["orders"])}
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise BadInput(KEY, f"{path} is damaged ({error}); build it again") from None
     return NgramFile(path, header, orders)
+
+
+def _counts(arrays: dict[str, np.ndarray], order: int, header: dict[str, str]) -> Counts:
+    """The arrays of one order; their lengths must agree, since lookups check no bounds."""
+    counts = Counts(*(arrays[f"{order}.{name}"] for name in Counts._fields))
+    contexts, ngrams = len(counts.rest), len(counts.token)
+    wanted = (int(header["vocabulary"]) + 1, contexts, contexts + 1, contexts, ngrams, ngrams)
+    if tuple(map(len, counts)) != wanted or counts.first[-1] != contexts or counts.offset[-1] != ngrams:
+        raise ValueError(f"the lengths of order {order} do not agree")
+    return counts
 
 
 def _arrays(data: np.ndarray, path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
