@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = "1"
-
-from pathlib import Path
+# pytest puts tests/ on the path, where folders bear the packages' names; the packages must be found first.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import pytest

@@ -1,0 +1,245 @@
+"""The command line, run in this process on a tiny random model."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import tiny_model, tiny_tokenizer
+from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
+
+from aded.human_eval_questions import HumanEval
+from aded.metrics import ROW_KEYS, SUMMARY_KEYS
+from aded.questions import ChatTemplate
+from aded.run import main
+from aded.text import tokenizer_fingerprint
+from datastore.ngrams import count_ngrams, write_ngrams
+
+VOCABULARY = 128
+
+
+def model_of_the_folder() -> PreTrainedModel:
+    return tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
+
+
+def prompts(count: int) -> list[list[int]]:
+    return [ChatTemplate().ids(tiny_tokenizer(), question.turns, []) for question in HumanEval().questions()[:count]]
+
+
+@functools.cache
+def answers(count: int = 3) -> list[list[int]]:
+    """The folder's greedy answers to the first questions, by transformers itself."""
+    model, found = model_of_the_folder(), []
+    for prompt in prompts(count):
+        ids = torch.tensor([prompt])
+        out = model.generate(  # type: ignore[operator]
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12
+        )
+        found.append(out[0, len(prompt) :].tolist())
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    model_of_the_folder().save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Counted from the answers themselves, so that some drafts are right."""
+    path = tmp_path_factory.mktemp("datastore") / "tiny.ngrams"
+    ids = [np.array(prompt[-2:] + answer) for prompt, answer in zip(prompts(3), answers(), strict=True)]
+    header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
+    write_ngrams(path, {3: count_ngrams(ids, 3, VOCABULARY)}, header)
+    return path
+
+
+class Shell:
+    """Calls `main` with the words of a command line."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        self.patch, self.capture, self.out = monkeypatch, capfd, tmp_path / "out"
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+        monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+
+    def __call__(self, *words: str) -> tuple[int, str, str]:
+        """(exit code, stdout, stderr)"""
+        small = ["benchmark.limit=3", "benchmark.max_new_tokens=12", f"output_dir={self.out}", "model.dtype=float32"]
+        given = {word.split("=")[0] for word in words}
+        small = [word for word in small if word.split("=")[0] not in given]
+        self.patch.setattr("sys.argv", ["aded.run", *small, *words])
+        self.capture.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return code, *self.capture.readouterr()
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.out / "rows.jsonl").read_text().splitlines()]
+
+    def summary(self) -> dict[str, Any]:
+        return json.loads((self.out / "summary.json").read_text())
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
+    return Shell(monkeypatch, capfd, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["autoregressive", "aded", "aded_best_first", "aded method/draft_maker=greedy method.adaptation=session"],
+)
+def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Path, method: str) -> None:
+    name, *settings = method.split()
+    code, told, errors = shell(f"model={folder}", f"method={name}", f"datastore.path={datastore}", *settings)
+    assert (code, errors) == (0, "")
+    assert told.startswith(f"{name}: ")
+    rows, summary = shell.rows(), shell.summary()
+    assert [row["question_id"] for row in rows] == [f"HumanEval/{number}" for number in range(3)]
+    assert all(row.keys() == ROW_KEYS.keys() for row in rows)
+    assert summary.keys() == SUMMARY_KEYS.keys()
+    assert (summary["questions"], summary["identical_outputs"], summary["method"]) == (3, 3, name)
+    steps = sum(row["steps"] for row in rows)
+    assert summary["mean_accepted_tokens"] == sum(row["new_tokens"] for row in rows) / steps
+    assert (summary["mean_accepted_tokens"] == 1) is (name == "autoregressive")
+    samples = [json.loads(line) for line in (shell.out / "samples.jsonl").read_text().splitlines()]
+    assert [sample["task_id"] for sample in samples] == [row["question_id"] for row in rows]
+    assert (shell.out / "environment.json").exists()
+    assert (shell.out / "config.yaml").exists()
+
+
+def test_the_answers_are_those_of_generate(shell: Shell, folder: Path, datastore: Path) -> None:
+    assert shell(f"model={folder}", "method=aded", f"datastore.path={datastore}")[0] == 0
+    assert [row["token_ids"] for row in shell.rows()] == answers()
+    assert [row["prompt_tokens"] for row in shell.rows()] == [len(prompt) for prompt in prompts(3)]
+
+
+def test_sampling_answers_as_autoregressive_decoding(shell: Shell, folder: Path, datastore: Path) -> None:
+    words = (f"model={folder}", f"datastore.path={datastore}", "decoding=nucleus", "decoding.seed=3")
+    assert shell(*words)[0] == 0
+    assert shell.summary()["identical_outputs"] == 3
+
+
+def test_an_unpaired_run_has_no_speedup(shell: Shell, folder: Path) -> None:
+    assert shell(f"model={folder}", "method=autoregressive", "paired=false")[0] == 0
+    summary = shell.summary()
+    assert summary["speedup"] is summary["identical_outputs"] is None
+    assert summary["mean_accepted_tokens"] == 1
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2.5])
+def test_a_broken_off_run_goes_on_to_the_same_answers(
+    shell: Shell, folder: Path, datastore: Path, kept: float
+) -> None:
+    words = (f"model={folder}", f"datastore.path={datastore}", "decoding=nucleus")
+    shell(*words)
+    whole, summary = shell.rows(), shell.summary()
+    lines = (shell.out / "rows.jsonl").read_text().splitlines(keepends=True)
+    half = lines[int(kept)][:40] if kept % 1 else ""
+    (shell.out / "rows.jsonl").write_text("".join(lines[: int(kept)]) + half)
+    (shell.out / "summary.json").unlink()
+    assert shell(*words)[0] == 0
+    again = shell.rows()
+    assert again[: int(kept)] == whole[: int(kept)], "rows that were whole are not answered again"
+    assert [row["token_ids"] for row in again] == [row["token_ids"] for row in whole]
+    assert shell.summary()["run_id"] == summary["run_id"]
+
+
+def test_a_finished_run_is_not_run_again(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (f"model={folder}", "method=autoregressive")
+    first = shell(*words)
+    before = os.stat(shell.out / "rows.jsonl").st_mtime_ns
+    monkeypatch.setattr("aded.pretrained.load_target", None)  # a second run would need it
+    assert shell(*words) == first
+    assert os.stat(shell.out / "rows.jsonl").st_mtime_ns == before
+
+
+def test_the_directory_of_another_run_is_refused(shell: Shell, folder: Path) -> None:
+    shell(f"model={folder}", "method=autoregressive")
+    code, _, errors = shell(f"model={folder}", "method=autoregressive", "decoding.seed=1")
+    assert code == 2
+    assert errors.startswith("output_dir: ")
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("model=/no/such/folder", "model.path"),
+        ("method=aded method.budget=-1", "method.budget"),
+        ("method=aded method.budget=many", "method.budget"),
+        ("method=aded method.adaptation=sometimes", "method.adaptation"),
+        ("method=aded method.draft_maker.iterations=0", "method.draft_maker.iterations"),
+        ("method=aded method.nonsense=1", "nonsense"),
+        ("method=nonsense", "method/nonsense"),
+        ("datastore.path=/no/such.ngrams method=aded", "datastore.path"),
+        ("benchmark=nonsense", "benchmark/nonsense"),
+        ("benchmark.limit=0", "benchmark.limit"),
+        ("benchmark.limit=few", "benchmark.limit"),
+        ("benchmark.max_new_tokens=0", "benchmark.max_new_tokens"),
+        ("benchmark.max_new_tokens=null", "benchmark.max_new_tokens"),
+        ("decoding.top_p=0", "decoding.top_p"),
+        ("decoding.top_p=1.5", "decoding.top_p"),
+        ("decoding.temperature=-1", "decoding.temperature"),
+        ("decoding.temperature=abc", "decoding.temperature"),
+        ("decoding.seed=1.5", "decoding.seed"),
+        ("+decoding.top_k=5", "decoding.top_k"),
+        ("model.dtype=float8", "model.dtype"),
+        ("model.device=nonsense", "model.device"),
+        ("nonsense=1", "nonsense"),
+        ("output_dir=/dev/null/x", "output_dir"),
+    ],
+)
+def test_bad_input_is_told_in_one_line(shell: Shell, folder: Path, datastore: Path, words: str, key: str) -> None:
+    given = words.split()
+    defaults = {"model": f"model={folder}", "method": "method=autoregressive", "datastore.path": None}
+    if "method=aded" in given:
+        defaults["datastore.path"] = f"datastore.path={datastore}"
+    named = {word.split("=")[0] for word in given}
+    code, told, errors = shell(*(word for name, word in defaults.items() if word and name not in named), *given)
+    assert (code, told) == (2, "")
+    assert key in errors
+    assert errors.count("\n") == 1
+    assert "Traceback" not in errors
+    assert not (shell.out / "rows.jsonl").exists() or shell.rows() == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_cuda_without_a_device_is_refused(shell: Shell, folder: Path) -> None:
+    code, _, errors = shell(f"model={folder}", "model.device=cuda", "method=autoregressive")
+    assert code == 2
+    assert errors.startswith("model.device: ")
+
+
+def test_a_folder_without_weights_is_refused(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    for file in folder.iterdir():
+        if file.suffix == ".json":
+            (tmp_path / "bare" / file.name).write_bytes(file.read_bytes())
+    code, _, errors = shell(f"model={tmp_path / 'bare'}", "method=autoregressive")
+    assert code == 2
+    assert errors.startswith("model.path: ")
+    assert errors.count("\n") == 1
+
+
+def test_a_model_without_a_usable_cache_is_refused(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, state_size=4)
+    MambaForCausalLM(config).save_pretrained(tmp_path / "mamba")
+    tiny_tokenizer().save_pretrained(tmp_path / "mamba")
+    code, _, errors = shell(f"model={tmp_path / 'mamba'}", "method=autoregressive")
+    assert code == 2
+    assert "MambaForCausalLM has no KV cache" in errors
+    assert errors.count("\n") == 1
