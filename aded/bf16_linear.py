@@ -2,11 +2,11 @@
 
 Without it torch multiplies a bfloat16 matrix row by row: eight rows cost nearly eight times one row, and a verified
 draft buys nothing. Decoding is bound by reading the weights, so here each weight is read once for all rows, widened
-to float32 by a shift, multiplied and summed in float32. (2 cores of an AVX2 machine, 576 x 1536, milliseconds
-at 1 / 8 / 64 rows: torch 0.19 / 1.01 / 8.4, this 0.21 / 0.29 / 1.4.)
+to float32 by a shift, multiplied and summed in float32.
 
-Rows are padded to blocks of four and each block runs the same instructions, so a row's result does not depend on
-how many rows stand beside it: what a tree step computes for a node is what an autoregressive step computes.
+Four rows share a weight's widening; the rows left over go one by one, which is also the quickest way for the single
+row of an autoregressive step. A row's sums may thus be taken in another order in a tree than alone, as with any
+matrix library.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numba import njit, prange
-
-BLOCK = 4
 
 
 @njit(inline="always")
@@ -26,29 +24,44 @@ def _widen(bits: int) -> np.float32:
 
 @njit(cache=True, fastmath=True, parallel=True)
 def _multiply(x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
-    """y = x @ weight.T; x: float32 [4 b, K], weight: uint16 bits [N, K] with N even, y: float32 [4 b, N].
+    """y = x @ weight.T; x: float32 [n, K], weight: uint16 bits [N, K] with N even, y: float32 [n, N].
 
-    Two weights by four rows: eight sums in registers, which the compiler turns into vectors (hence fastmath: a sum
-    may be taken in any order, but the same one for every block).
+    fastmath lets the compiler take sums in any order, so that it turns the loops over k into vectors. Weights are
+    taken two at a time from the two halves of the matrix: each thread then reads two long runs of memory, which the
+    processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s).
     """
     rows, width = x.shape
-    for pair in prange(weight.shape[0] // 2):
-        j = 2 * pair
-        for i in range(0, rows, 4):
-            a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = np.float32(0)
+    in_fours = rows - rows % 4
+    half = weight.shape[0] // 2
+    for j in prange(half):
+        other = j + half
+        for i in range(0, in_fours, 4):
+            _four_rows(x, weight, y, i, j, other)
+        for i in range(in_fours, rows):
+            a = b = np.float32(0)
             for k in range(width):
-                a, b = _widen(weight[j, k]), _widen(weight[j + 1, k])
-                x0, x1, x2, x3 = x[i, k], x[i + 1, k], x[i + 2, k], x[i + 3, k]
-                a0 += a * x0
-                a1 += a * x1
-                a2 += a * x2
-                a3 += a * x3
-                b0 += b * x0
-                b1 += b * x1
-                b2 += b * x2
-                b3 += b * x3
-            y[i, j], y[i + 1, j], y[i + 2, j], y[i + 3, j] = a0, a1, a2, a3
-            y[i, j + 1], y[i + 1, j + 1], y[i + 2, j + 1], y[i + 3, j + 1] = b0, b1, b2, b3
+                a += _widen(weight[j, k]) * x[i, k]
+                b += _widen(weight[other, k]) * x[i, k]
+            y[i, j], y[i, other] = a, b
+
+
+@njit(inline="always")
+def _four_rows(x: np.ndarray, weight: np.ndarray, y: np.ndarray, i: int, j: int, other: int) -> None:
+    """Rows i .. i + 3 times two weights: eight sums, all in registers."""
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = np.float32(0)
+    for k in range(x.shape[1]):
+        a, b = _widen(weight[j, k]), _widen(weight[other, k])
+        x0, x1, x2, x3 = x[i, k], x[i + 1, k], x[i + 2, k], x[i + 3, k]
+        a0 += a * x0
+        a1 += a * x1
+        a2 += a * x2
+        a3 += a * x3
+        b0 += b * x0
+        b1 += b * x1
+        b2 += b * x2
+        b3 += b * x3
+    y[i, j], y[i + 1, j], y[i + 2, j], y[i + 3, j] = a0, a1, a2, a3
+    y[i, other], y[i + 1, other], y[i + 2, other], y[i + 3, other] = b0, b1, b2, b3
 
 
 class Bf16Linear(torch.nn.Module):
@@ -60,13 +73,11 @@ class Bf16Linear(torch.nn.Module):
         self._bits = linear.weight.detach().view(torch.uint16).numpy()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        rows = x.reshape(-1, x.shape[-1])
-        n = len(rows)
-        padded = torch.zeros(-(-n // BLOCK) * BLOCK, x.shape[-1])
-        padded[:n] = rows
-        y = torch.empty(len(padded), len(self._bits))
-        _multiply(padded.numpy(), self._bits, y.numpy())
-        y = y[:n] if self.bias is None else y[:n] + self.bias
+        rows = x.reshape(-1, x.shape[-1]).float()
+        y = torch.empty(len(rows), len(self._bits))
+        _multiply(rows.numpy(), self._bits, y.numpy())
+        if self.bias is not None:
+            y += self.bias
         return y.to(self.out_dtype).view(*x.shape[:-1], -1)
 
 

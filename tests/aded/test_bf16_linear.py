@@ -1,0 +1,33 @@
+"""Our bfloat16 linear layer against the same product in float32."""
+
+import pytest
+import torch
+
+from aded.bf16_linear import Bf16Linear, replace_linears
+
+
+def layer(inputs: int, outputs: int, bias: bool) -> torch.nn.Linear:
+    torch.manual_seed(0)
+    return torch.nn.Linear(inputs, outputs, bias=bias).bfloat16()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 17])
+@pytest.mark.parametrize("bias", [False, True])
+def test_equals_the_product_in_float32(rows: int, bias: bool) -> None:
+    plain = layer(40, 6, bias)
+    x = torch.randn(1, rows, 40).bfloat16()
+    wanted = torch.nn.functional.linear(x.float(), plain.weight.float(), plain.bias.float() if bias else None)
+    with torch.inference_mode():
+        exact = Bf16Linear(plain, torch.float32)(x)
+        rounded = Bf16Linear(plain)(x)
+    assert exact.shape == (1, rows, 6)
+    torch.testing.assert_close(exact, wanted, rtol=1e-5, atol=1e-6)
+    assert rounded.dtype == torch.bfloat16
+    assert torch.equal(rounded, exact.bfloat16())
+
+
+def test_replaces_the_layers_it_can_multiply_and_no_other() -> None:
+    model = torch.nn.Sequential(layer(8, 4, False), layer(4, 3, False), torch.nn.Linear(3, 2))
+    replace_linears(model)
+    kinds = [type(child) for child in model]
+    assert kinds == [Bf16Linear, torch.nn.Linear, torch.nn.Linear], "odd and float32 layers stay torch's"
