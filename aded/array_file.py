@@ -1,0 +1,170 @@
+"""The container of every datastore file: named plain arrays and a header, memory-mapped and checksummed.
+
+The layout is safetensors (8 bytes of header length, a JSON header, the arrays' bytes), so nothing in a file is ever
+executed and other programs can read it. The last array, `checksum`, covers all bytes before it: a file that is
+cut short or has one wrong bit is refused when it is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xxhash
+
+from aded.errors import BadInput
+
+KEY = "datastore.path"
+BLOCK = 4 << 20
+CHECKSUM = 16
+_NAMES = {"int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64", "uint8": "U8"}
+_KINDS = {name: np.dtype(kind) for kind, name in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """An open datastore file. `header` holds what the builder wrote and the contents' `fingerprint`, all strings."""
+
+    path: Path
+    header: dict[str, str]
+
+    @property
+    def vocabulary(self) -> int:
+        return int(self.header["vocabulary"])
+
+    def check_tokenizer(self, fingerprint: str) -> None:
+        """Raise BadInput when the file was built with another tokenizer than the target's."""
+        if self.header["tokenizer"] != fingerprint:
+            raise BadInput(
+                KEY,
+                f"{self.path} was built with the tokenizer {self.header['tokenizer'][:12]}, the model has "
+                f"{fingerprint[:12]}; build a datastore with the model's own tokenizer",
+            )
+
+
+class Spill:
+    """One array that grows on disk, in `path`, and is never in memory as a whole."""
+
+    def __init__(self, path: Path, dtype: np.typing.DTypeLike) -> None:
+        self.path, self.dtype, self.length = path, np.dtype(dtype), 0
+        self._file = path.open("wb")
+
+    def append(self, values: np.ndarray) -> None:
+        """values: [m] of any integer dtype whose numbers fit."""
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.length += len(values)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def blocks(self) -> Iterator[bytes]:
+        self._file.close()
+        with self.path.open("rb") as file:
+            while block := file.read(BLOCK):
+                yield block
+
+
+def write_arrays(path: Path, header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -> None:
+    """Write the file whole or not at all: until its last byte is on disk it has another name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w+b") as file:
+            file.write(_head(header, arrays))
+            for name in _by_width(arrays):
+                file.writelines(_blocks(arrays[name]))
+            file.flush()
+            file.write(_checksum(file.fileno(), file.tell()))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    finally:
+        Path(scratch).unlink(missing_ok=True)
+
+
+def _by_width(arrays: Mapping[str, np.ndarray | Spill]) -> list[str]:
+    """The widest numbers come first, so that every array is aligned without gaps."""
+    return sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+
+
+def _blocks(array: np.ndarray | Spill) -> Iterator[bytes | memoryview]:
+    if isinstance(array, Spill):
+        yield from array.blocks()
+    else:
+        yield np.ascontiguousarray(array).data
+
+
+def _head(header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -> bytes:
+    entries: dict[str, object] = {"__metadata__": dict(header)}
+    start = 0
+    for name in _by_width(arrays):
+        end = start + len(arrays[name]) * arrays[name].dtype.itemsize
+        entries[name] = {
+            "dtype": _NAMES[arrays[name].dtype.name],
+            "shape": [len(arrays[name])],
+            "data_offsets": [start, end],
+        }
+        start = end
+    entries["checksum"] = {"dtype": "U8", "shape": [CHECKSUM], "data_offsets": [start, start + CHECKSUM]}
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _checksum(handle: int, size: int) -> bytes:
+    """XXH3-128 over the XXH3-128 of each block of the file's first `size` bytes, read on all cores."""
+
+    def one(start: int) -> bytes:
+        return xxhash.xxh3_128_digest(os.pread(handle, min(BLOCK, size - start), start))
+
+    with ThreadPoolExecutor() as pool:
+        return xxhash.xxh3_128_digest(b"".join(pool.map(one, range(0, size, BLOCK))))
+
+
+def open_arrays(path: Path, kind: str, version: str) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Map the file read-only: its header and its arrays by name.
+
+    Raises BadInput, naming the file, when it is missing, foreign, of another version, truncated or damaged.
+    """
+    try:
+        data = np.asarray(np.memmap(path, np.uint8, "r"))
+    except FileNotFoundError:
+        raise BadInput(KEY, f"no file {path}; build one with python -m datastore.build") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(KEY, f"{path} cannot be mapped ({error}); build it again") from None
+    try:
+        header, arrays = _parsed(data)
+        if (header["format"], header["version"]) != (kind, version):
+            raise ValueError(f"not of version {version}")
+        checksum = arrays.pop("checksum").tobytes()
+        with path.open("rb") as file:
+            if checksum != _checksum(file.fileno(), len(data) - CHECKSUM):
+                raise ValueError("its checksum is not that of its contents")
+        if int(header["vocabulary"]) < 1 or not header["tokenizer"]:
+            raise ValueError("its header names no vocabulary")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+        raise BadInput(KEY, f"{path} is no {kind} file or is damaged ({error}); build it again") from None
+    return {**header, "fingerprint": checksum.hex()}, arrays
+
+
+def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Header and arrays; the arrays must fill the file to its last byte."""
+    size = int(data[:8].view("<u8")[0])
+    entries = json.loads(bytes(data[8 : 8 + size]))
+    header = entries.pop("__metadata__")
+    body, filled, arrays = data[8 + size :], 0, {}
+    for name, entry in entries.items():
+        start, end = entry["data_offsets"]
+        if start != filled or end < start:
+            raise ValueError("its arrays overlap")
+        arrays[name] = body[start:end].view(_KINDS[entry["dtype"]]).reshape(entry["shape"])
+        filled = end
+    if filled != len(body):
+        raise ValueError(f"it is truncated, {len(body)} of {filled} bytes" if filled > len(body) else "it goes on")
+    return header, arrays
