@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,8 @@ KEY = "datastore.path"
 BLOCK = 4 << 20
 CHECKSUM = 16
 _NAMES = {"int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64", "uint8": "U8"}
+_DAMAGE = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, MemoryError)
+"""What parsing a damaged header can raise."""
 _KINDS = {name: np.dtype(kind) for kind, name in _NAMES.items()}
 
 
@@ -63,8 +64,14 @@ class Spill:
     def __len__(self) -> int:
         return self.length
 
+    def read(self, start: int = 0, length: int = -1) -> np.ndarray:
+        """`length` numbers from `start` on, or what there is of them; all by default."""
+        self._file.flush()
+        return np.fromfile(self.path, self.dtype, length, offset=start * self.dtype.itemsize)
+
     def blocks(self) -> Iterator[bytes]:
-        self._file.close()
+        """The array's bytes."""
+        self._file.flush()
         with self.path.open("rb") as file:
             while block := file.read(BLOCK):
                 yield block
@@ -73,9 +80,9 @@ class Spill:
 def write_arrays(path: Path, header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -> None:
     """Write the file whole or not at all: until its last byte is on disk it has another name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        with os.fdopen(handle, "w+b") as file:
+        with partial.open("w+b") as file:
             file.write(_head(header, arrays))
             for name in _by_width(arrays):
                 file.writelines(_blocks(arrays[name]))
@@ -83,9 +90,9 @@ def write_arrays(path: Path, header: Mapping[str, str], arrays: Mapping[str, np.
             file.write(_checksum(file.fileno(), file.tell()))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(scratch, path)
+        os.replace(partial, path)
     finally:
-        Path(scratch).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 def _by_width(arrays: Mapping[str, np.ndarray | Spill]) -> list[str]:
@@ -148,9 +155,17 @@ def open_arrays(path: Path, kind: str, version: str) -> tuple[dict[str, str], di
                 raise ValueError("its checksum is not that of its contents")
         if int(header["vocabulary"]) < 1 or not header["tokenizer"]:
             raise ValueError("its header names no vocabulary")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+    except _DAMAGE as error:
         raise BadInput(KEY, f"{path} is no {kind} file or is damaged ({error}); build it again") from None
     return {**header, "fingerprint": checksum.hex()}, arrays
+
+
+def format_of(path: Path) -> str:
+    """The format that a file's header names; empty when it has none."""
+    try:
+        return str(_parsed(np.asarray(np.memmap(path, np.uint8, "r")))[0].get("format", ""))
+    except (OSError, *_DAMAGE):
+        return ""
 
 
 def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:

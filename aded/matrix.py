@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.ngram_file import Counts, find_pair
+from aded.ngram_file import Counts, find_context
 
 ROW = 32
 """Most successors an overlay row holds; a full row gives up its lightest one for a new one."""
@@ -87,11 +87,11 @@ def read_base(base: Counts, top_k: int, a: int, b: int, tokens: np.ndarray, weig
     """The base's part of `read_row`: count / total of the pair's top k successors."""
     if a + 1 >= len(base.first):
         return 0
-    pair = find_pair(base, a, b)
+    pair = find_context(base, a, b)
     if pair < 0:
         return 0
-    start = base.offset[pair]
-    n = min(base.offset[pair + 1] - start, top_k)
+    start, end = np.int64(base.offset[pair]), np.int64(base.offset[pair + 1])
+    n = min(int(end - start), top_k)
     for i in range(n):
         tokens[i] = base.token[start + i]
         weights[i] = base.times[start + i] / base.total[pair]

@@ -1,20 +1,23 @@
 """The n-gram file: counts of every n-gram of some orders, as plain arrays that are memory-mapped.
 
-The container is safetensors, so the header is JSON and nothing in a file is ever executed. For each order k there
-are, over the P distinct contexts of k - 1 tokens and the T distinct n-grams (both sorted by context):
+For each order k there are, over the P distinct contexts of k - 1 tokens and the T distinct n-grams (both sorted by
+context), in a vocabulary of V tokens:
 
-=============  ==========  ======================================================================
-array          shape       meaning
-=============  ==========  ======================================================================
-``k.first``    [V + 1]     contexts whose first token is v are numbers first[v] .. first[v + 1] - 1
-``k.rest``     [P]         the context's other k - 2 tokens as one number, base V; increasing within a first token
-``k.offset``   [P + 1]     n-grams of context i are numbers offset[i] .. offset[i + 1] - 1
-``k.total``    [P]         sum of their counts
-``k.token``    [T]         the last token of each n-gram, commonest first within a context
-``k.times``    [T]         how often it occurs in the corpus
-=============  ==========  ======================================================================
+=============  ===============  ======================================================================
+array          type, shape      meaning
+=============  ===============  ======================================================================
+``k.first``    uint32 [V + 1]   contexts whose first token is v are numbers first[v] .. first[v + 1] - 1
+``k.rest``     uint32 [P]       the context's other k - 2 tokens as one number, base V; increasing within a first
+                                token; uint64 above order 3
+``k.offset``   uint32 [P + 1]   n-grams of context i are numbers offset[i] .. offset[i + 1] - 1
+``k.total``    uint32 [P]       sum of their counts
+``k.token``    int32 [T]        the last token of each n-gram, commonest first within a context
+``k.times``    uint32 [T]       how often it occurs in the corpus
+=============  ===============  ======================================================================
 
-Counts are kept, not probabilities, and nothing is pruned: a reader takes the top k of each context.
+The one context of order 1 is empty; it counts as one that starts with token 0. From a corpus of 2^32 tokens on,
+first, offset, total and times are uint64. Counts are kept, not probabilities, and nothing is pruned: a reader takes
+the top k of each context.
 """
 
 from __future__ import annotations
@@ -27,11 +30,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from aded.array_file import KEY, ArrayFile, open_arrays
 from aded.errors import BadInput
 
 FORMAT = "aded-ngrams"
-VERSION = "1"
-KEY = "datastore.path"
+VERSION = "2"
 
 
 class Counts(NamedTuple):
@@ -46,16 +49,10 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NgramFile:
-    """An open n-gram file. `header` holds what the builder wrote, all strings."""
+class NgramFile(ArrayFile):
+    """An open n-gram file."""
 
-    path: Path
-    header: dict[str, str]
     orders: dict[int, Counts]
-
-    @property
-    def vocabulary(self) -> int:
-        return int(self.header["vocabulary"])
 
     def counts(self, order: int) -> Counts:
         if order not in self.orders:
@@ -64,75 +61,66 @@ class NgramFile:
             )
         return self.orders[order]
 
-    def check_tokenizer(self, fingerprint: str) -> None:
-        """Raise BadInput when the file was built with another tokenizer than the target's."""
-        if self.header["tokenizer"] != fingerprint:
-            raise BadInput(
-                KEY,
-                f"{self.path} was built with the tokenizer {self.header['tokenizer'][:12]}, the model has "
-                f"{fingerprint[:12]}; build a datastore with the model's own tokenizer",
-            )
+    def successors(self, *context: int) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens int32 [n], times [n]) that follow the context in the corpus, commonest first."""
+        counts = self.counts(len(context) + 1)
+        first, rest = context[0] if context else 0, 0
+        for token in context[1:]:
+            rest = rest * self.vocabulary + token
+        number = find_context(counts, first, rest)
+        here = slice(int(counts.offset[number]), int(counts.offset[number + 1])) if number >= 0 else slice(0)
+        return counts.token[here], counts.times[here]
+
+    def ngram(self, order: int, number: int) -> tuple[int, ...]:
+        """The tokens of one n-gram by its number, 0 to T - 1."""
+        counts = self.counts(order)
+        context = int(np.searchsorted(counts.offset, number, "right")) - 1
+        first, rest = int(np.searchsorted(counts.first, context, "right")) - 1, int(counts.rest[context])
+        between = [rest // self.vocabulary**power % self.vocabulary for power in reversed(range(order - 2))]
+        return (*([first] if order > 1 else []), *between, int(counts.token[number]))
 
 
 def open_ngrams(path: str | Path) -> NgramFile:
     """Map the file read-only. Raises BadInput, naming the file, when it is not a whole n-gram file."""
     path = Path(path)
+    header, arrays = open_arrays(path, FORMAT, VERSION)
     try:
-        data = np.memmap(path, np.uint8, "r")
-    except FileNotFoundError:
-        raise BadInput(KEY, f"no file {path}; build one with python -m datastore.build") from None
-    except (OSError, ValueError) as error:
-        raise BadInput(KEY, f"{path} cannot be mapped ({error}); build it again") from None
-    header, arrays = _arrays(data, path)
-    if header.get("format") != FORMAT or header.get("version") != VERSION:
-        raise BadInput(KEY, f"{path} is no {FORMAT} file of version {VERSION}; build it again")
-    try:
-        str(header["tokenizer"])  # every user of the file compares it
-        orders = {int(order): _counts(arrays, int(order), header) for order in json.loads(header["orders"])}
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        vocabulary = int(header["vocabulary"])
+        orders = {order: _counts(arrays, order, vocabulary) for order in map(int, json.loads(header["orders"]))}
+    except (ValueError, KeyError, TypeError) as error:
         raise BadInput(KEY, f"{path} is damaged ({error}); build it again") from None
     return NgramFile(path, header, orders)
 
 
-def _counts(arrays: dict[str, np.ndarray], order: int, header: dict[str, str]) -> Counts:
-    """The arrays of one order; their lengths must agree, since lookups check no bounds."""
+def _counts(arrays: dict[str, np.ndarray], order: int, vocabulary: int) -> Counts:
+    """The arrays of one order. Lookups check no bounds, so nothing may point outside of the arrays."""
     counts = Counts(*(arrays[f"{order}.{name}"] for name in Counts._fields))
     contexts, ngrams = len(counts.rest), len(counts.token)
-    wanted = (int(header["vocabulary"]) + 1, contexts, contexts + 1, contexts, ngrams, ngrams)
-    if tuple(map(len, counts)) != wanted or counts.first[-1] != contexts or counts.offset[-1] != ngrams:
+    if tuple(map(len, counts)) != (vocabulary + 1, contexts, contexts + 1, contexts, ngrams, ngrams):
         raise ValueError(f"the lengths of order {order} do not agree")
+    if not (_rises(counts.first, contexts) and _rises(counts.offset, ngrams)):
+        raise ValueError(f"order {order} points outside of its arrays")
+    if ngrams and not (counts.token.min() >= 0 and counts.token.max() < vocabulary and counts.total.min() > 0):
+        raise ValueError(f"order {order} has tokens outside of the vocabulary or an empty context")
     return counts
 
 
-def _arrays(data: np.ndarray, path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Parse the safetensors layout: 8 bytes of header length, a JSON header, the arrays' bytes."""
-    kinds = {"I32": np.int32, "U32": np.uint32, "I64": np.int64, "U64": np.uint64, "U16": np.uint16}
-    try:
-        size = int(data[:8].view("<u8")[0])
-        entries = json.loads(bytes(data[8 : 8 + size]))
-        header = entries.pop("__metadata__")
-        body = np.asarray(data)[8 + size :]
-        arrays = {}
-        for name, entry in entries.items():
-            start, end = entry["data_offsets"]
-            if end > len(body):
-                raise ValueError("the file is truncated")
-            arrays[name] = body[start:end].view(kinds[entry["dtype"]]).reshape(entry["shape"])
-    except (ValueError, KeyError, IndexError, TypeError, OverflowError, MemoryError) as error:
-        raise BadInput(KEY, f"{path} is no n-gram file or is damaged ({error}); build it again") from None
-    return header, arrays
+def _rises(starts: np.ndarray, end: int) -> bool:
+    """True when the numbers go from 0 to `end` and never fall."""
+    return bool(starts[0] == 0 and starts[-1] == end and (starts[1:] >= starts[:-1]).all())
 
 
 @njit(cache=True, inline="always")
-def find_pair(counts: Counts, a: int, b: int) -> int:
-    """Number of the context (a, b) of order 3, or -1. Binary search in the contexts that start with a."""
-    low, high = counts.first[a], counts.first[a + 1]
+def find_context(counts: Counts, first: int, rest: int) -> int:
+    """Number of the context that starts with `first`, or -1; for order 3, `rest` is its second token."""
+    low, high = np.int64(counts.first[first]), np.int64(counts.first[first + 1])
+    end = high
     while low < high:
         middle = (low + high) >> 1
-        if counts.rest[middle] < b:
+        if counts.rest[middle] < rest:
             low = middle + 1
         else:
             high = middle
-    if low < counts.first[a + 1] and counts.rest[low] == b:
-        return low
+    if low < end and counts.rest[low] == rest:
+        return int(low)
     return -1

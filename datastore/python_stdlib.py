@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from datastore.corpus import Corpus
+
 LEFT_OUT = {"site-packages", "test", "tests", "idle_test", "__pycache__"}
 
 
-class PythonStdlib:
+class PythonStdlib(Corpus):
     """One document a source file, in a fixed order; the library's tests are left out."""
 
-    name = "python_stdlib"
+    def __init__(self, name: str = "python_stdlib") -> None:
+        super().__init__(name, python=sys.version_info[:3])
 
     def documents(self) -> Iterator[str]:
         root = Path(sysconfig.get_path("stdlib"))
-        for path in sorted(root.rglob("*.py")):
-            if LEFT_OUT.isdisjoint(path.relative_to(root).parts):
-                try:
-                    with tokenize.open(path) as file:  # honours the file's own encoding line
-                        yield file.read()
-                except (SyntaxError, UnicodeDecodeError, OSError):
-                    continue
+        paths = [path for path in sorted(root.rglob("*.py")) if LEFT_OUT.isdisjoint(path.relative_to(root).parts)]
+        for number, path in enumerate(paths):
+            self.fraction = number / len(paths)
+            try:
+                with tokenize.open(path) as file:  # honours the file's own encoding line
+                    text = file.read()
+            except (SyntaxError, UnicodeDecodeError, OSError):
+                self.skipped["not in its own encoding"] += 1
+                continue
+            if self.usable(text):
+                yield text

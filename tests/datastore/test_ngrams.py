@@ -1,27 +1,30 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import tiny_tokenizer
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer
 
-from aded.errors import BadInput
 from aded.ngram_file import Counts, open_ngrams
+from datastore import ngrams, runs
+from datastore.builder import count_stream
+from datastore.dataset_corpus import DatasetCorpus
 from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.open import open_or_build
-from datastore.python_stdlib import PythonStdlib
+from datastore.runs import key_type
+from datastore.token_stream import TokenStream, tokenise
 
+SHARED = Path(__file__).parents[3] / "shared"
 VOCABULARY = 5
+DOCUMENTS = st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=25), max_size=5)
 Table = dict[tuple[int, ...], list[tuple[int, int]]]
 
 
-def plain_counts(documents: list[list[int]], order: int) -> Table:
+def plain_counts(documents: Sequence[Sequence[int]], order: int) -> Table:
     rows: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
     for ids in documents:
         for at in range(len(ids) - order + 1):
@@ -33,7 +36,7 @@ def plain_counts(documents: list[list[int]], order: int) -> Table:
 def table(counts: Counts, order: int, vocabulary: int) -> Table:
     """The arrays read as their documentation has it."""
     rows: Table = {}
-    for first in range(vocabulary):
+    for first in np.flatnonzero(np.diff(counts.first.astype(np.int64))).tolist():
         for i in range(counts.first[first], counts.first[first + 1]):
             rest: list[int] = []
             packed = int(counts.rest[i])
@@ -41,16 +44,60 @@ def table(counts: Counts, order: int, vocabulary: int) -> Table:
                 rest.insert(0, packed % vocabulary)
                 packed //= vocabulary
             here = slice(counts.offset[i], counts.offset[i + 1])
-            rows[(first, *rest)] = list(zip(counts.token[here].tolist(), counts.times[here].tolist(), strict=True))
+            context = (first, *rest) if order > 1 else ()
+            rows[context] = list(zip(counts.token[here].tolist(), counts.times[here].tolist(), strict=True))
             assert counts.total[i] == counts.times[here].sum()
     assert list(rows) == sorted(rows), "contexts are sorted"
     return rows
 
 
-@given(st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=25), max_size=5), st.integers(2, 5))
+def stream_of(documents: Sequence[Sequence[int]], vocabulary: int, folder: Path) -> TokenStream:
+    stream = TokenStream(folder / "tokens", vocabulary)
+    for ids in documents:
+        stream.append(list(ids))
+    return stream
+
+
+def on_disk(documents: Sequence[Sequence[int]], orders: Sequence[int], vocabulary: int, folder: Path) -> Path:
+    """Built out of core."""
+    stream = stream_of(documents, vocabulary, folder)
+    counted = {order: count_stream(stream, order, folder, progress=False) for order in orders}
+    write_ngrams(folder / "disk.ngrams", counted, {"tokenizer": "t", "vocabulary": str(vocabulary)})
+    return folder / "disk.ngrams"
+
+
+@given(DOCUMENTS, st.integers(1, 5))
 def test_counts_are_those_of_plain_dictionaries(documents: list[list[int]], order: int) -> None:
     counts = count_ngrams([np.array(ids, np.int64) for ids in documents], order, VOCABULARY)
     assert table(counts, order, VOCABULARY) == plain_counts(documents, order)
+
+
+@pytest.mark.parametrize(("chunk", "batch", "fan_in"), [(7, 3, 2), (64, 1, 3), (1000, 50, 32)])
+def test_counting_in_parts_changes_nothing(
+    chunk: int, batch: int, fan_in: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts cut documents and n-grams anywhere, are merged in several rounds and read in small batches."""
+    monkeypatch.setattr("datastore.builder.CHUNK", chunk)
+    monkeypatch.setattr(ngrams, "BATCH", batch)
+    monkeypatch.setattr(runs, "FAN_IN", fan_in)
+    rng = np.random.default_rng(chunk)
+    documents = [rng.integers(VOCABULARY, size=size).tolist() for size in (40, 0, 1, 2, 30, 3)]
+    path = on_disk(documents, (1, 2, 3, 4, 5), VOCABULARY, tmp_path)
+    for order, counts in open_ngrams(path).orders.items():
+        assert table(counts, order, VOCABULARY) == plain_counts(documents, order)
+
+
+@pytest.mark.parametrize("vocabulary", [65_536, 128_256, 2_000_000])
+def test_large_vocabularies_keep_their_ids(vocabulary: int, tmp_path: Path) -> None:
+    """Of the longest orders an n-gram's number needs more than 64 bits."""
+    top = vocabulary - 1
+    documents = [[top, 0, top, top, top, top, top, 1, top], [0, 0, 0, 0, 0, top], [top] * 7]
+    opened = open_ngrams(on_disk(documents, (1, 2, 3, 4, 5), vocabulary, tmp_path))
+    for order, counts in opened.orders.items():
+        assert table(counts, order, vocabulary) == plain_counts(documents, order)
+    assert opened.successors(top, top, top, top)[0].tolist() == [top, 1]
+    assert opened.ngram(5, 0) == (0, 0, 0, 0, 0)
+    assert key_type(5, vocabulary) != key_type(2, vocabulary)
 
 
 def test_a_written_file_opens_as_it_was(documents: list[np.ndarray], tmp_path: Path) -> None:
@@ -66,67 +113,17 @@ def test_a_written_file_opens_as_it_was(documents: list[np.ndarray], tmp_path: P
     assert [entry.name for entry in path.parent.iterdir()] == [path.name], "no scratch file is left"
 
 
-def test_the_fingerprint_is_that_of_the_contents(documents: list[np.ndarray], tmp_path: Path) -> None:
-    prints = []
-    for number, chosen in enumerate((documents, documents, documents[1:])):
-        path = tmp_path / f"{number}.ngrams"
-        write_ngrams(path, {3: count_ngrams(chosen, 3, 64)}, {"tokenizer": "t", "vocabulary": "64"})
-        prints.append(open_ngrams(path).header["fingerprint"])
-    assert prints[0] == prints[1] != prints[2]
-
-
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("datastore.ngrams.save_file", full)
-    with pytest.raises(OSError, match="No space"):
-        write_ngrams(tmp_path / "x.ngrams", {}, {})
-    assert list(tmp_path.iterdir()) == []
-
-
-class TwoTexts:
-    name = "two_texts"
-    reads = 0
-
-    def documents(self) -> Iterator[str]:
-        TwoTexts.reads += 1
-        yield from ("abcab", "ab")
-
-
-def test_a_datastore_is_built_once_a_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    corpus, cache = TwoTexts(), str(tmp_path)
-    first = open_or_build(tokenizer, path=None, corpus=corpus, cache=cache)
-    again = open_or_build(tokenizer, path=None, corpus=corpus, cache=cache)
-    assert first.path == again.path
-    assert TwoTexts.reads == 1
-    other = open_or_build(tiny_tokenizer(["é"]), path=None, corpus=corpus, cache=cache)
-    assert other.path != first.path
-    a, b, c = tokenizer("abc")["input_ids"]
-    assert table(first.counts(3), 3, first.vocabulary) == {(a, b): [(c, 1)], (b, c): [(a, 1)], (c, a): [(b, 1)]}
-    assert (first.header["documents"], first.header["tokens"]) == ("2", "7")
-
-
-def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    built = open_or_build(tokenizer, path=None, corpus=TwoTexts(), cache=str(tmp_path))
-    with pytest.raises(BadInput, match="build a datastore with the model's own tokenizer"):
-        open_or_build(tiny_tokenizer(["é"]), path=str(built.path), corpus=TwoTexts(), cache=str(tmp_path))
-
-
-def test_the_standard_library_comes_in_a_fixed_order_without_tests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file's own encoding is honoured; one that cannot be decoded is left out."""
-    files = {
-        "b.py": b"b = 1\n",
-        "a/z.py": "# coding: latin-1\n# é\n".encode("latin-1"),
-        "broken.py": b"# \xff\n",
-        "test/t.py": b"t = 1\n",
-        "site-packages/s.py": b"s = 1\n",
-        "note.txt": b"text\n",
-    }
-    for name, data in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(data)
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    assert list(PythonStdlib().documents()) == ["# coding: latin-1\n# é\n", "b = 1\n"]
+@pytest.mark.slow
+def test_a_million_tokens_of_a_real_corpus_count_as_in_dictionaries(tmp_path: Path) -> None:
+    corpus, tokenizer = SHARED / "corpora" / "chat.jsonl.xz", SHARED / "tokenizers" / "llama-2"
+    if not corpus.exists():
+        pytest.skip("the shared corpus is not here; the tests above count made-up ones")
+    some = DatasetCorpus("chat", path=str(corpus), limit=2200)
+    stream = tokenise(some, AutoTokenizer.from_pretrained(tokenizer), tmp_path / "tokens", progress=False)
+    assert stream.tokens > 1_000_000
+    ends = np.flatnonzero(stream.read() == stream.vocabulary)
+    documents = [ids[ids != stream.vocabulary].tolist() for ids in np.split(stream.read(), ends + 1)]
+    counted = count_stream(stream, 3, tmp_path, progress=False)
+    write_ngrams(tmp_path / "x.ngrams", {3: counted}, {"tokenizer": "t", "vocabulary": str(stream.vocabulary)})
+    found = table(open_ngrams(tmp_path / "x.ngrams").counts(3), 3, stream.vocabulary)
+    assert found == plain_counts(documents, 3)

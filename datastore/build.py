@@ -1,0 +1,71 @@
+"""Builds datastores: python -m datastore.build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
+
+Corpus, tokens, counts, file. Exit code 0: built; 2: bad input, told in one line on stderr; 130: interrupted, nothing
+left behind.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from aded.errors import BadInput
+from aded.run import CONF, refuse
+from datastore.builder import build
+
+ORDERS = (1, 2, 3, 4, 5)
+
+
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """By Hub id or folder."""
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise BadInput("tokenizer", f"{name} is no folder with a tokenizer and no Hub id at hand ({error})") from None
+
+
+def checked_orders(orders: Sequence[int]) -> list[int]:
+    if not orders or not all(order in ORDERS for order in orders):
+        raise BadInput("orders", f"{list(orders)} must be a list of numbers from 1 to 5, such as [2,3,4]")
+    return sorted(set(orders))
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="build")
+def _hydra_main(cfg: DictConfig) -> None:
+    try:
+        build(
+            hydra.utils.instantiate(cfg.corpus),
+            load_tokenizer(cfg.tokenizer),
+            out=cfg.out and Path(cfg.out),
+            orders=checked_orders(cfg.orders),
+            suffixes=cfg.suffixes and Path(cfg.suffixes),
+            progress=cfg.progress and sys.stderr.isatty(),
+        )
+        print(f"built {' and '.join(file for file in (cfg.out, cfg.suffixes) if file)}")
+    except (BadInput, HydraException, OmegaConfBaseException) as error:
+        refuse(error)
+
+
+def main() -> None:
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    try:
+        _hydra_main()
+    except KeyboardInterrupt:
+        print("interrupted; nothing was built", file=sys.stderr)
+        sys.exit(130)
+    except (BadInput, HydraException, OmegaConfBaseException) as error:
+        refuse(error)
+
+
+if __name__ == "__main__":
+    main()

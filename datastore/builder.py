@@ -1,0 +1,89 @@
+"""Builds datastores: documents to tokens, tokens to counts or sorted suffixes, these to a file."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+
+from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from aded.errors import BadInput
+from aded.text import tokenizer_fingerprint
+from datastore.corpus import Corpus
+from datastore.ngrams import CountsOnDisk, rows, write_ngrams
+from datastore.runs import CHUNK, Runs, count_chunk
+from datastore.scratch import scratch_folder
+from datastore.suffix_array import write_suffixes
+from datastore.token_stream import TokenStream, tokenise
+
+log = logging.getLogger(__name__)
+
+
+def build(
+    corpus: Corpus,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    out: Path | None = None,
+    orders: Sequence[int] = (3,),
+    suffixes: Path | None = None,
+    progress: bool = False,
+) -> None:
+    """Build the n-gram file `out`, the suffix file `suffixes` or both from one token stream.
+
+    Scratch files lie beside it, about 20 bytes a token and order, and are gone afterwards. Raises BadInput.
+    """
+    file = out or suffixes
+    if file is None:
+        raise BadInput("out", "name the file to build: out=FILE for n-grams, suffixes=FILE for REST, or both")
+    with scratch_folder(file) as folder:
+        stream = tokenise(corpus, tokenizer, folder / "tokens", progress=progress)
+        if not stream.tokens:
+            raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.told_skipped() or 'no rows'})")
+        header = {
+            "corpus": corpus.name,
+            "tokenizer": tokenizer_fingerprint(tokenizer),
+            "vocabulary": str(stream.vocabulary),
+            "documents": str(stream.documents),
+            "tokens": str(stream.tokens),
+            "skipped": str(corpus.skipped.total()),
+        }
+        if out:
+            counted = {order: count_stream(stream, order, folder, progress=progress) for order in orders}
+            write_ngrams(out, counted, header)
+        if suffixes:
+            start = perf_counter()
+            write_suffixes(suffixes, stream.read(), header)
+            log.info("suffixes sorted in %.1f s", perf_counter() - start)
+
+
+def count_stream(stream: TokenStream, order: int, folder: Path, *, progress: bool) -> CountsOnDisk:
+    """Count one order of the stream; tell how fast it goes."""
+    start, runs = perf_counter(), Runs(folder)
+    with tqdm(desc=f"order {order}", total=len(stream), unit=" tokens", unit_scale=True, disable=not progress) as bar:
+        for tokens in stream.chunks(CHUNK, order - 1):
+            runs.add(count_chunk(tokens, order, stream.vocabulary))
+            bar.update(min(CHUNK, len(tokens)))
+    counts = gather(runs, order, folder, stream.vocabulary, len(stream), progress=progress)
+    seconds = perf_counter() - start
+    log.info(
+        "order %d: %d n-grams counted in %.1f s (%.2f M tokens/s)",
+        order,
+        counts.ngrams,
+        seconds,
+        stream.tokens / seconds / 1e6,
+    )
+    return counts
+
+
+def gather(runs: Runs, order: int, folder: Path, vocabulary: int, tokens: int, *, progress: bool) -> CountsOnDisk:
+    """Merge the runs of one order into its arrays."""
+    counts = CountsOnDisk(folder, order, vocabulary, tokens)
+    with tqdm(desc=f"merge {order}", total=tokens, unit=" tokens", unit_scale=True, disable=not progress) as bar:
+        for part in rows(runs.merged(), order, vocabulary):
+            counts.append(part)
+            bar.update(int(part.total.sum()))
+    runs.clear()
+    return counts

@@ -1,0 +1,115 @@
+"""Corpora read row by row through `datasets`: streamed from the Hub, or from local files of the same form."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from aded.errors import BadInput
+from datastore.corpus import Corpus
+from datastore.local_file import BROKEN, json_rows, opened, split_text
+
+log = logging.getLogger(__name__)
+
+
+class DatasetCorpus(Corpus):
+    """Rows of a Hub dataset, or of the local file `path` in its place.
+
+    path: JSON lines, a JSON array or Parquet, the first two also compressed; dataset, split: on the Hub; files: the
+    dataset's files to read, where `{shard}` stands for each number from shards[0] up to shards[1], exclusive; field:
+    where a row's text is, null for the usual ones; skip, limit: rows to leave out first, and rows to read at most.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        path: str | None = None,
+        dataset: str | None = None,
+        split: str = "train",
+        files: str | None = None,
+        shards: Sequence[int] = (0, 1),
+        field: str | None = None,
+        skip: int = 0,
+        limit: int | None = None,
+    ) -> None:
+        chosen = [files.format(shard=shard) for shard in range(*shards)] if files else None
+        settings = {"path": path, "dataset": dataset, "split": split, "files": chosen, "field": field}
+        super().__init__(name, **settings, skip=skip, limit=limit)
+        self.path, self.dataset, self.split, self.files, self.field = path, dataset, split, chosen, field
+        self.skip, self.limit = skip, limit
+        if skip < 0 or (limit is not None and limit < 1):
+            raise BadInput("corpus.limit", f"skip={skip}, limit={limit}: skip must be 0 or more and limit 1 or more")
+        if self.files == []:
+            raise BadInput("corpus.shards", f"{list(shards)} is no range; write [FIRST,END], END exclusive")
+
+    def documents(self) -> Iterator[str]:
+        if self.path is None:
+            rows = self._hub_rows()
+        elif self.path.endswith(".parquet"):
+            rows = self._parquet_rows()
+        else:
+            rows = self._json_rows()
+        end = None if self.limit is None else self.skip + self.limit
+        for row in islice(rows, self.skip, end):
+            if row is BROKEN:
+                self.skipped["not JSON"] += 1
+            else:
+                yield from self.texts(row, self.field)
+
+    def _json_rows(self) -> Iterator[object]:
+        with opened(str(self.path)) as (file, fraction):
+            for row in json_rows(file):
+                self.fraction = fraction()
+                yield row
+
+    def _parquet_rows(self) -> Iterator[object]:
+        if not Path(str(self.path)).is_file():
+            raise BadInput("corpus.path", f"no file {self.path}; name a JSON, JSON lines, Parquet or text file")
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
+
+        try:
+            yield from load_dataset("parquet", data_files=self.path, split="train", streaming=True)
+        except (OSError, ValueError, RuntimeError, DatasetsError) as error:
+            raise BadInput("corpus.path", f"{self.path} cannot be read ({error})") from None
+
+    def _hub_rows(self) -> Iterator[object]:
+        """Streamed; with advice in place of the Hub's various errors."""
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
+
+        try:
+            rows: Any = load_dataset(self.dataset, data_files=self.files, split=self.split, streaming=True)
+            splits = rows.info.splits or {}
+            total = splits[self.split].num_examples if self.files is None and self.split in splits else 0
+            for number, row in enumerate(rows):
+                self.fraction = number / total if total else 0.0
+                yield row
+        except (OSError, ValueError, RuntimeError, DatasetsError) as error:
+            log.debug("%s", error)
+            raise BadInput(
+                "corpus",
+                f"the dataset {self.dataset} cannot be read from the Hub ({type(error).__name__}); if it is gated, "
+                "accept its terms on its page and log in with `hf auth login`; or download it: corpus.path=FILE",
+            ) from None
+
+
+class TextCorpus(Corpus):
+    """A plain text file, also compressed; a document ends at each `separator`."""
+
+    def __init__(self, name: str, *, path: str, separator: str = "\n\n") -> None:
+        super().__init__(name, path=path, separator=separator)
+        self.path, self.separator = path, separator
+        if not separator:
+            raise BadInput("corpus.separator", "must not be empty")
+
+    def documents(self) -> Iterator[str]:
+        with opened(self.path) as (file, fraction):
+            for text in split_text(file, self.separator):
+                self.fraction = fraction()
+                if self.usable(text):
+                    yield text

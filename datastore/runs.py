@@ -1,0 +1,112 @@
+"""Counts the n-grams of parts of a token stream and merges the counts, out of core.
+
+Every n-gram becomes one number; Polars sorts a chunk's numbers, counts the runs of equal ones and spills the result
+as a sorted Parquet file. Its streaming `merge_sorted` then reads all spilled files as one. Memory depends on the
+chunk and on how many files are merged at once, never on the corpus.
+
+Polars was chosen by measurement (24.4 M Llama tokens, tri-grams, processor seconds on two threads). Counting: Polars'
+sort 1.0, its hash aggregation 3.6; DuckDB's aggregation 3.9, sorted 4.3; numpy's sort 0.7. Merging the spilled
+counts: Polars' `merge_sorted` 0.5, DuckDB's aggregation 3.3. At ten times the corpus Polars merged in 12 s and
+1.3 GB; DuckDB within 1 GB had not finished after 150 s. Numbers of 128 bits (long orders, large vocabularies) go the
+same way, which numpy cannot offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from aded.ngram_file import NgramFile
+
+CHUNK = 1 << 23
+"""Tokens, or n-grams of a file, in memory at once."""
+FAN_IN = 32
+"""Spilled files merged at once."""
+
+
+def count_chunk(tokens: np.ndarray, order: int, vocabulary: int) -> pl.LazyFrame:
+    """Distinct n-grams (`key`: base `vocabulary`, increasing) and `times` of int [m] tokens.
+
+    A token that is no member of the vocabulary separates documents; no n-gram spans it.
+    """
+    kind = key_type(order, vocabulary)
+    token = pl.when(pl.col("token").is_between(0, vocabulary - 1)).then(pl.col("token").cast(kind))
+    key: pl.Expr = token
+    for step in range(1, order):
+        key = key * pl.lit(vocabulary, kind) + token.shift(-step)
+    numbered = pl.LazyFrame({"token": tokens}).select(key=key).drop_nulls()
+    return numbered.sort("key").group_by("key", maintain_order=True).agg(times=pl.len().cast(pl.Int64))
+
+
+def key_type(order: int, vocabulary: int) -> type[pl.DataType]:
+    """The narrowest type that numbers all n-grams."""
+    return pl.UInt64 if vocabulary**order <= 2**64 else pl.UInt128
+
+
+class Runs:
+    """Sorted counts of parts of a stream, spilled to `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._paths: list[Path] = []
+        self._spilled = 0
+
+    def add(self, counts: pl.LazyFrame) -> None:
+        """counts: `key`, increasing, and `times`."""
+        path = self.folder / f"{self._spilled}.run"
+        counts.sink_parquet(path, compression="uncompressed", row_group_size=1 << 16, statistics=False)
+        self._paths.append(path)
+        self._spilled += 1
+
+    def merged(self) -> pl.LazyFrame:
+        """All runs, at least one, in order; a key of several runs occurs several times, one after another."""
+        while len(self._paths) > FAN_IN:
+            oldest, self._paths = self._paths[:FAN_IN], self._paths[FAN_IN:]
+            self.add(_merged(oldest).group_by("key", maintain_order=True).agg(pl.col("times").sum()))
+            _remove(oldest)
+        return _merged(self._paths)
+
+    def clear(self) -> None:
+        _remove(self._paths)
+        self._paths = []
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink()
+
+
+def _merged(paths: Sequence[Path]) -> pl.LazyFrame:
+    frames = [pl.scan_parquet(path) for path in paths]
+    while len(frames) > 1:  # in pairs, so that a row passes through few merges
+        pairs = [frames[i : i + 2] for i in range(0, len(frames), 2)]
+        frames = [pair[0].merge_sorted(pair[1], "key") if len(pair) == 2 else pair[0] for pair in pairs]
+    return frames[0]
+
+
+def runs_of_file(file: NgramFile, order: int) -> Iterator[pl.LazyFrame]:
+    """The n-grams of a file again as sorted `key` and `times`, a chunk at a time."""
+    counts, vocabulary = file.counts(order), file.vocabulary
+    kind = key_type(order, vocabulary)
+    bounds = np.arange(0, len(counts.token), CHUNK)
+    contexts = np.append(np.unique(np.searchsorted(counts.offset, bounds, "right") - 1), len(counts.rest))
+    for low, high in pairwise(contexts.tolist()):
+        here = slice(int(counts.offset[low]), int(counts.offset[high]))
+        first = np.searchsorted(counts.first, np.arange(low, high), "right") - 1
+        starts = counts.offset[low : high + 1].astype(np.int64)
+        size = starts[1:] - starts[:-1]
+        frame = pl.LazyFrame(
+            {
+                "first": np.repeat(first, size),
+                "rest": np.repeat(counts.rest[low:high], size),
+                "token": counts.token[here],
+                "times": counts.times[here].astype(np.int64),
+            }
+        )
+        lead, base = pl.lit(vocabulary ** max(0, order - 2), kind), pl.lit(vocabulary, kind)
+        context = pl.col("first").cast(kind) * lead + pl.col("rest").cast(kind)
+        yield frame.select("times", key=context * base + pl.col("token").cast(kind)).sort("key")
