@@ -1,0 +1,122 @@
+"""Token Recycling: the target's own runners-up, kept as an adjacency matrix (Luo et al. 2024, arXiv 2408.08696).
+
+For every token the matrix holds the eight likeliest next tokens when the target last computed a row for it, in
+whatever tree and on whatever path. The draft is a fixed tree of ranks, filled from the matrix level by level below
+the last token: rank r below a node is the r-th candidate of that node's token.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import njit
+
+from aded.drafter import Drafter, Step
+from aded.errors import BadInput
+from aded.tree import DraftTree, check_budget
+
+CANDIDATES = 8
+SCOPES = ("prompt", "session")
+# The published tree (appendix of the paper; version 2.2.2 of the authors' code): how many children each node has,
+# level by level, the nodes of a level in order. Children are the first ranks, so nothing else needs telling.
+CHILDREN = (
+    (8,),
+    (8, 4, 3, 2, 1, 1, 1, 1),
+    (8, 3, 2, 1, 1, 1, 1, 1, 2, 1, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0),
+    (5, 2, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 0),
+    (3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0),
+    (2, 0, 0, 1, 0, 0, 0, 0),
+)
+
+
+def template(budget: int) -> tuple[np.ndarray, np.ndarray]:
+    """(parents, ranks), int64 [n + 1] each, of the published tree cut to n <= budget nodes below the root.
+
+    What is cut first lies deepest and at the highest ranks: nodes are kept by the sum of rank + 1 on their path.
+    """
+    parents, ranks, costs, level = [-1], [0], [0], [0]
+    for counts in CHILDREN:
+        below = []
+        for node, count in zip(level, counts, strict=True):
+            for rank in range(count):
+                below.append(len(parents))
+                parents.append(node)
+                ranks.append(rank)
+                costs.append(costs[node] + rank + 1)
+        level = below
+    kept = np.sort(np.argsort(costs, kind="stable")[: budget + 1])
+    return np.searchsorted(kept, np.array(parents)[kept]), np.array(ranks)[kept]
+
+
+@njit(cache=True)
+def fill(matrix: np.ndarray, root: int, parents: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, parents), int64 [m]: the template's nodes that the matrix, int32 [vocabulary, 8], has a token for."""
+    tokens, above, place = np.empty(len(ranks), np.int64), np.empty(len(ranks), np.int64), np.full(len(ranks), -1)
+    tokens[0], above[0], place[0], n = root, -1, 0, 1
+    for i in range(1, len(ranks)):
+        parent = place[parents[i]]
+        if parent >= 0:
+            token = matrix[tokens[parent], ranks[i]]
+            if token >= 0:
+                tokens[n], above[n], place[i] = token, parent, n
+                n += 1
+    return tokens[:n], above[:n]
+
+
+@njit(cache=True)
+def recycle(matrix: np.ndarray, tokens: np.ndarray, logits: np.ndarray) -> None:
+    """matrix[tokens[i]] = the likeliest tokens of row i, best first; later rows win. logits: float32 [n, vocabulary].
+
+    One pass a row: a value that is not above the eighth best so far, as nearly all are not, costs one comparison.
+    """
+    best = np.empty(matrix.shape[1], np.float32)
+    for i in range(len(tokens)):
+        row, size = matrix[tokens[i]], 0
+        for v in range(logits.shape[1]):
+            value = logits[i, v]
+            if size == len(best) and value <= best[size - 1]:
+                continue
+            at = min(size, len(best) - 1)
+            while at > 0 and best[at - 1] < value:
+                best[at], row[at] = best[at - 1], row[at - 1]
+                at -= 1
+            best[at], row[at] = value, v
+            size = min(size + 1, len(best))
+
+
+class TokenRecycling(Drafter):
+    """budget: most drafted nodes, 80 for the whole published tree; adaptation: what the matrix outlives, `prompt`
+    (nothing) or `session` (as published: the next prompt goes on with it).
+    """
+
+    wants = frozenset({"logits"})
+
+    def __init__(self, *, budget: int = 80, adaptation: str = "session") -> None:
+        if adaptation not in SCOPES:
+            raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
+        self.adaptation = adaptation
+        self.parents, self.ranks = template(check_budget(budget))
+        self.reset()
+
+    def reset(self) -> None:
+        """The matrix takes its size from the first logits."""
+        self.matrix = np.empty((0, CANDIDATES), np.int32)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        if self.adaptation == "prompt":
+            self.matrix.fill(-1)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        root = int(context[-1])
+        if root >= len(self.matrix):
+            return DraftTree.root(root)
+        return DraftTree(*fill(self.matrix, root, self.parents, self.ranks))
+
+    def observe(self, step: Step) -> None:
+        assert step.logits is not None
+        if len(self.matrix) == 0:
+            self.matrix = np.full((step.logits.shape[1], CANDIDATES), -1, np.int32)
+        if step.logits.device.type == "cpu":
+            recycle(self.matrix, step.tree.tokens, step.logits.float().numpy())
+        else:
+            self.matrix[step.tree.tokens] = torch.topk(step.logits, CANDIDATES).indices.cpu().numpy()
