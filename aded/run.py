@@ -62,7 +62,7 @@ def _answer_all(
     """Answer the questions that the record lacks; return all rows."""
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
-    drafter = build_method(cfg, tokenizer, cache)
+    drafter = build_method(cfg, target, tokenizer, cache)
     if missing := drafter.wants - target.gives:
         raise BadInput(
             "method", f"{cfg.method.name} needs {', '.join(sorted(missing))}, which this target cannot give"
@@ -114,13 +114,21 @@ def load_model(cfg: DictConfig, cache: str) -> tuple[Any, Any]:
     return target, tokenizer
 
 
-def build_method(cfg: DictConfig, tokenizer: Any, cache: str) -> Drafter:
-    """Instantiate the method; one that has a key `datastore` gets the group's, opened for this tokenizer."""
-    method = {key: value for key, value in cfg.method.items() if key not in ("name", "datastore")}
-    build = hydra.utils.instantiate(method, _partial_=True)
-    if "datastore" not in cfg.method:
-        return build()
-    return build(datastore=hydra.utils.instantiate(cfg.datastore, tokenizer=tokenizer, cache=cache))
+def build_method(cfg: DictConfig, target: Any, tokenizer: Any, cache: str) -> Drafter:
+    """Instantiate the method, and give it what it has a key for: `datastore`, the group's, opened for this tokenizer;
+    `output_projection`, the target's.
+    """
+    method = {
+        key: value for key, value in cfg.method.items() if key not in ("name", "datastore", "output_projection")
+    }
+    given: dict[str, Any] = {}
+    if "datastore" in cfg.method:
+        given["datastore"] = hydra.utils.instantiate(cfg.datastore, tokenizer=tokenizer, cache=cache)
+    if "output_projection" in cfg.method:
+        if not hasattr(target, "output_projection"):
+            raise BadInput("method", f"{cfg.method.name} needs a target that runs a model; this one does not")
+        given["output_projection"] = target.output_projection
+    return hydra.utils.instantiate(method, _partial_=True)(**given)
 
 
 def load_benchmark(cfg: DictConfig) -> tuple[Benchmark, list[Question], int]:

@@ -47,6 +47,11 @@ class TransformersTarget:
         # What the output projection reads is the last hidden state, whatever the architecture calls it.
         model.lm_head.register_forward_pre_hook(self._remember_hidden)
 
+    @property
+    def output_projection(self) -> torch.nn.Module:
+        """From last hidden states to logits, [.., hidden] to [.., vocabulary]; `weight`: [vocabulary, hidden]."""
+        return self.model.lm_head
+
     def _remember_hidden(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
         if "hidden" in self._wants:
             self._hidden = inputs[0][0]

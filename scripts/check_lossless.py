@@ -27,7 +27,7 @@ def differing(cfg: DictConfig) -> list[str]:
     _, questions, max_new_tokens = load_benchmark(cfg.benchmark)
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
-    drafter = build_method(cfg, tokenizer, cache)
+    drafter = build_method(cfg, target, tokenizer, cache)
     template = hydra.utils.instantiate(cfg.model.template)
     differ = []
     for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):

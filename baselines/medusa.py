@@ -1,0 +1,92 @@
+"""Medusa: heads on the target's last hidden state draft several tokens ahead (Cai et al. 2024, arXiv 2401.10774).
+
+Head k guesses the token k places behind the next one, whatever stands between. A path's probability is therefore
+taken as the product of its tokens' own, and the tree holds the likeliest paths, found best first; for given
+probabilities no tree of as many nodes has a longer expected accepted path. (The published tree of 63 nodes is such a
+tree too, fixed once from average accuracies.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numba import njit
+
+from aded.draft_makers.draft_maker import positive
+from aded.drafter import Drafter, Step
+from aded.tree import DraftTree, check_budget
+from baselines.medusa_heads import load_heads
+
+Project = Callable[[torch.Tensor], torch.Tensor]
+
+
+@njit(cache=True)
+def likeliest_paths(tokens: np.ndarray, chances: np.ndarray, root: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, parents), int64 [n], n <= budget + 1: the nodes with the largest product of chances, best first.
+
+    tokens: int64 [heads, top_k], chances: float32 [heads, top_k], likeliest first. A node in the tree offers two
+    more: its next sibling and its first child.
+    """
+    heads, top_k = tokens.shape
+    found, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
+    levels, product = np.zeros(budget + 1, np.int64), np.ones(budget + 1)
+    found[0], parents[0], n = root, -1, 1
+    # What is offered: parent, rank, product. It is never more than one for each node and the root.
+    above, rank, offer = np.zeros(budget + 2, np.int64), np.zeros(budget + 2, np.int64), np.zeros(budget + 2)
+    offer[0], waiting = chances[0, 0], 1
+    while n <= budget and waiting > 0:
+        best = np.argmax(offer[:waiting])
+        parent, r, chance = above[best], rank[best], offer[best]
+        level = levels[parent]
+        found[n], parents[n], levels[n], product[n] = tokens[level, r], parent, level + 1, chance
+        if r + 1 < top_k:
+            rank[best], offer[best] = r + 1, product[parent] * chances[level, r + 1]
+        else:
+            waiting -= 1
+            above[best], rank[best], offer[best] = above[waiting], rank[waiting], offer[waiting]
+        if level + 1 < heads:
+            above[waiting], rank[waiting], offer[waiting] = n, 0, chance * chances[level + 1, 0]
+            waiting += 1
+        n += 1
+    return found[:n], parents[:n]
+
+
+class Medusa(Drafter):
+    """heads: a file of heads or a folder that holds one; output_projection: the target's, which heads without one of
+    their own share; budget: most drafted nodes; top_k: candidates a head.
+    """
+
+    wants = frozenset({"hidden"})
+
+    def __init__(self, output_projection: torch.nn.Module, heads: str, *, budget: int = 63, top_k: int = 10) -> None:
+        self.budget, self.top_k = check_budget(budget), positive(top_k, "top_k")
+        weight = output_projection.get_parameter("weight")
+        vocabulary, hidden = weight.shape
+        self.heads = load_heads(heads, hidden, vocabulary).to(weight.device, weight.dtype)
+        # Not the module itself: calling it would tell the target of hidden states that are not its own.
+        self.project: Project = output_projection.forward
+        self.dtype = weight.dtype
+        self.reset()
+
+    def reset(self) -> None:
+        self._state: torch.Tensor | None = None
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.reset()
+
+    @torch.inference_mode()
+    def draft(self, context: np.ndarray) -> DraftTree:
+        root = int(context[-1])
+        if self._state is None or self.budget == 0:
+            return DraftTree.root(root)
+        logits = self.heads(self._state.to(self.dtype))
+        if self.heads.vocabulary is None:
+            logits = self.project(logits)
+        best = torch.topk(logits.float().softmax(dim=-1), min(self.top_k, logits.shape[-1]))
+        return DraftTree(*likeliest_paths(best.indices.cpu().numpy(), best.values.cpu().numpy(), root, self.budget))
+
+    def observe(self, step: Step) -> None:
+        assert step.hidden is not None
+        self._state = step.hidden[step.path[-1]]

@@ -1,0 +1,122 @@
+"""Medusa's heads and their files (arXiv 2401.10774).
+
+Head k reads the target's last hidden state at a position and guesses the token k places after the one decided there:
+residual blocks x + silu(W x + b), then a projection to the vocabulary. The published heads bring a projection each;
+ours share the target's own, which leaves a few MB of residual blocks.
+
+A file holds `K.L.linear.weight` and `K.L.linear.bias` for block L of head K and, after the last block, the head's
+own projection `K.L.weight` where it has one: the names of the published `medusa_lm_head.pt`, whose container is read
+without executing anything in it. Our files are safetensors.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from aded.errors import BadInput
+
+KEY = "method.heads"
+PUBLISHED = "medusa_lm_head.pt"
+OURS = "heads.safetensors"
+REPOSITORY = Path(__file__).parent.parent
+
+
+class ResBlock(torch.nn.Module):
+    """x + silu(W x + b), the identity before training: [.., hidden] to [.., hidden]."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(hidden, hidden)
+        torch.nn.init.zeros_(self.linear.weight)
+        torch.nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.nn.functional.silu(self.linear(x))
+
+
+class MedusaHeads(torch.nn.Module):
+    """heads: how many; blocks: residual blocks a head; vocabulary: of the heads' own projections, None for none."""
+
+    def __init__(self, heads: int, blocks: int, hidden: int, vocabulary: int | None = None) -> None:
+        super().__init__()
+        self.hidden, self.blocks, self.vocabulary = hidden, blocks, vocabulary
+        own = [] if vocabulary is None else [torch.nn.Linear(hidden, vocabulary, bias=False)]
+        self.stacks = torch.nn.ModuleList(
+            torch.nn.Sequential(*(ResBlock(hidden) for _ in range(blocks)), *own) for _ in range(heads)
+        )
+
+    def __len__(self) -> int:
+        return len(self.stacks)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[.., hidden] to [heads, .., hidden], or [heads, .., vocabulary] where the heads project themselves."""
+        return torch.stack([stack(hidden) for stack in self.stacks])
+
+
+def save_heads(heads: MedusaHeads, path: Path, metadata: dict[str, str]) -> None:
+    """Write the heads in bfloat16, as safetensors."""
+    state = {name.removeprefix("stacks."): value.to(torch.bfloat16) for name, value in heads.state_dict().items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(state, path, metadata)
+
+
+def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
+    """The heads of a file or a folder that holds one, float32, for a target of these sizes.
+
+    A relative `place` is looked for below the working directory, then below the repository, which ships heads.
+
+    Raises BadInput, naming the file, when there is none, when it cannot be read, or when its shapes do not fit.
+    """
+    path = _file(place)
+    state = _state(path)
+    names = [re.fullmatch(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)", name) for name in state]
+    count = len({name[1] for name in names if name})
+    blocks = sum(name[1] == "0" and name[3] == "linear.weight" for name in names if name)
+    own = f"0.{blocks}.weight" in state
+    heads = MedusaHeads(count, blocks, hidden, vocabulary if own else None)
+    wanted = {name.removeprefix("stacks."): value.shape for name, value in heads.state_dict().items()}
+    if count == 0 or state.keys() != wanted.keys():
+        odd = sorted(state.keys() ^ wanted.keys())[:1]
+        raise BadInput(KEY, f"{path} holds no set of Medusa heads (odd: {', '.join(odd) or 'it is empty'})")
+    for name, shape in wanted.items():
+        if state[name].shape != shape:
+            raise BadInput(
+                KEY,
+                f"{path} was trained for another model: {name} is {list(state[name].shape)}, this target needs "
+                f"{list(shape)}; name heads of this very model",
+            )
+    heads.load_state_dict({f"stacks.{name}": value.float() for name, value in state.items()})
+    return heads.eval()
+
+
+def _file(place: str) -> Path:
+    """The file itself, or the one in a folder."""
+    given = Path(place).expanduser()
+    for start in (Path(), REPOSITORY):
+        for path in (start / given, start / given / OURS, start / given / PUBLISHED):
+            if path.is_file():
+                return path
+    raise BadInput(
+        KEY,
+        f"no heads at {place}; it must be a file, or a folder that holds {OURS} or a published {PUBLISHED}: train "
+        "some with python -m scripts.train_medusa",
+    )
+
+
+def _state(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, ValueError, EOFError, SafetensorError, pickle.UnpicklingError) as error:
+        problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BadInput(KEY, f"{path} cannot be read as tensors ({problem[:120]})") from None
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise BadInput(KEY, f"{path} holds no tensors by name; name a {PUBLISHED} or a safetensors file")
+    return state
