@@ -1,0 +1,205 @@
+"""What every method owes, run over every config in conf/method/: a new method is tested by existing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+
+from aded.choice import Chooser, Decoding, Greedy
+from aded.decode import Answer, decode
+from aded.drafter import Drafter, Step
+from aded.run import CONF, build_method
+from aded.text import tokenizer_fingerprint
+from aded.transformers_target import TransformersTarget
+from aded.tree import DraftTree
+from baselines.autoregressive import Autoregressive
+from baselines.medusa_heads import MedusaHeads, save_heads
+from datastore.ngrams import count_ngrams, write_ngrams
+
+METHODS = sorted(path.stem for path in (CONF / "method").glob("*.yaml"))
+DRAFTING = [name for name in METHODS if name != "autoregressive"]
+TOKENS = 40
+KNOWN = VOCABULARY - 4
+"""Tokens from here on occur in no prompt and in no datastore."""
+LONG = np.tile(np.random.default_rng(0).integers(KNOWN, size=12), 3)
+PROMPTS = [LONG, LONG[5:30], LONG[:2], LONG[3:4]]
+
+Build = Callable[..., Drafter]
+Trace = list[tuple[list[int], list[int]]]
+
+
+@cache
+def target() -> TransformersTarget:
+    return TransformersTarget(tiny_model())
+
+
+@cache
+def keys_of(name: str) -> frozenset[str]:
+    """The keys of a method's config."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return frozenset(str(key) for key in compose("config", [f"method={name}"]).method)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What a method may read, made for the tiny model: a datastore of its answers, heads."""
+    folder = tmp_path_factory.mktemp("files")
+    header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
+    answers = [np.array([token for token in answer_of(prompt) if token < KNOWN]) for prompt in PROMPTS]
+    write_ngrams(folder / "tiny.ngrams", {3: count_ngrams(answers, 3, VOCABULARY)}, header)
+    hidden = target().output_projection.get_parameter("weight").shape[1]
+    save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
+    return {"datastore.path": folder / "tiny.ngrams", "method.heads": folder}
+
+
+@pytest.fixture
+def build(files: dict[str, Path]) -> Build:
+    """(method, settings..) -> a new drafter for the tiny model, with those of the settings that the method has."""
+
+    def build_one(name: str, **settings: object) -> Drafter:
+        named = {**files, **{f"method.{key}": value for key, value in settings.items()}}
+        had = {f"method.{key}" for key in keys_of(name)} | {"datastore.path"}
+        words = [f"method={name}", *(f"{key}={value}" for key, value in named.items() if key in had)]
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return build_method(compose("config", words), target(), tiny_tokenizer(), "")
+
+    return build_one
+
+
+class Recorder(Drafter):
+    """Passes everything on to a drafter and keeps the trees that come back."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter, self.wants, self.trees = drafter, drafter.wants, Trace()
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.drafter.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        tree = self.drafter.draft(context)
+        assert tree.tokens[0] == context[-1], "the root is the last token"
+        self.trees.append((tree.tokens.tolist(), tree.parents.tolist()))
+        return tree
+
+    def observe(self, step: Step) -> None:
+        self.drafter.observe(step)
+
+    def end(self) -> None:
+        self.drafter.end()
+
+
+def answered(drafter: Drafter, prompt: np.ndarray, chooser: Chooser | None = None, tokens: int = TOKENS) -> Answer:
+    return decode(target(), drafter, prompt, chooser or Greedy(), max_new_tokens=tokens, seed=7)
+
+
+def traced(drafter: Drafter, prompt: np.ndarray) -> Trace:
+    """Every tree that is drafted for a prompt."""
+    recorder = Recorder(drafter)
+    answered(recorder, prompt)
+    return recorder.trees
+
+
+def answer_of(prompt: np.ndarray) -> list[int]:
+    return answered(Autoregressive(), prompt).token_ids
+
+
+def test_the_methods_are_found() -> None:
+    assert {"autoregressive", "aded"} <= set(METHODS)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_greedy_answers_are_those_of_autoregressive_decoding(build: Build, name: str) -> None:
+    """Prompts of one and two tokens among them; what an answer leaves behind must not harm the next."""
+    drafter = build(name)
+    for prompt in PROMPTS:
+        assert answered(drafter, prompt).token_ids == answer_of(prompt)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name: str) -> None:
+    drafter = build(name)
+    for seed in range(3):
+        chooser = Decoding(0.9, 0.9, seed).chooser(1, 0)
+        expected = answered(Autoregressive(), LONG, chooser).token_ids
+        assert answered(drafter, LONG, chooser).token_ids == expected
+
+
+@pytest.mark.parametrize("name", DRAFTING)
+def test_drafts_are_accepted(build: Build, name: str) -> None:
+    """The datastore holds the answers, the prompts repeat themselves, and each is asked twice."""
+    drafter = build(name)
+    answers = [answered(drafter, prompt) for prompt in PROMPTS * 2]
+    assert sum(answer.new_tokens for answer in answers) > sum(len(answer.accept_lengths) for answer in answers)
+
+
+@pytest.mark.parametrize("budget", [0, 1, 5, 30])
+@pytest.mark.parametrize("name", DRAFTING)
+def test_the_budget_is_kept(build: Build, name: str, budget: int) -> None:
+    assert "budget" in keys_of(name)
+    drafter = build(name, budget=budget)
+    for prompt in PROMPTS:
+        answer = answered(drafter, prompt)
+        assert max(answer.drafted_nodes) <= budget
+        assert answer.token_ids == answer_of(prompt)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_two_drafters_draft_the_same(build: Build, name: str) -> None:
+    first, second = build(name), build(name)
+    for prompt in PROMPTS:
+        assert traced(first, prompt) == traced(second, prompt)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_outlives_a_prompt_unless_it_is_asked_to(build: Build, name: str) -> None:
+    used = build(name, adaptation="prompt")
+    traced(used, PROMPTS[1])
+    assert traced(used, LONG) == traced(build(name, adaptation="prompt"), LONG)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if "adaptation" in keys_of(name)])
+def test_a_session_outlives_a_prompt_and_reset_ends_it(build: Build, name: str) -> None:
+    used, fresh = build(name, adaptation="session"), traced(build(name, adaptation="session"), LONG)
+    traced(used, PROMPTS[1])
+    assert traced(used, LONG) != fresh
+    used.reset()
+    assert traced(used, LONG) == fresh
+
+
+@pytest.mark.parametrize("prompt", [[KNOWN], [KNOWN, KNOWN + 1]], ids=len)
+@pytest.mark.parametrize("name", METHODS)
+def test_a_drafter_with_no_idea_drafts_nothing(build: Build, name: str, prompt: list[int]) -> None:
+    """It has observed no step, the datastore lacks the tokens, and they have not come before."""
+    drafter, context = build(name), np.array(prompt)
+    drafter.begin(context)
+    assert drafter.draft(context).tokens.tolist() == prompt[-1:]
+
+
+@pytest.mark.parametrize("length", [1, 2, 20, 31])
+@pytest.mark.parametrize("name", METHODS)
+def test_an_answer_ends_at_the_models_context(build: Build, name: str, length: int) -> None:
+    small = TransformersTarget(tiny_model(max_position_embeddings=32))
+    prompt = LONG[:length]
+    expected = decode(small, Autoregressive(), prompt, Greedy(), max_new_tokens=TOKENS)
+    answer = decode(small, build(name), prompt, Greedy(), max_new_tokens=TOKENS)
+    assert answer.token_ids == expected.token_ids
+    assert len(answer.token_ids) == 32 - length
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3])
+@pytest.mark.parametrize("name", METHODS)
+def test_an_answer_ends_at_the_limit(build: Build, name: str, tokens: int) -> None:
+    assert answered(build(name), LONG, tokens=tokens).token_ids == answer_of(LONG)[:tokens]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_config_begins_with_its_command(name: str) -> None:
+    first = (CONF / "method" / f"{name}.yaml").read_text().splitlines()[0]
+    assert first.startswith("# python -m aded.run ")
+    assert f"method={name}" in first
