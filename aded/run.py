@@ -115,15 +115,17 @@ def load_model(cfg: DictConfig, cache: str) -> tuple[Any, Any]:
 
 
 def build_method(cfg: DictConfig, target: Any, tokenizer: Any, cache: str) -> Drafter:
-    """Instantiate the method, and give it what it has a key for: `datastore`, the group's, opened for this tokenizer;
-    `output_projection`, the target's.
+    """Instantiate the method, and give it what it has a key for: `datastore`, a file of the group's and of the kind
+    it names, opened for this tokenizer; `output_projection`, the target's.
     """
     method = {
         key: value for key, value in cfg.method.items() if key not in ("name", "datastore", "output_projection")
     }
     given: dict[str, Any] = {}
     if "datastore" in cfg.method:
-        given["datastore"] = hydra.utils.instantiate(cfg.datastore, tokenizer=tokenizer, cache=cache)
+        given["datastore"] = hydra.utils.instantiate(
+            cfg.datastore, kind=cfg.method.datastore, tokenizer=tokenizer, cache=cache
+        )
     if "output_projection" in cfg.method:
         if not hasattr(target, "output_projection"):
             raise BadInput("method", f"{cfg.method.name} needs a target that runs a model; this one does not")

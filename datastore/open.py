@@ -1,45 +1,74 @@
-"""The datastore of a run: the file at `path`, or one built once from `corpus` in the cache."""
+"""The datastore of a run: the file at `path`, or one built once from `corpus` in the cache.
+
+A method says which kind of file it reads: `ngrams` (counts) or `suffixes` (the tokens themselves, sorted).
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar, overload
 
 from transformers import PreTrainedTokenizerBase
 
 from aded.errors import BadInput
-from aded.ngram_file import VERSION, NgramFile, open_ngrams
+from aded.ngram_file import VERSION as NGRAMS
+from aded.ngram_file import NgramFile, open_ngrams
+from aded.suffix_file import VERSION as SUFFIXES
+from aded.suffix_file import SuffixFile, open_suffixes
 from aded.text import tokenizer_fingerprint
 from datastore.builder import build
 from datastore.corpus import Corpus
 
+File = TypeVar("File", NgramFile, SuffixFile)
 log = logging.getLogger(__name__)
 
 
+@overload
 def open_or_build(
     tokenizer: PreTrainedTokenizerBase, *, path: str | None, corpus: Corpus, orders: Sequence[int], cache: str
-) -> NgramFile:
-    """Open the n-gram file for this tokenizer; without `path` it is built once, in the cache."""
+) -> NgramFile: ...
+
+
+@overload
+def open_or_build(
+    tokenizer: PreTrainedTokenizerBase, *, path: str | None, corpus: Corpus, orders: Sequence[int], cache: str, kind: str
+) -> NgramFile | SuffixFile: ...
+
+
+def open_or_build(
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    path: str | None,
+    corpus: Corpus,
+    orders: Sequence[int],
+    cache: str,
+    kind: str = "ngrams",
+) -> NgramFile | SuffixFile:
+    """Open the file of this kind for this tokenizer; without `path` it is built once, in the cache."""
     fingerprint = tokenizer_fingerprint(tokenizer)
-    opened = (
-        open_ngrams(path) if path else _cached(tokenizer, fingerprint, corpus, orders, Path(cache) / "datastores")
-    )
+    start = Path(cache) / "datastores" / f"{corpus.identity}-{fingerprint[:16]}"
+    opened: NgramFile | SuffixFile
+    if kind == "suffixes":
+        file = Path(path or f"{start}.v{SUFFIXES}.suffixes")
+        opened = open_suffixes(file) if path else _cached(file, open_suffixes, corpus, tokenizer, suffixes=file)
+    else:
+        file = Path(path or f"{start}-{''.join(map(str, orders))}.v{NGRAMS}.ngrams")
+        opened = open_ngrams(file) if path else _cached(file, open_ngrams, corpus, tokenizer, out=file, orders=orders)
     opened.check_tokenizer(fingerprint)
     return opened
 
 
 def _cached(
-    tokenizer: PreTrainedTokenizerBase, fingerprint: str, corpus: Corpus, orders: Sequence[int], folder: Path
-) -> NgramFile:
+    file: Path, opener: Callable[[Path], File], corpus: Corpus, tokenizer: PreTrainedTokenizerBase, **wanted: Any
+) -> File:
     """The cache's file, built first where it is missing or damaged."""
-    lengths = "".join(map(str, orders))
-    file = folder / f"{corpus.identity}-{fingerprint[:16]}-{lengths}.v{VERSION}.ngrams"
     if file.exists():
         try:
-            return open_ngrams(file)
+            return opener(file)
         except BadInput as error:
             log.warning("%s", error)
     log.info("building the datastore %s from %s (once)", file, corpus.name)
-    build(corpus, tokenizer, out=file, orders=orders)
-    return open_ngrams(file)
+    build(corpus, tokenizer, **wanted)
+    return opener(file)

@@ -21,6 +21,7 @@ from aded.tree import DraftTree
 from baselines.autoregressive import Autoregressive
 from baselines.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
 
 METHODS = sorted(path.stem for path in (CONF / "method").glob("*.yaml"))
 DRAFTING = [name for name in METHODS if name != "autoregressive"]
@@ -47,27 +48,30 @@ def keys_of(name: str) -> frozenset[str]:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a method may read, made for the tiny model: a datastore of its answers, heads."""
     folder = tmp_path_factory.mktemp("files")
     header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
     answers = [np.array([token for token in answer_of(prompt) if token < KNOWN]) for prompt in PROMPTS]
     write_ngrams(folder / "tiny.ngrams", {3: count_ngrams(answers, 3, VOCABULARY)}, header)
+    write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
     hidden = target().output_projection.get_parameter("weight").shape[1]
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
-    return {"datastore.path": folder / "tiny.ngrams", "method.heads": folder}
+    return folder
 
 
 @pytest.fixture
-def build(files: dict[str, Path]) -> Build:
+def build(folder: Path) -> Build:
     """(method, settings..) -> a new drafter for the tiny model, with those of the settings that the method has."""
 
     def build_one(name: str, **settings: object) -> Drafter:
-        named = {**files, **{f"method.{key}": value for key, value in settings.items()}}
-        had = {f"method.{key}" for key in keys_of(name)} | {"datastore.path"}
-        words = [f"method={name}", *(f"{key}={value}" for key, value in named.items() if key in had)]
+        words = [
+            f"method.{key}={value}" for key, value in {"heads": folder, **settings}.items() if key in keys_of(name)
+        ]
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            return build_method(compose("config", words), target(), tiny_tokenizer(), "")
+            cfg = compose("config", [f"method={name}", *words])
+        cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore')}"
+        return build_method(cfg, target(), tiny_tokenizer(), "")
 
     return build_one
 

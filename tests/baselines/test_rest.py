@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.errors import BadInput
+from aded.suffix_file import SuffixFile
+from aded.tree import DraftTree
+from baselines.rest import Rest, occurrences
+from datastore.suffix_array import sorted_suffixes, with_separators
+
+DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
+CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=12)
+VOCABULARY = 4
+
+
+def file_of(documents: list[list[int]]) -> SuffixFile:
+    tokens = with_separators([np.array(document, np.int64) for document in documents], VOCABULARY)
+    return SuffixFile("memory", {"vocabulary": str(VOCABULARY)}, tokens, sorted_suffixes(tokens))  # type: ignore[arg-type]
+
+
+def continuations_of(documents: list[list[int]], suffix: list[int]) -> list[list[int]]:
+    """What follows each occurrence, to the document's end."""
+    n = len(suffix)
+    return [
+        document[at + n :]
+        for document in documents
+        for at in range(len(document) - n + 1)
+        if document[at : at + n] == suffix
+    ]
+
+
+def longest_known(documents: list[list[int]], context: list[int], longest: int, shortest: int) -> int:
+    spans = range(min(longest, len(context)), shortest - 1, -1)
+    return next((span for span in spans if continuations_of(documents, context[-span:])), 0)
+
+
+def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:
+    """Each drafted node as the tokens from the root to it."""
+    paths: list[tuple[int, ...]] = [()]
+    for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
+        paths.append((*paths[parent], token))
+    return paths[1:]
+
+
+@given(DOCUMENTS, CONTEXTS, st.integers(1, 3), st.integers(0, 5))
+def test_the_longest_known_suffix_is_found(
+    documents: list[list[int]], context: list[int], shortest: int, more: int
+) -> None:
+    file = file_of(documents)
+    longest = shortest + more
+    span, start, end = occurrences(file.tokens, file.suffixes, np.array(context), longest, shortest)
+    assert span == longest_known(documents, context, longest, shortest)
+    assert end - start == (len(continuations_of(documents, context[-span:])) if span else 0)
+
+
+@given(DOCUMENTS, CONTEXTS, st.integers(0, 12), st.integers(1, 4))
+def test_the_most_frequent_continuations_are_drafted(
+    documents: list[list[int]], context: list[int], budget: int, ahead: int
+) -> None:
+    tree = Rest(file_of(documents), budget=budget, longest=4, ahead=ahead).draft(np.array(context))
+    drafted = paths_of(tree)
+    span = longest_known(documents, context, 4, 2)
+    found = continuations_of(documents, context[-span:]) if span else []
+    times = Counter(tuple(rest[:n]) for rest in found for n in range(1, min(len(rest), ahead) + 1))
+    assert tree.tokens[0] == context[-1]
+    assert sorted((times[path] for path in drafted), reverse=True) == sorted(times.values(), reverse=True)[:budget]
+    least = min((times[path] for path in drafted), default=0)
+    left_out = [path for path in times if path not in drafted and times[path] == least]
+    deepest = max((len(path) for path in drafted if times[path] == least), default=0)
+    assert all(len(path) >= deepest for path in left_out), "of equally frequent nodes the shallower come first"
+
+
+def test_no_more_places_are_read_than_asked_for() -> None:
+    """After 0 1 come 2 and 3, in sorted order; the first place alone knows of 2."""
+    file = file_of([[0, 1, 2], [0, 1, 3]])
+    assert paths_of(Rest(file).draft(np.array([0, 1]))) == [(2,), (3,)]
+    assert paths_of(Rest(file, matches=1).draft(np.array([0, 1]))) == [(2,)]
+
+
+@pytest.mark.parametrize("threads", [2, 6])
+def test_threads_change_nothing(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    file = file_of([rng.integers(VOCABULARY, size=400).tolist() for _ in range(3)])
+    one, more = Rest(file), Rest(file, threads=threads)
+    for context in rng.integers(VOCABULARY, size=(50, 3)):
+        first, second = one.draft(context), more.draft(context)
+        assert paths_of(first) == paths_of(second) != []
+
+
+def test_settings_that_make_no_sense_are_refused() -> None:
+    file = file_of([[0]])
+    with pytest.raises(BadInput, match=r"^method.longest: 2 must not be less"):
+        Rest(file, longest=2, shortest=3)
+    with pytest.raises(BadInput, match=r"^method.threads: 0"):
+        Rest(file, threads=0)
