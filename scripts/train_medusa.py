@@ -1,0 +1,224 @@
+"""Trains Medusa heads on a frozen target (Medusa-1, arXiv 2401.10774, section 2.2.1).
+
+    python -m scripts.train_medusa [model=NAME] [out=FOLDER] [prompts=N] [KEY=VALUE ...]
+
+First the target answers prompts of the datastore's corpus, greedily; then each head learns, from the hidden state
+that decided a token of such an answer, the token k places further. The answers lie in `answers`, and a run that is
+broken off goes on after the last whole batch. The target's output projection stays as it is and is shared by the
+heads; the loss runs over the `vocabulary` commonest tokens of the answers, which are nearly all that occur.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import math
+import sys
+from pathlib import Path
+
+import hydra
+import torch
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from aded.choice import accepted_path
+from aded.errors import BadInput
+from aded.run import CONF, load_model, name_pretrained, refuse
+from aded.text import tokenizer_fingerprint
+from aded.transformers_target import TransformersTarget
+from aded.tree import DraftTree
+from baselines.medusa import likeliest_paths
+from baselines.medusa_heads import OURS, MedusaHeads, save_heads
+from scripts.medusa_answers import answer_all, prompts, read_answers
+
+IGNORED = -100
+log = logging.getLogger(__name__)
+
+
+def examples(shards: list[Path], heads: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(states float16 [n, hidden], targets int64 [n, heads], held int64 [n]) of all answers.
+
+    The state that decided token i is paired with tokens i + 1 .. i + heads; IGNORED behind the answer's end.
+    held: number of the answer, by which answers are held out whole.
+    """
+    states, targets, numbers = [], [], []
+    for number, (ids, hidden) in enumerate(read_answers(shards)):
+        padded = torch.nn.functional.pad(ids, (0, heads), value=IGNORED)
+        states.append(hidden)
+        targets.append(padded.unfold(0, heads, 1)[1 : len(ids) + 1])
+        numbers.append(torch.full((len(ids),), number))
+    if not states:
+        raise BadInput("prompts", "there are no answers to train on; ask 1 or more")
+    return torch.cat(states), torch.cat(targets), torch.cat(numbers)
+
+
+def commonest(targets: torch.Tensor, most: int) -> torch.Tensor:
+    """int64 [<= most]: the commonest tokens of the targets, in the order of their ids."""
+    tokens, times = targets[targets != IGNORED].unique(return_counts=True)
+    return tokens[times.argsort(descending=True)[:most]].sort().values
+
+
+def renumbered(targets: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Targets as indices into `kept`; IGNORED where it lacks them."""
+    at = torch.searchsorted(kept, targets).clamp(max=len(kept) - 1)
+    return torch.where(kept[at] == targets, at, IGNORED)
+
+
+def train(
+    heads: MedusaHeads,
+    states: torch.Tensor,
+    targets: torch.Tensor,
+    projection: torch.Tensor,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    decay: float = 0.8,
+) -> None:
+    """AdamW with a cosine schedule; head k's loss weighs decay ** k, as published.
+
+    states [n, hidden], targets [n, heads] as rows of projection [vocabulary, hidden].
+    """
+    optimizer = torch.optim.AdamW(heads.parameters(), lr=learning_rate)
+    steps = epochs * math.ceil(len(states) / batch_size)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, steps, pct_start=0.05)
+    weight = torch.tensor([decay**k for k in range(len(heads))])
+    generator = torch.Generator().manual_seed(0)
+    with tqdm(total=steps, desc="training", disable=not sys.stderr.isatty()) as bar:
+        for _ in range(epochs):
+            for rows in torch.randperm(len(states), generator=generator).split(batch_size):
+                guessed = heads(states[rows].float()) @ projection.T
+                losses = torch.stack(
+                    [
+                        torch.nn.functional.cross_entropy(guess, wanted, ignore_index=IGNORED)
+                        for guess, wanted in zip(guessed, targets[rows].T, strict=True)
+                    ]
+                )
+                optimizer.zero_grad()
+                (losses.nan_to_num() * weight).sum().backward()
+                optimizer.step()
+                schedule.step()
+                bar.update()
+                bar.set_postfix_str(" ".join(f"{loss:.2f}" for loss in losses.tolist()))
+
+
+@torch.no_grad()
+def accuracies(
+    heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor
+) -> list[dict[str, float]]:
+    """Per head, how often the true token is the first, among the first five and ten guesses."""
+    ranks = []
+    for rows in torch.arange(len(states)).split(1024):
+        best = (heads(states[rows].float()) @ projection.T).topk(10).indices
+        ranks.append((best == targets[rows].T[..., None]).transpose(0, 1))
+    hit = torch.cat(ranks)
+    told = targets != IGNORED
+    return [
+        {f"top{n}": float(hit[told[:, k], k, :n].any(-1).float().mean()) for n in (1, 5, 10)}
+        for k in range(len(heads))
+    ]
+
+
+@torch.no_grad()
+def accepted(
+    heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor, budget: int = 63
+) -> float:
+    """Mean accepted tokens a step, bonus tokens included, had the heads drafted these answers with `budget` nodes."""
+    steps = at = 0
+    while at < len(states):
+        best = (heads(states[at].float()) @ projection.T).softmax(dim=-1).topk(10)
+        tree = DraftTree(*likeliest_paths(best.indices.numpy(), best.values.numpy(), 0, budget))
+        wanted = [*targets[at].tolist(), IGNORED]
+        path, _ = accepted_path(tree, lambda node: wanted[tree.depths[node]])  # noqa: B023 - called at once
+        at += len(path)
+        steps += 1
+    return len(states) / steps
+
+
+def answered(
+    cfg: DictConfig, cache: str, target: TransformersTarget, tokenizer: PreTrainedTokenizerBase
+) -> tuple[list[Path], dict[str, str]]:
+    """The answers' shards, computed where they are missing, and what they are answers to, for the heads' file."""
+    corpus = hydra.utils.instantiate(cfg.datastore.corpus)
+    asking = cfg.asking
+    facts = {
+        "model": str(cfg.model.path),
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "corpus": corpus.name,
+        "asking": json.dumps(OmegaConf.to_container(asking, resolve=True), sort_keys=True),
+    }
+    folder = Path(cache) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    stream = prompts(corpus.documents(), tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
+    log.info("answering %d prompts of %s into %s", cfg.prompts, corpus.name, folder)
+    shards = answer_all(
+        target.model,
+        itertools.islice(stream, cfg.prompts),
+        target.eos_token_ids,
+        folder,
+        most=asking.max_new_tokens,
+        batch_size=asking.batch_size,
+    )
+    return shards, facts
+
+
+def run(cfg: DictConfig) -> None:
+    """Answers, training, the heads' file; tells the accuracy on answers held out."""
+    cache = str(Path(cfg.paths.cache).expanduser())
+    target, tokenizer = load_model(cfg, cache)
+    if cfg.threads:
+        torch.set_num_threads(cfg.threads)
+    shards, facts = answered(cfg, cache, target, tokenizer)
+
+    weight = target.model.lm_head.weight.detach().float()
+    heads = MedusaHeads(cfg.heads, cfg.blocks, weight.shape[1])
+    states, tokens, numbers = examples(shards, cfg.heads)
+    held = numbers % cfg.hold_out_every == cfg.hold_out_every - 1
+    kept = commonest(tokens[~held], cfg.vocabulary)
+    targets = renumbered(tokens, kept)
+    log.info("%d states of %d answers, %d tokens to tell apart", len(states), int(numbers[-1]) + 1, len(kept))
+    projection = weight[kept]
+    train(
+        heads,
+        states[~held],
+        targets[~held],
+        projection,
+        epochs=cfg.epochs,
+        batch_size=cfg.batch_size,
+        learning_rate=cfg.learning_rate,
+    )
+    held_out = (heads, states[held], targets[held], projection)
+    for k, rates in enumerate(accuracies(*held_out), 1):
+        print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
+    print(f"mean accepted tokens on held-out answers: {accepted(*held_out):.2f}")
+    out = Path(cfg.out) / OURS
+    save_heads(heads, out, {**facts, "states": str(len(states))})
+    print(f"heads: {out}")
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="train_medusa")
+def _hydra_main(cfg: DictConfig) -> None:
+    try:
+        run(cfg)
+    except (BadInput, HydraException, OmegaConfBaseException) as error:
+        refuse(error)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    sys.argv[1:] = name_pretrained(sys.argv[1:])
+    try:
+        _hydra_main()
+    except KeyboardInterrupt:
+        print("interrupted; whole batches of answers are kept: start the same command again", file=sys.stderr)
+        sys.exit(130)
+    except (BadInput, HydraException, OmegaConfBaseException) as error:
+        refuse(error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import itertools
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from aded.drafter import Step
+from aded.errors import BadInput
+from aded.tree import DraftTree
+from baselines.medusa import Medusa, likeliest_paths
+from baselines.medusa_heads import OURS, PUBLISHED, MedusaHeads, load_heads, save_heads
+
+HIDDEN, VOCABULARY = 16, 40
+
+
+def random_heads(heads: int = 3, blocks: int = 1, vocabulary: int | None = None) -> MedusaHeads:
+    torch.manual_seed(0)
+    made = MedusaHeads(heads, blocks, HIDDEN, vocabulary)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter)
+    return made
+
+
+@pytest.fixture
+def projection() -> torch.nn.Linear:
+    torch.manual_seed(1)
+    return torch.nn.Linear(HIDDEN, VOCABULARY, bias=False)
+
+
+def seen(drafter: Medusa, hidden: torch.Tensor, path: list[int]) -> None:
+    tree = DraftTree.chain(1, [2] * (len(hidden) - 1))
+    drafter.observe(Step(tree, path, 3, hidden=hidden))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 4), st.integers(0, 30))
+def test_the_likeliest_paths_are_drafted(seed: int, heads: int, top_k: int, budget: int) -> None:
+    rng = np.random.default_rng(seed)
+    chances = np.sort(rng.random((heads, top_k), np.float32))[:, ::-1].copy()
+    tokens = np.stack([rng.permutation(VOCABULARY)[:top_k] for _ in range(heads)])
+    tree = DraftTree(*likeliest_paths(tokens, chances, 7, budget))
+    every = [
+        float(np.prod([chances[level, rank] for level, rank in enumerate(ranks)], dtype=np.float64))
+        for depth in range(1, heads + 1)
+        for ranks in itertools.product(range(top_k), repeat=depth)
+    ]
+    got = [1.0]
+    for token, parent, depth in zip(tree.tokens[1:], tree.parents[1:], tree.depths[1:], strict=True):
+        rank = tokens[depth - 1].tolist().index(token)
+        got.append(got[parent] * float(chances[depth - 1, rank]))
+    assert tree.tokens[0] == 7
+    assert got[1:] == pytest.approx(sorted(every, reverse=True)[:budget])
+
+
+def test_the_heads_read_the_state_behind_the_accepted_path(tmp_path: Path, projection: torch.nn.Linear) -> None:
+    """Depth k of the tree holds the likeliest tokens of head k at the last accepted node."""
+    heads = random_heads()
+    save_heads(heads, tmp_path / OURS, {})
+    drafter = Medusa(projection, str(tmp_path), budget=3, top_k=1)
+    hidden = torch.randn(4, HIDDEN)
+    seen(drafter, hidden, [0, 1, 2])
+    rounded = load_heads(str(tmp_path), HIDDEN, VOCABULARY)
+    best = projection(rounded(hidden[2])).argmax(dim=-1)
+    assert drafter.draft(np.array([1, 3])).tokens.tolist() == [3, *best.tolist()]
+
+
+def test_heads_with_a_projection_of_their_own_use_it(tmp_path: Path, projection: torch.nn.Linear) -> None:
+    heads = random_heads(vocabulary=VOCABULARY)
+    save_heads(heads, tmp_path / "own.safetensors", {})
+    drafter = Medusa(projection, str(tmp_path / "own.safetensors"), budget=3, top_k=1)
+    hidden = torch.randn(1, HIDDEN)
+    seen(drafter, hidden, [0])
+    best = load_heads(str(tmp_path / "own.safetensors"), HIDDEN, VOCABULARY)(hidden[0]).argmax(dim=-1)
+    assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best.tolist()]
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_published_file_is_read(tmp_path: Path, blocks: int) -> None:
+    """Its names are those of a list of sequences: 0.0.linear.weight, ..., and 0.1.weight for the projection."""
+    wanted = random_heads(heads=5, blocks=blocks, vocabulary=VOCABULARY)
+    state = {name.removeprefix("stacks."): value for name, value in wanted.state_dict().items()}
+    assert {"0.0.linear.weight", "0.0.linear.bias", f"4.{blocks}.weight"} <= state.keys()
+    torch.save(state, tmp_path / PUBLISHED)
+    found = load_heads(str(tmp_path), HIDDEN, VOCABULARY)
+    hidden = torch.randn(2, HIDDEN)
+    torch.testing.assert_close(found(hidden), wanted(hidden))
+    assert found(hidden).shape == (5, 2, VOCABULARY)
+
+
+def test_untrained_blocks_are_the_identity() -> None:
+    hidden = torch.randn(2, HIDDEN)
+    torch.testing.assert_close(MedusaHeads(2, 3, HIDDEN)(hidden), hidden.expand(2, 2, HIDDEN))
+
+
+class Trap:
+    """Unpickled, it would call the function."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return Path.touch, (Path(self.path),)  # type: ignore[return-value]
+
+    path = ""
+
+
+def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
+    trap = Trap()
+    trap.path = str(tmp_path / "sprung")
+    torch.save({"0.0.linear.weight": trap}, tmp_path / PUBLISHED)
+    check_refused(tmp_path, "cannot be read as tensors")
+    (tmp_path / PUBLISHED).write_bytes(pickle.dumps(trap))
+    check_refused(tmp_path, "cannot be read as tensors")
+    assert not (tmp_path / "sprung").exists()
+
+
+def check_refused(place: Path, problem: str) -> None:
+    with pytest.raises(BadInput, match=r"^method.heads: ") as caught:
+        load_heads(str(place), HIDDEN, VOCABULARY)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_set_of_heads_is_refused(tmp_path: Path) -> None:
+    check_refused(tmp_path / "nowhere", "no heads at ")
+    check_refused(tmp_path, "no heads at ")
+    path = tmp_path / OURS
+    path.write_bytes(b"text")
+    check_refused(path, "cannot be read as tensors")
+    save_file({}, path)
+    check_refused(path, "it is empty")
+    save_heads(random_heads(), path, {})
+    state = load_file(path)
+    save_file({name: value for name, value in state.items() if name != "1.0.linear.bias"}, path)
+    check_refused(path, "1.0.linear.bias")
+    save_file({**state, "extra": torch.zeros(1)}, path)
+    check_refused(path, "extra")
+    torch.save([1, 2], tmp_path / PUBLISHED)
+    check_refused(tmp_path / PUBLISHED, "holds no tensors by name")
+
+
+@pytest.mark.parametrize(("hidden", "vocabulary"), [(HIDDEN + 1, VOCABULARY), (HIDDEN, VOCABULARY + 1)])
+def test_heads_of_another_model_are_refused(tmp_path: Path, hidden: int, vocabulary: int) -> None:
+    save_heads(random_heads(vocabulary=VOCABULARY), tmp_path / OURS, {})
+    with pytest.raises(BadInput, match=r"was trained for another model: .* this target needs"):
+        load_heads(str(tmp_path), hidden, vocabulary)
+
+
+def test_the_repository_ships_heads_for_the_default_model() -> None:
+    heads = load_heads("baselines/medusa_smollm2", 576, 49152)
+    assert (len(heads), heads.vocabulary) == (4, None)

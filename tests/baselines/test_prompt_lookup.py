@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import tiny_model
+
+from aded.choice import Greedy
+from aded.decode import decode
+from aded.human_eval_questions import HumanEval
+from aded.pretrained import load_target
+from aded.questions import ChatTemplate
+from aded.transformers_target import TransformersTarget
+from baselines.prompt_lookup import PromptLookup, first_continuation
+
+CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
+
+
+def by_slices(context: list[int], longest: int) -> int:
+    for n in range(min(longest, len(context) - 1), 0, -1):
+        for start in range(len(context) - n):
+            if context[start : start + n] == context[-n:]:
+                return start + n
+    return -1
+
+
+@given(CONTEXTS, st.integers(1, 4))
+def test_the_first_occurrence_of_the_longest_ngram_is_found(context: list[int], longest: int) -> None:
+    assert first_continuation(np.array(context), longest) == by_slices(context, longest)
+
+
+@given(CONTEXTS, st.integers(0, 6), st.integers(1, 4))
+def test_the_draft_is_what_followed_there(context: list[int], budget: int, longest: int) -> None:
+    tree = PromptLookup(budget=budget, max_ngram=longest).draft(np.array(context))
+    start = by_slices(context, longest)
+    assert tree.tokens.tolist() == [context[-1], *(context[start:][:budget] if start >= 0 else [])]
+    assert tree.parents.tolist() == list(range(-1, tree.drafted))
+
+
+def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: int) -> tuple[int, int]:
+    """Our steps, and the forwards of transformers' own prompt lookup, for the same answer.
+
+    Our prefill is a forward of its own; transformers drafts in its first forward too. So it is given the first token.
+    """
+    answer = decode(target, PromptLookup(), prompt, Greedy(), max_new_tokens=tokens)
+    ids = torch.tensor([[*prompt.tolist(), answer.token_ids[0]]])
+    forwards = []
+    hook = target.model.register_forward_pre_hook(lambda *_: forwards.append(1))
+    try:
+        found = target.model.generate(  # type: ignore[operator]
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=tokens - 1,
+            prompt_lookup_num_tokens=10,
+            max_matching_ngram_size=3,
+        )
+    finally:
+        hook.remove()
+    assert found[0, len(prompt) :].tolist() == answer.token_ids
+    return len(answer.accept_lengths), len(forwards)
+
+
+def test_it_takes_as_many_forwards_as_transformers() -> None:
+    target, rng = TransformersTarget(tiny_model()), np.random.default_rng(0)
+    for _ in range(12):
+        prompt = np.tile(rng.integers(64, size=rng.integers(1, 20)), 2)
+        steps, forwards = steps_and_forwards(target, prompt, 40)
+        assert steps == forwards
+
+
+@pytest.mark.slow
+def test_it_takes_as_many_forwards_as_transformers_on_human_eval() -> None:
+    cache = str(Path("~/.cache/aded").expanduser())
+    target, tokenizer = load_target("embedded", dtype="float32", device="cpu", cache=cache)
+    saved = 0
+    for question in HumanEval().questions()[:12]:
+        prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
+        steps, forwards = steps_and_forwards(target, prompt, 64)
+        assert steps == forwards
+        saved += 63 - steps
+    assert saved > 63, "drafts are accepted"

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.drafter import Step
+from aded.errors import BadInput
+from aded.tree import DraftTree
+from baselines.token_recycling import CANDIDATES, TokenRecycling, fill, recycle, template
+
+SEEDS = st.integers(0, 2**32 - 1)
+VOCABULARY = 40
+
+
+def paths(parents: np.ndarray, ranks: np.ndarray) -> list[tuple[int, ...]]:
+    """Each node of a template as the ranks from the root to it."""
+    found: list[tuple[int, ...]] = [()]
+    for parent, rank in zip(parents[1:].tolist(), ranks[1:].tolist(), strict=True):
+        found.append((*found[parent], rank))
+    return found
+
+
+def test_the_tree_is_the_published_one() -> None:
+    found = paths(*template(80))[1:]
+    assert len(set(found)) == 80
+    assert [sum(len(path) == depth for path in found) for depth in range(1, 7)] == [8, 21, 25, 15, 8, 3]
+    assert found[-3:] == [(0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 1), (0, 0, 0, 1, 0, 0)]
+    assert {(0, 7), (1, 3), (2, 2), (0, 0, 7), (0, 1, 2), (1, 0, 1), (0, 0, 1, 1), (3, 0, 0, 0)} <= set(found)
+    assert {(1, 4), (2, 3), (0, 2, 2), (1, 0, 2), (0, 0, 1, 2), (4, 0, 0, 0)}.isdisjoint(found)
+
+
+@pytest.mark.parametrize("budget", [0, 1, 7, 30, 79, 80, 200])
+def test_a_smaller_budget_cuts_the_tree(budget: int) -> None:
+    whole, cut = paths(*template(80)), paths(*template(budget))
+    assert len(cut) == min(budget, 80) + 1
+    assert cut == [path for path in whole if path in cut], "the order stays"
+    cost = {path: sum(path) + len(path) for path in whole}
+    dearest = max(cost[path] for path in cut)
+    assert all(cost[path] >= dearest for path in whole if path not in cut)
+
+
+@given(SEEDS, st.integers(1, 6), st.integers(CANDIDATES, VOCABULARY))
+def test_the_likeliest_tokens_are_kept(seed: int, rows: int, vocabulary: int) -> None:
+    rng = np.random.default_rng(seed)
+    logits = rng.permuted(np.tile(np.arange(vocabulary, dtype=np.float32), (rows, 1)), axis=1)
+    tokens = rng.integers(vocabulary, size=rows)
+    matrix = np.full((vocabulary, CANDIDATES), -1, np.int32)
+    recycle(matrix, tokens, logits)
+    best = torch.topk(torch.from_numpy(logits), CANDIDATES).indices.numpy()
+    latest = dict(zip(tokens.tolist(), best.tolist(), strict=True))
+    for token in range(vocabulary):
+        assert matrix[token].tolist() == latest.get(token, [-1] * CANDIDATES)
+
+
+@given(SEEDS, st.integers(0, 80))
+def test_the_tree_is_filled_from_the_matrix(seed: int, budget: int) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = np.stack([rng.permutation(VOCABULARY)[:CANDIDATES] for _ in range(VOCABULARY)]).astype(np.int32)
+    matrix[rng.random(VOCABULARY) < 0.3] = -1
+    parents, ranks = template(budget)
+    tree = DraftTree(*fill(matrix, 3, parents, ranks))
+    expected: list[list[int]] = []
+    for path in paths(parents, ranks):
+        tokens = [3]
+        for rank in path:
+            tokens.append(int(matrix[tokens[-1], rank]) if tokens[-1] >= 0 else -1)
+        if -1 not in tokens:
+            expected.append(tokens)
+    drafted: list[list[int]] = []
+    for token, parent in zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True):
+        drafted.append([*(drafted[parent] if parent >= 0 else []), token])
+    assert drafted == expected
+
+
+def test_every_verified_node_is_recycled() -> None:
+    """Also those that were not accepted."""
+    drafter = TokenRecycling()
+    drafter.begin(np.array([1]))
+    logits = torch.arange(3 * VOCABULARY, dtype=torch.float32).view(3, -1)
+    logits[2] *= -1
+    drafter.observe(Step(DraftTree(np.array([5, 6, 7]), np.array([-1, 0, 0])), [0], 9, logits))
+    assert drafter.draft(np.array([1, 7])).tokens[1:9].tolist() == list(range(8))
+    assert drafter.draft(np.array([1, 6])).tokens[1:9].tolist() == list(range(VOCABULARY - 1, VOCABULARY - 9, -1))
+
+
+def test_an_unknown_scope_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^method.adaptation: 'off' must be one of prompt, session"):
+        TokenRecycling(adaptation="off")
