@@ -24,6 +24,7 @@ from functools import reduce
 from itertools import accumulate
 
 import numpy as np
+import torch
 
 from aded.draft_makers.draft_maker import positive
 from aded.drafter import Drafter, Step
@@ -75,6 +76,13 @@ def window_nodes(level: int, window: int) -> int:
     return max(columns - filled - 1 + (columns - filled) * filled for filled in range(level - 1))
 
 
+def likeliest(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
+    """argmax of some rows of logits, [n, vocabulary]. On the CPU numpy's is ten times as fast as torch's."""
+    if logits.device.type == "cpu":
+        return [int(logits[row].float().numpy().argmax()) for row in rows]
+    return logits[rows].argmax(dim=-1).tolist()
+
+
 class Lookahead(Drafter):
     """level: tokens of an n-gram; window: columns; guesses: n-grams the pool keeps a token, all of which are drafted;
     budget: most drafted nodes. The window takes its share first, with fewer columns where the budget needs it.
@@ -120,7 +128,7 @@ class Lookahead(Drafter):
         # Where the ends lie in the verified tree: it lacks nodes below some depth, and indices have closed up.
         verified = self._tree.depths <= step.tree.depths.max()
         ends = (np.cumsum(verified) - 1)[self._ends][verified[self._ends]]
-        new = step.logits[ends].argmax(dim=-1).tolist()
+        new = likeliest(step.logits, ends)
         self.chain, self.columns = self.chain[: max(0, len(ends) - 1)], self.columns[: len(ends)]
         self._move_on(int(step.tree.tokens[0]), new)
 

@@ -64,10 +64,14 @@ class Medusa(Drafter):
         self.budget, self.top_k = check_budget(budget), positive(top_k, "top_k")
         weight = output_projection.get_parameter("weight")
         vocabulary, hidden = weight.shape
-        self.heads = load_heads(heads, hidden, vocabulary).to(weight.device, weight.dtype)
+        # A few rows of bfloat16 cost a processor more than twice as many bytes of float32.
+        self.dtype = torch.float32 if weight.device.type == "cpu" else weight.dtype
+        self.heads = load_heads(heads, hidden, vocabulary).to(weight.device, self.dtype)
+        self.tokens = self.heads.tokens
+        self._rows = None if self.tokens is None else weight[self.tokens].to(self.dtype)
         # Not the module itself: calling it would tell the target of hidden states that are not its own.
-        self.project: Project = output_projection.forward
-        self.dtype = weight.dtype
+        self._project: Project = output_projection.forward
+        self._project_dtype = weight.dtype
         self.reset()
 
     def reset(self) -> None:
@@ -81,11 +85,19 @@ class Medusa(Drafter):
         root = int(context[-1])
         if self._state is None or self.budget == 0:
             return DraftTree.root(root)
-        logits = self.heads(self._state.to(self.dtype))
-        if self.heads.vocabulary is None:
-            logits = self.project(logits)
+        logits = self._logits(self._state)
         best = torch.topk(logits.float().softmax(dim=-1), min(self.top_k, logits.shape[-1]))
-        return DraftTree(*likeliest_paths(best.indices.cpu().numpy(), best.values.cpu().numpy(), root, self.budget))
+        tokens = best.indices if self.tokens is None else self.tokens[best.indices.cpu()]
+        return DraftTree(*likeliest_paths(tokens.cpu().numpy(), best.values.cpu().numpy(), root, self.budget))
+
+    def _logits(self, state: torch.Tensor) -> torch.Tensor:
+        """[heads, tokens told apart] for a state, [hidden]."""
+        out = self.heads(state.to(self.dtype))
+        if self.heads.vocabulary is not None:
+            return out
+        if self._rows is not None:
+            return out @ self._rows.T
+        return self._project(out.to(self._project_dtype))
 
     def observe(self, step: Step) -> None:
         assert step.hidden is not None

@@ -2,11 +2,12 @@
 
 Head k reads the target's last hidden state at a position and guesses the token k places after the one decided there:
 residual blocks x + silu(W x + b), then a projection to the vocabulary. The published heads bring a projection each;
-ours share the target's own, which leaves a few MB of residual blocks.
+ours share the target's own, which leaves a few MB of residual blocks, and only the rows of the tokens they were
+trained to tell apart, which makes a draft several times faster.
 
 A file holds `K.L.linear.weight` and `K.L.linear.bias` for block L of head K and, after the last block, the head's
 own projection `K.L.weight` where it has one: the names of the published `medusa_lm_head.pt`, whose container is read
-without executing anything in it. Our files are safetensors.
+without executing anything in it. Our files are safetensors, with `tokens` beside these, int32: the tokens told apart.
 """
 
 from __future__ import annotations
@@ -41,11 +42,20 @@ class ResBlock(torch.nn.Module):
 
 
 class MedusaHeads(torch.nn.Module):
-    """heads: how many; blocks: residual blocks a head; vocabulary: of the heads' own projections, None for none."""
+    """heads: how many; blocks: residual blocks a head; vocabulary: of the heads' own projections, None for none;
+    tokens: int64 [m], the rows of a shared projection that are of use, None for all.
+    """
 
-    def __init__(self, heads: int, blocks: int, hidden: int, vocabulary: int | None = None) -> None:
+    def __init__(
+        self,
+        heads: int,
+        blocks: int,
+        hidden: int,
+        vocabulary: int | None = None,
+        tokens: torch.Tensor | None = None,
+    ) -> None:
         super().__init__()
-        self.hidden, self.blocks, self.vocabulary = hidden, blocks, vocabulary
+        self.vocabulary, self.tokens = vocabulary, tokens
         own = [] if vocabulary is None else [torch.nn.Linear(hidden, vocabulary, bias=False)]
         self.stacks = torch.nn.ModuleList(
             torch.nn.Sequential(*(ResBlock(hidden) for _ in range(blocks)), *own) for _ in range(heads)
@@ -62,6 +72,8 @@ class MedusaHeads(torch.nn.Module):
 def save_heads(heads: MedusaHeads, path: Path, metadata: dict[str, str]) -> None:
     """Write the heads in bfloat16, as safetensors."""
     state = {name.removeprefix("stacks."): value.to(torch.bfloat16) for name, value in heads.state_dict().items()}
+    if heads.tokens is not None:
+        state["tokens"] = heads.tokens.int()
     path.parent.mkdir(parents=True, exist_ok=True)
     save_file(state, path, metadata)
 
@@ -75,11 +87,12 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
     """
     path = _file(place)
     state = _state(path)
+    tokens = _tokens(state.pop("tokens", None), path, vocabulary)
     names = [re.fullmatch(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)", name) for name in state]
     count = len({name[1] for name in names if name})
     blocks = sum(name[1] == "0" and name[3] == "linear.weight" for name in names if name)
     own = f"0.{blocks}.weight" in state
-    heads = MedusaHeads(count, blocks, hidden, vocabulary if own else None)
+    heads = MedusaHeads(count, blocks, hidden, vocabulary if own else None, tokens)
     wanted = {name.removeprefix("stacks."): value.shape for name, value in heads.state_dict().items()}
     if count == 0 or state.keys() != wanted.keys():
         odd = sorted(state.keys() ^ wanted.keys())[:1]
@@ -107,6 +120,14 @@ def _file(place: str) -> Path:
         f"no heads at {place}; it must be a file, or a folder that holds {OURS} or a published {PUBLISHED}: train "
         "some with python -m scripts.train_medusa",
     )
+
+
+def _tokens(tokens: torch.Tensor | None, path: Path, vocabulary: int) -> torch.Tensor | None:
+    if tokens is None:
+        return None
+    if tokens.ndim != 1 or tokens.is_floating_point() or not ((tokens >= 0) & (tokens < vocabulary)).all():
+        raise BadInput(KEY, f"{path} was trained for another model: its tokens lie outside of the {vocabulary} known")
+    return tokens.long()
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:

@@ -64,24 +64,22 @@ def fill(matrix: np.ndarray, root: int, parents: np.ndarray, ranks: np.ndarray) 
 
 
 @njit(cache=True)
-def recycle(matrix: np.ndarray, tokens: np.ndarray, logits: np.ndarray) -> None:
-    """matrix[tokens[i]] = the likeliest tokens of row i, best first; later rows win. logits: float32 [n, vocabulary].
+def recycle(matrix: np.ndarray, token: int, logits: np.ndarray) -> None:
+    """matrix[token] = the likeliest tokens, best first. logits: float32 [vocabulary].
 
-    One pass a row: a value that is not above the eighth best so far, as nearly all are not, costs one comparison.
+    One pass: a value that is not above the eighth best so far, as nearly all are not, costs one comparison.
     """
-    best = np.empty(matrix.shape[1], np.float32)
-    for i in range(len(tokens)):
-        row, size = matrix[tokens[i]], 0
-        for v in range(logits.shape[1]):
-            value = logits[i, v]
-            if size == len(best) and value <= best[size - 1]:
-                continue
-            at = min(size, len(best) - 1)
-            while at > 0 and best[at - 1] < value:
-                best[at], row[at] = best[at - 1], row[at - 1]
-                at -= 1
-            best[at], row[at] = value, v
-            size = min(size + 1, len(best))
+    row, best, size = matrix[token], np.empty(matrix.shape[1], np.float32), 0
+    for v in range(len(logits)):
+        value = logits[v]
+        if size == len(best) and value <= best[size - 1]:
+            continue
+        at = min(size, len(best) - 1)
+        while at > 0 and best[at - 1] < value:
+            best[at], row[at] = best[at - 1], row[at - 1]
+            at -= 1
+        best[at], row[at] = value, v
+        size = min(size + 1, len(best))
 
 
 class TokenRecycling(Drafter):
@@ -117,6 +115,7 @@ class TokenRecycling(Drafter):
         if len(self.matrix) == 0:
             self.matrix = np.full((step.logits.shape[1], CANDIDATES), -1, np.int32)
         if step.logits.device.type == "cpu":
-            recycle(self.matrix, step.tree.tokens, step.logits.float().numpy())
+            for token, logits in zip(step.tree.tokens, step.logits, strict=True):
+                recycle(self.matrix, token, logits.float().numpy())
         else:
             self.matrix[step.tree.tokens] = torch.topk(step.logits, CANDIDATES).indices.cpu().numpy()

@@ -1,11 +1,12 @@
-"""How long one draft takes, ADED's beside draftretriever's, on one synthetic token stream.
+"""How long one draft takes, ADED's beside draftretriever's and its peers', on one synthetic token stream.
 
     python -m scripts.bench_drafting [--pairs 1000000 --searches 3000]
 
 The stream stops at `pairs` distinct token pairs. Contexts are windows of 64 tokens out of it, two tokens further
 each time, as in decoding. ADED's time is that of `AdedDrafter.draft`: what a decoding step pays, Python and the
-tree's checks included. Warm-up is left out. draftretriever runs in a process of its own, since each of its
-searches leaks about 100 kB; the rounds of all drafters take turns, so that a busy machine slows all of them alike.
+tree's checks included; a peer's is that of `draft` and `observe`. Warm-up is left out. draftretriever runs in a
+process of its own, since each of its searches leaks about 100 kB; the rounds of all drafters take turns, so that a
+busy machine slows all of them alike.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import importlib.util
 import json
 import multiprocessing
 import tempfile
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -30,11 +30,9 @@ from aded.draft_makers.draft_maker import DraftMaker
 from aded.draft_makers.mcts import Mcts
 from aded.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
+from scripts.peer_timers import Timer, peer_timers
 
 VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10
-
-Timer = Callable[[list[np.ndarray]], list[tuple[float, int]]]
-"""Contexts -> (seconds, drafted nodes) of each."""
 
 
 @njit(cache=True, inline="always")
@@ -158,7 +156,7 @@ def measure(timers: dict[str, Timer], contexts: list[np.ndarray]) -> dict[str, n
 def summary(results: dict[str, np.ndarray]) -> dict[str, float | None]:
     """The numbers of the JSON line, null for a drafter that did not run."""
     numbers: dict[str, float | None] = {}
-    for name in ("aded", "best_first", "draftretriever"):
+    for name in [*results, *({"draftretriever"} - results.keys())]:
         rows = results.get(name)
         numbers[f"{name}_median_ms"] = None if rows is None else round(float(np.median(rows[:, 0])), 4)
         numbers[f"{name}_p99_ms"] = None if rows is None else round(float(np.percentile(rows[:, 0], 99)), 4)
@@ -182,6 +180,7 @@ def main() -> None:
     timers: dict[str, Timer] = {
         "aded": aded_timer(base, Mcts(), warm_up),
         "best_first": aded_timer(base, BestFirst(), warm_up),
+        **peer_timers(stream, VOCABULARY, warm_up),
     }
     if importlib.util.find_spec("draftretriever") is None:
         print("draftretriever is not installed, so its columns are empty: pip install draftretriever==0.1.1")

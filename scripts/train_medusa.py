@@ -181,7 +181,7 @@ def run(cfg: DictConfig) -> None:
     kept = commonest(tokens[~held], cfg.vocabulary)
     targets = renumbered(tokens, kept)
     log.info("%d states of %d answers, %d tokens to tell apart", len(states), int(numbers[-1]) + 1, len(kept))
-    projection = weight[kept]
+    heads.tokens, projection = kept, weight[kept]
     train(
         heads,
         states[~held],

@@ -80,6 +80,17 @@ def test_heads_with_a_projection_of_their_own_use_it(tmp_path: Path, projection:
     assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best.tolist()]
 
 
+def test_heads_that_tell_some_tokens_apart_draft_those(tmp_path: Path, projection: torch.nn.Linear) -> None:
+    heads, hidden = random_heads(), torch.randn(1, HIDDEN)
+    heads.tokens = torch.tensor([3, 8, 21, 34])
+    save_heads(heads, tmp_path / OURS, {})
+    drafter = Medusa(projection, str(tmp_path), budget=3, top_k=1)
+    seen(drafter, hidden, [0])
+    logits = projection(load_heads(str(tmp_path), HIDDEN, VOCABULARY)(hidden[0]))
+    best = [max(heads.tokens.tolist(), key=row.__getitem__) for row in logits.tolist()]
+    assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best]
+
+
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_published_file_is_read(tmp_path: Path, blocks: int) -> None:
     """Its names are those of a list of sequences: 0.0.linear.weight, ..., and 0.1.weight for the projection."""
@@ -138,6 +149,8 @@ def test_what_is_no_set_of_heads_is_refused(tmp_path: Path) -> None:
     check_refused(path, "1.0.linear.bias")
     save_file({**state, "extra": torch.zeros(1)}, path)
     check_refused(path, "extra")
+    save_file({**state, "tokens": torch.tensor([0, VOCABULARY])}, path)
+    check_refused(path, "its tokens lie outside")
     torch.save([1, 2], tmp_path / PUBLISHED)
     check_refused(tmp_path / PUBLISHED, "holds no tensors by name")
 

@@ -48,7 +48,8 @@ def test_the_likeliest_tokens_are_kept(seed: int, rows: int, vocabulary: int) ->
     logits = rng.permuted(np.tile(np.arange(vocabulary, dtype=np.float32), (rows, 1)), axis=1)
     tokens = rng.integers(vocabulary, size=rows)
     matrix = np.full((vocabulary, CANDIDATES), -1, np.int32)
-    recycle(matrix, tokens, logits)
+    for token, row in zip(tokens, logits, strict=True):
+        recycle(matrix, token, row)
     best = torch.topk(torch.from_numpy(logits), CANDIDATES).indices.numpy()
     latest = dict(zip(tokens.tolist(), best.tolist(), strict=True))
     for token in range(vocabulary):
