@@ -33,7 +33,13 @@ def open_or_build(
 
 @overload
 def open_or_build(
-    tokenizer: PreTrainedTokenizerBase, *, path: str | None, corpus: Corpus, orders: Sequence[int], cache: str, kind: str
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    path: str | None,
+    corpus: Corpus,
+    orders: Sequence[int],
+    cache: str,
+    kind: str,
 ) -> NgramFile | SuffixFile: ...
 
 

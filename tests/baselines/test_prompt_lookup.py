@@ -51,7 +51,7 @@ def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: i
     forwards = []
     hook = target.model.register_forward_pre_hook(lambda *_: forwards.append(1))
     try:
-        found = target.model.generate(  # type: ignore[operator]
+        found = target.model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,

@@ -59,7 +59,7 @@ def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
     found = answer_batch(model, batch, eos, 20)
     for prompt, (ids, hidden) in zip(batch, found, strict=True):
         tensor = torch.tensor([prompt])
-        expected = model.generate(
+        expected = model.generate(  # type: ignore[operator]
             tensor,
             attention_mask=torch.ones_like(tensor),
             do_sample=False,
