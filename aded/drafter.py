@@ -17,6 +17,8 @@ from aded.tree import DraftTree
 if TYPE_CHECKING:
     import torch
 
+    from aded.target import Target
+
 
 @dataclass(frozen=True)
 class Step:
@@ -47,6 +49,9 @@ class Drafter(ABC):
 
     wants: frozenset[str] = frozenset()
     """Any of "logits", "hidden": what `observe` needs from the target."""
+
+    def meet(self, target: Target) -> None:  # noqa: B027 - optional hook
+        """The target that will verify the drafts, once, before the first prompt: what it gives may decide `wants`."""
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:  # noqa: B027 - optional hook
         """A new prompt, int64 [m]. State of scope `prompt` is dropped here."""

@@ -63,6 +63,7 @@ def _answer_all(
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
     drafter = build_method(cfg, target, tokenizer, cache)
+    drafter.meet(target)
     if missing := drafter.wants - target.gives:
         raise BadInput(
             "method", f"{cfg.method.name} needs {', '.join(sorted(missing))}, which this target cannot give"

@@ -19,7 +19,8 @@ class Target(Protocol):
     """Most tokens, prompt and answer together, that the model can hold."""
     eos_token_ids: frozenset[int]
     gives: frozenset[str]
-    """Any of "logits", "hidden": what it can hand to drafters that ask."""
+    """Any of "logits", "hidden", what it can hand to drafters that ask, and "seconds": its steps take the time that a
+    model of its kind takes."""
 
     def prefill(self, prompt_ids: np.ndarray, chooser: Chooser, room: int, wants: Collection[str]) -> Step:
         """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.

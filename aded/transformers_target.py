@@ -24,7 +24,7 @@ class TransformersTarget:
     Raises BadInput when the model's attention or cache is not the standard one (recurrent, linear, encoder-decoder).
     """
 
-    gives = frozenset({"logits", "hidden"})
+    gives = frozenset({"logits", "hidden", "seconds"})
 
     def __init__(self, model: PreTrainedModel) -> None:
         config = model.config.get_text_config(decoder=True)

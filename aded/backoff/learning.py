@@ -1,0 +1,87 @@
+"""What each decided token teaches: the tables and the history, the gates and the calibration curve."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from aded.backoff.history import append
+from aded.backoff.mixture import LENGTHS, PROMPT, SESSION, Sources, Weights, learn_curve, learn_gates, mix
+from aded.backoff.seen_contexts import SeenContexts, extend, put, see
+from aded.backoff.tree_search import Work, start
+from aded.matrix import UNCOUNTED
+
+
+@njit(**UNCOUNTED)
+def read(sources: Sources, context: np.ndarray, first: int, keep: float) -> None:
+    """Enter the tokens context[first:] into tables and history; each followed what stands before it."""
+    for i in range(first, len(context)):
+        hashed = np.uint64(0)
+        for length in range(1, min(LENGTHS, i) + 1):
+            hashed = extend(hashed, context[i - length])
+            if length <= sources.longest[SESSION]:
+                see(sources.session, hashed, context[i], keep)
+            if length <= sources.longest[PROMPT]:
+                see(sources.prompt, hashed, context[i], keep)
+        if sources.longest[-1] > 0:
+            append(sources.history, context[i])
+
+
+@njit(**UNCOUNTED)
+def learn(
+    sources: Sources,
+    weights: Weights,
+    work: Work,
+    context: np.ndarray,
+    first: int,
+    keep: float,
+    gate_rate: float,
+    curve_rate: float,
+) -> None:
+    """The target said context[first:]: compare each token with what was expected there, then read it.
+
+    gate_rate, curve_rate: how fast gates and curve follow, 0 to leave them as they are.
+    """
+    for i in range(first, len(context)):
+        if gate_rate > 0.0 or curve_rate > 0.0:
+            start(sources, work, context[:i])
+            asked = work.candidates
+            recent = work.recent[0, LENGTHS - work.known[0] :]
+            n = mix(
+                sources, weights, recent, work.longest[0], work.numbers[0], work.copied[0], context[i], 0.0, asked
+            )
+            if curve_rate > 0.0:
+                learn_curve(weights, asked, n, context[i], curve_rate)
+            if gate_rate > 0.0:
+                learn_gates(weights, asked, gate_rate)
+        read(sources, context[: i + 1], i, keep)
+
+
+@njit(**UNCOUNTED)
+def recycle(
+    table: SeenContexts,
+    longest: int,
+    context: np.ndarray,
+    tokens: np.ndarray,
+    parents: np.ndarray,
+    best: np.ndarray,
+    chances: np.ndarray,
+) -> None:
+    """Keep the target's own distribution at every node of a verified tree, the rejected ones too.
+
+    context: int64 [m], up to the root; tokens, parents: int64 [n], the tree; best: int64 [n, ROW], chances: float32
+    [n, ROW], the target's likeliest tokens at each node.
+    """
+    for node in range(len(tokens)):
+        hashed, at, behind = np.uint64(0), node, len(context) - 2
+        for _ in range(longest):
+            if at >= 0:
+                token = tokens[at]
+                at = parents[at]
+            elif behind >= 0:
+                token = context[behind]
+                behind -= 1
+            else:
+                break
+            hashed = extend(hashed, token)
+            put(table, hashed, best[node], chances[node])

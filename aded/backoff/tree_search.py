@@ -1,0 +1,190 @@
+"""Best-first search over the mixture: the most probable paths, until the budget is spent or nothing is probable."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from aded.backoff.corpus import CONTEXTS, follow, locate
+from aded.backoff.history import longest_match, token_at
+from aded.backoff.mixture import (
+    CORPUS,
+    LENGTHS,
+    SOURCES,
+    TARGET,
+    Candidates,
+    Sources,
+    Weights,
+    calibrated,
+    mix,
+    new_candidates,
+)
+from aded.draft_makers.best_first import _pop, _push
+from aded.matrix import UNCOUNTED
+
+OCTAVES = 104
+WAITING = 2048
+"""Most drafts that ever wait in the heap; with a thousand waiting, one more is never drawn."""
+
+
+class Work(NamedTuple):
+    """The search's memory. Per node: tokens, parents, depths, known int64 [nodes]; chances float64 [nodes]; recent
+    int64 [nodes, LENGTHS], the last `known` tokens up to the node, at the row's end; numbers int64 [nodes, CONTEXTS];
+    longest int64 [nodes, SOURCES], the contexts worth looking up; copied int64 [nodes, 2]. Of the drafts that wait:
+    heap float64 [.., 2], owners and drafts int64, reach int64 [WAITING, SOURCES]; waiting_at int64 [OCTAVES], how
+    many wait by chance. scratch: int64 [CONTEXTS].
+    """
+
+    tokens: np.ndarray
+    parents: np.ndarray
+    depths: np.ndarray
+    known: np.ndarray
+    chances: np.ndarray
+    recent: np.ndarray
+    numbers: np.ndarray
+    longest: np.ndarray
+    copied: np.ndarray
+    heap: np.ndarray
+    owners: np.ndarray
+    drafts: np.ndarray
+    reach: np.ndarray
+    waiting_at: np.ndarray
+    scratch: np.ndarray
+    candidates: Candidates
+
+
+def new_work(budget: int) -> Work:
+    nodes = budget + 1
+    return Work(
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(nodes),
+        np.zeros((nodes, LENGTHS), np.int64),
+        np.zeros((nodes, CONTEXTS), np.int64),
+        np.zeros((nodes, SOURCES), np.int64),
+        np.zeros((nodes, 2), np.int64),
+        np.zeros((WAITING, 2)),
+        np.zeros(WAITING, np.int64),
+        np.zeros(WAITING, np.int64),
+        np.zeros((WAITING, SOURCES), np.int64),
+        np.zeros(OCTAVES, np.int64),
+        np.zeros(CONTEXTS, np.int64),
+        new_candidates(),
+    )
+
+
+@njit(**UNCOUNTED)
+def start(sources: Sources, work: Work, context: np.ndarray) -> None:
+    """Node 0 is the last token of `context`, int64 [m >= 1], which the history ends with too."""
+    known = min(LENGTHS, len(context))
+    work.tokens[0], work.parents[0], work.depths[0], work.known[0] = context[-1], -1, 0, known
+    work.chances[0] = 1.0
+    for i in range(known):
+        work.recent[0, LENGTHS - known + i] = context[len(context) - known + i]
+    for source in range(SOURCES):
+        work.longest[0, source] = sources.longest[source]
+    locate(sources.corpus, sources.vocabulary[0], context, work.scratch, work.numbers[0])
+    work.copied[0, 0], work.copied[0, 1] = -1, 0
+    if sources.longest[-1] > 0:
+        longest_match(sources.history, work.copied[0])
+
+
+@njit(**UNCOUNTED)
+def _enter(sources: Sources, work: Work, node: int, draft: int, chance: float) -> None:
+    """Make a draft a node: what its own expansion needs follows from its parent's.
+
+    A context one token longer can only be known where the parent's was known to go on with the token, but for the
+    target's, which is kept after rejected nodes too.
+    """
+    parent, token = work.owners[draft], work.drafts[draft]
+    for source in range(SOURCES):
+        work.longest[node, source] = min(sources.longest[source], work.reach[draft, source] + 1)
+    work.longest[node, TARGET] = sources.longest[TARGET]
+    work.tokens[node], work.parents[node], work.depths[node] = token, parent, work.depths[parent] + 1
+    work.chances[node], work.known[node] = chance, min(LENGTHS, work.known[parent] + 1)
+    for i in range(LENGTHS - 1):
+        work.recent[node, i] = work.recent[parent, i + 1]
+    work.recent[node, LENGTHS - 1] = token
+    longest = work.longest[node, CORPUS]
+    follow(sources.corpus, sources.vocabulary[0], work.numbers[parent], token, longest, work.numbers[node])
+    place = work.copied[parent, 0]
+    goes_on = place >= 0 and place + 1 < sources.history.length[0] and token_at(sources.history, place) == token
+    work.copied[node, 0] = place + 1 if goes_on else -1
+    work.copied[node, 1] = work.copied[parent, 1] + 1
+
+
+@njit(cache=True, inline="always")
+def _octave(chance: float) -> int:
+    """Bucket of a chance: eight to an octave, from 2^-12 to 1, read off the number's exponent."""
+    return max(0, (int(np.float32(chance).view(np.int32)) >> 20) - (115 << 3))
+
+
+@njit(cache=True, inline="always")
+def _least(bucket: int) -> float:
+    """Smallest chance of the bucket."""
+    return np.float64(np.int32((bucket + (115 << 3)) << 20).view(np.float32))
+
+
+@njit(**UNCOUNTED)
+def search(sources: Sources, weights: Weights, work: Work, context: np.ndarray, budget: int, depth: int) -> int:
+    """Fill the work's nodes in the order of their chances; returns how many, the root included.
+
+    A draft that could no longer be drawn, since as many likelier ones wait as there is room for, is left out, and so
+    is one whose chance is far below the budget's average share; experts that cannot lift one above that are not
+    asked.
+    """
+    start(sources, work, context)
+    waiting_at = work.waiting_at
+    waiting_at[:] = 0
+    n, waiting, drafts, at = 1, 0, 0, 0
+    cut, above = (
+        max(0, _octave(0.1 / (budget + 1))),
+        0,
+    )  # drafts below bucket `cut` are useless; `above` wait in or over it
+    while True:
+        least = _least(cut)
+        if work.depths[at] < depth and work.chances[at] > least:
+            found = mix(
+                sources,
+                weights,
+                work.recent[at, LENGTHS - work.known[at] :],
+                work.longest[at],
+                work.numbers[at],
+                work.copied[at],
+                -1,
+                least / work.chances[at],
+                work.candidates,
+            )
+            for i in range(found):
+                chance = work.chances[at] * calibrated(weights, work.candidates.chances[i])
+                bucket = _octave(chance)
+                if bucket >= cut and drafts < WAITING:
+                    work.owners[drafts], work.drafts[drafts] = at, work.candidates.tokens[i]
+                    for source in range(SOURCES):
+                        work.reach[drafts, source] = work.candidates.reach[i, source]
+                    _push(work.heap, waiting, chance, drafts)
+                    drafts += 1
+                    waiting += 1
+                    above += 1
+                    waiting_at[bucket] += 1
+            while above - waiting_at[cut] >= budget + 1 - n:
+                above -= waiting_at[cut]
+                cut += 1
+        if waiting == 0 or n > budget:
+            return n
+        chance = -work.heap[0, 0]
+        draft = _pop(work.heap, waiting)
+        waiting -= 1
+        bucket = _octave(chance)
+        if bucket >= cut:
+            waiting_at[bucket] -= 1
+            above -= 1
+        _enter(sources, work, n, draft, chance)
+        at = n
+        n += 1
+        if n > budget:
+            return n

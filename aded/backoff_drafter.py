@@ -1,0 +1,155 @@
+"""ADED beyond the paper: the tri-gram matrix generalised to an adaptive back-off model of the target's output.
+
+Corpus n-grams of several orders, what prompt, output and earlier answers held, copies of long matches, and the
+target's own distributions at every verified node are mixed with weights that are learned from what the target says;
+the draft tree is the one that the mixture expects the most of, in the size that this machine verifies at the best
+rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from aded.aded_drafter import SCOPES
+from aded.backoff.corpus import CONTEXTS, open_corpus
+from aded.backoff.history import clear, empty_history
+from aded.backoff.learning import learn, read, recycle
+from aded.backoff.mixture import CORPUS, LENGTHS, PROMPT, SESSION, TARGET, Sources, new_weights
+from aded.backoff.seen_contexts import ROW, empty_table, forget
+from aded.backoff.tree_search import new_work, search
+from aded.draft_makers.draft_maker import positive
+from aded.drafter import Drafter, Step
+from aded.errors import BadInput
+from aded.ngram_file import NgramFile
+from aded.step_cost import StepCost, measure
+from aded.target import Target
+from aded.tree import DraftTree, check_budget
+
+
+class BackoffDrafter(Drafter):
+    """At each step: learn from the tokens decided since the last one, then search below them.
+
+    datastore: corpus n-grams of orders 2 to contexts.corpus + 1; budget: most drafted nodes; adaptation: what the
+    learned outlives (off, prompt, session); contexts: longest context in tokens of each source, 0 for none: corpus
+    (up to 4), target, session, prompt (up to 6); copy: go on from the longest match; top_k: successors a corpus
+    context keeps at read; keep: how much of a row's weight stays when another token follows; gate_rate, curve_rate:
+    how fast mixture weights and calibration follow, 0 for never; depth: most drafted tokens on one path;
+    max_contexts: bound on the session's table, 80 bytes each; max_history: tokens that can be copied from; cost:
+    `measured` to size each tree by what a step costs on this machine, `none` for the whole budget.
+    """
+
+    def __init__(
+        self,
+        datastore: NgramFile,
+        *,
+        budget: int = 64,
+        adaptation: str = "session",
+        contexts: Mapping[str, int],
+        copy: bool = True,
+        top_k: int = 8,
+        keep: float = 0.9,
+        gate_rate: float = 0.005,
+        curve_rate: float = 0.005,
+        depth: int = 32,
+        max_contexts: int = 1 << 20,
+        max_history: int = 1 << 20,
+        cost: str = "measured",
+    ) -> None:
+        if adaptation not in SCOPES:
+            raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
+        if cost not in ("measured", "none"):
+            raise BadInput("method.cost", f"{cost!r} must be measured or none")
+        if not 0.0 < keep <= 1.0:
+            raise BadInput("method.keep", f"{keep} must be above 0 and at most 1")
+        self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
+        self.budget, self.depth = check_budget(budget), positive(depth, "depth")
+        self.keep, self.gate_rate, self.curve_rate = keep, gate_rate, curve_rate
+        longest = _longest(contexts, adaptation, copy)
+        self.sources = Sources(
+            open_corpus(datastore, int(longest[CORPUS])),
+            target=empty_table(1 << 18 if longest[TARGET] else 1),
+            session=empty_table(positive(max_contexts, "max_contexts") if longest[SESSION] else 1),
+            prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
+            history=empty_history(positive(max_history, "max_history")),
+            longest=longest,
+            vocabulary=np.array([datastore.vocabulary]),
+            top_k=np.array([positive(top_k, "top_k")]),
+        )
+        self.weights, self.work = new_weights(), new_work(self.budget)
+        self.step_cost: StepCost | None = None
+        self._context = np.empty(0, np.int64)
+        self._learned = 0
+
+    def meet(self, target: Target) -> None:
+        if self.sources.longest[TARGET] and "logits" in target.gives:
+            self.wants = frozenset({"logits"})
+        if self.cost == "measured" and "seconds" in target.gives:
+            self.step_cost = measure(target, self.budget)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        if self.adaptation != "session":
+            self.reset()
+        forget(self.sources.prompt)
+        self._context, self._learned = prompt_ids, len(prompt_ids)
+        if self.adaptation != "off":
+            read(self.sources, prompt_ids, 0, self.keep)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        if self.adaptation != "off":
+            rates = (self.gate_rate, self.curve_rate)
+            learn(self.sources, self.weights, self.work, context, self._learned, self.keep, *rates)
+        self._context, self._learned = context, len(context)
+        work = self.work
+        n = search(self.sources, self.weights, work, context, self.budget, self.depth)
+        if self.step_cost is not None:
+            n = self.step_cost.best_size(work.chances[:n])
+        return DraftTree(work.tokens[:n].copy(), work.parents[:n].copy(), work.chances[:n].copy())
+
+    def observe(self, step: Step) -> None:
+        if step.logits is None or self.adaptation == "off":
+            return
+        logits = step.logits.float()
+        best = torch.topk(logits, ROW)
+        chances = torch.exp(best.values - torch.logsumexp(logits, -1, keepdim=True))
+        recycle(
+            self.sources.target,
+            int(self.sources.longest[TARGET]),
+            self._context,
+            step.tree.tokens,
+            step.tree.parents,
+            best.indices.cpu().numpy(),
+            chances.cpu().numpy(),
+        )
+
+    def reset(self) -> None:
+        for table in (self.sources.target, self.sources.session, self.sources.prompt):
+            forget(table)
+        clear(self.sources.history)
+        for mine, new in zip(self.weights, new_weights(), strict=True):
+            mine[:] = new
+
+    def describe(self) -> dict[str, str]:
+        return {"datastore": self.datastore.header.get("fingerprint", "")}
+
+
+def _longest(contexts: Mapping[str, int], adaptation: str, copy: bool) -> np.ndarray:
+    """The array of Sources.longest. Raises BadInput naming the key."""
+    limits = {"corpus": (CORPUS, CONTEXTS), "target": (TARGET, LENGTHS)}
+    limits |= {"session": (SESSION, LENGTHS), "prompt": (PROMPT, LENGTHS)}
+    if unknown := set(contexts) - set(limits):
+        raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(limits)}")
+    longest = np.zeros(len(limits) + 1, np.int64)
+    for name, (source, most) in limits.items():
+        length = contexts.get(name, 0)
+        if not 0 <= length <= most:
+            raise BadInput(f"method.contexts.{name}", f"{length} must lie between 0 and {most}")
+        longest[source] = length
+    if adaptation != "session":
+        longest[SESSION] = 0
+    if adaptation == "off":
+        longest[TARGET] = longest[PROMPT] = 0
+    longest[-1] = int(copy and adaptation != "off")
+    return longest
