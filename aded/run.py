@@ -63,7 +63,6 @@ def _answer_all(
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
     drafter = build_method(cfg, target, tokenizer, cache)
-    drafter.meet(target)
     if missing := drafter.wants - target.gives:
         raise BadInput(
             "method", f"{cfg.method.name} needs {', '.join(sorted(missing))}, which this target cannot give"
@@ -131,7 +130,9 @@ def build_method(cfg: DictConfig, target: Any, tokenizer: Any, cache: str) -> Dr
         if not hasattr(target, "output_projection"):
             raise BadInput("method", f"{cfg.method.name} needs a target that runs a model; this one does not")
         given["output_projection"] = target.output_projection
-    return hydra.utils.instantiate(method, _partial_=True)(**given)
+    drafter: Drafter = hydra.utils.instantiate(method, _partial_=True)(**given)
+    drafter.meet(target)
+    return drafter
 
 
 def load_benchmark(cfg: DictConfig) -> tuple[Benchmark, list[Question], int]:

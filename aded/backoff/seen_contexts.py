@@ -63,7 +63,7 @@ def extend(hashed: np.uint64, token: int) -> np.uint64:
 def find(table: SeenContexts, hashed: np.uint64) -> int:
     """Number of the context's row, or -1."""
     key = (hashed * table.salt[0]) | np.uint64(1)
-    start = np.int64((key >> np.uint64(20)) & np.uint64(len(table.keys) - 1)) & ~(BUCKET - 1)
+    start = int((key >> np.uint64(20)) & np.uint64(len(table.keys) - 1)) & ~(BUCKET - 1)
     for slot in range(start, start + BUCKET):
         if table.keys[slot] == key:
             return slot
@@ -74,7 +74,7 @@ def find(table: SeenContexts, hashed: np.uint64) -> int:
 def claim(table: SeenContexts, hashed: np.uint64) -> int:
     """Number of the context's row, which is emptied for it if it had none, at the stalest one's cost."""
     key = (hashed * table.salt[0]) | np.uint64(1)
-    start = np.int64((key >> np.uint64(20)) & np.uint64(len(table.keys) - 1)) & ~(BUCKET - 1)
+    start = int((key >> np.uint64(20)) & np.uint64(len(table.keys) - 1)) & ~(BUCKET - 1)
     stalest = start
     table.clock[0] += 1
     for slot in range(start, start + BUCKET):

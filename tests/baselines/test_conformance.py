@@ -53,7 +53,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
     answers = [np.array([token for token in answer_of(prompt) if token < KNOWN]) for prompt in PROMPTS]
-    write_ngrams(folder / "tiny.ngrams", {3: count_ngrams(answers, 3, VOCABULARY)}, header)
+    orders = {order: count_ngrams(answers, order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(folder / "tiny.ngrams", orders, header)
     write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
     hidden = target().output_projection.get_parameter("weight").shape[1]
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
@@ -66,7 +67,9 @@ def build(folder: Path) -> Build:
 
     def build_one(name: str, **settings: object) -> Drafter:
         words = [
-            f"method.{key}={value}" for key, value in {"heads": folder, **settings}.items() if key in keys_of(name)
+            f"method.{key}={value}"
+            for key, value in {"heads": folder, "cost": "none", **settings}.items()
+            if key in keys_of(name)
         ]
         with initialize_config_dir(str(CONF), version_base="1.3"):
             cfg = compose("config", [f"method={name}", *words])
