@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import torch
 
 from aded.aded_drafter import SCOPES
 from aded.backoff.corpus import CONTEXTS, open_corpus
@@ -23,6 +22,7 @@ from aded.backoff.tree_search import new_work, search
 from aded.draft_makers.draft_maker import positive
 from aded.drafter import Drafter, Step
 from aded.errors import BadInput
+from aded.likeliest import top
 from aded.ngram_file import NgramFile
 from aded.step_cost import StepCost, measure
 from aded.target import Target
@@ -111,17 +111,18 @@ class BackoffDrafter(Drafter):
     def observe(self, step: Step) -> None:
         if step.logits is None or self.adaptation == "off":
             return
-        logits = step.logits.float()
-        best = torch.topk(logits, ROW)
-        chances = torch.exp(best.values - torch.logsumexp(logits, -1, keepdim=True))
+        best, logits = top(step.logits, ROW)
+        # Among the best alone: the sum over the vocabulary would cost more than the search.
+        chances = np.exp(logits - logits[:, :1])
+        chances /= chances.sum(1, keepdims=True)
         recycle(
             self.sources.target,
             int(self.sources.longest[TARGET]),
             self._context,
             step.tree.tokens,
             step.tree.parents,
-            best.indices.cpu().numpy(),
-            chances.cpu().numpy(),
+            best,
+            chances,
         )
 
     def reset(self) -> None:

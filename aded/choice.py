@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from aded.errors import BadInput
+from aded.likeliest import argmax
 from aded.tree import DraftTree
 
 
@@ -41,6 +42,9 @@ class Greedy:
     """The likeliest token; the first one where two are equally likely, as argmax has it."""
 
     def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+        if logits.device.type == "cpu":
+            return accepted_path(tree, lambda node: argmax(logits[node]))
+        # One transfer a step.
         choices = logits.argmax(dim=-1).tolist()
         return accepted_path(tree, choices.__getitem__)
 

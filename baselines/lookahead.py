@@ -29,6 +29,7 @@ import torch
 from aded.draft_makers.draft_maker import positive
 from aded.drafter import Drafter, Step
 from aded.errors import BadInput
+from aded.likeliest import argmax
 from aded.tree import DraftTree, check_budget
 
 
@@ -77,9 +78,9 @@ def window_nodes(level: int, window: int) -> int:
 
 
 def likeliest(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
-    """argmax of some rows of logits, [n, vocabulary]. On the CPU numpy's is ten times as fast as torch's."""
+    """argmax of some rows of logits, [n, vocabulary]."""
     if logits.device.type == "cpu":
-        return [int(logits[row].float().numpy().argmax()) for row in rows]
+        return [argmax(logits[row]) for row in rows]
     return logits[rows].argmax(dim=-1).tolist()
 
 

@@ -8,11 +8,11 @@ the last token: rank r below a node is the r-th candidate of that node's token.
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numba import njit
 
 from aded.drafter import Drafter, Step
 from aded.errors import BadInput
+from aded.likeliest import top
 from aded.tree import DraftTree, check_budget
 
 CANDIDATES = 8
@@ -63,25 +63,6 @@ def fill(matrix: np.ndarray, root: int, parents: np.ndarray, ranks: np.ndarray) 
     return tokens[:n], above[:n]
 
 
-@njit(cache=True)
-def recycle(matrix: np.ndarray, token: int, logits: np.ndarray) -> None:
-    """matrix[token] = the likeliest tokens, best first. logits: float32 [vocabulary].
-
-    One pass: a value that is not above the eighth best so far, as nearly all are not, costs one comparison.
-    """
-    row, best, size = matrix[token], np.empty(matrix.shape[1], np.float32), 0
-    for v in range(len(logits)):
-        value = logits[v]
-        if size == len(best) and value <= best[size - 1]:
-            continue
-        at = min(size, len(best) - 1)
-        while at > 0 and best[at - 1] < value:
-            best[at], row[at] = best[at - 1], row[at - 1]
-            at -= 1
-        best[at], row[at] = value, v
-        size = min(size + 1, len(best))
-
-
 class TokenRecycling(Drafter):
     """budget: most drafted nodes, 80 for the whole published tree; adaptation: what the matrix outlives, `prompt`
     (nothing) or `session` (as published: the next prompt goes on with it).
@@ -114,8 +95,4 @@ class TokenRecycling(Drafter):
         assert step.logits is not None
         if len(self.matrix) == 0:
             self.matrix = np.full((step.logits.shape[1], CANDIDATES), -1, np.int32)
-        if step.logits.device.type == "cpu":
-            for token, logits in zip(step.tree.tokens, step.logits, strict=True):
-                recycle(self.matrix, token, logits.float().numpy())
-        else:
-            self.matrix[step.tree.tokens] = torch.topk(step.logits, CANDIDATES).indices.cpu().numpy()
+        self.matrix[step.tree.tokens] = top(step.logits, CANDIDATES)[0]  # the last of two nodes with one token

@@ -198,9 +198,8 @@ def _ask_table(
     total = 0.0
     for i in range(ROW):
         total += float(row[i])
-    if source == TARGET:  # chances of the target's: what it holds of all, and how sharp it is
-        level = int(min(0.999, total) * 4) * 16 + int(min(0.999, float(row[0])) * 16)
-        total = max(total, 1.0)
+    if source == TARGET:  # chances of the target's own: how sharp they are
+        level = int(min(0.999, float(row[0])) * LEVELS)
     else:
         level = min(7, int(total * 1.5)) * 8 + min(7, int(row[0] / total * 7.99))
     expert = (length - 1) * SOURCES + source
