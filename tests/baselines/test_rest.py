@@ -1,17 +1,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import tiny_tokenizer
 
 from aded.errors import BadInput
 from aded.suffix_file import SuffixFile
 from aded.tree import DraftTree
 from baselines.rest import Rest, occurrences
-from datastore.suffix_array import sorted_suffixes, with_separators
+from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.open import open_or_build
+from datastore.python_stdlib import PythonStdlib
+from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=12)
@@ -98,3 +103,23 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         Rest(file, longest=2, shortest=3)
     with pytest.raises(BadInput, match=r"^method.threads: 0"):
         Rest(file, threads=0)
+
+
+def test_a_file_of_another_tokenizer_or_kind_is_refused(tmp_path: Path) -> None:
+    tokens = with_separators([np.array([0, 1, 2])], VOCABULARY)
+    header = {"tokenizer": "other", "vocabulary": str(VOCABULARY)}
+    write_suffixes(tmp_path / "other.suffixes", tokens, header)
+    write_ngrams(tmp_path / "other.ngrams", {3: count_ngrams([tokens], 3, VOCABULARY + 1)}, header)
+    for name, problem in (
+        ("other.suffixes", "was built with the tokenizer other,"),
+        ("other.ngrams", "is no aded-suf"),
+    ):
+        with pytest.raises(BadInput, match=rf"^datastore.path: .*{name} {problem}"):
+            open_or_build(
+                tiny_tokenizer(),
+                path=str(tmp_path / name),
+                corpus=PythonStdlib(),
+                orders=[3],
+                cache=str(tmp_path),
+                kind="suffixes",
+            )
