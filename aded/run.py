@@ -115,21 +115,16 @@ def load_model(cfg: DictConfig, cache: str) -> tuple[Any, Any]:
 
 
 def build_method(cfg: DictConfig, target: Any, tokenizer: Any, cache: str) -> Drafter:
-    """Instantiate the method, and give it what it has a key for: `datastore`, a file of the group's and of the kind
-    it names, opened for this tokenizer; `output_projection`, the target's.
+    """Instantiate the method and let it meet its target.
+
+    One that has a key `datastore` gets a file of the group's and of the kind it names, opened for this tokenizer.
     """
-    method = {
-        key: value for key, value in cfg.method.items() if key not in ("name", "datastore", "output_projection")
-    }
+    method = {key: value for key, value in cfg.method.items() if key not in ("name", "datastore")}
     given: dict[str, Any] = {}
     if "datastore" in cfg.method:
         given["datastore"] = hydra.utils.instantiate(
             cfg.datastore, kind=cfg.method.datastore, tokenizer=tokenizer, cache=cache
         )
-    if "output_projection" in cfg.method:
-        if not hasattr(target, "output_projection"):
-            raise BadInput("method", f"{cfg.method.name} needs a target that runs a model; this one does not")
-        given["output_projection"] = target.output_projection
     drafter: Drafter = hydra.utils.instantiate(method, _partial_=True)(**given)
     drafter.meet(target)
     return drafter

@@ -16,6 +16,8 @@ from numba import njit
 
 from aded.draft_makers.draft_maker import positive
 from aded.drafter import Drafter, Step
+from aded.errors import BadInput
+from aded.target import Target
 from aded.tree import DraftTree, check_budget
 from baselines.medusa_heads import load_heads
 
@@ -54,25 +56,29 @@ def likeliest_paths(tokens: np.ndarray, chances: np.ndarray, root: int, budget: 
 
 
 class Medusa(Drafter):
-    """heads: a file of heads or a folder that holds one; output_projection: the target's, which heads without one of
-    their own share; budget: most drafted nodes; top_k: candidates a head.
-    """
+    """heads: a file of heads or a folder that holds one; budget: most drafted nodes; top_k: candidates a head."""
 
     wants = frozenset({"hidden"})
 
-    def __init__(self, output_projection: torch.nn.Module, heads: str, *, budget: int = 63, top_k: int = 10) -> None:
-        self.budget, self.top_k = check_budget(budget), positive(top_k, "top_k")
-        weight = output_projection.get_parameter("weight")
+    def __init__(self, heads: str, *, budget: int = 63, top_k: int = 10) -> None:
+        self.place, self.budget, self.top_k = heads, check_budget(budget), positive(top_k, "top_k")
+        self.reset()
+
+    def meet(self, target: Target) -> None:
+        """Load the heads, which must be of the target's sizes; those without a projection share the target's."""
+        shared = getattr(target, "output_projection", None)
+        if shared is None:
+            raise BadInput("method", "medusa reads hidden states, so it needs a target that runs a model")
+        weight = shared.get_parameter("weight")
         vocabulary, hidden = weight.shape
         # A few rows of bfloat16 cost a processor more than twice as many bytes of float32.
         self.dtype = torch.float32 if weight.device.type == "cpu" else weight.dtype
-        self.heads = load_heads(heads, hidden, vocabulary).to(weight.device, self.dtype)
+        self.heads = load_heads(self.place, hidden, vocabulary).to(weight.device, self.dtype)
         self.tokens = self.heads.tokens
         self._rows = None if self.tokens is None else weight[self.tokens].to(self.dtype)
         # Not the module itself: calling it would tell the target of hidden states that are not its own.
-        self._project: Project = output_projection.forward
+        self._project: Project = shared.forward
         self._project_dtype = weight.dtype
-        self.reset()
 
     def reset(self) -> None:
         self._state: torch.Tensor | None = None

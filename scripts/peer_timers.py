@@ -40,6 +40,7 @@ class Noise:
         self.pairs = count_ngrams([stream], 2, vocabulary)
         self.logits = torch.randn(NODES, vocabulary, generator=generator)
         self.hidden = torch.randn(NODES, HIDDEN, generator=generator)
+        self.output_projection = torch.nn.Linear(HIDDEN, vocabulary, bias=False)
 
     def followers(self, token: int) -> np.ndarray:
         """The commonest tokens behind a token, up to eight, commonest first."""
@@ -91,7 +92,8 @@ def peer_timers(stream: np.ndarray, vocabulary: int, warm_up: list[np.ndarray]) 
     heads = MedusaHeads(4, 1, HIDDEN, tokens=torch.arange(TOLD_APART))
     with tempfile.TemporaryDirectory() as folder:
         save_heads(heads, Path(folder) / OURS, {})
-        medusa = Medusa(torch.nn.Linear(HIDDEN, vocabulary, bias=False), folder)
+        medusa = Medusa(folder)
+        medusa.meet(noise)  # type: ignore[arg-type]
     drafters = {
         "prompt_lookup": PromptLookup(),
         "rest": Rest(suffixes),

@@ -31,6 +31,9 @@ KNOWN = VOCABULARY - 4
 LONG = np.tile(np.random.default_rng(0).integers(KNOWN, size=12), 3)
 PROMPTS = [LONG, LONG[5:30], LONG[:2], LONG[3:4]]
 
+STANDING = {"cost": "none"}
+"""Measured costs differ from run to run, and so would the trees."""
+
 Build = Callable[..., Drafter]
 Trace = list[tuple[list[int], list[int]]]
 
@@ -68,7 +71,7 @@ def build(folder: Path) -> Build:
     def build_one(name: str, **settings: object) -> Drafter:
         words = [
             f"method.{key}={value}"
-            for key, value in {"heads": folder, "cost": "none", **settings}.items()
+            for key, value in {**STANDING, "heads": folder, **settings}.items()
             if key in keys_of(name)
         ]
         with initialize_config_dir(str(CONF), version_base="1.3"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,6 +35,12 @@ def projection() -> torch.nn.Linear:
     return torch.nn.Linear(HIDDEN, VOCABULARY, bias=False)
 
 
+def medusa_of(projection: torch.nn.Linear, heads: str, **settings: int) -> Medusa:
+    drafter = Medusa(heads, **settings)
+    drafter.meet(SimpleNamespace(output_projection=projection))
+    return drafter
+
+
 def seen(drafter: Medusa, hidden: torch.Tensor, path: list[int]) -> None:
     tree = DraftTree.chain(1, [2] * (len(hidden) - 1))
     drafter.observe(Step(tree, path, 3, hidden=hidden))
@@ -62,7 +69,7 @@ def test_the_heads_read_the_state_behind_the_accepted_path(tmp_path: Path, proje
     """Depth k of the tree holds the likeliest tokens of head k at the last accepted node."""
     heads = random_heads()
     save_heads(heads, tmp_path / OURS, {})
-    drafter = Medusa(projection, str(tmp_path), budget=3, top_k=1)
+    drafter = medusa_of(projection, str(tmp_path), budget=3, top_k=1)
     hidden = torch.randn(4, HIDDEN)
     seen(drafter, hidden, [0, 1, 2])
     rounded = load_heads(str(tmp_path), HIDDEN, VOCABULARY)
@@ -73,7 +80,7 @@ def test_the_heads_read_the_state_behind_the_accepted_path(tmp_path: Path, proje
 def test_heads_with_a_projection_of_their_own_use_it(tmp_path: Path, projection: torch.nn.Linear) -> None:
     heads = random_heads(vocabulary=VOCABULARY)
     save_heads(heads, tmp_path / "own.safetensors", {})
-    drafter = Medusa(projection, str(tmp_path / "own.safetensors"), budget=3, top_k=1)
+    drafter = medusa_of(projection, str(tmp_path / "own.safetensors"), budget=3, top_k=1)
     hidden = torch.randn(1, HIDDEN)
     seen(drafter, hidden, [0])
     best = load_heads(str(tmp_path / "own.safetensors"), HIDDEN, VOCABULARY)(hidden[0]).argmax(dim=-1)
@@ -84,11 +91,16 @@ def test_heads_that_tell_some_tokens_apart_draft_those(tmp_path: Path, projectio
     heads, hidden = random_heads(), torch.randn(1, HIDDEN)
     heads.tokens = torch.tensor([3, 8, 21, 34])
     save_heads(heads, tmp_path / OURS, {})
-    drafter = Medusa(projection, str(tmp_path), budget=3, top_k=1)
+    drafter = medusa_of(projection, str(tmp_path), budget=3, top_k=1)
     seen(drafter, hidden, [0])
     logits = projection(load_heads(str(tmp_path), HIDDEN, VOCABULARY)(hidden[0]))
     best = [max(heads.tokens.tolist(), key=row.__getitem__) for row in logits.tolist()]
     assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best]
+
+
+def test_a_target_without_a_model_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^method: medusa reads hidden states"):
+        Medusa("anywhere").meet(SimpleNamespace())
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
