@@ -50,11 +50,12 @@ class ArrayFile:
 
 
 class Spill:
-    """One array that grows on disk, in `path`, and is never in memory as a whole."""
+    """One array that grows on disk, after what `path` holds already, and is never in memory as a whole."""
 
     def __init__(self, path: Path, dtype: np.typing.DTypeLike) -> None:
-        self.path, self.dtype, self.length = path, np.dtype(dtype), 0
-        self._file = path.open("wb")
+        self.path, self.dtype = path, np.dtype(dtype)
+        self._file = path.open("ab")
+        self.length = self._file.tell() // self.dtype.itemsize
 
     def append(self, values: np.ndarray) -> None:
         """values: [m] of any integer dtype whose numbers fit."""
@@ -108,7 +109,7 @@ def _blocks(array: np.ndarray | Spill) -> Iterator[bytes | memoryview]:
 
 
 def _head(header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -> bytes:
-    entries: dict[str, object] = {"__metadata__": dict(header)}
+    entries: dict[str, object] = {"__metadata__": dict(sorted(header.items()))}
     start = 0
     for name in _by_width(arrays):
         end = start + len(arrays[name]) * arrays[name].dtype.itemsize

@@ -64,6 +64,8 @@ class NgramFile(ArrayFile):
     def successors(self, *context: int) -> tuple[np.ndarray, np.ndarray]:
         """(tokens int32 [n], times [n]) that follow the context in the corpus, commonest first."""
         counts = self.counts(len(context) + 1)
+        if not all(0 <= token < self.vocabulary for token in context):
+            return counts.token[:0], counts.times[:0]
         first, rest = context[0] if context else 0, 0
         for token in context[1:]:
             rest = rest * self.vocabulary + token

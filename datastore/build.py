@@ -14,11 +14,13 @@ from pathlib import Path
 
 import hydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from aded.embedded_model import embedded_model
 from aded.errors import BadInput
+from aded.pretrained import EMBEDDED
 from aded.run import CONF, refuse
 from datastore.builder import build
 
@@ -26,7 +28,9 @@ ORDERS = (1, 2, 3, 4, 5)
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """By Hub id or folder."""
+    """By Hub id or folder; `embedded` is that of the embedded model, which the cache holds."""
+    if name == EMBEDDED:
+        name = str(embedded_model(Path(OmegaConf.load(CONF / "paths" / "default.yaml").cache).expanduser()))
     try:
         return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:

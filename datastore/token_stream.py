@@ -20,16 +20,24 @@ log = logging.getLogger(__name__)
 
 
 class TokenStream:
-    """int32 tokens in `path`, appended to first and then read in parts. The separator is `vocabulary`."""
+    """int32 tokens in `path`, after what it holds already. The separator is `vocabulary`."""
 
     def __init__(self, path: Path, vocabulary: int) -> None:
-        self.vocabulary, self.documents = vocabulary, 0
+        self.vocabulary = vocabulary
         self._spill = Spill(path, np.int32)
+        self.documents = sum(self._separators(part) for part in self.chunks(1 << 22, 0))
 
     def append(self, ids: np.ndarray | list[int]) -> None:
         """One document."""
-        self._spill.append(np.append(np.asarray(ids, np.int32), np.int32(self.vocabulary)))
-        self.documents += 1
+        self.extend(np.append(np.asarray(ids, np.int32), np.int32(self.vocabulary)))
+
+    def extend(self, tokens: np.ndarray) -> None:
+        """tokens: int [m], documents with a separator after each."""
+        self._spill.append(tokens)
+        self.documents += self._separators(tokens)
+
+    def _separators(self, tokens: np.ndarray) -> int:
+        return int(np.count_nonzero(tokens == self.vocabulary))
 
     def __len__(self) -> int:
         """Tokens and separators."""

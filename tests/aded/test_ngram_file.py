@@ -34,6 +34,7 @@ def test_the_arrays_mean_what_the_documentation_says(tmp_path: Path) -> None:
     rows = {(a, b): opened.successors(a, b) for a in range(V) for b in range(V)}
     found = {pair: list(zip(*map(np.ndarray.tolist, row), strict=True)) for pair, row in rows.items() if len(row[0])}
     assert found == {(0, 1): [(2, 2), (0, 1)], (0, 2): [(1, 1)], (2, 2): [(2, 1)]}
+    assert [len(opened.successors(*pair)[0]) for pair in ((0, V), (-1, 0), (9, 9))] == [0, 0, 0]
     assert [opened.ngram(3, number) for number in range(4)] == [(0, 1, 2), (0, 1, 0), (0, 2, 1), (2, 2, 2)]
 
 

@@ -1,0 +1,307 @@
+"""Building, merging and telling files, through the functions and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from tiny import tiny_tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from aded.errors import BadInput
+from aded.ngram_file import open_ngrams
+from aded.suffix_file import open_suffixes
+from datastore import build as command
+from datastore import info, merge
+from datastore.builder import build
+from datastore.corpus import Corpus
+from datastore.open import open_or_build
+
+REPOSITORY = Path(__file__).parents[2]
+TEXTS = ["abcab", "ab", "the cat sat on the mat", "a", "the dog sat on the log"]
+
+
+class Texts(Corpus):
+    """Documents of the test's own."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__("texts", texts=texts)
+        self.given, self.reads = texts, 0
+
+    def documents(self) -> Iterator[str]:
+        self.reads += 1
+        yield from self.given
+
+
+@pytest.fixture
+def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> Path:
+    """Holds a tokenizer, `tok`, and a corpus, `rows.jsonl`."""
+    tokenizer.save_pretrained(tmp_path / "tok")
+    rows = [{"text": text} for text in TEXTS]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"no": 1}]))
+    return tmp_path
+
+
+Told = tuple[int, str, str]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
+    """Run a command in this process: its exit code, stdout and stderr."""
+
+    def call(module: ModuleType, *words: str) -> Told:
+        monkeypatch.setattr(sys, "argv", [module.__name__, *words])
+        code = 0
+        try:
+            module.main()
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return call
+
+
+def contents(path: Path) -> list[bytes]:
+    """All arrays of an n-gram file."""
+    return [array.tobytes() for counts in open_ngrams(path).orders.values() for array in counts]
+
+
+def test_one_command_builds_both_files_from_one_stream(
+    folder: Path, tokenizer: PreTrainedTokenizerFast, run: Callable[..., Told], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    out, suffixes = folder / "new" / "x.ngrams", folder / "x.suffixes"
+    words = (f"corpus.path={folder}/rows.jsonl", f"tokenizer={folder}/tok", f"out={out}", f"suffixes={suffixes}")
+    code, told, errors = run(command, "corpus=jsonl", *words, "orders=[1,2,3,4,5]")
+    assert (code, told) == (0, f"built {out} and {suffixes}\n"), errors
+    assert "5 documents" in caplog.text
+    assert "skipped 1: 1 no text" in caplog.text
+    ngrams, stream = open_ngrams(out), open_suffixes(suffixes)
+    assert list(ngrams.orders) == [1, 2, 3, 4, 5]
+    ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
+    assert stream.tokens.tolist() == [token for text in ids for token in [*text, stream.separator]]
+    a, b, c = tokenizer("abc", add_special_tokens=False)["input_ids"]
+    assert ngrams.successors(a, b)[0].tolist() == [c]
+    facts = {"documents": "5", "tokens": str(sum(map(len, ids))), "skipped": "1", "corpus": "jsonl"}
+    for file in (ngrams, stream):
+        assert file.header.items() >= facts.items()
+    assert sorted(os.listdir(folder)) == ["new", "rows.jsonl", "tok", "x.suffixes"]
+    assert os.listdir(folder / "new") == ["x.ngrams"]
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok", "out"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x orders=[0]", "orders"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x orders=[]", "orders"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=none out=x", "tokenizer"),
+        ("corpus=jsonl corpus.path=none.jsonl tokenizer=tok out=x", "corpus.path"),
+        ("corpus=jsonl corpus.path=empty.jsonl tokenizer=tok out=x", "corpus"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=rows.jsonl/x", "out"),
+        ("corpus=jsonl tokenizer=tok out=x", "Missing mandatory value: corpus.path"),
+        ("corpus=jsonl corpus.path=rows.jsonl out=x", "Missing mandatory value: tokenizer"),
+        ("corpus=nonesuch tokenizer=tok out=x", "corpus/nonesuch"),
+    ],
+)
+def test_bad_input_is_told_in_one_line_and_builds_nothing(
+    words: str, key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Told]
+) -> None:
+    (folder / "empty.jsonl").write_text('{"text": " "}\n')
+    before = sorted(os.listdir(folder))
+    monkeypatch.chdir(folder)
+    code, _, errors = run(command, *words.split())
+    assert code == 2
+    assert key in errors.strip().splitlines()[-1]
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_parts_merged_are_the_whole(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    orders, parts = (1, 2, 3, 4, 5), [TEXTS[:2], TEXTS[2:3], TEXTS[3:]]
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "whole", orders=orders)
+    paths = [tmp_path / str(number) for number in range(len(parts))]
+    for path, texts in zip(paths, parts, strict=True):
+        build(Texts(*texts), tokenizer, out=path, orders=orders)
+    merge.merge(tmp_path / "merged", paths)
+    merge.merge(tmp_path / "pair", paths[:2])
+    merge.merge(tmp_path / "in rounds", [tmp_path / "pair", paths[2]])
+    assert contents(tmp_path / "merged") == contents(tmp_path / "whole") == contents(tmp_path / "in rounds")
+    assert open_ngrams(tmp_path / "merged").header == open_ngrams(tmp_path / "whole").header
+
+
+def test_merging_reads_its_inputs_in_parts(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "one", orders=(3, 5))
+    build(Texts(*TEXTS, *TEXTS), tokenizer, out=tmp_path / "twice", orders=(3, 5))
+    monkeypatch.setattr("datastore.runs.CHUNK", 3)
+    merge.merge(tmp_path / "merged", [tmp_path / "one", tmp_path / "one"])
+    assert contents(tmp_path / "merged") == contents(tmp_path / "twice")
+
+
+def test_files_that_do_not_fit_together_are_not_merged(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "a", orders=(3,))
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "b", orders=(2, 3))
+    build(Texts(*TEXTS), tiny_tokenizer(["é"]), out=tmp_path / "c", orders=(3,))
+    for other, told in (("b", "merge files of one kind"), ("c", "was built with the tokenizer"), ("d", "no file")):
+        with pytest.raises(BadInput, match=told):
+            merge.merge(tmp_path / "out", [tmp_path / "a", tmp_path / other])
+    assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+
+
+def test_merge_and_info_have_command_lines(
+    folder: Path, tokenizer: PreTrainedTokenizerFast, run: Callable[..., Told]
+) -> None:
+    build(Texts(*TEXTS), tokenizer, out=folder / "a", orders=(3,))
+    assert run(merge, f"out={folder}/m", f"{folder}/a", f"{folder}/a")[:2] == (0, f"built {folder}/m\n")
+    code, told, _ = run(info, f"{folder}/m", f"tokenizer={folder}/tok", "top=1")
+    assert code == 0
+    assert "documents    10" in told
+    assert told.splitlines()[-1].split(maxsplit=1) == ["8", "'he '"]
+    refused = [run(info, *words) for words in ([], ["a", "b"], ["x", "top=0"])]
+    refused += [run(merge, *words) for words in ([], ["a"], ["out=b"], ["out=b", f"{folder}/rows.jsonl"])]
+    assert [(code, len(errors.splitlines())) for code, _, errors in refused] == [(2, 1)] * 7
+
+
+def test_info_tells_the_commonest_entries_first(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    build(Texts("aab", "aac"), tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", orders=(1, 2))
+    a, b, c = tokenizer("abc", add_special_tokens=False)["input_ids"]
+    told = [line.split() for line in info.describe(tmp_path / "a", None, 2).splitlines()]
+    at = told.index(["4", str(a)])
+    assert told[at + 1] == ["1", str(b)]
+    assert [["2", str(a), str(a)], ["1", str(a), str(b)]] == told[-2:]
+    told = [line.split() for line in info.describe(tmp_path / "s", None, 9).splitlines()]
+    assert told[-3:] == [["4", str(a)], ["1", str(b)], ["1", str(c)]]
+    tiny_tokenizer(["é"]).save_pretrained(tmp_path / "other")
+    with pytest.raises(BadInput, match="was built with the tokenizer"):
+        info.describe(tmp_path / "a", str(tmp_path / "other"), 2)
+
+
+def test_info_refuses_a_damaged_file(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s")
+    for name in ("a", "s"):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
+        with pytest.raises(BadInput, match=f"{name} is no .* file or is damaged"):
+            info.describe(tmp_path / name, None, 2)
+
+
+SLOW_BUILD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, "tests")
+from tiny import tiny_tokenizer
+from datastore import builder
+from datastore.corpus import Corpus
+
+class Endless(Corpus):
+    def documents(self):
+        yield "ab"
+        print("reading", flush=True)
+        time.sleep(60)
+
+builder.build(Endless("endless"), tiny_tokenizer(), out=Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_build_leaves_no_file_and_the_next_starts_clean(
+    how: signal.Signals, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    out = tmp_path / "x.ngrams"
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW_BUILD, str(out)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "reading\n"
+    child.send_signal(how)
+    assert child.wait() != 0
+    left = os.listdir(tmp_path)
+    assert left == ([".x.ngrams.building"] if how == signal.SIGKILL else [])
+    build(Texts(*TEXTS), tokenizer, out=out)
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "y")
+    assert sorted(os.listdir(tmp_path)) == ["x.ngrams", "y"]
+    assert contents(out) == contents(tmp_path / "y")
+
+
+@pytest.mark.parametrize("stage", ["datastore.builder.tokenise", "datastore.runs.Runs.merged", "os.fsync"])
+def test_a_full_disk_is_told_and_leaves_nothing(
+    stage: str, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stage, full)
+    with pytest.raises(BadInput, match=r"^out: .*x.ngrams cannot be written \(No space left on device\)"):
+        build(Texts(*TEXTS), tokenizer, out=tmp_path / "x.ngrams")
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_builds_of_one_file_wait_for_each_other(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    out = tmp_path / "x.ngrams"
+    code = SLOW_BUILD.replace("time.sleep(60)", "time.sleep(1)")
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(out)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "reading\n"
+    start = time.perf_counter()
+    build(Texts(*TEXTS), tokenizer, out=out)
+    assert time.perf_counter() - start > 0.5
+    assert child.wait() == 0
+    assert open_ngrams(out).header["corpus"] == "texts"
+    assert os.listdir(tmp_path) == ["x.ngrams"]
+
+
+def test_a_datastore_is_built_once_a_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
+    first = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    again = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    assert first.path == again.path
+    assert corpus.reads == 1
+    others = [
+        open_or_build(tiny_tokenizer(["é"]), corpus=corpus, **keys),  # type: ignore[arg-type]
+        open_or_build(tokenizer, corpus=Texts("another"), **keys),  # type: ignore[arg-type]
+        open_or_build(tokenizer, corpus=corpus, **keys | {"orders": [2, 3]}),  # type: ignore[arg-type]
+    ]
+    assert len({first.path, *(other.path for other in others)}) == 4
+
+
+def test_a_damaged_file_in_the_cache_is_built_again(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
+    built = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    whole = built.path.read_bytes()
+    built.path.write_bytes(whole[:-50])
+    open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    assert built.path.read_bytes() == whole
+
+
+def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "x")
+    with pytest.raises(BadInput, match="build a datastore with the model's own tokenizer"):
+        open_or_build(
+            tiny_tokenizer(["é"]), path=str(tmp_path / "x"), corpus=Texts("a"), orders=[3], cache=str(tmp_path)
+        )
+
+
+def test_the_same_corpus_gives_the_same_file(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        build(Texts(*TEXTS), tokenizer, out=tmp_path / name, suffixes=tmp_path / f"{name}.suffixes", orders=(2, 3))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert np.array_equal(
+        open_suffixes(tmp_path / "a.suffixes").tokens, open_suffixes(tmp_path / "b.suffixes").tokens
+    )

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aded.errors import BadInput
+from datastore import local_file
+from datastore.dataset_corpus import DatasetCorpus, TextCorpus
+from datastore.python_stdlib import PythonStdlib
+
+ROWS: list[object] = [
+    {"text": "plain"},
+    {"content": "The Stack", "max_stars": 3},
+    {"id": "0", "data": ["Ultra", "Chat"]},
+    {"conversations": [{"from": "human", "value": "Share"}, {"from": "gpt", "value": "GPT é"}]},
+]
+TEXTS = ["plain", "The Stack", "Ultra", "Chat", "Share", "GPT é"]
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+
+
+def read(path: Path, **keys: object) -> tuple[list[str], Counter[str]]:
+    corpus = DatasetCorpus("test", path=str(path), **keys)  # type: ignore[arg-type]
+    return list(corpus.documents()), corpus.skipped
+
+
+def lines(rows: list[object]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize("ending", COMPRESSED)
+@pytest.mark.parametrize("form", ["lines", "array", "indented array"])
+def test_json_is_read_in_every_form(form: str, ending: str, tmp_path: Path) -> None:
+    indent = 2 if form == "indented array" else None
+    data = lines(ROWS) if form == "lines" else json.dumps(ROWS, indent=indent).encode()
+    path = tmp_path / f"rows.json{ending}"
+    path.write_bytes(COMPRESSED[ending](data))
+    assert read(path) == (TEXTS, Counter())
+
+
+def test_parquet_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pd.DataFrame({"content": ["one", None, " ", "two"]}).to_parquet(path)
+    assert read(path) == (["one", "two"], {"no text": 1, "empty": 1})
+
+
+def test_bad_rows_are_counted_and_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    good = [b'{"text": "one"}', b'{"text": "two"}']
+    bad = [
+        b"",
+        b"{",
+        b"7",
+        b'"text"',
+        b"null",
+        b'{"id": 1}',
+        b'{"text": null}',
+        b'{"text": 5}',
+        b'{"text": {"a": 1}}',
+        b'{"text": "  "}',
+        b'{"text": "\xff"}',
+        b'{"text": "\\ud800"}',
+        b'{"conversations": [{"from": "gpt"}, 3, {"value": ""}]}',
+        b'{"data": []}',
+    ]
+    path.write_bytes(b"\n".join([good[0], *bad, good[1]]))
+    expected = {
+        "not JSON": 1,
+        "no object": 3,
+        "no text": 3,
+        "wrong type": 4,
+        "empty": 2,
+        "not UTF-8": 2,
+    }
+    assert read(path) == (["one", "two"], expected)
+
+
+def test_an_array_that_breaks_off_gives_what_came_before(tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    path.write_text('[{"text": "one"}, {"text": "two"}, {"text": "th')
+    assert read(path) == (["one", "two"], {"not JSON": 1})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.dictionaries(st.sampled_from(["text", "x"]), st.text() | st.integers())), block=st.integers(1, 9)
+)
+def test_blocks_of_any_size_give_the_same_rows(
+    rows: list[object], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An array and lines hold the same rows."""
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    (tmp_path / "a.jsonl").write_bytes(lines(rows))
+    with monkeypatch.context() as patch:
+        patch.setattr(local_file, "BLOCK", block)
+        assert read(tmp_path / "a.json") == read(tmp_path / "a.jsonl")
+
+
+def test_a_field_of_ones_own_a_start_and_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(lines([{"text": "no", "answer": str(number)} for number in range(10)]))
+    assert read(path, field="answer", skip=3, limit=4) == (["3", "4", "5", "6"], Counter())
+
+
+def test_how_much_was_read_ends_at_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress(lines(ROWS)))
+    corpus = DatasetCorpus("test", path=str(path))
+    assert corpus.fraction == 0
+    list(corpus.documents())
+    assert corpus.fraction == 1
+
+
+@pytest.mark.parametrize("block", [1, 3, 1 << 20])
+def test_text_is_split_into_documents(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_file, "BLOCK", block)
+    path = tmp_path / "a.txt.xz"
+    path.write_bytes(lzma.compress(b"one\nline\n\n\n\ntwo\n\n\xff\n\nthree"))
+    corpus = TextCorpus("text", path=str(path))
+    assert list(corpus.documents()) == ["one\nline", "two", "three"]
+    assert corpus.skipped == {"empty": 1, "not UTF-8": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("none.jsonl", None),
+        ("none.parquet", None),
+        ("no.jsonl.gz", b"not gzip"),
+        ("cut.jsonl.gz", gzip.compress(lines(ROWS * 99))[:-20]),
+        ("no.jsonl.xz", b"not xz"),
+        ("cut.jsonl.xz", lzma.compress(lines(ROWS * 99))[:-20]),
+        ("no.jsonl.zst", b"not zstandard"),
+        ("no.parquet", b"not Parquet"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_in_one_line(name: str, data: bytes | None, tmp_path: Path) -> None:
+    if data is not None:
+        (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadInput, match=rf"^corpus.path: .*{name}") as told:
+        read(tmp_path / name)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("error", [ConnectionError("no route"), FileNotFoundError("is a gated dataset on the Hub")])
+def test_a_dataset_that_the_hub_does_not_give_comes_with_advice(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("datasets.load_dataset", refuse)
+    with pytest.raises(BadInput, match=r"^corpus: .*acme/gated.*log in with `hf auth login`.*corpus.path=FILE"):
+        list(DatasetCorpus("gated", dataset="acme/gated").documents())
+
+
+def test_the_hub_is_streamed_in_the_shards_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, object] = {}
+
+    class Streamed(list[object]):
+        class info:  # noqa: N801 - named as in datasets
+            splits = None
+
+    def load(name: str, **keys: object) -> Streamed:
+        asked.update(keys, name=name)
+        return Streamed(ROWS)
+
+    monkeypatch.setattr("datasets.load_dataset", load)
+    corpus = DatasetCorpus("s", dataset="acme/stack", files="data-{shard:05d}-of-00144.parquet", shards=[9, 11])
+    assert list(corpus.documents()) == TEXTS
+    assert asked == {
+        "name": "acme/stack",
+        "data_files": ["data-00009-of-00144.parquet", "data-00010-of-00144.parquet"],
+        "split": "train",
+        "streaming": True,
+    }
+
+
+@pytest.mark.parametrize("keys", [{"skip": -1}, {"limit": 0}, {"files": "{shard}", "shards": [3, 3]}])
+def test_settings_without_rows_are_refused(keys: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match=r"^corpus\."):
+        DatasetCorpus("x", path="x.jsonl", **keys)  # type: ignore[arg-type]
+
+
+def test_corpora_with_other_documents_have_other_identities() -> None:
+    corpora = [DatasetCorpus("x", path="x", limit=limit, field=field) for limit in (None, 5) for field in (None, "a")]
+    assert len({corpus.identity for corpus in corpora}) == 4
+    assert DatasetCorpus("x", path="x").identity == DatasetCorpus("x", path="x").identity
+
+
+def test_the_standard_library_comes_in_a_fixed_order_without_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file's own encoding is honoured; one that cannot be decoded is counted and left out."""
+    files = {
+        "b.py": b"b = 1\n",
+        "a/z.py": "# coding: latin-1\n# é\n".encode("latin-1"),
+        "broken.py": b"# \xff\n",
+        "test/t.py": b"t = 1\n",
+        "site-packages/s.py": b"s = 1\n",
+        "note.txt": b"text\n",
+    }
+    for name, data in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    corpus = PythonStdlib()
+    assert list(corpus.documents()) == ["# coding: latin-1\n# é\n", "b = 1\n"]
+    assert corpus.skipped == {"not in its own encoding": 1}
