@@ -6,8 +6,8 @@ chunk and on how many files are merged at once, never on the corpus.
 
 Polars was chosen by measurement (24.4 M Llama tokens, tri-grams, processor seconds on two threads). Counting: Polars'
 sort 1.0, its hash aggregation 3.6; DuckDB's aggregation 3.9, sorted 4.3; numpy's sort 0.7. Merging the spilled
-counts: Polars' `merge_sorted` 0.5, DuckDB's aggregation 3.3. At ten times the corpus Polars merged in 12 s and
-1.3 GB; DuckDB within 1 GB had not finished after 150 s. Numbers of 128 bits (long orders, large vocabularies) go the
+counts: Polars' `merge_sorted` 0.5, DuckDB's aggregation 3.3. At ten times the corpus Polars merged in 14 s and
+0.5 GB; DuckDB within 1 GB had not finished after 150 s. Numbers of 128 bits (long orders, large vocabularies) go the
 same way, which numpy cannot offer.
 """
 
@@ -24,8 +24,8 @@ from aded.ngram_file import NgramFile
 
 CHUNK = 1 << 23
 """Tokens, or n-grams of a file, in memory at once."""
-FAN_IN = 32
-"""Spilled files merged at once."""
+FAN_IN, ROW_GROUP = 32, 1 << 14
+"""Spilled files merged at once, and rows of each that are read at once: merging takes memory for their product."""
 
 
 def count_chunk(tokens: np.ndarray, order: int, vocabulary: int) -> pl.LazyFrame:
@@ -58,7 +58,7 @@ class Runs:
     def add(self, counts: pl.LazyFrame) -> None:
         """counts: `key`, increasing, and `times`."""
         path = self.folder / f"{self._spilled}.run"
-        counts.sink_parquet(path, compression="uncompressed", row_group_size=1 << 16, statistics=False)
+        counts.sink_parquet(path, compression="uncompressed", row_group_size=ROW_GROUP, statistics=False)
         self._paths.append(path)
         self._spilled += 1
 
