@@ -65,6 +65,10 @@ class Spill:
     def __len__(self) -> int:
         return self.length
 
+    def flush(self) -> None:
+        """Let other processes see what was appended."""
+        self._file.flush()
+
     def read(self, start: int = 0, length: int = -1) -> np.ndarray:
         """`length` numbers from `start` on, or what there is of them; all by default."""
         self._file.flush()

@@ -63,7 +63,7 @@ class Runs:
         self._spilled += 1
 
     def merged(self) -> pl.LazyFrame:
-        """All runs, at least one, in order; a key of several runs occurs several times, one after another."""
+        """All runs in order; a key of several runs occurs several times, one after another."""
         while len(self._paths) > FAN_IN:
             oldest, self._paths = self._paths[:FAN_IN], self._paths[FAN_IN:]
             self.add(_merged(oldest).group_by("key", maintain_order=True).agg(pl.col("times").sum()))
@@ -82,6 +82,8 @@ def _remove(paths: Sequence[Path]) -> None:
 
 def _merged(paths: Sequence[Path]) -> pl.LazyFrame:
     frames = [pl.scan_parquet(path) for path in paths]
+    if not frames:
+        return pl.LazyFrame(schema={"key": pl.UInt64, "times": pl.Int64})
     while len(frames) > 1:  # in pairs, so that a row passes through few merges
         pairs = [frames[i : i + 2] for i in range(0, len(frames), 2)]
         frames = [pair[0].merge_sorted(pair[1], "key") if len(pair) == 2 else pair[0] for pair in pairs]

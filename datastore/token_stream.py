@@ -36,6 +36,10 @@ class TokenStream:
         self._spill.append(tokens)
         self.documents += self._separators(tokens)
 
+    def flush(self) -> None:
+        """Let other processes see what was appended."""
+        self._spill.flush()
+
     def _separators(self, tokens: np.ndarray) -> int:
         return int(np.count_nonzero(tokens == self.vocabulary))
 
@@ -71,6 +75,7 @@ def tokenise(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, path: Path, *, 
                 stream.append(ids)
             bar.total = int(stream.tokens / corpus.fraction) if corpus.fraction else None
             bar.update(stream.tokens - bar.n)
+    stream.flush()
     seconds = perf_counter() - start
     log.info(
         "%s: %d documents, %d tokens, tokenised in %.1f s (%.2f M tokens/s)%s",

@@ -139,6 +139,17 @@ def test_parts_merged_are_the_whole(tokenizer: PreTrainedTokenizerFast, tmp_path
     assert open_ngrams(tmp_path / "merged").header == open_ngrams(tmp_path / "whole").header
 
 
+def test_orders_that_no_document_is_long_enough_for_are_empty(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    build(Texts("ab", "a"), tokenizer, out=tmp_path / "a", orders=(2, 3))
+    merge.merge(tmp_path / "b", [tmp_path / "a", tmp_path / "a"])
+    for name, times in (("a", [1]), ("b", [2])):
+        opened = open_ngrams(tmp_path / name)
+        assert opened.counts(2).times.tolist() == times
+        assert len(opened.counts(3).token) == 0
+
+
 def test_merging_reads_its_inputs_in_parts(
     tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
