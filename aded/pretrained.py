@@ -10,7 +10,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
-from aded.bf16_linear import Bf16Linear, processor_lacks_bf16, replace_linears
+from aded.bf16_linear import Bf16Linear, replace_linears
 from aded.embedded_model import embedded_model
 from aded.errors import BadInput
 from aded.transformers_target import TransformersTarget
@@ -48,9 +48,10 @@ def load_target(
 ) -> tuple[TransformersTarget, PreTrainedTokenizerBase]:
     """Load model and tokenizer with the ordinary `from_pretrained`.
 
-    attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32`
-    for an output projection in float32; linear: `auto` for our bfloat16 layers where the processor
-    has no arithmetic for them, or `torch`; threads: torch's, None for one a core. Raises BadInput naming the key.
+    attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32` for
+    an output projection in float32; linear: `auto` for layers that read bfloat16 weights and compute in float32 where
+    that is quicker (aded.bf16_linear), or `torch`; threads: torch's, None for one a core. Raises BadInput naming the
+    key.
     """
     if dtype not in DTYPES:
         raise BadInput("model.dtype", f"{dtype!r} must be one of {', '.join(DTYPES)}")
@@ -77,7 +78,7 @@ def load_target(
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()
         model.tie_weights()
-        if linear == "auto" and processor_lacks_bf16():
+        if linear == "auto":
             replace_linears(model)
     if head == "float32" and DTYPES[dtype] != torch.float32 and hasattr(model, "lm_head"):
         if isinstance(model.lm_head, Bf16Linear):

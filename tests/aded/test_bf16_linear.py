@@ -18,16 +18,28 @@ def test_equals_the_product_in_float32(rows: int, bias: bool) -> None:
     x = torch.randn(1, rows, 40).bfloat16()
     wanted = torch.nn.functional.linear(x.float(), plain.weight.float(), plain.bias.float() if bias else None)
     with torch.inference_mode():
-        exact = Bf16Linear(plain, torch.float32)(x)
-        rounded = Bf16Linear(plain)(x)
+        exact = Bf16Linear(plain.weight, plain.bias, torch.float32)(x)
+        rounded = Bf16Linear(plain.weight, plain.bias, torch.bfloat16)(x)
+        wide = Bf16Linear(plain.weight, plain.bias, torch.float32)(x.float())
     assert exact.shape == (1, rows, 6)
     torch.testing.assert_close(exact, wanted, rtol=1e-5, atol=1e-6)
+    assert torch.equal(wide, exact)
     assert rounded.dtype == torch.bfloat16
     assert torch.equal(rounded, exact.bfloat16())
 
 
-def test_replaces_the_layers_it_can_multiply_and_no_other() -> None:
-    model = torch.nn.Sequential(layer(8, 4, False), layer(4, 3, False), torch.nn.Linear(3, 2))
+def test_replaces_the_layers_whose_product_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    finer = torch.nn.Linear(2, 2)
+    model = torch.nn.Sequential(layer(8, 4, False), layer(4, 3, False), layer(3, 2, True).float(), finer)
+    monkeypatch.setattr("aded.bf16_linear.processor_lacks_bf16", lambda: True)
     replace_linears(model)
     kinds = [type(child) for child in model]
-    assert kinds == [Bf16Linear, torch.nn.Linear, torch.nn.Linear], "odd and float32 layers stay torch's"
+    assert kinds == [Bf16Linear, torch.nn.Linear, Bf16Linear, torch.nn.Linear], "odd and finer layers stay torch's"
+    assert model[2].out_dtype == torch.float32
+
+
+def test_a_processor_with_bfloat16_keeps_its_own_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aded.bf16_linear.processor_lacks_bf16", lambda: False)
+    model = torch.nn.Sequential(layer(8, 4, False))
+    replace_linears(model)
+    assert type(model[0]) is torch.nn.Linear
