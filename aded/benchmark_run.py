@@ -56,25 +56,29 @@ class BenchmarkRun:
         answers: list[str] = []
         for turn in range(len(question.turns)):
             prompt = np.array(self.template.ids(self.tokenizer, question.turns[: turn + 1], answers), np.int64)
+            recording = self.target.recording
+            replay = recording.play(question.id, turn, len(prompt)) if recording else None
+            limit = min(self.max_new_tokens, len(replay.token_ids)) if replay else self.max_new_tokens
             stream = (zlib.crc32(question.id.encode()), turn)
             arms = [drafter for drafter in (self.drafter, self.yardstick) if drafter is not None]
             done = {
-                id(drafter): self._decode(drafter, prompt, stream)
+                id(drafter): self._decode(drafter, prompt, stream, limit)
                 for drafter in (reversed(arms) if yardstick_first else arms)
             }
             answer = done[id(self.drafter)]
             plain = done.get(id(self.yardstick))
             rows.append(self._row(question, turn, prompt, answer, plain))
-            answers.append(str(self.tokenizer.decode(answer.token_ids, skip_special_tokens=True)))
+            text = replay.text if replay else self.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
+            answers.append(str(text))
         return rows
 
-    def _decode(self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int]) -> Answer:
+    def _decode(self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int], limit: int) -> Answer:
         return decode(
             self.target,
             drafter,
             prompt,
             self.decoding.chooser(*stream),
-            max_new_tokens=self.max_new_tokens,
+            max_new_tokens=limit,
             stop=self._stop,
             seed=zlib.crc32(repr((self.decoding.seed, *stream)).encode()),
         )
@@ -84,6 +88,7 @@ class BenchmarkRun:
     ) -> dict[str, Any]:
         """The row of one turn: aded.metrics.ROW_KEYS."""
         ids = json.dumps(answer.token_ids, separators=(",", ":"))
+        timed = "seconds" in self.target.gives  # those of a replay are nobody's
         return {
             "question_id": question.id,
             "turn": turn,
@@ -95,9 +100,9 @@ class BenchmarkRun:
             "drafted_nodes": answer.drafted_nodes,
             "draft_ms": [round(1e3 * seconds, 4) for seconds in answer.draft_times],
             "draft_seconds": sum(answer.draft_times),
-            "verify_seconds": answer.verify_seconds,
-            "decode_seconds": answer.decode_seconds,
-            "prefill_seconds": answer.prefill_seconds,
+            "verify_seconds": answer.verify_seconds if timed else None,
+            "decode_seconds": answer.decode_seconds if timed else None,
+            "prefill_seconds": answer.prefill_seconds if timed else None,
             "stop_reason": answer.stop_reason,
             "token_ids": answer.token_ids,
             "token_ids_sha256": hashlib.sha256(ids.encode()).hexdigest(),

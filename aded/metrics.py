@@ -20,9 +20,9 @@ ROW_KEYS = {
     "drafted_nodes": "nodes drafted at each step, the root apart",
     "draft_ms": "milliseconds of drafting at each step: draft and observe, in the first step begin as well",
     "draft_seconds": "sum of draft_ms, in seconds",
-    "verify_seconds": "seconds in the target: forward, accepted path, compaction",
-    "decode_seconds": "wall time from the first token's decision to the last token's",
-    "prefill_seconds": "wall time of the forward over the prompt, which decides the first token",
+    "verify_seconds": "seconds in the target: forward, accepted path, compaction (null: recorded answers)",
+    "decode_seconds": "wall time from the first token's decision to the last token's (null: recorded answers)",
+    "prefill_seconds": "wall time of the forward over the prompt, which decides the first token (null: as above)",
     "stop_reason": "eos, stop_string, limit (of tokens asked for or held by the model) or context (prompt too long)",
     "token_ids": "the whole answer, the prefill's token first",
     "token_ids_sha256": "sha256 of token_ids as JSON without spaces",
@@ -61,7 +61,8 @@ SUMMARY_KEYS = {
 def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, run_id: str) -> dict[str, Any]:
     """The summary of a run, with exactly the keys of SUMMARY_KEYS; null where a number does not apply."""
     total = {key: sum(row[key] for row in rows) for key in ("new_tokens", "steps")}
-    seconds = {key: sum(row[key] for row in rows) for key in ("decode_seconds", "prefill_seconds", "draft_seconds")}
+    timed = [row for row in rows if row["decode_seconds"] is not None]
+    seconds = {key: sum(row[key] for row in timed) for key in ("decode_seconds", "prefill_seconds", "draft_seconds")}
     draft_ms = [ms for row in rows for ms in row["draft_ms"]]
     paired = [row for row in rows if row["autoregressive_decode_seconds"] is not None]
     low, high = speedup_interval(paired)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from aded.bf16_linear import Bf16Linear, replace_linears
 from aded.embedded_model import embedded_model
 from aded.errors import BadInput
+from aded.hub import pretrained
 from aded.transformers_target import TransformersTarget
 
 EMBEDDED = "embedded"
@@ -69,8 +69,8 @@ def load_target(
         options["attn_implementation"] = attention
     if device_map:
         options["device_map"] = device_map
-    tokenizer = _pretrained(AutoTokenizer, folder, revision=options["revision"])
-    model: Any = _pretrained(AutoModelForCausalLM, folder, **options)
+    tokenizer = pretrained(AutoTokenizer, folder, revision=options["revision"])
+    model: Any = pretrained(AutoModelForCausalLM, folder, **options)
     if not device_map:
         model = model.to(placed)
     if placed.type == "cpu":
@@ -96,24 +96,6 @@ def _device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise BadInput("model.device", "cuda is asked for, but no CUDA device is available; use model.device=cpu")
     return device
-
-
-def _pretrained(auto: Any, path: str, **options: Any) -> Any:
-    """auto.from_pretrained, with every way it fails told in one line."""
-    local = Path(path).expanduser()
-    looks_local = local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
-    if looks_local and not local.is_dir():
-        raise BadInput("model.path", f"no folder {path}; give a Hub id or a folder that from_pretrained can read")
-    try:
-        return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        advice = (
-            "complete the folder (config.json, *.safetensors, tokenizer files)"
-            if local.is_dir()
-            else "give a Hub id that is reachable and that your login may read, or a local folder"
-        )
-        raise BadInput("model.path", f"{path} cannot be loaded: {first}; {advice}") from None
 
 
 def _quiet() -> None:

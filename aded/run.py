@@ -67,19 +67,23 @@ def _answer_all(
         raise BadInput(
             "method", f"{cfg.method.name} needs {', '.join(sorted(missing))}, which this target cannot give"
         )
+    recording = target.recording
+    if recording is not None:
+        questions = recording.answered(questions, benchmark.questions())
     runner = BenchmarkRun(
         target=target,
         tokenizer=tokenizer,
         template=hydra.utils.instantiate(cfg.model.template),
         benchmark=benchmark,
         drafter=drafter,
-        yardstick=autoregressive() if cfg.paired else None,
+        # There is nothing to compare a recorded answer with: it is given, and no model's time is taken.
+        yardstick=autoregressive() if cfg.paired and "seconds" in target.gives else None,
         decoding=decoding,
         max_new_tokens=max_new_tokens,
     )
     rows = whole_questions(directory.finished_rows(), questions)
     directory.rewrite(rows)
-    directory.write_environment(drafter.describe())
+    directory.write_environment({**drafter.describe(), **(recording.describe() if recording else {})})
     runner.warm_up()
     done = len({row["question_id"] for row in rows})
     todo = tqdm(
@@ -117,10 +121,11 @@ def load_model(cfg: DictConfig, cache: str) -> tuple[Any, Any]:
 def build_method(cfg: DictConfig, target: Any, tokenizer: Any, cache: str) -> Drafter:
     """Instantiate the method and let it meet its target.
 
-    One that has a key `datastore` gets a file of the group's and of the kind it names, opened for this tokenizer.
+    One that has a key `datastore` gets a file of the group's and of the kind it names, opened for this tokenizer; one
+    that has an empty key `cache` gets the folder to keep built files in.
     """
-    method = {key: value for key, value in cfg.method.items() if key not in ("name", "datastore")}
-    given: dict[str, Any] = {}
+    method = {key: value for key, value in cfg.method.items() if key not in ("name", "datastore", "cache")}
+    given: dict[str, Any] = {"cache": cache} if "cache" in cfg.method else {}
     if "datastore" in cfg.method:
         given["datastore"] = hydra.utils.instantiate(
             cfg.datastore, kind=cfg.method.datastore, tokenizer=tokenizer, cache=cache

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from aded.choice import Chooser
 from aded.drafter import Step
 from aded.tree import DraftTree
+
+if TYPE_CHECKING:
+    from aded.recorded_target import Recording
 
 
 class Target(Protocol):
@@ -21,6 +24,8 @@ class Target(Protocol):
     gives: frozenset[str]
     """Any of "logits", "hidden", what it can hand to drafters that ask, and "seconds": its steps take the time that a
     model of its kind takes."""
+    recording: Recording | None
+    """The answers that it replays; None for a model, which gives its own."""
 
     def prefill(self, prompt_ids: np.ndarray, chooser: Chooser, room: int, wants: Collection[str]) -> Step:
         """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.

@@ -25,6 +25,7 @@ class TransformersTarget:
     """
 
     gives = frozenset({"logits", "hidden", "seconds"})
+    recording = None
 
     def __init__(self, model: PreTrainedModel) -> None:
         config = model.config.get_text_config(decoder=True)

@@ -6,18 +6,17 @@ import functools
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 
 from aded.human_eval_questions import HumanEval
 from aded.metrics import ROW_KEYS, SUMMARY_KEYS
 from aded.questions import ChatTemplate
-from aded.run import main
 from aded.text import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 
@@ -63,39 +62,10 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class Shell:
-    """Calls `main` with the words of a command line."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        self.patch, self.capture, self.out = monkeypatch, capfd, tmp_path / "out"
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-        monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
-
-    def __call__(self, *words: str) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr)"""
-        small = ["benchmark.limit=3", "benchmark.max_new_tokens=12", f"output_dir={self.out}", "model.dtype=float32"]
-        given = {word.split("=")[0] for word in words}
-        small = [word for word in small if word.split("=")[0] not in given]
-        self.patch.setattr("sys.argv", ["aded.run", *small, *words])
-        self.capture.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *self.capture.readouterr()
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.out / "rows.jsonl").read_text().splitlines()]
-
-    def summary(self) -> dict[str, Any]:
-        return json.loads((self.out / "summary.json").read_text())
-
-
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
-    return Shell(monkeypatch, capfd, tmp_path)
+    usual = ["benchmark.limit=3", "benchmark.max_new_tokens=12", "model.dtype=float32"]
+    return Shell(monkeypatch, capfd, tmp_path, usual)
 
 
 @pytest.mark.parametrize(

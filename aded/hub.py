@@ -1,0 +1,26 @@
+"""Hub ids and local folders, as the ordinary `from_pretrained` takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from aded.errors import BadInput
+
+
+def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) -> Any:
+    """auto.from_pretrained, with every way it fails told in one line that names `key`."""
+    local = Path(path).expanduser()
+    looks_local = local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
+    if looks_local and not local.is_dir():
+        raise BadInput(key, f"no folder {path}; give a Hub id or a folder that from_pretrained can read")
+    try:
+        return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        advice = (
+            "complete the folder (config.json, *.safetensors, tokenizer files)"
+            if local.is_dir()
+            else "give a Hub id that is reachable and that your login may read, or a local folder"
+        )
+        raise BadInput(key, f"{path} cannot be loaded: {first}; {advice}") from None
