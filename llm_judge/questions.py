@@ -1,0 +1,111 @@
+"""Questions of MT-Bench, Vicuna-bench and AlpacaEval: FastChat's question.jsonl, or the Hub's data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aded.errors import BadInput
+from aded.json_lines import json_lines
+from aded.questions import Question
+
+KEY = "benchmark.question_file"
+
+
+class JudgeQuestions:
+    """question_file: a file in FastChat's format (question_id, category, turns); without one, `hub` is asked.
+
+    first_id, last_id: the benchmark's own ids, so that the file of another one is refused; None for any.
+    """
+
+    raw = False
+
+    def __init__(
+        self,
+        question_file: str | None = None,
+        *,
+        hub: Callable[[], list[Question]] | None = None,
+        first_id: int | None = None,
+        last_id: int | None = None,
+        stop_strings: Sequence[str] = (),
+    ) -> None:
+        self.stop_strings = tuple(stop_strings)
+        if question_file is not None:
+            self._questions = read_questions(question_file, first_id, last_id)
+        elif hub is not None:
+            self._questions = hub()
+        else:
+            raise BadInput(KEY, "this benchmark is not on the Hub; give FastChat's question.jsonl by its path")
+
+    def questions(self) -> list[Question]:
+        return self._questions
+
+    def sample(self, question: Question, answer: str) -> None:
+        """Answers are judged from the rows; no scorer reads a samples.jsonl."""
+
+
+def read_questions(path: str, first_id: int | None = None, last_id: int | None = None) -> list[Question]:
+    """The questions of a question.jsonl, in its order. Raises BadInput naming line and id."""
+    found: dict[str, Question] = {}
+    for where, line in json_lines(path, KEY):
+        question = _question(where, line)
+        if question.id in found:
+            raise BadInput(KEY, f"{where}: question {question.id} appears twice")
+        if first_id is not None and last_id is not None and not _between(question.id, first_id, last_id):
+            raise BadInput(
+                KEY,
+                f"{where}: question {question.id} belongs to another benchmark; this one has {first_id} to {last_id}",
+            )
+        found[question.id] = question
+    if not found:
+        raise BadInput(KEY, f"{path} holds no question")
+    return list(found.values())
+
+
+def _question(where: str, line: dict[str, Any]) -> Question:
+    missing = [key for key in ("question_id", "turns") if key not in line]
+    if missing:
+        raise BadInput(
+            KEY, f"{where} lacks {' and '.join(missing)}; it must be FastChat's question_id, category and turns"
+        )
+    turns = line["turns"]
+    if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn for turn in turns):
+        raise BadInput(KEY, f"{where}: the turns of question {line['question_id']} must be a list of texts")
+    return Question(str(line["question_id"]), str(line.get("category", "")), tuple(turns))
+
+
+def _between(question_id: str, first: int, last: int) -> bool:
+    return question_id.isdecimal() and first <= int(question_id) <= last
+
+
+MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
+
+
+def mt_bench_from_hub() -> list[Question]:
+    """HuggingFaceH4/mt_bench_prompts, which has FastChat's order but not its ids: 81 to 160, ten a category."""
+    rows = _from_hub("HuggingFaceH4/mt_bench_prompts", split="train")
+    if [row["category"] for row in rows] != [category for category in MT_BENCH_CATEGORIES for _ in range(10)]:
+        raise BadInput(
+            KEY, "HuggingFaceH4/mt_bench_prompts is not in FastChat's order; give question.jsonl by its path"
+        )
+    return [Question(str(81 + number), row["category"], tuple(row["prompt"])) for number, row in enumerate(rows)]
+
+
+def alpaca_from_hub() -> list[Question]:
+    """tatsu-lab/alpaca_eval, 805 instructions; an id is the row's number, from 0."""
+    file = "hf://datasets/tatsu-lab/alpaca_eval/alpaca_eval.json"
+    rows = _from_hub("json", data_files=file, split="train")
+    return [Question(str(number), row["dataset"], (row["instruction"],)) for number, row in enumerate(rows)]
+
+
+def _from_hub(path: str, **options: Any) -> list[dict[str, Any]]:
+    from datasets import load_dataset
+
+    try:
+        return list(load_dataset(path, **options))
+    except Exception as error:  # offline, gated and missing data sets raise errors of many libraries
+        name = options.get("data_files", path)
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BadInput(
+            KEY, f"{name} cannot be loaded from the Hub ({reason}); give FastChat's question.jsonl by its path"
+        ) from None

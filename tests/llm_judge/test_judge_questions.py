@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aded.errors import BadInput
+from aded.questions import Question
+from llm_judge.questions import (
+    MT_BENCH_CATEGORIES,
+    JudgeQuestions,
+    alpaca_from_hub,
+    mt_bench_from_hub,
+    read_questions,
+)
+
+
+def written(path: Path, *lines: object) -> str:
+    file = path / "question.jsonl"
+    file.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return str(file)
+
+
+def line(question: object, *turns: object, **more: object) -> dict[str, object]:
+    return {"question_id": question, "category": "math", "turns": list(turns), **more}
+
+
+def test_fastchats_format(tmp_path: Path) -> None:
+    path = written(tmp_path, line(82, "a", "b", reference=["x"]), line(81, "c"), {"question_id": 90, "turns": ["d"]})
+    benchmark = JudgeQuestions(path, first_id=81, last_id=160)
+    assert benchmark.questions() == [
+        Question("82", "math", ("a", "b")),
+        Question("81", "math", ("c",)),
+        Question("90", "", ("d",)),
+    ]
+    assert not benchmark.raw
+    assert benchmark.sample(benchmark.questions()[0], "answer") is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([line(81, "a"), line(81, "b")], "line 2: question 81 appears twice"),
+        ([line(81, "a"), line(5, "b")], "line 2: question 5 belongs to another benchmark; this one has 81 to 160"),
+        ([line("x", "b")], "line 1: question x belongs to another benchmark"),
+        ([line(81)], "line 1: the turns of question 81 must be a list of texts"),
+        ([line(81, "a", "")], "line 1: the turns of question 81"),
+        ([line(81, 7)], "line 1: the turns of question 81"),
+        ([{"question_id": 81}], "line 1 lacks turns"),
+        ([{"task_id": "HumanEval/0", "completion": "x"}], "line 1 lacks question_id and turns"),
+        (["{"], "line 1 is no JSON"),
+        ([], "holds no question"),
+    ],
+)
+def test_a_bad_file_is_refused_by_line_and_id(tmp_path: Path, lines: list[object], told: str) -> None:
+    path = written(tmp_path, *lines)
+    with pytest.raises(BadInput, match=r"^benchmark.question_file: ") as error:
+        read_questions(path, 81, 160)
+    assert f"{path} {told}" in str(error.value)
+
+
+def test_a_benchmark_off_the_hub_needs_its_file() -> None:
+    with pytest.raises(BadInput, match=r"^benchmark.question_file: .* not on the Hub"):
+        JudgeQuestions(None)
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Exception) -> None:
+    def load(path: str, **options: Any) -> list[dict[str, Any]]:
+        if isinstance(rows, Exception):
+            raise rows
+        return rows
+
+    monkeypatch.setattr("datasets.load_dataset", load)
+
+
+def test_the_hubs_mt_bench_gets_fastchats_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        {"prompt": [f"{category} {i}", "more"], "category": category, "prompt_id": 7}
+        for category in MT_BENCH_CATEGORIES
+        for i in range(10)
+    ]
+    serve(monkeypatch, rows)
+    questions = JudgeQuestions(hub=mt_bench_from_hub).questions()
+    assert questions[0] == Question("81", "writing", ("writing 0", "more"))
+    assert questions[-1] == Question("160", "humanities", ("humanities 9", "more"))
+    serve(monkeypatch, rows[::-1])
+    with pytest.raises(BadInput, match="not in FastChat's order"):
+        mt_bench_from_hub()
+
+
+def test_the_hubs_alpaca_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    serve(monkeypatch, [{"instruction": "a", "dataset": "koala"}, {"instruction": "b", "dataset": "vicuna"}])
+    assert alpaca_from_hub() == [Question("0", "koala", ("a",)), Question("1", "vicuna", ("b",))]
+
+
+@pytest.mark.parametrize("hub", [mt_bench_from_hub, alpaca_from_hub])
+def test_without_the_hub_the_advice_is_one_line(monkeypatch: pytest.MonkeyPatch, hub: Any) -> None:
+    serve(monkeypatch, ConnectionError("Couldn't reach the Hub\nmany more lines"))
+    with pytest.raises(BadInput, match=r"^benchmark.question_file: .*Couldn't reach the Hub\); give FastChat's"):
+        JudgeQuestions(hub=hub)
