@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aded.errors import BadInput
+from aded.ngram_file import NgramFile
+from baselines.draftretriever import DraftRetriever, index_bytes, index_of
+from datastore.ngrams import count_ngrams
+
+draftretriever = pytest.importorskip("draftretriever", reason="the yardstick is not installed")
+VOCABULARY = 40
+DOCUMENT = [10, 11, 12, 13, 10, 11, 12, 14, 10, 11, 12, 13, 15, 16, 17, 18]
+
+
+def datastore(documents: list[list[int]]) -> NgramFile:
+    counts = count_ngrams([np.array(ids) for ids in documents], 3, VOCABULARY)
+    fingerprint = f"{hash(str(documents)) & (2**64 - 1):016x}"
+    return NgramFile(Path("memory"), {"vocabulary": str(VOCABULARY), "fingerprint": fingerprint}, {3: counts})
+
+
+def pairs_of(index: bytes) -> dict[tuple[int, int], dict[int, float]]:
+    """The package's index, read word by word."""
+    words = np.frombuffer(index, np.uint32)
+    found, at = {}, 2
+    for _ in range(int(words[:2].view(np.uint64)[0])):
+        a, b, size = int(words[at]), int(words[at + 1]), int(words[at + 2 : at + 4].view(np.uint64)[0])
+        row = words[at + 4 : at + 4 + 2 * size].reshape(-1, 2)
+        found[a, b] = dict(zip(row[:, 0].tolist(), row[:, 1].view(np.float32).tolist(), strict=True))
+        at += 4 + 2 * size
+    assert at == len(words)
+    return found
+
+
+@pytest.fixture
+def drafter(tmp_path: Path) -> Iterator[DraftRetriever]:
+    made = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path))
+    yield made
+    made.close()
+
+
+def test_the_index_is_the_one_that_the_package_writes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    documents = [(rng.zipf(1.5, size=400) % VOCABULARY).tolist() for _ in range(5)] + [[1], []]
+    writer = draftretriever.Writer(str(tmp_path / "theirs"), vocab_size=VOCABULARY)
+    for ids in documents:
+        writer.add_entry(ids)
+    writer.finalize()
+    ours = pairs_of(index_bytes(datastore(documents).counts(3)).tobytes())
+    theirs = pairs_of((tmp_path / "theirs").read_bytes())
+    assert ours == theirs
+    assert len(ours) > 100
+
+
+def test_drafts_are_paths_of_the_corpus(drafter: DraftRetriever) -> None:
+    drafter.begin(np.array([10]))
+    tree = drafter.draft(np.array([20, 10, 11]))
+    paths = [[11]]
+    for node in range(1, len(tree)):
+        paths.append([*paths[tree.parents[node]], int(tree.tokens[node])])
+    assert sorted(paths[1:]) == [
+        [11, 12],
+        [11, 12, 13],
+        [11, 12, 13, 10],
+        [11, 12, 13, 10, 11],
+        [11, 12, 13, 15],
+        [11, 12, 13, 15, 16],
+        [11, 12, 14],
+        [11, 12, 14, 10],
+        [11, 12, 14, 10, 11],
+    ]
+
+
+def test_without_an_idea_the_root_stands_alone(drafter: DraftRetriever) -> None:
+    for context in ([5], [5, 6], [30, 11]):
+        assert drafter.draft(np.array(context)).tokens.tolist() == context[-1:]
+
+
+@pytest.mark.parametrize(("budget", "drafted"), [(0, 0), (1, 1), (3, 2)])
+def test_the_budget_is_kept(tmp_path: Path, budget: int, drafted: int) -> None:
+    """The package draws up whole sequences, so some of the budget may be left."""
+    drafter = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), budget=budget)
+    assert drafter.draft(np.array([10, 11])).drafted == drafted
+    drafter.close()
+
+
+def drafts(drafter: DraftRetriever) -> list[int]:
+    return sorted(drafter.draft(np.array([20, 21, 22, 23, 20, 21])).tokens.tolist())
+
+
+def test_what_a_session_learns_is_forgotten_at_reset(drafter: DraftRetriever) -> None:
+    assert 22 in drafts(drafter), "it adapts to the context before it searches"
+    here = np.array([20, 21])
+    assert 22 in drafter.draft(here).tokens
+    drafter.begin(here)
+    assert 22 in drafter.draft(here).tokens, "a session outlives its prompts"
+    drafter.reset()
+    assert drafter.draft(here).drafted == 0
+
+
+def test_the_scope_prompt_forgets_at_each_prompt(tmp_path: Path) -> None:
+    drafter = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), adaptation="prompt")
+    assert 22 in drafts(drafter)
+    drafter.begin(np.array([20, 21]))
+    assert drafter.draft(np.array([20, 21])).drafted == 0
+    drafter.close()
+
+
+def test_the_process_ends_with_the_drafter(drafter: DraftRetriever) -> None:
+    drafter.draft(np.array([10, 11]))
+    assert drafter._child is not None
+    child = drafter._child.pid
+    drafter.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_the_index_is_written_once(tmp_path: Path) -> None:
+    store = datastore([DOCUMENT])
+    path = index_of(store, tmp_path)
+    before = path.stat().st_mtime_ns
+    assert index_of(store, tmp_path) == path
+    assert path.stat().st_mtime_ns == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_bad_settings_name_their_key(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^method.adaptation: 'off' must be one of prompt, session"):
+        DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), adaptation="off")
+    with pytest.raises(BadInput, match=r"^method.budget: -1"):
+        DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), budget=-1)
