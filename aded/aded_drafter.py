@@ -7,7 +7,7 @@ import numpy as np
 from aded.draft_makers.draft_maker import DraftMaker, positive
 from aded.drafter import Drafter
 from aded.errors import BadInput
-from aded.matrix import TrigramMatrix
+from aded.matrix import ORDERS, TrigramMatrix
 from aded.ngram_file import NgramFile
 from aded.tree import DraftTree, check_budget
 
@@ -17,10 +17,10 @@ SCOPES = ("off", "prompt", "session")
 class AdedDrafter(Drafter):
     """At each step: adapt the matrix to the last 16 tokens, then search below the last two.
 
-    datastore: the base's file; budget: most drafted nodes a step; adaptation: what the overlay outlives (`off`,
-    `prompt`, `session`); gain, cap, window: the adaptation's constants; read_prompt: adapt to the whole prompt, as
-    if it had been generated, where the paper sees its last tokens only; top_k: successors a pair keeps at read;
-    max_pairs: bound on the overlay's memory, about 260 bytes a pair.
+    datastore: the base's file; order: of its n-grams, 3 as published; budget: most drafted nodes a step;
+    adaptation: what the overlay outlives (`off`, `prompt`, `session`); gain, cap, window: the adaptation's constants;
+    read_prompt: adapt to the whole prompt, as if it had been generated, where the paper sees its last tokens only;
+    top_k: successors a pair keeps at read; max_pairs: bound on the overlay's memory, about 260 bytes a pair.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class AdedDrafter(Drafter):
         datastore: NgramFile,
         draft_maker: DraftMaker,
         *,
+        order: int = 3,
         budget: int = 64,
         top_k: int = 12,
         adaptation: str = "prompt",
@@ -39,11 +40,14 @@ class AdedDrafter(Drafter):
     ) -> None:
         if adaptation not in SCOPES:
             raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
+        if order not in ORDERS:
+            raise BadInput("method.order", f"{order!r} must be one of {', '.join(map(str, ORDERS))}")
         self.datastore, self.draft_maker, self.adaptation = datastore, draft_maker, adaptation
         self.read_prompt = read_prompt and adaptation != "off"
         self.budget = check_budget(budget)
         self.matrix = TrigramMatrix(
-            datastore.counts(3),
+            datastore.counts(order),
+            order=order,
             top_k=positive(top_k, "top_k"),
             gain=gain,
             cap=cap,
@@ -59,12 +63,11 @@ class AdedDrafter(Drafter):
         self.draft_maker.seed(seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        if len(context) < 2 or self.budget == 0:
+        if len(context) < self.matrix.order - 1 or self.budget == 0:
             return DraftTree.root(int(context[-1]))
         if self.adaptation != "off":
             self.matrix.adapt(context)
-        previous, last = int(context[-2]), int(context[-1])
-        return DraftTree(*self.draft_maker.make(self.matrix, previous, last, self.budget))
+        return DraftTree(*self.draft_maker.make(self.matrix, context, self.budget))
 
     def reset(self) -> None:
         self.matrix.forget()

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from aded.draft_makers.draft_maker import DraftMaker, positive
-from aded.matrix import ROW, UNCOUNTED, Overlay, TrigramMatrix, read_row
+from aded.matrix import LATEST, ROW, UNCOUNTED, Overlay, TrigramMatrix, read_row, state_below, state_of
 from aded.ngram_file import Counts
 
 
@@ -71,8 +71,8 @@ def _grow(
     base: Counts,
     overlay: Overlay,
     top_k: int,
-    previous: int,
-    last: int,
+    order: int,
+    root: int,
     depth: int,
     work: Work,
     tokens: np.ndarray,
@@ -85,12 +85,12 @@ def _grow(
     """
     levels, chance, lengths, mass, rows, weights, heap = work
     size = rows.shape[1]
-    tokens[0], parents[0], levels[0], chance[0], n, waiting, at = last, -1, 0, 1.0, 1, 0, 0
+    tokens[0], parents[0], levels[0], chance[0], n, waiting, at = root & LATEST, -1, 0, 1.0, 1, 0, 0
     while True:
         lengths[at] = 0
         if levels[at] < depth:
-            before = tokens[parents[at]] if at > 0 else previous
-            lengths[at] = read_row(base, overlay, top_k, before, tokens[at], rows[at], weights[at])
+            state = state_below(tokens, parents, at, root, order)
+            lengths[at] = read_row(base, overlay, top_k, order, state, rows[at], weights[at])
             mass[at] = 0.0
             for i in range(lengths[at]):
                 mass[at] += weights[at, i]
@@ -114,7 +114,7 @@ def _grow(
 
 @njit(cache=True)
 def search(
-    base: Counts, overlay: Overlay, top_k: int, previous: int, last: int, budget: int, depth: int
+    base: Counts, overlay: Overlay, top_k: int, order: int, context: np.ndarray, budget: int, depth: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The memory and the search, in one call from Python."""
     nodes, size = budget + 1, max(ROW, top_k)
@@ -128,7 +128,7 @@ def search(
         np.empty((nodes, size), np.float32),
         np.empty((2 * nodes, 2)),
     )
-    n = _grow(base, overlay, top_k, previous, last, depth, work, tokens, parents)
+    n = _grow(base, overlay, top_k, order, state_of(context, order), depth, work, tokens, parents)
     return tokens[:n], parents[:n]
 
 
@@ -138,5 +138,5 @@ class BestFirst(DraftMaker):
     def __init__(self, depth: int = 16) -> None:
         self.depth = positive(depth, "draft_maker.depth")
 
-    def make(self, matrix: TrigramMatrix, previous: int, last: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
-        return search(matrix.base, matrix.overlay, matrix.top_k, previous, last, budget, self.depth)
+    def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
+        return search(matrix.base, matrix.overlay, matrix.top_k, matrix.order, context, budget, self.depth)

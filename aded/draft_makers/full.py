@@ -14,15 +14,16 @@ class Full(DraftMaker):
     def __init__(self, depth: int = 4) -> None:
         self.depth = positive(depth, "draft_maker.depth")
 
-    def make(self, matrix: TrigramMatrix, previous: int, last: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
-        tokens, parents, levels = [last], [-1], [0]
+    def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
+        tokens, parents, levels = [int(context[-1])], [-1], [0]
+        paths = [context[1 - matrix.order :].tolist()]
         node = 0
         while node < len(tokens) <= budget and levels[node] < self.depth:
-            before = tokens[parents[node]] if node else previous
-            successors, _ = matrix.row(before, tokens[node])
+            successors, _ = matrix.row(*paths[node])
             for token in successors[: budget + 1 - len(tokens)].tolist():
                 tokens.append(token)
                 parents.append(node)
                 levels.append(levels[node] + 1)
+                paths.append([*paths[node][1:], token])
             node += 1
         return np.array(tokens, np.int64), np.array(parents, np.int64)

@@ -14,12 +14,13 @@ class Greedy(DraftMaker):
     def __init__(self, depth: int = 4) -> None:
         self.depth = positive(depth, "draft_maker.depth")
 
-    def make(self, matrix: TrigramMatrix, previous: int, last: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
-        tokens = [last]
-        while len(tokens) <= min(self.depth, budget):
-            successors, _ = matrix.row(previous, tokens[-1])
+    def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
+        path = context[1 - matrix.order :].tolist()
+        before = len(path) - 1
+        while len(path) - before <= min(self.depth, budget):
+            successors, _ = matrix.row(*path[1 - matrix.order :])
             if len(successors) == 0:
                 break
-            previous = tokens[-1]
-            tokens.append(int(successors[0]))
-        return np.array(tokens, np.int64), np.arange(-1, len(tokens) - 1, dtype=np.int64)
+            path.append(int(successors[0]))
+        tokens = np.array(path[before:], np.int64)
+        return tokens, np.arange(-1, len(tokens) - 1, dtype=np.int64)

@@ -1,14 +1,17 @@
 """Monte-Carlo tree search, the paper's draft maker (ADED, arXiv 2407.12021, section 3.2).
 
 A state is a token in its path; its successors are the matrix row of its last two tokens. One iteration walks from
-the root by PUCT until it meets a state not yet expanded, expands all its successors at once, rolls out from there
-by drawing successors by weight to the full depth, and adds the reward, 1 + the sum of the weights along the
-path, to every state walked over. PUCT, with N the parent's visits, n the child's, p its weight, Q its mean reward::
+the root to a state not yet expanded, expands all its successors at once, goes on to the likeliest, rolls out from
+there by drawing successors by weight to the full depth, and adds the reward, 1 + the sum of the weights along the
+path, to every state walked over. The walk tries each successor of a state once, the likeliest first, before it
+weighs them by PUCT, with N the parent's visits, n the child's, p its weight, Q its mean reward::
 
     Q + (c1 + ln((N + c2 + 1) / c2)) * p * sqrt(N) / (1 + n)
 
-The draft is the `sequences` most visited states, each a path from the root, each lengthened by its likeliest
-successor, until the budget is spent.
+The draft is the `sequences` most visited states, the root among them, each a path from the root, each lengthened by
+its likeliest successor, until the budget is spent. What the paper leaves open is as in the original, found out by
+comparing drafts with those of draftretriever 0.1.1: each successor is tried once, the first iteration expands the
+root and no more, and the root is one of the sequences.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from aded.draft_makers.mcts_work import (
     room,
 )
 from aded.errors import BadInput
-from aded.matrix import ROW, UNCOUNTED, Overlay, TrigramMatrix, read_row
+from aded.matrix import LATEST, ROW, UNCOUNTED, Overlay, TrigramMatrix, after, read_row, state_below, state_of
 from aded.ngram_file import Counts
 
 
@@ -59,14 +62,13 @@ def _weight_of(tokens: np.ndarray, weights: np.ndarray, start: int, n: int, toke
 
 
 @njit(cache=True, inline="always")
-def _pick(weights: np.ndarray, start: int, n: int, stream: np.ndarray) -> int:
-    """Draw one of the weights start .. start + n - 1 in proportion; return its index."""
+def _pick(weights: np.ndarray, n: int, stream: np.ndarray) -> int:
+    """Draw one of the first n weights in proportion; return its index."""
     mass = 0.0
-    for i in range(start, start + n):
+    for i in range(n):
         mass += weights[i]
-    left = _uniform(stream) * mass
-    pick, end = start, start + n - 1
-    while pick < end and left >= weights[pick]:
+    left, pick = _uniform(stream) * mass, 0
+    while pick < n - 1 and left >= weights[pick]:
         left -= weights[pick]
         pick += 1
     return pick
@@ -77,32 +79,27 @@ def _roll_out(
     base: Counts,
     overlay: Overlay,
     top_k: int,
-    a: int,
-    b: int,
+    order: int,
+    state: int,
     levels: int,
-    row: tuple[int, int],
-    free: int,
     original_reward: bool,
     stream: np.ndarray,
     token: np.ndarray,
     weight: np.ndarray,
 ) -> float:
-    """Draw `levels` successors of (a, b) by weight; return the sum of the weights of the tokens reached.
+    """Draw `levels` successors of the state by weight; return the sum of the weights of the tokens reached.
 
-    row: start and size of the row of (a, b) in token, weight [max states]; further rows are read to `free`.
-    original_reward: sum the weights of the tokens come from instead, as the original does by looking up the
-    previous token in the row.
+    token, weight [>= row]: free places to read rows to. original_reward: sum the weights of the tokens come from
+    instead, as the original does by looking up the previous token in the row.
     """
     reward = 0.0
-    start, n = row
-    for level in range(levels):
-        if level > 0:
-            start, n = free, read_row(base, overlay, top_k, a, b, token[free:], weight[free:])
+    for _ in range(levels):
+        n = read_row(base, overlay, top_k, order, state, token, weight)
         if n == 0:
             break
-        pick = _pick(weight, start, n, stream)
-        reward += _weight_of(token, weight, start, n, b) if original_reward else weight[pick]
-        a, b = b, token[pick]
+        pick = _pick(weight, n, stream)
+        reward += _weight_of(token, weight, 0, n, state & LATEST) if original_reward else weight[pick]
+        state = after(state, token[pick], order)
     return reward
 
 
@@ -122,69 +119,77 @@ def search(
     base: Counts,
     overlay: Overlay,
     top_k: int,
-    previous: int,
-    last: int,
+    order: int,
+    root: int,
     depth: int,
     scales: np.ndarray,
     original_reward: bool,
     stream: np.ndarray,
     work: Work,
-) -> tuple[int, int]:
-    """Grow the search tree in `work`; return how many places it takes and how many states below the root it visited.
+) -> int:
+    """Grow the search tree in `work`; return how many places it takes.
 
-    scales: float64 [iterations], the factor of p / (1 + n) in PUCT by N. An expansion reads the row straight into
-    the places of the children, but opens only the first child. Rows are sorted and an unvisited child's Q is 0,
-    so PUCT can prefer no unvisited child to the first of them: the next is opened when that one is visited.
+    root: the root's state in the matrix; scales: float64 [iterations], the factor of p / (1 + n) in PUCT by N. An
+    expansion reads the row straight into the places of the children. Rows are sorted, so the next child to be tried
+    is the first one that is not open yet.
     """
-    node, value, weight, visited, path, _ = work
+    node, value, weight, path, _ = work
     token, first, size, opened, visits = node[TOKEN], node[FIRST], node[SIZE], node[OPEN], node[VISITS]
     q, share = value[Q], value[SHARE]
-    token[0], weight[0] = last, 0.0
+    token[0], weight[0] = root & LATEST, 0.0
     open_state(node, value, weight, 0, -1)
-    places, seen = 1, 0
-    for _ in range(len(scales)):
-        at, length, a, b, reward = 0, 1, previous, last, 1.0
+    places = 1
+    for iteration in range(len(scales)):
+        at, length, state, reward, walking = 0, 1, root, 1.0, True
         path[0] = 0
-        while size[at] > 0:
+        while walking and length < depth:
+            if size[at] < 0:
+                n = read_row(base, overlay, top_k, order, state, token[places:], weight[places:])
+                first[at], size[at] = places, n
+                places += n
+                walking = False
+                if iteration == 0:
+                    break
+            if size[at] == 0:
+                break
             up, start = at, first[at]
-            at = _best_child(q, share, start, opened[up], scales[visits[up]])
-            if at == start + opened[up] - 1 and opened[up] < size[up]:
+            if opened[up] < size[up]:
+                at = start + opened[up]
                 opened[up] += 1
-                open_state(node, value, weight, at + 1, up)
-            reward += _weight_of(token, weight, start, size[up], b) if original_reward else weight[at]
-            a, b = b, token[at]
+                open_state(node, value, weight, at, up)
+            else:
+                at = _best_child(q, share, start, size[up], scales[visits[up]])
+            reward += _weight_of(token, weight, start, size[up], state & LATEST) if original_reward else weight[at]
+            state = after(state, token[at], order)
             path[length] = at
             length += 1
-        if length < depth:
-            if size[at] < 0:
-                n = read_row(base, overlay, top_k, a, b, token[places:], weight[places:])
-                first[at], size[at] = places, n
-                if n > 0:
-                    opened[at] = 1
-                    open_state(node, value, weight, places, at)
-                places += n
-            row = (first[at], size[at])
-            reward += _roll_out(
-                base, overlay, top_k, a, b, depth - length, row, places, original_reward, stream, token, weight
-            )
-        if visits[at] == 0 and at > 0:
-            visited[seen] = at
-            seen += 1
+        reward += _roll_out(
+            base,
+            overlay,
+            top_k,
+            order,
+            state,
+            depth - length,
+            original_reward,
+            stream,
+            token[places:],
+            weight[places:],
+        )
         for i in range(length):
             c = path[i]
             visits[c] += 1
             q[c] += (reward - q[c]) / visits[c]
             share[c] = weight[c] / (1.0 + visits[c])
-    return places, seen
+    return places
 
 
 @njit(**UNCOUNTED)
 def collect(
     base: Counts,
     overlay: Overlay,
-    last: int,
+    order: int,
+    root: int,
     places: int,
-    seen: int,
     work: Work,
     tokens: np.ndarray,
     parents: np.ndarray,
@@ -194,23 +199,24 @@ def collect(
     The most visited states come first, each followed by its likeliest successor.
     A state is visited at least as often as its children and stands before them, so parents are met first.
     """
-    node, _, weight, visited, _, best = work
+    node, _, weight, _, best = work
     token, parent, first, size, place = node[TOKEN], node[PARENT], node[FIRST], node[SIZE], node[PLACE]
-    tokens[0], parents[0], place[0], n = last, -1, 0, 1
-    for i in range(most_visited(node[VISITS], visited[:seen], best)):
+    tokens[0], parents[0], place[0], n = token[0], -1, 0, 1
+    for i in range(most_visited(node, best)):
         s = best[i]
         if place[s] < 0 and n < len(tokens):
             place[s], tokens[n], parents[n] = n, token[s], place[parent[s]]
             n += 1
         if n == len(tokens):
             break
-        if size[s] > 0:
+        if node[OPEN, s] > 0:
             child = first[s]  # rows are sorted: the first child is the likeliest
             if place[child] < 0:
                 place[child], tokens[n], parents[n] = n, token[child], place[s]
                 n += 1
-        elif size[s] < 0:  # at full depth, so its row is not there yet
-            found = read_row(base, overlay, 1, token[parent[s]], token[s], token[places:], weight[places:])
+        elif size[s] != 0:  # no walk has gone on from it, so its row may not be there yet
+            state = state_below(token, parent, s, root, order)
+            found = read_row(base, overlay, 1, order, state, token[places:], weight[places:])
             if found > 0:
                 tokens[n], parents[n] = token[places], place[s]
                 n += 1
@@ -222,8 +228,8 @@ def draft(
     base: Counts,
     overlay: Overlay,
     top_k: int,
-    previous: int,
-    last: int,
+    order: int,
+    context: np.ndarray,
     depth: int,
     scales: np.ndarray,
     original_reward: bool,
@@ -232,9 +238,10 @@ def draft(
     work: Work,
 ) -> tuple[np.ndarray, np.ndarray]:
     """search, then collect, in one call from Python."""
-    places, seen = search(base, overlay, top_k, previous, last, depth, scales, original_reward, stream, work)
+    root = state_of(context, order)
+    places = search(base, overlay, top_k, order, root, depth, scales, original_reward, stream, work)
     tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
-    n = collect(base, overlay, last, places, seen, work, tokens, parents)
+    n = collect(base, overlay, order, root, places, work, tokens, parents)
     return tokens[:n], parents[:n]
 
 
@@ -274,15 +281,15 @@ class Mcts(DraftMaker):
     def _reserve(self, row: int) -> None:
         self._row, self._work = row, room(self.iterations, self.depth, self.sequences, row)
 
-    def make(self, matrix: TrigramMatrix, previous: int, last: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
         if self._row < matrix.top_k:
             self._reserve(matrix.top_k)
         return draft(
             matrix.base,
             matrix.overlay,
             matrix.top_k,
-            previous,
-            last,
+            matrix.order,
+            context,
             self.depth,
             self._scales,
             self.original_reward,

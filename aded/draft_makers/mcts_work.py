@@ -16,15 +16,13 @@ Q, SHARE = range(2)
 class Work(NamedTuple):
     """The search tree's memory, kept from search to search.
 
-    node: int32 [7, places]; value: float64 [2, places]; weight: float32 [places]; visited: int32 [iterations],
-    the states below the root in the order of their first visit; path: int32 [depth], the states of one walk;
-    best: int32 [sequences], the most visited states. The children of a state take a run of places.
+    node: int32 [7, places]; value: float64 [2, places]; weight: float32 [places]; path: int32 [depth], the states of
+    one walk; best: int32 [sequences], the most visited states. The children of a state take a run of places.
     """
 
     node: np.ndarray
     value: np.ndarray
     weight: np.ndarray
-    visited: np.ndarray
     path: np.ndarray
     best: np.ndarray
 
@@ -36,9 +34,8 @@ def room(iterations: int, depth: int, sequences: int, row: int) -> Work:
         np.empty((7, places), np.int32),
         np.empty((2, places)),
         np.empty(places, np.float32),
-        np.empty(iterations, np.int32),
         np.empty(depth, np.int32),
-        np.empty(min(sequences, iterations), np.int32),
+        np.empty(min(sequences, 2 * iterations), np.int32),
     )
 
 
@@ -50,19 +47,26 @@ def open_state(node: np.ndarray, value: np.ndarray, weight: np.ndarray, c: int, 
 
 
 @njit(cache=True, inline="always")
-def most_visited(visits: np.ndarray, visited: np.ndarray, best: np.ndarray) -> int:
-    """The most visited of the states `visited` go to `best`, in that order, the lower place first among equals."""
-    n = 0
-    for s in visited:
-        i = n
-        if n < len(best):
-            n += 1
+def most_visited(node: np.ndarray, best: np.ndarray) -> int:
+    """Write the most visited states to `best`, in that order; return how many. Among equals, depth first.
+
+    The visited children of a state are the first `opened` of the run that starts at `first`.
+    """
+    parent, first, opened, visits = node[PARENT], node[FIRST], node[OPEN], node[VISITS]
+    n, s = 0, 0
+    while True:
+        if n < len(best) or visits[s] > visits[best[n - 1]]:
+            i = min(n, len(best) - 1)
+            n = i + 1
+            while i > 0 and visits[s] > visits[best[i - 1]]:
+                best[i] = best[i - 1]
+                i -= 1
+            best[i] = s
+        if opened[s] > 0:
+            s = first[s]
         else:
-            i -= 1
-            if not (visits[s] > visits[best[i]] or (visits[s] == visits[best[i]] and s < best[i])):
-                continue
-        while i > 0 and (visits[s] > visits[best[i - 1]] or (visits[s] == visits[best[i - 1]] and s < best[i - 1])):
-            best[i] = best[i - 1]
-            i -= 1
-        best[i] = s
-    return n
+            while s > 0 and s + 1 == first[parent[s]] + opened[parent[s]]:
+                s = parent[s]
+            if s == 0:
+                return n
+            s += 1

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
@@ -43,6 +43,9 @@ class State:
     children: list[State] | None = None
     """None: not expanded."""
 
+    def depth_first(self) -> list[State]:
+        return [self, *(below for child in self.children or [] for below in child.depth_first())]
+
 
 @dataclass
 class Reference:
@@ -56,7 +59,6 @@ class Reference:
     c2: float = 8.0
     sequences: int = 24
     original_reward: bool = False
-    states: list[State] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.stream = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]) | 1
@@ -95,17 +97,23 @@ class Reference:
             a, b = b, row[pick][0]
         return reward
 
-    def iterate(self, previous: int, root: State) -> None:
+    def iterate(self, previous: int, root: State, go_on: bool) -> None:
         at, path, a, b, reward = root, [root], previous, root.token, 1.0
-        while at.children:
+        while len(path) < self.depth:
+            fresh = at.children is None
+            if at.children is None:
+                at.children = [State(token, weight, at) for token, weight in self.row(a, b)]
+            if not at.children or (fresh and not go_on):
+                break
             siblings = {child.token: child.weight for child in at.children}
-            at = max(at.children, key=lambda child, parent=at: self.score(parent, child))  # type: ignore[misc]
+            untried = [child for child in at.children if not child.visits]
+            best = max(at.children, key=lambda child, parent=at: self.score(parent, child))  # type: ignore[misc]
+            at = untried[0] if untried else best
             reward += siblings.get(b, 0.0) if self.original_reward else at.weight
             a, b = b, at.token
             path.append(at)
-        if at.children is None and len(path) < self.depth:
-            at.children = [State(token, weight, at) for token, weight in self.row(a, b)]
-            self.states += at.children
+            if fresh:
+                break
         reward += self.roll_out(a, b, self.depth - len(path))
         for state in path:
             state.visits += 1
@@ -113,9 +121,8 @@ class Reference:
 
     def make(self, previous: int, last: int, budget: int) -> tuple[list[int], list[int]]:
         root = State(last, 1.0, None)
-        self.states = []
-        for _ in range(self.iterations):
-            self.iterate(previous, root)
+        for number in range(self.iterations):
+            self.iterate(previous, root, go_on=number > 0)
         place: dict[tuple[int, int], int] = {}
         tokens, parents = [last], [-1]
 
@@ -129,19 +136,25 @@ class Reference:
         def index(state: State) -> int:
             return 0 if state.parent is None else add(index(state.parent), state.token)
 
-        visited = [state for state in self.states if state.visits]
+        visited = [state for state in root.depth_first() if state.visits]
         for state in sorted(visited, key=lambda state: -state.visits)[: self.sequences]:
             if len(tokens) > budget:
                 break
             here = index(state)
             before = state.parent.token if state.parent else previous
-            if here >= 0 and (row := self.row(before, state.token)) and (state.children is None or state.children):
+            if here >= 0 and (row := self.row(before, state.token)):
                 add(here, row[0][0])
         return tokens, parents
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.integers(0, 64), st.booleans(), st.integers(1, 4), st.sampled_from([7, 40, 150]))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 64),
+    st.booleans(),
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 7, 40, 150]),
+)
 def test_the_compiled_search_is_the_reference(
     seed: int, budget: int, original_reward: bool, depth: int, iterations: int
 ) -> None:
@@ -151,14 +164,14 @@ def test_the_compiled_search_is_the_reference(
     maker.seed(seed)
     reference = Reference(matrix, seed, **settings)  # type: ignore[arg-type]
     for previous, last in ((0, 1), (3, 2), (5, 5)):  # the stream goes on from search to search
-        tokens, parents = maker.make(matrix, previous, last, budget)
+        tokens, parents = maker.make(matrix, np.array([previous, last]), budget)
         assert (tokens.tolist(), parents.tolist()) == reference.make(previous, last, budget)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 64))
 def test_drafts_are_successors_within_budget_and_depth(seed: int, budget: int) -> None:
     matrix = random_matrix(seed, vocabulary=12)
-    tree = DraftTree(*Mcts().make(matrix, 0, 1, budget))
+    tree = DraftTree(*Mcts().make(matrix, np.array([0, 1]), budget))
     assert tree.drafted <= budget
     assert tree.depths.max() <= 4
     for node in range(1, len(tree)):
@@ -167,7 +180,7 @@ def test_drafts_are_successors_within_budget_and_depth(seed: int, budget: int) -
 
 
 def test_an_unknown_pair_has_no_draft() -> None:
-    tokens, parents = Mcts().make(matrix_of(np.arange(5), 6), 5, 5, 64)
+    tokens, parents = Mcts().make(matrix_of(np.arange(5), 6), np.array([5, 5]), 64)
     assert (tokens.tolist(), parents.tolist()) == ([5], [-1])
 
 
@@ -178,7 +191,7 @@ def test_the_same_seed_draws_the_same_drafts(ngram_file: NgramFile) -> None:
     def drafts(seed: int) -> list[tuple[list[int], list[int]]]:
         maker = Mcts(iterations=20)
         maker.seed(seed)
-        return [(t.tolist(), p.tolist()) for t, p in (maker.make(matrix, a, b, 64) for a, b in pairs)]
+        return [(t.tolist(), p.tolist()) for t, p in (maker.make(matrix, np.array(pair), 64) for pair in pairs)]
 
     assert drafts(1) == drafts(1)
     assert drafts(1) != drafts(2)
@@ -187,7 +200,9 @@ def test_the_same_seed_draws_the_same_drafts(ngram_file: NgramFile) -> None:
 def test_original_reward_makes_other_drafts() -> None:
     """A token that follows itself is rewarded wherever the path leads, so the visits shift."""
     matrix = random_matrix(3)
-    drafts = [Mcts(c1=0.1, original_reward=flag).make(matrix, 0, 1, 12)[0].tolist() for flag in (False, True)]
+    drafts = [
+        Mcts(c1=0.1, original_reward=flag).make(matrix, np.array([0, 1]), 12)[0].tolist() for flag in (False, True)
+    ]
     assert drafts[0] != drafts[1]
 
 

@@ -57,7 +57,7 @@ def test_best_first_drafts_the_most_probable_paths(seed: int, budget: int, depth
     """The sum of the nodes' probabilities is the expected number of accepted drafts; no tree has a larger one."""
     matrix = random_matrix(seed)
     every = chances(matrix, depth)
-    tree = DraftTree(*BestFirst(depth).make(matrix, 0, 1, budget))
+    tree = DraftTree(*BestFirst(depth).make(matrix, np.array([0, 1]), budget))
     best = sorted(every.values(), reverse=True)[:budget]
     got = [every[path] for path in drafted(tree)]
     assert got == pytest.approx(best)
@@ -69,7 +69,7 @@ def test_greedy_is_the_chain_of_likeliest_successors(seed: int, budget: int, dep
     expected = [0, 1]
     while len(expected) - 2 < min(budget, depth) and len(row := matrix.row(*expected[-2:])[0]):
         expected.append(int(row[0]))
-    tree = DraftTree(*Greedy(depth).make(matrix, 0, 1, budget))
+    tree = DraftTree(*Greedy(depth).make(matrix, np.array([0, 1]), budget))
     assert tree.tokens.tolist() == expected[1:]
     assert tree.parents.tolist() == list(range(-1, len(expected) - 2))
 
@@ -77,7 +77,7 @@ def test_greedy_is_the_chain_of_likeliest_successors(seed: int, budget: int, dep
 @given(SEEDS, st.integers(0, 100), st.integers(1, 3))
 def test_full_drafts_every_path_level_by_level(seed: int, budget: int, depth: int) -> None:
     matrix = random_matrix(seed)
-    tree = DraftTree(*Full(depth).make(matrix, 0, 1, budget))
+    tree = DraftTree(*Full(depth).make(matrix, np.array([0, 1]), budget))
     assert drafted(tree) == list(chances(matrix, depth))[:budget]
 
 
@@ -86,7 +86,7 @@ def test_an_unknown_pair_has_no_draft(maker: DraftMaker) -> None:
     matrix = TrigramMatrix(
         count_ngrams([np.arange(3)], 3, 4), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
     )
-    assert [array.tolist() for array in maker.make(matrix, 3, 3, 64)] == [[3], [-1]]
+    assert [array.tolist() for array in maker.make(matrix, np.array([3, 3]), 64)] == [[3], [-1]]
 
 
 @pytest.mark.parametrize("maker", [BestFirst, Greedy, Full])
