@@ -29,9 +29,9 @@ PADDING = -2
 
 
 class DraftRetriever(Drafter):
-    """budget: most drafted nodes a step; adaptation: what the package's adapted matrix outlives, `session` as in the
-    original's runs, or `prompt`; window: how many of the context's last tokens it is shown; cache: folder of the
-    index.
+    """budget: most drafted tokens a step, each counted in every sequence that has it; adaptation: what the package's
+    adapted matrix outlives, `session` as in the original's runs, or `prompt`; window: how many of the context's last
+    tokens it is shown; cache: folder of the index.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class DraftRetriever(Drafter):
         root = int(context[-1])
         if len(context) < 2 or self.budget == 0:
             return DraftTree.root(root)
-        # The package counts the root among its choices.
-        sequences = self._ask([context[-self.window :].tolist(), self.budget + 1])
+        # It panics where not even one sequence fits, and none has more than four tokens.
+        sequences = self._ask([context[-self.window :].tolist(), max(4, self.budget)])
         drafts = ([token for token in sequence if token != PADDING] for sequence in sequences)
         return DraftTree.from_sequences(root, drafts, self.budget)
 

@@ -9,9 +9,11 @@ weighs them by PUCT, with N the parent's visits, n the child's, p its weight, Q 
     Q + (c1 + ln((N + c2 + 1) / c2)) * p * sqrt(N) / (1 + n)
 
 The draft is the `sequences` most visited states, the root among them, each a path from the root, each lengthened by
-its likeliest successor, until the budget is spent. What the paper leaves open is as in the original, found out by
-comparing drafts with those of draftretriever 0.1.1: each successor is tried once, the first iteration expands the
-root and no more, and the root is one of the sequences.
+its likeliest successor; of these sequences the shortest come first, until their lengths have spent the budget.
+
+What the paper leaves open is as in the original, found out by comparing drafts with those of draftretriever 0.1.1:
+each successor is tried once, the root is one of the states, and a token costs budget in every sequence that has it,
+so that a budget of 64 drafts about 35 nodes.
 """
 
 from __future__ import annotations
@@ -133,13 +135,13 @@ def search(
     expansion reads the row straight into the places of the children. Rows are sorted, so the next child to be tried
     is the first one that is not open yet.
     """
-    node, value, weight, path, _ = work
+    node, value, weight, path, _, _ = work
     token, first, size, opened, visits = node[TOKEN], node[FIRST], node[SIZE], node[OPEN], node[VISITS]
     q, share = value[Q], value[SHARE]
     token[0], weight[0] = root & LATEST, 0.0
     open_state(node, value, weight, 0, -1)
     places = 1
-    for iteration in range(len(scales)):
+    for _ in range(len(scales)):
         at, length, state, reward, walking = 0, 1, root, 1.0, True
         path[0] = 0
         while walking and length < depth:
@@ -148,8 +150,6 @@ def search(
                 first[at], size[at] = places, n
                 places += n
                 walking = False
-                if iteration == 0:
-                    break
             if size[at] == 0:
                 break
             up, start = at, first[at]
@@ -191,35 +191,47 @@ def collect(
     root: int,
     places: int,
     work: Work,
+    depth: int,
+    budget: int,
     tokens: np.ndarray,
     parents: np.ndarray,
 ) -> int:
     """Write the draft to tokens, parents, int64 [budget + 1]; return its length.
 
-    The most visited states come first, each followed by its likeliest successor.
-    A state is visited at least as often as its children and stands before them, so parents are met first.
+    A state is visited at least as often as its children and its sequence is no longer than theirs, so parents are
+    met first.
     """
-    node, _, weight, _, best = work
-    token, parent, first, size, place = node[TOKEN], node[PARENT], node[FIRST], node[SIZE], node[PLACE]
-    tokens[0], parents[0], place[0], n = token[0], -1, 0, 1
-    for i in range(most_visited(node, best)):
+    node, _, weight, _, best, lengths = work
+    token, parent, first, place = node[TOKEN], node[PARENT], node[FIRST], node[PLACE]
+    sequences = most_visited(node, best)
+    for i in range(sequences):
         s = best[i]
-        if place[s] < 0 and n < len(tokens):
-            place[s], tokens[n], parents[n] = n, token[s], place[parent[s]]
-            n += 1
-        if n == len(tokens):
-            break
-        if node[OPEN, s] > 0:
-            child = first[s]  # rows are sorted: the first child is the likeliest
-            if place[child] < 0:
-                place[child], tokens[n], parents[n] = n, token[child], place[s]
-                n += 1
-        elif size[s] != 0:  # no walk has gone on from it, so its row may not be there yet
+        if node[SIZE, s] < 0:  # no walk has gone on from it, so its likeliest successor is not there yet
             state = state_below(token, parent, s, root, order)
-            found = read_row(base, overlay, 1, order, state, token[places:], weight[places:])
-            if found > 0:
-                tokens[n], parents[n] = token[places], place[s]
+            first[s], node[SIZE, s] = (
+                places,
+                read_row(base, overlay, 1, order, state, token[places:], weight[places:]),
+            )
+            places += node[SIZE, s]
+        lengths[i] = node[SIZE, s] > 0
+        while s > 0:
+            lengths[i] += 1
+            s = parent[s]
+    tokens[0], parents[0], place[0], n = token[0], -1, 0, 1
+    for length in range(1, depth + 1):
+        for i in range(sequences):
+            s = best[i]
+            if s == 0 or lengths[i] != length or length > budget:
+                continue
+            budget -= length
+            if place[s] < 0:
+                place[s], tokens[n], parents[n] = n, token[s], place[parent[s]]
                 n += 1
+            if node[SIZE, s] > 0:
+                child = first[s]  # rows are sorted: the first child is the likeliest
+                if node[OPEN, s] == 0 or place[child] < 0:
+                    place[child], tokens[n], parents[n] = n, token[child], place[s]
+                    n += 1
     return n
 
 
@@ -241,7 +253,7 @@ def draft(
     root = state_of(context, order)
     places = search(base, overlay, top_k, order, root, depth, scales, original_reward, stream, work)
     tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
-    n = collect(base, overlay, order, root, places, work, tokens, parents)
+    n = collect(base, overlay, order, root, places, work, depth, budget, tokens, parents)
     return tokens[:n], parents[:n]
 
 

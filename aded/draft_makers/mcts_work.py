@@ -17,7 +17,8 @@ class Work(NamedTuple):
     """The search tree's memory, kept from search to search.
 
     node: int32 [7, places]; value: float64 [2, places]; weight: float32 [places]; path: int32 [depth], the states of
-    one walk; best: int32 [sequences], the most visited states. The children of a state take a run of places.
+    one walk; best, lengths: int32 [sequences], the most visited states and how long their sequences are. The children
+    of a state take a run of places.
     """
 
     node: np.ndarray
@@ -25,17 +26,19 @@ class Work(NamedTuple):
     weight: np.ndarray
     path: np.ndarray
     best: np.ndarray
+    lengths: np.ndarray
 
 
 def room(iterations: int, depth: int, sequences: int, row: int) -> Work:
-    """Room for a row of up to `row` successors at each iteration, and for one that is only read."""
-    places = 1 + (iterations + 1) * row
+    """Room for a row of up to `row` successors at each iteration, for one at each drafted state, and for one more."""
+    places = 1 + (iterations + sequences + 1) * row
     return Work(
         np.empty((7, places), np.int32),
         np.empty((2, places)),
         np.empty(places, np.float32),
         np.empty(depth, np.int32),
-        np.empty(min(sequences, 2 * iterations), np.int32),
+        np.empty(sequences, np.int32),
+        np.empty(sequences, np.int32),
     )
 
 

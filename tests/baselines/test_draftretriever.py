@@ -80,7 +80,7 @@ def test_without_an_idea_the_root_stands_alone(drafter: DraftRetriever) -> None:
         assert drafter.draft(np.array(context)).tokens.tolist() == context[-1:]
 
 
-@pytest.mark.parametrize(("budget", "drafted"), [(0, 0), (1, 1), (3, 2)])
+@pytest.mark.parametrize(("budget", "drafted"), [(0, 0), (1, 1), (3, 2), (6, 3)])
 def test_the_budget_is_kept(tmp_path: Path, budget: int, drafted: int) -> None:
     """The package draws up whole sequences, so some of the budget may be left."""
     drafter = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), budget=budget)

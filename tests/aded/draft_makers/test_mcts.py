@@ -43,6 +43,10 @@ class State:
     children: list[State] | None = None
     """None: not expanded."""
 
+    def path(self) -> tuple[int, ...]:
+        """The tokens below the root."""
+        return (*self.parent.path(), self.token) if self.parent else ()
+
     def depth_first(self) -> list[State]:
         return [self, *(below for child in self.children or [] for below in child.depth_first())]
 
@@ -97,13 +101,13 @@ class Reference:
             a, b = b, row[pick][0]
         return reward
 
-    def iterate(self, previous: int, root: State, go_on: bool) -> None:
+    def iterate(self, previous: int, root: State) -> None:
         at, path, a, b, reward = root, [root], previous, root.token, 1.0
         while len(path) < self.depth:
             fresh = at.children is None
             if at.children is None:
                 at.children = [State(token, weight, at) for token, weight in self.row(a, b)]
-            if not at.children or (fresh and not go_on):
+            if not at.children:
                 break
             siblings = {child.token: child.weight for child in at.children}
             untried = [child for child in at.children if not child.visits]
@@ -121,30 +125,21 @@ class Reference:
 
     def make(self, previous: int, last: int, budget: int) -> tuple[list[int], list[int]]:
         root = State(last, 1.0, None)
-        for number in range(self.iterations):
-            self.iterate(previous, root, go_on=number > 0)
-        place: dict[tuple[int, int], int] = {}
-        tokens, parents = [last], [-1]
-
-        def add(parent: int, token: int) -> int:
-            if (parent, token) not in place and len(tokens) <= budget:
-                place[parent, token] = len(tokens)
-                tokens.append(token)
-                parents.append(parent)
-            return place.get((parent, token), -1)
-
-        def index(state: State) -> int:
-            return 0 if state.parent is None else add(index(state.parent), state.token)
-
+        for _ in range(self.iterations):
+            self.iterate(previous, root)
         visited = [state for state in root.depth_first() if state.visits]
+        sequences = []
         for state in sorted(visited, key=lambda state: -state.visits)[: self.sequences]:
-            if len(tokens) > budget:
-                break
-            here = index(state)
             before = state.parent.token if state.parent else previous
-            if here >= 0 and (row := self.row(before, state.token)):
-                add(here, row[0][0])
-        return tokens, parents
+            likeliest = [token for token, _ in self.row(before, state.token)[:1]]
+            sequences.append((*state.path(), *likeliest) if state.parent else ())
+        nodes: dict[tuple[int, ...], int] = {(): 0}
+        for path in sorted(sequences, key=len):
+            if len(path) <= budget:
+                budget -= len(path)
+                for length in range(1, len(path) + 1):
+                    nodes.setdefault(path[:length], len(nodes))
+        return [path[-1] if path else last for path in nodes], [nodes[path[:-1]] if path else -1 for path in nodes]
 
 
 @settings(max_examples=60)
