@@ -24,8 +24,10 @@ class Target(Protocol):
     gives: frozenset[str]
     """Any of "logits", "hidden", what it can hand to drafters that ask, and "seconds": its steps take the time that a
     model of its kind takes."""
-    recording: Recording | None
-    """The answers that it replays; None for a model, which gives its own."""
+
+    @property
+    def recording(self) -> Recording | None:
+        """The answers that it replays; None for a model, which gives its own."""
 
     def prefill(self, prompt_ids: np.ndarray, chooser: Chooser, room: int, wants: Collection[str]) -> Step:
         """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.

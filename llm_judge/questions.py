@@ -40,8 +40,9 @@ class JudgeQuestions:
     def questions(self) -> list[Question]:
         return self._questions
 
-    def sample(self, question: Question, answer: str) -> None:
-        """Answers are judged from the rows; no scorer reads a samples.jsonl."""
+    def sample(self, question: Question, answer: str) -> dict[str, object] | None:
+        """None: answers are judged from the rows, and no scorer reads a samples.jsonl."""
+        return None
 
 
 def read_questions(path: str, first_id: int | None = None, last_id: int | None = None) -> list[Question]:
