@@ -133,9 +133,10 @@ def read_base(base: Counts, top_k: int, order: int, state: int, tokens: np.ndarr
         return 0
     start, end = np.int64(base.offset[found]), np.int64(base.offset[found + 1])
     n = min(int(end - start), top_k)
+    share = 1.0 / base.total[found]
     for i in range(n):
         tokens[i] = base.token[start + i]
-        weights[i] = base.times[start + i] / base.total[found]
+        weights[i] = base.times[start + i] * share
     return n
 
 
