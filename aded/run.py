@@ -23,7 +23,7 @@ from aded.choice import Decoding
 from aded.drafter import Drafter
 from aded.errors import BadInput
 from aded.metrics import summarise
-from aded.questions import Benchmark, Question
+from aded.questions import Benchmark, Question, Raw
 from aded.records import RunDirectory, run_id
 
 CONF = Path(__file__).parent.parent / "conf"
@@ -73,7 +73,7 @@ def _answer_all(
     runner = BenchmarkRun(
         target=target,
         tokenizer=tokenizer,
-        template=hydra.utils.instantiate(cfg.model.template),
+        template=Raw() if benchmark.raw else hydra.utils.instantiate(cfg.model.template),
         benchmark=benchmark,
         drafter=drafter,
         # There is nothing to compare a recorded answer with: it is given, and no model's time is taken.

@@ -97,6 +97,13 @@ def test_the_answers_are_those_of_generate(shell: Shell, folder: Path, datastore
     assert [row["prompt_tokens"] for row in shell.rows()] == [len(prompt) for prompt in prompts(3)]
 
 
+def test_a_raw_benchmark_goes_on_from_its_text(shell: Shell, folder: Path) -> None:
+    assert shell(f"model={folder}", "benchmark=human_eval_raw", "method=autoregressive")[0] == 0
+    prompts = [question.turns[0] for question in HumanEval("raw").questions()[:3]]
+    ids = tiny_tokenizer()(prompts)["input_ids"]
+    assert [row["prompt_tokens"] for row in shell.rows()] == [len(prompt) for prompt in ids]
+
+
 def test_sampling_answers_as_autoregressive_decoding(shell: Shell, folder: Path, datastore: Path) -> None:
     words = (f"model={folder}", f"datastore.path={datastore}", "decoding=nucleus", "decoding.seed=3")
     assert shell(*words)[0] == 0
