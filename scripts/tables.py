@@ -42,9 +42,9 @@ def summaries(folders: list[Path]) -> list[dict[str, Any]]:
 
 
 def table(found: list[dict[str, Any]]) -> pd.DataFrame:
-    """One line a run, slowest first; what was not measured is shown as missing."""
-    rows = []
-    for summary in sorted(found, key=lambda run: run["tokens_per_second"] or 0):
+    """One line a run, slowest first, below the yardstick they were paired with; what was not measured is missing."""
+    rows = [_yardstick(found)] if any(run["speedup"] is not None for run in found) else []
+    for summary in sorted(found, key=lambda run: run["speedup"] or 0):
         rows.append(
             {
                 COLUMNS["method"]: summary["method"],
@@ -56,6 +56,18 @@ def table(found: list[dict[str, Any]]) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows, columns=list(COLUMNS.values()))
+
+
+def _yardstick(found: list[dict[str, Any]]) -> dict[str, str]:
+    """Autoregressive decoding as it ran in turn with the methods: the median of its rates over the runs."""
+    rates = [run["autoregressive_tokens_per_second"] for run in found if run["speedup"] is not None]
+    return {
+        **dict.fromkeys(COLUMNS.values(), "–"),
+        COLUMNS["method"]: "autoregressive (paired)",
+        COLUMNS["tokens_per_second"]: _number(float(pd.Series(rates).median()), ".1f"),
+        COLUMNS["speedup"]: "1.00",
+        COLUMNS["mean_accepted_tokens"]: "1.00",
+    }
 
 
 def _number(value: float | None, form: str) -> str:

@@ -7,6 +7,7 @@ entries beside its parent's, where a search through the whole order would miss t
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def open_corpus(file: NgramFile, longest: int) -> Corpus:
             _plain(one.times, size),
             _plain(_deeper(one, following, file.vocabulary), np.int64),
         )
-        for one, following in zip(counts, [*counts[1:], None], strict=True)
+        for one, following in zip_longest(counts, counts[1:])
     ]
     none = Order(*(_plain(np.zeros(0, dtype), dtype) for dtype in (np.uint64, size, size, np.int32, size, np.int64)))
     orders += [none] * (CONTEXTS - longest)

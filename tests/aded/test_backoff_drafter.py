@@ -1,0 +1,154 @@
+"""The back-off drafter: what it learns, how it is bounded, how large its trees are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aded.backoff.seen_contexts import ROW
+from aded.backoff_drafter import BackoffDrafter
+from aded.drafter import Step
+from aded.errors import BadInput
+from aded.ngram_file import NgramFile, open_ngrams
+from aded.step_cost import StepCost
+from aded.tree import DraftTree
+from datastore.ngrams import count_ngrams, write_ngrams
+
+VOCABULARY = 50
+CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
+
+
+@pytest.fixture(scope="module")
+def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
+    path = tmp_path_factory.mktemp("backoff") / "tiny.ngrams"
+    stream = np.tile(np.arange(10), 30)
+    orders = {order: count_ngrams([stream], order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
+    return open_ngrams(path)
+
+
+def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
+    settings = {"contexts": CONTEXTS, "cost": "none", "budget": 16, **settings}
+    return BackoffDrafter(datastore, **settings)
+
+
+def accepted(drafter: BackoffDrafter, prompt: np.ndarray, answer: np.ndarray) -> list[int]:
+    """Tokens of each step when the target says `answer`."""
+    text, n, lengths = np.concatenate([prompt, answer]), len(prompt) + 1, []
+    drafter.begin(prompt)
+    while n < len(text):
+        tree = drafter.draft(text[:n])
+        node, length = 0, 0
+        while n + length < len(text):
+            length += 1
+            child = tree.child(node, int(text[n + length - 1]))
+            if child is None:
+                break
+            node = child
+        lengths.append(length)
+        n += length
+    return lengths
+
+
+def test_chances_fall_along_a_path_and_siblings_share_their_parent(datastore: NgramFile) -> None:
+    mine = drafter(datastore)
+    text = np.random.default_rng(1).integers(4, size=300)
+    mine.begin(text[:200])
+    for n in range(201, 300):
+        tree = mine.draft(text[:n])
+        chances = tree.probabilities
+        assert chances is not None
+        assert chances[0] == 1
+        assert (np.diff(chances) <= 1e-12).all(), "likeliest first"
+        children = np.zeros(len(chances))
+        np.add.at(children, tree.parents[1:], chances[1:])
+        assert (children <= chances * 1.5).all(), "calibration may lift a share, but not by much"
+
+
+def test_the_corpus_alone_drafts_what_it_knows(datastore: NgramFile) -> None:
+    mine = drafter(datastore, adaptation="off")
+    assert min(accepted(mine, np.array([3, 4]), np.arange(5, 25) % 10)[:-1]) > 2
+
+
+def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
+    span = np.random.default_rng(2).integers(10, VOCABULARY, size=60)
+    # Once its gates have learned that what stood there is copied, chains grow.
+    lengths = accepted(drafter(datastore), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3))
+    assert max(lengths) >= 10
+    short = accepted(
+        drafter(datastore, copy=False, contexts={}), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3)
+    )
+    assert set(short[:-1]) == {1}, "with every part off nothing is drafted"
+
+
+def test_it_learns_whom_to_believe(datastore: NgramFile) -> None:
+    """The target says the opposite of the corpus: the gates of the corpus close."""
+    mine = drafter(datastore, contexts={"corpus": 4}, copy=False)
+    before = mine.weights.gates.copy()
+    accepted(mine, np.array([3, 4]), np.arange(200)[::-1] % 10)
+    asked = mine.weights.updates > 0
+    assert asked.any()
+    assert (mine.weights.gates[asked] < before[asked]).all()
+
+
+def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:
+    import torch
+
+    mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
+    logits = torch.full((2, VOCABULARY), -9.0)
+    logits[0, 31], logits[1, 32] = 9.0, 9.0
+    mine.begin(np.array([20, 21]))
+    mine.draft(np.array([20, 21, 30]))
+    # Node 1 was rejected, and still what the target would have said there is kept.
+    mine.observe(Step(DraftTree(np.array([30, 40]), np.array([-1, 0])), [0], 31, logits))
+    tree = mine.draft(np.array([20, 21, 30, 31, 40]))
+    assert tree.tokens[:2].tolist() == [40, 32]
+
+
+def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile) -> None:
+    """Each node costs a tenth of a step: on random tokens the trees come down to the root."""
+    mine = drafter(datastore)
+    mine.step_cost = StepCost(1 + 0.1 * np.arange(17))
+    text = np.random.default_rng(3).integers(VOCABULARY, size=3000)
+    mine.begin(text[:10])
+    sizes = [len(mine.draft(text[:n]).tokens) for n in range(11, 3000)]
+    assert np.mean(sizes[-1000:]) < 1.1
+
+
+def test_an_endless_session_stays_within_its_bounds(datastore: NgramFile) -> None:
+    mine = drafter(datastore, max_contexts=1024, max_history=512)
+    kept = [array for table in (mine.sources.session, mine.sources.prompt) for array in table]
+    sizes = [array.nbytes for array in [*kept, *mine.sources.history]]
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        accepted(mine, rng.integers(VOCABULARY, size=50), rng.integers(VOCABULARY, size=300))
+    assert [array.nbytes for array in [*kept, *mine.sources.history]] == sizes
+    assert len(mine.sources.session.keys) * ROW * 8 <= 1024 * 64
+    span = rng.integers(10, VOCABULARY, size=40)
+    assert max(accepted(mine, span, np.tile(span, 4))) >= 8, "and it still learns"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"adaptation": "forever"}, "method.adaptation: 'forever' must be one of off, prompt, session"),
+        ({"cost": "guessed"}, "method.cost: 'guessed' must be measured or none"),
+        ({"keep": 0.0}, "method.keep: 0.0 must be above 0 and at most 1"),
+        ({"contexts": {"corpus": 5}}, "method.contexts.corpus: 5 must lie between 0 and 4"),
+        ({"contexts": {"copy": 1}}, "method.contexts: copy is none of corpus, target, session, prompt"),
+    ],
+)
+def test_bad_settings_are_named(datastore: NgramFile, settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(BadInput) as error:
+        drafter(datastore, **settings)
+    assert str(error.value) == line
+
+
+def test_missing_order_is_named(tmp_path: Path) -> None:
+    header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
+    write_ngrams(tmp_path / "three.ngrams", {3: count_ngrams([np.arange(9)], 3, VOCABULARY)}, header)
+    with pytest.raises(BadInput, match=r"holds orders \[3\], not 2"):
+        drafter(open_ngrams(tmp_path / "three.ngrams"))
