@@ -1,5 +1,7 @@
 """Is a method lossless? Its greedy float32 tokens against `model.generate(do_sample=False)`, prompt by prompt.
 
+The reference is the model as transformers loads it, with none of the harness's layers.
+
     python -m scripts.check_lossless [method=aded] [benchmark=human_eval] [benchmark.limit=N]
 
 Takes the keys of aded.run. Exit code 0: all equal; 1: some differ, each named.
@@ -14,7 +16,7 @@ import hydra
 import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from aded.choice import Greedy
@@ -28,13 +30,14 @@ def differing(cfg: DictConfig) -> list[str]:
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
     drafter = build_method(cfg, target, tokenizer, cache)
+    reference = load_model(OmegaConf.merge(cfg, {"model": {"linear": "torch"}}), cache)[0].model
     template = hydra.utils.instantiate(cfg.model.template)
     differ = []
     for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):
         prompt = template.ids(tokenizer, question.turns[:1], [])
         answer = decode(target, drafter, np.array(prompt, np.int64), Greedy(), max_new_tokens=max_new_tokens)
         ids = torch.tensor([prompt], device=target.device)
-        generated = target.model.generate(
+        generated = reference.generate(
             ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=max_new_tokens
         )
         if generated[0, len(prompt) :].tolist() != answer.token_ids:
