@@ -74,7 +74,7 @@ class DraftRetriever(Drafter):
         """One question to the child, one answer; the child starts with the first."""
         if self._child is None:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "baselines.draftretriever", str(self._index)],
+                [sys.executable, "-m", "baselines.draftretriever_server", str(self._index)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -129,30 +129,3 @@ def index_bytes(counts: Counts) -> np.ndarray:
     chances = counts.times.astype(np.float32) / np.repeat(counts.total, sizes).astype(np.float32)
     words[places + 1] = chances.view(np.uint32)
     return words
-
-
-def _serve(index: str) -> None:
-    """The child: open the index, then let one fork after another search until it is told to forget."""
-    import draftretriever
-
-    reader = draftretriever.Reader(index_file_path=index)
-    while True:
-        fork = os.fork()
-        if fork == 0:
-            os._exit(_search(reader))
-        if os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]) != 0:
-            return
-
-
-def _search(reader: Any) -> int:
-    """Answer [context, choices] with sequences; null ends the fork with 0, the end of the input with 1."""
-    for line in iter(sys.stdin.readline, ""):
-        question = json.loads(line)
-        print(json.dumps(question and reader.search(question[0], choices=question[1])[0]), flush=True)
-        if question is None:
-            return 0
-    return 1
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1])

@@ -25,6 +25,8 @@ from datastore.suffix_array import with_separators, write_suffixes
 
 METHODS = sorted(path.stem for path in (CONF / "method").glob("*.yaml"))
 DRAFTING = [name for name in METHODS if name != "autoregressive"]
+SEEDED = [name for name in METHODS if name != "draftretriever"]
+"""The package draftretriever draws unseeded and orders by hashes, so its drafts differ from run to run."""
 TOKENS = 40
 KNOWN = VOCABULARY - 4
 """Tokens from here on occur in no prompt and in no datastore."""
@@ -77,7 +79,7 @@ def build(folder: Path) -> Build:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             cfg = compose("config", [f"method={name}", *words])
         cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore')}"
-        return build_method(cfg, target(), tiny_tokenizer(), "")
+        return build_method(cfg, target(), tiny_tokenizer(), str(folder))
 
     return build_one
 
@@ -159,21 +161,21 @@ def test_the_budget_is_kept(build: Build, name: str, budget: int) -> None:
         assert answer.token_ids == answer_of(prompt)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SEEDED)
 def test_two_drafters_draft_the_same(build: Build, name: str) -> None:
     first, second = build(name), build(name)
     for prompt in PROMPTS:
         assert traced(first, prompt) == traced(second, prompt)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", SEEDED)
 def test_nothing_outlives_a_prompt_unless_it_is_asked_to(build: Build, name: str) -> None:
     used = build(name, adaptation="prompt")
     traced(used, PROMPTS[1])
     assert traced(used, LONG) == traced(build(name, adaptation="prompt"), LONG)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if "adaptation" in keys_of(name)])
+@pytest.mark.parametrize("name", [name for name in SEEDED if "adaptation" in keys_of(name)])
 def test_a_session_outlives_a_prompt_and_reset_ends_it(build: Build, name: str) -> None:
     used, fresh = build(name, adaptation="session"), traced(build(name, adaptation="session"), LONG)
     traced(used, PROMPTS[1])
