@@ -9,6 +9,7 @@ and the time of a draft has the way to the child in it (scripts.bench_drafting t
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import subprocess
@@ -31,12 +32,14 @@ PADDING = -2
 class DraftRetriever(Drafter):
     """budget: most drafted tokens a step, each counted in every sequence that has it; adaptation: what the package's
     adapted matrix outlives, `session` as in the original's runs, or `prompt`; window: how many of the context's last
-    tokens it is shown; cache: folder of the index.
+    tokens it is shown; cache: folder of the index. Raises BadInput when the package is not installed.
     """
 
     def __init__(
         self, datastore: NgramFile, *, cache: str, budget: int = 64, adaptation: str = "session", window: int = 16
     ) -> None:
+        if importlib.util.find_spec("draftretriever") is None:
+            raise BadInput("method", "draftretriever is not installed; pip install draftretriever==0.1.1")
         if adaptation not in SCOPES:
             raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
         self.budget, self.adaptation, self.window = check_budget(budget), adaptation, window
@@ -88,8 +91,7 @@ class DraftRetriever(Drafter):
         answer = self._child.stdout.readline()
         if not answer:
             raise BadInput(
-                "method",
-                "draftretriever's process ended; is draftretriever==0.1.1 installed, and is there memory left?",
+                "method", "draftretriever's process ended; is there memory left? A session keeps about 80 kB a search"
             )
         return json.loads(answer)
 
