@@ -16,7 +16,7 @@ import hydra
 import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from tqdm import tqdm
 
 from aded.choice import Greedy
@@ -30,7 +30,8 @@ def differing(cfg: DictConfig) -> list[str]:
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
     drafter = build_method(cfg, target, tokenizer, cache)
-    reference = load_model(OmegaConf.merge(cfg, {"model": {"linear": "torch"}}), cache)[0].model
+    stock = DictConfig({**cfg, "model": {**cfg.model, "linear": "torch"}})
+    reference = load_model(stock, cache)[0].model
     template = hydra.utils.instantiate(cfg.model.template)
     differ = []
     for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):
