@@ -15,10 +15,10 @@ import numpy as np
 from aded.aded_drafter import SCOPES
 from aded.backoff.corpus import CONTEXTS, open_corpus
 from aded.backoff.history import clear, empty_history
-from aded.backoff.learning import learn, read, recycle
+from aded.backoff.learning import learn_and_search, read, recycle
 from aded.backoff.mixture import CORPUS, LENGTHS, PROMPT, SESSION, TARGET, Sources, new_weights
 from aded.backoff.seen_contexts import ROW, empty_table, forget
-from aded.backoff.tree_search import new_work, search
+from aded.backoff.tree_search import new_work
 from aded.draft_makers.draft_maker import positive
 from aded.drafter import Drafter, Step
 from aded.errors import BadInput
@@ -98,12 +98,20 @@ class BackoffDrafter(Drafter):
             read(self.sources, prompt_ids, 0, self.keep)
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        if self.adaptation != "off":
-            rates = (self.gate_rate, self.curve_rate)
-            learn(self.sources, self.weights, self.work, context, self._learned, self.keep, *rates)
-        self._context, self._learned = context, len(context)
         work = self.work
-        n = search(self.sources, self.weights, work, context, self.budget, self.depth)
+        n = learn_and_search(
+            self.sources,
+            self.weights,
+            work,
+            context,
+            len(context) if self.adaptation == "off" else self._learned,
+            self.keep,
+            self.gate_rate,
+            self.curve_rate,
+            self.budget,
+            self.depth,
+        )
+        self._context, self._learned = context, len(context)
         if self.step_cost is not None:
             n = self.step_cost.best_size(work.chances[:n])
         return DraftTree(work.tokens[:n].copy(), work.parents[:n].copy(), work.chances[:n].copy())

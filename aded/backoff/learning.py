@@ -8,7 +8,7 @@ from numba import njit
 from aded.backoff.history import append
 from aded.backoff.mixture import LENGTHS, PROMPT, SESSION, Sources, Weights, learn_curve, learn_gates, mix
 from aded.backoff.seen_contexts import SeenContexts, extend, put, see
-from aded.backoff.tree_search import Work, start
+from aded.backoff.tree_search import Work, search, start
 from aded.matrix import UNCOUNTED
 
 
@@ -55,6 +55,24 @@ def learn(
             if gate_rate > 0.0:
                 learn_gates(weights, asked, gate_rate)
         read(sources, context[: i + 1], i, keep)
+
+
+@njit(**UNCOUNTED)
+def learn_and_search(
+    sources: Sources,
+    weights: Weights,
+    work: Work,
+    context: np.ndarray,
+    first: int,
+    keep: float,
+    gate_rate: float,
+    curve_rate: float,
+    budget: int,
+    depth: int,
+) -> int:
+    """`learn` and `search` in one call: handing over some seventy arrays from Python takes longer than learning."""
+    learn(sources, weights, work, context, first, keep, gate_rate, curve_rate)
+    return search(sources, weights, work, context, budget, depth)
 
 
 @njit(**UNCOUNTED)

@@ -34,7 +34,7 @@ EXPERTS = COPY + 1
 LEVELS = 64
 CANDIDATES = 96
 KNOTS = 21
-LITTLE = 0.1
+LITTLE = 0.5
 """An expert's tokens that add less than this part of what is enough are left out."""
 FLOOR = 1e-5
 """Chance of a token that no expert knows."""
