@@ -13,7 +13,7 @@ run: $(VENV)/.installed
 	@echo "records: outputs/cpu_default"
 
 test: lint
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
 # pytest puts tests/ on the path, where folders bear the packages' names; the packages must be found first.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,16 +20,7 @@ from aded.questions import ChatTemplate
 from datastore.ngrams import count_ngrams
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("two_threads")
 def test_aded_answers_human_eval_as_generate_does() -> None:
     cache = Path("~/.cache/aded").expanduser()
     folder = str(embedded_model(cache))
@@ -39,7 +29,7 @@ def test_aded_answers_human_eval_as_generate_does() -> None:
     # The base is counted from other problems than those asked.
     known = [np.array(tokenizer(question.turns[0])["input_ids"], np.int64) for question in questions[12:]]
     base = NgramFile(Path("memory"), {}, {3: count_ngrams(known, 3, len(tokenizer))})
-    drafter = AdedDrafter(base, Mcts(), budget=8)
+    drafter = AdedDrafter(base, Mcts(), budget=3)
     accepted = []
     for question in questions[:12]:
         prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
@@ -48,4 +38,4 @@ def test_aded_answers_human_eval_as_generate_does() -> None:
         plain = target.model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=64)
         assert answer.token_ids == plain[0, len(prompt) :].tolist()
         accepted += answer.accept_lengths
-    assert sum(accepted) > 1.3 * len(accepted), "drafts are accepted"
+    assert sum(accepted) > 1.2 * len(accepted), "drafts are accepted"
