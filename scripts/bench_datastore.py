@@ -31,7 +31,7 @@ from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
 from aded.errors import BadInput
-from aded.matrix import UNCOUNTED, read_base
+from aded.matrix import BITS, UNCOUNTED, read_base
 from aded.ngram_file import Counts, open_ngrams
 from aded.run import refuse
 from datastore.build import load_tokenizer
@@ -145,7 +145,7 @@ def _differing_pairs(words: np.ndarray, base: Counts, room: int) -> tuple[int, i
     while at < len(words):
         a, b, successors = words[at], words[at + 1], int(words[at + 2])
         at += 4
-        n = read_base(base, room, np.int64(a), np.int64(b), tokens, weights)
+        n = read_base(base, room, 3, np.int64(a) << BITS | np.int64(b), tokens, weights)
         for i in range(n):
             ours[tokens[i]] = weights[i]
         same = n == successors
@@ -163,7 +163,7 @@ def _differing_pairs(words: np.ndarray, base: Counts, room: int) -> tuple[int, i
 def _look_up(base: Counts, pairs: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> int:
     found = 0
     for i in range(len(pairs)):
-        found += read_base(base, 12, pairs[i, 0], pairs[i, 1], tokens, weights)
+        found += read_base(base, 12, 3, pairs[i, 0] << BITS | pairs[i, 1], tokens, weights)
     return found
 
 
