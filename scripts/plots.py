@@ -6,6 +6,7 @@ Writes speedup.png and speedup.pdf into the first folder.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from scripts.tables import summaries
+from scripts.finished_runs import read_runs
 
 # Okabe and Ito's palette, which the colour-blind can tell apart.
 BLUE, ORANGE = "#0072B2", "#E69F00"
 
 
-def speedup_bars(found: list[dict[str, Any]]) -> plt.Figure:
+def speedup_bars(found: Sequence[Mapping[str, Any]]) -> plt.Figure:
     """Speedup with its interval, and mean accepted tokens, a pair of bars a method."""
     runs = sorted((run for run in found if run["speedup"] is not None), key=lambda run: run["speedup"])
     figure, axes = plt.subplots(figsize=(6.4, 0.7 * len(runs) + 1.4), layout="constrained")
@@ -50,7 +51,7 @@ def speedup_bars(found: list[dict[str, Any]]) -> plt.Figure:
 
 def main() -> None:
     folders = [Path(word) for word in sys.argv[1:]]
-    found = summaries(folders)
+    found = [run.summary for run in read_runs(folders)]
     if not any(run["speedup"] is not None for run in found):
         print("FOLDER: name folders that hold finished, paired runs", file=sys.stderr)
         sys.exit(2)

@@ -1,18 +1,28 @@
 """Tables from the records of runs: python -m scripts.tables FOLDER [FOLDER ...]
 
-Reads every summary.json below the folders and writes table.md and table.csv into the first one.
+Reads every finished run below the folders and writes into the first one:
+
+    table.md, table.csv             one line a run
+    paper.md, paper.tex, paper.csv  the paper's layout, beside published figures (scripts.paper_table)
+
+A damaged run and a foreign file are named on stderr and left out. No number stands without the rows it comes from.
 """
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from aded.metrics import SUMMARY_KEYS
+from aded.errors import BadInput
+from aded.run import refuse
+from scripts.cells import cells
+from scripts.finished_runs import FinishedRun, read_runs
+from scripts.paper_table import Sources, as_latex, as_markdown, blocks, long_table
+from scripts.published import read_published
 
 COLUMNS = {
     "method": "method",
@@ -24,24 +34,7 @@ COLUMNS = {
 }
 
 
-def summaries(folders: list[Path]) -> list[dict[str, Any]]:
-    """Every finished run's summary below the folders, by path; what cannot be read is named and left out."""
-    found = []
-    for path in sorted(path for folder in folders for path in folder.rglob("summary.json")):
-        try:
-            summary = json.loads(path.read_text())
-            missing = sorted(SUMMARY_KEYS.keys() - summary.keys())
-        except (OSError, ValueError, AttributeError):
-            print(f"{path}: not a summary; left out", file=sys.stderr)
-            continue
-        if missing:
-            print(f"{path}: lacks {', '.join(missing)}; left out", file=sys.stderr)
-            continue
-        found.append(summary)
-    return found
-
-
-def table(found: list[dict[str, Any]]) -> pd.DataFrame:
+def table(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """One line a run, slowest first, below the yardstick they were paired with; what was not measured is missing."""
     rows = [_yardstick(found)] if any(run["speedup"] is not None for run in found) else []
     for summary in sorted(found, key=lambda run: run["speedup"] or 0):
@@ -58,7 +51,7 @@ def table(found: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS.values()))
 
 
-def _yardstick(found: list[dict[str, Any]]) -> dict[str, str]:
+def _yardstick(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Autoregressive decoding as it ran in turn with the methods: the median of its rates over the runs."""
     rates = [run["autoregressive_tokens_per_second"] for run in found if run["speedup"] is not None]
     return {
@@ -74,32 +67,47 @@ def _number(value: float | None, form: str) -> str:
     return "–" if value is None else format(value, form)
 
 
-def _interval(summary: dict[str, Any]) -> str:
+def _interval(summary: Mapping[str, Any]) -> str:
     ends = f"[{_number(summary['speedup_low'], '.2f')}, {_number(summary['speedup_high'], '.2f')}]"
     return f"{_number(summary['speedup'], '.2f')} {ends}"
 
 
-def _identical(summary: dict[str, Any]) -> str:
+def _identical(summary: Mapping[str, Any]) -> str:
     return "–" if summary["identical_outputs"] is None else f"{summary['identical_outputs']} of {summary['turns']}"
 
 
-def main() -> None:
+def folders_of_command_line(script: str) -> list[Path]:
+    """Raises BadInput where none is named, or one is no folder."""
     folders = [Path(word) for word in sys.argv[1:]]
     if not folders or not all(folder.is_dir() for folder in folders):
-        print(
-            "FOLDER: name folders that hold finished runs, as in: python -m scripts.tables outputs", file=sys.stderr
-        )
-        sys.exit(2)
-    found = summaries(folders)
-    if not found:
-        print(f"{folders[0]}: no finished run below it (no summary.json)", file=sys.stderr)
-        sys.exit(2)
-    frame = table(found)
-    text = frame.to_markdown(index=False, disable_numparse=True)
-    (folders[0] / "table.md").write_text(text + "\n")
-    pd.DataFrame(found).to_csv(folders[0] / "table.csv", index=False)
+        raise BadInput("FOLDER", f"name folders that hold finished runs, as in: python -m scripts.{script} outputs")
+    return folders
+
+
+def write_paper_tables(runs: Sequence[FinishedRun], folder: Path) -> None:
+    """paper.md, paper.tex and paper.csv."""
+    found, published, sources = cells(runs), read_published(), Sources()
+    frames = blocks(found, published, sources)
+    (folder / "paper.md").write_text(as_markdown(frames, sources), encoding="utf-8")
+    (folder / "paper.tex").write_text(as_latex(frames, sources), encoding="utf-8")
+    long_table(found, published).to_csv(folder / "paper.csv", index=False)
+
+
+def main() -> None:
+    try:
+        folders = folders_of_command_line("tables")
+        runs = read_runs(folders)
+        if not runs:
+            raise BadInput("FOLDER", f"{folders[0]}: no finished run below it (no summary.json)")
+        write_paper_tables(runs, folders[0])
+    except BadInput as error:
+        refuse(error)
+    summaries = [run.summary for run in runs]
+    text = table(summaries).to_markdown(index=False, disable_numparse=True)
+    (folders[0] / "table.md").write_text(text + "\n", encoding="utf-8")
+    pd.DataFrame(summaries).to_csv(folders[0] / "table.csv", index=False)
     print(text)
-    print(f"\ntable: {folders[0] / 'table.md'}  (all numbers: table.csv)")
+    print(f"\ntable: {folders[0] / 'table.md'}  (all numbers: table.csv; beside published figures: paper.md)")
 
 
 if __name__ == "__main__":

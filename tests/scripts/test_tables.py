@@ -1,15 +1,12 @@
-"""Tables of small made-up summaries: every cell from a row, missing shown as missing, bad files named."""
+"""The table that `make run` prints: one line a run, missing shown as missing."""
 
-import json
-from pathlib import Path
 from typing import Any
 
-import pytest
 from matplotlib.patches import Rectangle
 
 from aded.metrics import SUMMARY_KEYS
 from scripts.plots import speedup_bars
-from scripts.tables import COLUMNS, summaries, table
+from scripts.tables import COLUMNS, table
 
 
 def summary(**known: Any) -> dict[str, Any]:
@@ -41,18 +38,6 @@ def test_methods_stand_below_the_yardstick_they_were_paired_with() -> None:
 def test_what_was_not_measured_is_shown_as_missing() -> None:
     frame = table([summary(method="recorded", mean_accepted_tokens=2.5)])
     assert frame.iloc[0].tolist() == ["recorded", "–", "– [–, –]", "2.50", "–", "–"]
-
-
-def test_a_foreign_or_damaged_summary_is_named_and_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, text in {"good": json.dumps(summary(method="m")), "cut": '{"method": "m', "foreign": "{}"}.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "summary.json").write_text(text)
-    assert [run["method"] for run in summaries([tmp_path])] == ["m"]
-    told = capsys.readouterr().err
-    assert f"{tmp_path / 'cut' / 'summary.json'}: not a summary" in told
-    assert f"{tmp_path / 'foreign' / 'summary.json'}: lacks" in told
 
 
 def test_the_plot_has_a_pair_of_bars_a_method() -> None:

@@ -1,0 +1,84 @@
+"""Small made-up records of runs, whole and consistent, for tests of what reads them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from aded.metrics import ROW_KEYS, summarise
+from aded.records import run_id
+
+MACHINE = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
+
+
+def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> dict[str, Any]:
+    """A row whose counts follow from its accepted lengths; times are null until given."""
+    steps, new = len(accept_lengths), sum(accept_lengths)
+    ids = list(range(new + 1))
+    counts = {
+        "question_id": str(question),
+        "turn": turn,
+        "category": "writing" if question % 2 else "coding",
+        "prompt_tokens": 7,
+        "new_tokens": new,
+        "steps": steps,
+        "accept_lengths": accept_lengths,
+        "drafted_nodes": [8] * steps,
+        "draft_ms": [0.5] * steps,
+        "draft_seconds": 0.0005 * steps,
+        "stop_reason": "eos",
+        "token_ids": ids,
+        "token_ids_sha256": hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest(),
+    }
+    return {**dict.fromkeys(ROW_KEYS), **counts, **known}
+
+
+def times(method: float, plain: float, new_tokens: int) -> dict[str, Any]:
+    """The timed keys of a paired row, in seconds."""
+    return {
+        "verify_seconds": 0.9 * method,
+        "decode_seconds": method,
+        "prefill_seconds": 0.1,
+        "identical": True,
+        "autoregressive_new_tokens": new_tokens,
+        "autoregressive_decode_seconds": plain,
+        "autoregressive_prefill_seconds": 0.1,
+    }
+
+
+def write_run(
+    folder: Path,
+    rows: list[dict[str, Any]],
+    *,
+    method: str = "aded",
+    benchmark: str = "mt_bench",
+    answers: str | None = "answers/vicuna-7b-v1.5.jsonl",
+    settings: dict[str, Any] | None = None,
+    seed: int = 0,
+    machine: dict[str, Any] = MACHINE,
+) -> Path:
+    """A finished run's folder; recorded answers unless `answers` is None. settings: further keys, joined by dots."""
+    model = {"name": "tiny"} if answers is None else {"name": "recorded", "answers": answers}
+    config: dict[str, Any] = {
+        "model": model,
+        "benchmark": {"name": benchmark, "limit": None},
+        "method": {"name": method},
+        "decoding": {"temperature": 0.0, "seed": seed},
+        "output_dir": str(folder),
+    }
+    for key, value in (settings or {}).items():
+        OmegaConf.update(tree := OmegaConf.create(config), key, value)
+        config = OmegaConf.to_container(tree)  # type: ignore[assignment]
+    folder.mkdir(parents=True)
+    identity = run_id(config)
+    summary = summarise(rows, method=method, model=str(model["name"]), benchmark=benchmark, run_id=identity)
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(config)))
+    (folder / "environment.json").write_text(json.dumps({"machine": machine, "git_commit": "0" * 40}))
+    (folder / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    (folder / "samples.jsonl").write_text("")
+    (folder / "summary.json").write_text(json.dumps(summary))
+    return folder
