@@ -78,7 +78,7 @@ def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
     names = _line_names(runs)
     groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
     for run in runs:
-        groups[(run.benchmark, run.model, names[run.folder], run.method, run.machine, _settings(run))].append(run)
+        groups[(run.benchmark, run.model, names[run.folder], run.method, run.machine, settings_key(run))].append(run)
     shared = Counter(key[:3] for key in groups)
     for key, mine in sorted(groups.items()):
         benchmark, model, line, method = key[:4]
@@ -95,9 +95,9 @@ def _yardsticks(runs: Sequence[FinishedRun]) -> list[Cell]:
     groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
     for run in runs:
         if any(row["autoregressive_decode_seconds"] is not None for row in run.rows):
-            groups[(run.benchmark, run.model, run.machine, _settings(run, without=("method.", "datastore")))].append(
-                run
-            )
+            groups[
+                (run.benchmark, run.model, run.machine, settings_key(run, without=("method.", "datastore")))
+            ].append(run)
     found = []
     for (benchmark, model, *_), mine in sorted(groups.items()):
         key = (YARDSTICK, "autoregressive", model, benchmark, "latency_ms_per_token")
@@ -159,7 +159,8 @@ def interval(sums: np.ndarray, resamples: int = RESAMPLES) -> tuple[float | None
     return float(low), float(high)
 
 
-def _settings(run: FinishedRun, without: tuple[str, ...] = ()) -> str:
+def settings_key(run: FinishedRun, without: tuple[str, ...] = ()) -> str:
+    """A run's settings but its seed and the keys that begin with one of `without`, to compare by."""
     kept = {key: value for key, value in run.settings.items() if key != SEED and not key.startswith(without or "\0")}
     return json.dumps(kept, sort_keys=True, default=str)
 

@@ -2,10 +2,7 @@
 
 from typing import Any
 
-from matplotlib.patches import Rectangle
-
 from aded.metrics import SUMMARY_KEYS
-from scripts.plots import speedup_bars
 from scripts.tables import COLUMNS, table
 
 
@@ -38,10 +35,3 @@ def test_methods_stand_below_the_yardstick_they_were_paired_with() -> None:
 def test_what_was_not_measured_is_shown_as_missing() -> None:
     frame = table([summary(method="recorded", mean_accepted_tokens=2.5)])
     assert frame.iloc[0].tolist() == ["recorded", "–", "– [–, –]", "2.50", "–", "–"]
-
-
-def test_the_plot_has_a_pair_of_bars_a_method() -> None:
-    figure = speedup_bars([paired("fast", 1.5, 20.0), paired("slow", 0.5, 30.0), summary(method="unpaired")])
-    (axes,) = figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["slow", "fast"]
-    assert [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)] == [0.5, 2.0, 1.5, 2.0]

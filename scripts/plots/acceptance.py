@@ -1,0 +1,106 @@
+"""Accepted lengths: by category, over the tokens generated, and as a histogram; a panel a model and benchmark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from scripts.cells import Cell, settings_key
+from scripts.plots.style import MARKERS, MOST_LINES, PALETTE, grouped_bars, of_metric, panels
+
+LONGEST = 12
+"""Accepted lengths from here on share the last place of the histogram."""
+
+
+def by_category(cells: Sequence[Cell]) -> Figure | None:
+    """Figure 4b: mean accepted tokens by the questions' category, where there are several."""
+    found = [mine for mine in _panels(cells) if len(_categories(mine)) > 1]
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 7.0)
+    for axes, mine in zip(all_axes, found, strict=True):
+        categories = _categories(mine)
+        bars = {cell.line: [_mean_accepted(cell, category) for category in categories] for cell in mine}
+        grouped_bars(axes, categories, bars)
+        _label(axes, mine, ylabel="mean accepted tokens")
+    return figure
+
+
+def _categories(cells: Sequence[Cell]) -> list[str]:
+    """In the benchmark's order."""
+    return list(dict.fromkeys(row["category"] for row in cells[0].runs[0].rows))
+
+
+def _mean_accepted(cell: Cell, category: str) -> float | None:
+    rows = [row for run in cell.runs for row in run.rows if row["category"] == category]
+    steps = sum(row["steps"] for row in rows)
+    return sum(row["new_tokens"] for row in rows) / steps if steps else None
+
+
+def over_tokens(cells: Sequence[Cell]) -> Figure | None:
+    """Figure 4a: mean accepted tokens of all steps so far over the tokens generated, where the adaptation differs."""
+    found = [mine for mine in map(_of_several_scopes, _panels(cells)) if mine]
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 5.5)
+    for axes, mine in zip(all_axes, found, strict=True):
+        for number, cell in enumerate(mine):
+            lengths = np.concatenate([row["accept_lengths"] for row in cell.runs[0].rows])
+            tokens = np.cumsum(lengths)
+            mean = tokens / np.arange(1, len(tokens) + 1)
+            first = min(len(tokens) // 100, 50)  # a mean of a few steps says nothing
+            style = ("-", "--", ":", "-.")[number % 4]
+            axes.plot(tokens[first:], mean[first:], style, color=PALETTE[number], label=cell.line, linewidth=1.3)
+        _label(axes, mine, xlabel="tokens generated", ylabel="mean accepted tokens so far")
+    return figure
+
+
+def _of_several_scopes(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that have a twin which differs in the adaptation alone."""
+    without = ("method.adaptation",)
+    groups = Counter((cell.method, settings_key(cell.runs[0], without)) for cell in cells)
+    return [cell for cell in cells if groups[cell.method, settings_key(cell.runs[0], without)] > 1]
+
+
+def histogram(cells: Sequence[Cell]) -> Figure | None:
+    """The share of steps that added 1, 2, .. tokens."""
+    found = list(_panels(cells))
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 5.0)
+    for axes, mine in zip(all_axes, found, strict=True):
+        for number, cell in enumerate(mine):
+            lengths = np.concatenate([row["accept_lengths"] for run in cell.runs for row in run.rows])
+            counts = np.bincount(np.minimum(lengths, LONGEST), minlength=LONGEST + 1)[1:]
+            axes.plot(
+                range(1, LONGEST + 1),
+                counts / max(1, counts.sum()),
+                color=PALETTE[number],
+                marker=MARKERS[number],
+                markersize=4,
+                linewidth=1,
+                label=cell.line,
+            )
+        axes.set_xticks(range(1, LONGEST + 1), [*map(str, range(1, LONGEST)), f"{LONGEST}+"])
+        _label(axes, mine, xlabel="accepted tokens of a step", ylabel="share of steps")
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+def _panels(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Cells of mean accepted tokens by benchmark and model; none for more lines than can be told apart."""
+    mine = of_metric(cells, "mean_accepted_tokens")
+    for key in sorted({(cell.benchmark, cell.model) for cell in mine}):
+        here = [cell for cell in mine if (cell.benchmark, cell.model) == key]
+        if len(here) <= MOST_LINES:
+            yield here
+
+
+def _label(axes: Axes, cells: Sequence[Cell], **labels: str) -> None:
+    axes.set(title=f"{cells[0].model}, {cells[0].benchmark}", **labels)
+    # Below the panel, where it covers nothing.
+    axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.28))

@@ -1,0 +1,87 @@
+"""Each plot is drawn from the rows it needs, with their numbers, and not without them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up_run import row, times, write_run
+from matplotlib.patches import Rectangle
+
+from scripts.cells import Cell, cells
+from scripts.finished_runs import read_runs
+from scripts.plots.__main__ import PLOTS, draw
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+    """A sweep of the budget on recorded answers, whose mean accepted tokens are 1, 2 and 3."""
+    folder = tmp_path_factory.mktemp("recorded")
+    for length, budget in enumerate((4, 8, 16), 1):
+        rows = [row(81, 0, [length] * 60), row(82, 0, [length] * 60)]
+        write_run(folder / str(budget), rows, settings={"method.budget": budget})
+    return cells(read_runs([folder]))
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+    folder = tmp_path_factory.mktemp("measured")
+    for method, seconds in (("fast", 1.0), ("slow", 4.0)):
+        rows = [row(number, 0, [2, 2], **times(seconds, 2.0, 4)) for number in range(2)]
+        write_run(folder / method, rows, method=method, answers=None)
+    return cells(read_runs([folder]))
+
+
+def test_the_speedup_plot_has_a_pair_of_bars_a_method(measured: list[Cell]) -> None:
+    figure = PLOTS["speedup"](measured)
+    assert figure is not None
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["slow", "fast"]
+    assert [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)] == [0.5, 2.0, 2.0, 2.0]
+
+
+def test_throughput_has_the_yardstick_first_and_the_speedups_above(measured: list[Cell]) -> None:
+    figure = PLOTS["throughput"](measured)
+    assert figure is not None
+    (axes,) = figure.axes
+    heights = [bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert heights == [pytest.approx(value) for value in (2.0, 4.0, 1.0)]
+    assert [text.get_text() for text in axes.texts] == ["2.00×", "0.50×"]
+
+
+def test_the_parts_of_a_step_add_up_to_its_time(measured: list[Cell]) -> None:
+    figure = PLOTS["step_time"](measured)
+    assert figure is not None
+    widths = [bar.get_width() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
+    assert sum(widths[:3]) == pytest.approx(500.0)
+    assert widths[:2] == [pytest.approx(0.5), pytest.approx(450.0)]
+
+
+def test_a_sweep_is_one_line_by_the_value_swept(recorded: list[Cell]) -> None:
+    figure = PLOTS["node_budget"](recorded)
+    assert figure is not None
+    line = figure.axes[0].lines[0]
+    assert np.asarray(line.get_xdata()).tolist() == [4, 8, 16]
+    assert np.asarray(line.get_ydata()).tolist() == [1.0, 2.0, 3.0]
+    assert figure.axes[1].get_ylabel() == "milliseconds to draft, median step"
+
+
+def test_the_histogram_holds_the_share_of_each_length(recorded: list[Cell]) -> None:
+    figure = PLOTS["accepted_lengths"](recorded)
+    assert figure is not None
+    shares = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines]
+    assert sorted(share.index(1.0) for share in shares) == [0, 1, 2]
+
+
+def test_adaptive_stands_against_fixed(tmp_path: Path) -> None:
+    for scope, lengths in (("off", [1] * 200), ("session", [1] * 100 + [3] * 100)):
+        write_run(tmp_path / scope, [row(81, 0, lengths)], settings={"method.adaptation": scope})
+    figure = PLOTS["adaptation"](cells(read_runs([tmp_path])))
+    assert figure is not None
+    ends = sorted(float(np.asarray(line.get_ydata())[-1]) for line in figure.axes[0].lines)
+    assert ends == [1.0, 2.0]
+
+
+def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Cell], tmp_path: Path) -> None:
+    assert draw(recorded, tmp_path) == ["category", "accepted_lengths", "node_budget"]
+    names = {f"{name}.{kind}" for name in ("category", "accepted_lengths", "node_budget") for kind in ("png", "pdf")}
+    assert {path.name for path in tmp_path.iterdir()} == names
