@@ -1,0 +1,100 @@
+"""FastChat reads what is exported: its own loader where its judge imports, and what it looks up otherwise."""
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_run import row, times, write_run
+from transformers import PreTrainedTokenizerFast
+
+from aded.answer_file import read_answers
+from aded.errors import BadInput
+from llm_judge.export import export, main
+
+
+@pytest.fixture
+def run(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
+    """Two questions of two turns, timed, whose tokenizer lies beside."""
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    rows = [
+        row(question, turn, [2, 3], **times(0.5, 1.0, 5), token_ids=[5, 6, 7, 8, 9, 10])
+        for question in (81, 82)
+        for turn in (0, 1)
+    ]
+    settings = {"model.path": str(tmp_path / "tokenizer")}
+    return write_run(tmp_path / "run", rows, answers=None, settings=settings)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_question_is_one_line_of_fastchats_layout(
+    run: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    path = export(run, out=str(tmp_path / "model_answer"), model_id="mine")
+    assert path == tmp_path / "model_answer" / "mine.jsonl"
+    first, second = lines(path)
+    assert (first["question_id"], second["question_id"], first["model_id"]) == (81, 82, "mine")
+    assert first["answer_id"] != second["answer_id"]
+    assert isinstance(first["tstamp"], float)
+    (choice,) = first["choices"]
+    text = str(tokenizer.decode([5, 6, 7, 8, 9, 10], skip_special_tokens=True)).strip()
+    assert (choice["index"], choice["turns"]) == (0, [text, text])
+    assert (choice["decoding_steps"], choice["new_tokens"]) == ([2, 2], [5, 5])
+    assert choice["wall_time"] == [pytest.approx(0.6)] * 2
+    assert choice["accept_lengths"] == [2, 3, 2, 3]
+
+
+def test_fastchats_own_loader_reads_it(run: Path, tmp_path: Path) -> None:
+    path = export(run, out=str(tmp_path / "model_answer" / "mine.jsonl"))
+    try:
+        common = importlib.import_module("fastchat.llm_judge.common")
+    except ImportError as error:
+        pytest.skip(f"FastChat's judge is not importable: {error}")
+    answers = common.load_model_answers(str(path.parent))
+    assert list(answers) == ["mine"]
+    assert list(answers["mine"]) == [81, 82]
+    questions = [{"question_id": number, "category": "writing", "turns": ["a", "b"]} for number in (81, 82)]
+    common.check_data(questions, answers, {}, ["mine"], {})
+    assert answers["mine"][81]["choices"][0]["turns"][1]
+
+
+def test_what_fastchats_loader_looks_up_is_there(run: Path, tmp_path: Path) -> None:
+    """The loader names the model by the file and joins on question_id; a match reads choices[0].turns."""
+    path = export(run, out=str(tmp_path / "model_answer" / "mine.jsonl"))
+    answers = {line["question_id"]: line for line in lines(path)}
+    assert set(answers) == {81, 82}
+    assert all(isinstance(turn, str) for line in answers.values() for turn in line["choices"][0]["turns"])
+    assert {line["model_id"] for line in answers.values()} == {path.stem}
+
+
+def test_the_answers_can_be_replayed(run: Path, tmp_path: Path) -> None:
+    found = read_answers(export(run, out=str(tmp_path / "mine.jsonl")))
+    assert {question: len(turns) for question, turns in found.items()} == {"81": 2, "82": 2}
+
+
+def test_a_run_that_lost_a_row_is_refused(run: Path, tmp_path: Path) -> None:
+    path = run / "rows.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(BadInput, match="holds 3 rows of 4"):
+        export(run, out=str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_tells_bad_words_in_one_line(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, problem in (
+        ([], "RUN_FOLDER"),
+        ([str(run), "model=x"], "model: no such key"),
+        (["/nowhere"], "no fin"),
+    ):
+        monkeypatch.setattr("sys.argv", ["export", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        told = capsys.readouterr().err
+        assert (stop.value.code, told.count("\n")) == (2, 1)
+        assert problem in told
