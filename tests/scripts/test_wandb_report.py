@@ -1,0 +1,28 @@
+"""The report is built without a server, and a missing account is told in one line."""
+
+import pytest
+import wandb
+
+from aded.metrics import SUMMARY_KEYS
+from scripts.wandb_report import METRICS, main, report
+
+
+def test_the_report_compares_summary_metrics_of_the_project() -> None:
+    made = report("team", "bench")
+    (grid,) = [block for block in made.blocks if type(block).__name__ == "PanelGrid"]
+    assert [panel.title for panel in grid.panels] == list(METRICS.values())
+    assert grid.runsets[0].project == "bench"
+    assert METRICS.keys() <= SUMMARY_KEYS.keys()
+
+
+def test_without_an_account_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(wandb, "login", lambda **_: False)
+    monkeypatch.setattr("sys.argv", ["wandb_report", "team/bench"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    told = capsys.readouterr().err
+    assert (stop.value.code, told.count("\n")) == (2, 1)
+    assert "wandb login" in told
+    assert "scripts.tables" in told
