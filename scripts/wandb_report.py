@@ -31,7 +31,7 @@ def report(entity: str, project: str) -> Any:
     import wandb_workspaces.reports.v2 as wr
 
     runs = wr.Runset(entity=entity, project=project, groupby=[f"config.{key}" for key in GROUPED_BY])
-    bars = [
+    bars: list[Any] = [
         wr.BarPlot(title=title, metrics=[wr.SummaryMetric(key)], orientation="h", layout=wr.Layout(w=12, h=8))
         for key, title in METRICS.items()
     ]
