@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from textwrap import fill
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,7 +23,7 @@ def by_category(cells: Sequence[Cell]) -> Figure | None:
     found = [mine for mine in _panels(cells) if len(_categories(mine)) > 1]
     if not found:
         return None
-    figure, all_axes = panels(len(found), 7.0)
+    figure, all_axes = panels(len(found), 7.0, 4.0)
     for axes, mine in zip(all_axes, found, strict=True):
         categories = _categories(mine)
         bars = {cell.line: [_mean_accepted(cell, category) for category in categories] for cell in mine}
@@ -46,7 +48,7 @@ def over_tokens(cells: Sequence[Cell]) -> Figure | None:
     found = [mine for mine in map(_of_several_scopes, _panels(cells)) if mine]
     if not found:
         return None
-    figure, all_axes = panels(len(found), 5.5)
+    figure, all_axes = panels(len(found), 5.5, 4.0)
     for axes, mine in zip(all_axes, found, strict=True):
         for number, cell in enumerate(mine):
             lengths = np.concatenate([row["accept_lengths"] for row in cell.runs[0].rows])
@@ -71,7 +73,7 @@ def histogram(cells: Sequence[Cell]) -> Figure | None:
     found = list(_panels(cells))
     if not found:
         return None
-    figure, all_axes = panels(len(found), 5.0)
+    figure, all_axes = panels(len(found), 5.0, 4.0)
     for axes, mine in zip(all_axes, found, strict=True):
         for number, cell in enumerate(mine):
             lengths = np.concatenate([row["accept_lengths"] for run in cell.runs for row in run.rows])
@@ -102,5 +104,8 @@ def _panels(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
 
 def _label(axes: Axes, cells: Sequence[Cell], **labels: str) -> None:
     axes.set(title=f"{cells[0].model}, {cells[0].benchmark}", **labels)
+    handles, names = axes.get_legend_handles_labels()
+    columns = 2 if max(map(len, names)) < 30 else 1
     # Below the panel, where it covers nothing.
-    axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.28))
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
+    axes.legend(handles, [fill(name, 60) for name in names], frameon=False, fontsize=7, ncols=columns, **place)
