@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
@@ -211,17 +212,22 @@ def refuse(error: BaseException) -> NoReturn:
     sys.exit(2)
 
 
-def main() -> None:
+def start(hydra_main: Callable[[], None], interrupted: str) -> None:
+    """Run an entry point of Hydra's: bad input in one line and exit code 2, Ctrl-C told as `interrupted` and 130."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    sys.argv[1:] = name_pretrained(sys.argv[1:])
     try:
-        _hydra_main()
+        hydra_main()
     except KeyboardInterrupt:
-        print("interrupted; finished rows are kept: start the same command again to go on", file=sys.stderr)
+        print(interrupted, file=sys.stderr)
         sys.exit(130)
     except (BadInput, HydraException, OmegaConfBaseException) as error:
         refuse(error)
+
+
+def main() -> None:
+    sys.argv[1:] = name_pretrained(sys.argv[1:])
+    start(_hydra_main, "interrupted; finished rows are kept: start the same command again to go on")
 
 
 if __name__ == "__main__":

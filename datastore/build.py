@@ -6,8 +6,6 @@ left behind.
 
 from __future__ import annotations
 
-import logging
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +19,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from aded.embedded_model import embedded_model
 from aded.errors import BadInput
 from aded.pretrained import EMBEDDED
-from aded.run import CONF, refuse
+from aded.run import CONF, refuse, start
 from datastore.builder import build
 
 ORDERS = (1, 2, 3, 4, 5)
@@ -60,15 +58,7 @@ def _hydra_main(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    try:
-        _hydra_main()
-    except KeyboardInterrupt:
-        print("interrupted; nothing was built", file=sys.stderr)
-        sys.exit(130)
-    except (BadInput, HydraException, OmegaConfBaseException) as error:
-        refuse(error)
+    start(_hydra_main, "interrupted; nothing was built")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from transformers import PreTrainedTokenizerBase
 
 from aded.choice import accepted_path
 from aded.errors import BadInput
-from aded.run import CONF, load_model, name_pretrained, refuse
+from aded.run import CONF, load_model, name_pretrained, refuse, start
 from aded.text import tokenizer_fingerprint
 from aded.transformers_target import TransformersTarget
 from aded.tree import DraftTree
@@ -209,15 +209,8 @@ def _hydra_main(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     sys.argv[1:] = name_pretrained(sys.argv[1:])
-    try:
-        _hydra_main()
-    except KeyboardInterrupt:
-        print("interrupted; whole batches of answers are kept: start the same command again", file=sys.stderr)
-        sys.exit(130)
-    except (BadInput, HydraException, OmegaConfBaseException) as error:
-        refuse(error)
+    start(_hydra_main, "interrupted; whole batches of answers are kept: start the same command again")
 
 
 if __name__ == "__main__":
