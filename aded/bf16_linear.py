@@ -5,9 +5,7 @@ and summed in float32. Two models gain by it. One in bfloat16 on a processor wit
 multiplies row by row there, eight rows cost nearly eight times one row, and a verified draft buys nothing. And one in
 float32 whose weights were published in bfloat16: the product is the same, from half the memory.
 
-Four rows share a weight's widening; the rows left over go one by one, which is also the quickest way for the single
-row of an autoregressive step. A row's sums may thus be taken in another order in a tree than alone, as with any
-matrix library.
+A row's product is the same to the last bit whatever the number of rows beside it.
 """
 
 from __future__ import annotations
@@ -16,53 +14,33 @@ import numpy as np
 import torch
 from numba import njit, prange
 
-
-@njit(inline="always")
-def _widen(bits: int) -> np.float32:
-    """bfloat16 is the upper half of a float32."""
-    return np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32)
+from aded.bf16_dot import LANES, STREAMS, fold, one_row, three_rows, two_rows
 
 
-@njit(cache=True, fastmath=True, parallel=True)
+@njit(cache=True, parallel=True)
 def _multiply(x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
-    """y = x @ weight.T; x: float32 [n, K], weight: uint16 bits [N, K] with N even, y: float32 [n, N].
+    """y = x @ weight.T; x: float32 [n, K] folded, weight: uint16 bits [N, K], y: float32 [n, N]; K in whole 2 * LANES.
 
-    fastmath lets the compiler take sums in any order, so that it turns the loops over k into vectors. Weights are
-    taken two at a time from the two halves of the matrix: each thread then reads two long runs of memory, which the
-    processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s).
+    The weights are read from STREAMS parts of the matrix at a time: each thread then reads that many long runs of
+    memory, which the processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s). The parts
+    overlap by a row or two where N does not divide; such a row is computed twice, to the same value.
     """
-    rows, width = x.shape
-    in_fours = rows - rows % 4
-    half = weight.shape[0] // 2
-    for j in prange(half):
-        other = j + half
-        for i in range(0, in_fours, 4):
-            _four_rows(x, weight, y, i, j, other)
-        for i in range(in_fours, rows):
-            a = b = np.float32(0)
-            for k in range(width):
-                a += _widen(weight[j, k]) * x[i, k]
-                b += _widen(weight[other, k]) * x[i, k]
-            y[i, j], y[i, other] = a, b
-
-
-@njit(inline="always")
-def _four_rows(x: np.ndarray, weight: np.ndarray, y: np.ndarray, i: int, j: int, other: int) -> None:
-    """Rows i .. i + 3 times two weights: eight sums, all in registers."""
-    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = np.float32(0)
-    for k in range(x.shape[1]):
-        a, b = _widen(weight[j, k]), _widen(weight[other, k])
-        x0, x1, x2, x3 = x[i, k], x[i + 1, k], x[i + 2, k], x[i + 3, k]
-        a0 += a * x0
-        a1 += a * x1
-        a2 += a * x2
-        a3 += a * x3
-        b0 += b * x0
-        b1 += b * x1
-        b2 += b * x2
-        b3 += b * x3
-    y[i, j], y[i + 1, j], y[i + 2, j], y[i + 3, j] = a0, a1, a2, a3
-    y[i, other], y[i + 1, other], y[i + 2, other], y[i + 3, other] = b0, b1, b2, b3
+    n, width = x.shape
+    outputs = weight.shape[0]
+    part = (outputs + STREAMS - 1) // STREAMS
+    part += (outputs - part) % (STREAMS - 1)
+    apart = (outputs - part) // (STREAMS - 1)
+    whole = n - n % 3
+    x_at, weight_at, y_at = x.ctypes.data, weight.ctypes.data, y.ctypes.data
+    x_row, stream, y_row, y_stream = 4 * width, 2 * width * apart, 4 * outputs, 4 * apart
+    for j in prange(part):
+        w_at, out = weight_at + 2 * width * j, y_at + 4 * j
+        for i in range(0, whole, 3):
+            three_rows(x_at + i * x_row, x_row, w_at, stream, out + i * y_row, y_row, y_stream, width)
+        if n - whole == 2:
+            two_rows(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
+        elif n - whole == 1:
+            one_row(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
 
 
 class Bf16Linear(torch.nn.Module):
@@ -74,9 +52,10 @@ class Bf16Linear(torch.nn.Module):
         self._bits = self.weight.view(torch.uint16).numpy()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        rows = x.reshape(-1, x.shape[-1]).float()
-        y = torch.empty(len(rows), len(self._bits))
-        _multiply(rows.numpy(), self._bits, y.numpy())
+        rows = x.reshape(-1, x.shape[-1]).float().numpy()
+        folded, y = np.empty_like(rows), torch.empty(len(rows), len(self._bits))
+        fold(rows, folded)
+        _multiply(folded, self._bits, y.numpy())
         if self.bias is not None:
             y += self.bias
         return y.to(self.out_dtype).view(*x.shape[:-1], -1)
@@ -91,8 +70,8 @@ def replace_linears(model: torch.nn.Module) -> None:
     """Swap the linear layers of a CPU model for Bf16Linear where that is quicker and the same product."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            # The kernel takes rows of weights in pairs; an odd layer, which no known model has, stays torch's.
-            if isinstance(child, torch.nn.Linear) and child.out_features % 2 == 0:
+            # The kernel reads whole vectors; a layer of another width, which no known model has, stays torch's.
+            if isinstance(child, torch.nn.Linear) and child.in_features % (2 * LANES) == 0:
                 weight = _bfloat16_of(child.weight)
                 if weight is not None:
                     setattr(module, name, Bf16Linear(weight, child.bias, child.weight.dtype))
