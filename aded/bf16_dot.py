@@ -1,8 +1,8 @@
 """The inner loop of Bf16Linear: dot products of bfloat16 weights and float32 rows, written in vectors.
 
-A bfloat16 is the upper half of a float32, so a 32-bit word of two weights holds the odd one in its upper half (clear the
-rest) and the even one in its lower half (shift it up): two cheap operations widen two vectors of weights. The rows must
-lie in the same order, see `fold`.
+A bfloat16 is the upper half of a float32, so a 32-bit word of two weights holds the odd one in its upper half (clear
+the rest) and the even one in its lower half (shift it up): two cheap operations widen two vectors of weights. The
+rows must lie in the same order, see `fold`.
 
 The loop is built from LLVM vectors, because numba's own vectors come from rewriting scalar loops and reach two thirds
 of this speed. Every sum is taken in one order whatever the number of rows beside it, so that a row's result is
@@ -22,7 +22,8 @@ from numba.extending import intrinsic
 LANES = 8
 """float32 numbers in a vector."""
 STREAMS = 3
-"""Rows of weights read at a time. Three rows of x times three of weights keep nine sums in sixteen vector registers."""
+"""Rows of weights read at a time. Three rows of x times three of weights keep nine sums in sixteen vector
+registers."""
 
 _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VECTOR, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
@@ -30,7 +31,8 @@ _VECTOR, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
 
 @njit(cache=True)
 def fold(x: np.ndarray, folded: np.ndarray) -> None:
-    """Put each 2 * LANES numbers of a row in the order even ones, odd ones; float32 [n, K], K in whole such groups."""
+    """Put each 2 * LANES numbers of a row in the order even ones, odd ones; float32 [n, K], K in whole such
+    groups."""
     for i in range(x.shape[0]):
         for group in range(0, x.shape[1], 2 * LANES):
             for lane in range(LANES):

@@ -19,7 +19,8 @@ from aded.bf16_dot import LANES, STREAMS, fold, one_row, three_rows, two_rows
 
 @njit(cache=True, parallel=True)
 def _multiply(x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
-    """y = x @ weight.T; x: float32 [n, K] folded, weight: uint16 bits [N, K], y: float32 [n, N]; K in whole 2 * LANES.
+    """y = x @ weight.T; x: float32 [n, K] folded, weight: uint16 bits [N, K], y: float32 [n, N]; K in whole 2 *
+    LANES.
 
     The weights are read from STREAMS parts of the matrix at a time: each thread then reads that many long runs of
     memory, which the processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s). The parts

@@ -9,6 +9,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
+from aded import tree_attention
 from aded.bf16_linear import Bf16Linear, replace_linears
 from aded.embedded_model import embedded_model
 from aded.errors import BadInput
@@ -43,22 +44,22 @@ def load_target(
     device_map: str | dict[str, Any] | None = None,
     attention: str | None = None,
     head: str = "model",
-    linear: str = "auto",
+    kernels: str = "auto",
     threads: int | None = None,
 ) -> tuple[TransformersTarget, PreTrainedTokenizerBase]:
     """Load model and tokenizer with the ordinary `from_pretrained`.
 
     attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32` for
-    an output projection in float32; linear: `auto` for layers that read bfloat16 weights and compute in float32 where
-    that is quicker (aded.bf16_linear), or `torch`; threads: torch's, None for one a core. Raises BadInput naming the
-    key.
+    an output projection in float32; kernels: `auto` for our linear layers and attention on processors, where they are
+    quicker (aded.bf16_linear, aded.tree_attention), or `torch`; threads: torch's, None for one a core. Raises
+    BadInput naming the key.
     """
     if dtype not in DTYPES:
         raise BadInput("model.dtype", f"{dtype!r} must be one of {', '.join(DTYPES)}")
     if head not in ("model", "float32"):
         raise BadInput("model.head", f"{head!r} must be model or float32")
-    if linear not in ("auto", "torch"):
-        raise BadInput("model.linear", f"{linear!r} must be auto or torch")
+    if kernels not in ("auto", "torch"):
+        raise BadInput("model.kernels", f"{kernels!r} must be auto or torch")
     if threads is not None:
         torch.set_num_threads(threads)
     placed = _device(device)
@@ -78,8 +79,11 @@ def load_target(
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()
         model.tie_weights()
-        if linear == "auto":
+        if kernels == "auto":
             replace_linears(model)
+            if attention is None and model.config._attn_implementation == "sdpa":
+                tree_attention.register()
+                model.set_attn_implementation("tree")
     if head == "float32" and DTYPES[dtype] != torch.float32 and hasattr(model, "lm_head"):
         if isinstance(model.lm_head, Bf16Linear):
             model.lm_head.out_dtype = torch.float32  # its sums are float32 already

@@ -31,8 +31,8 @@ class TreeMask:
 
     def __init__(self, config: PreTrainedConfig, dtype: torch.dtype) -> None:
         self.dtype = dtype
-        # Only sdpa takes booleans; eager attention adds the mask to its scores.
-        self.additive = config._attn_implementation != "sdpa"
+        # sdpa and our own take booleans; eager attention adds the mask to its scores.
+        self.additive = config._attn_implementation not in ("sdpa", "tree")
         kinds = set(getattr(config, "layer_types", None) or [])
         window = getattr(config, "sliding_window", None)
         self.mixed = len(kinds) > 1

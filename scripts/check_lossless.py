@@ -1,6 +1,6 @@
 """Is a method lossless? Its greedy float32 tokens against `model.generate(do_sample=False)`, prompt by prompt.
 
-The reference is the model as transformers loads it, with none of the harness's layers.
+The reference is the model as transformers loads it, with none of the harness's kernels.
 
     python -m scripts.check_lossless [method=aded] [benchmark=human_eval] [benchmark.limit=N]
 
@@ -30,7 +30,7 @@ def differing(cfg: DictConfig) -> list[str]:
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
     drafter = build_method(cfg, target, tokenizer, cache)
-    stock = DictConfig({**cfg, "model": {**cfg.model, "linear": "torch"}})
+    stock = DictConfig({**cfg, "model": {**cfg.model, "kernels": "torch"}})
     reference = load_model(stock, cache)[0].model
     template = hydra.utils.instantiate(cfg.model.template)
     differ = []
