@@ -10,38 +10,9 @@ A row's product is the same to the last bit whatever the number of rows beside i
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from numba import njit, prange
 
-from aded.bf16_dot import LANES, STREAMS, fold, one_row, three_rows, two_rows
-
-
-@njit(cache=True, parallel=True)
-def _multiply(x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
-    """y = x @ weight.T; x: float32 [n, K] folded, weight: uint16 bits [N, K], y: float32 [n, N]; K in whole 2 *
-    LANES.
-
-    The weights are read from STREAMS parts of the matrix at a time: each thread then reads that many long runs of
-    memory, which the processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s). The parts
-    overlap by a row or two where N does not divide; such a row is computed twice, to the same value.
-    """
-    n, width = x.shape
-    outputs = weight.shape[0]
-    part = (outputs + STREAMS - 1) // STREAMS
-    part += (outputs - part) % (STREAMS - 1)
-    apart = (outputs - part) // (STREAMS - 1)
-    whole = n - n % 3
-    x_at, weight_at, y_at = x.ctypes.data, weight.ctypes.data, y.ctypes.data
-    x_row, stream, y_row, y_stream = 4 * width, 2 * width * apart, 4 * outputs, 4 * apart
-    for j in prange(part):
-        w_at, out = weight_at + 2 * width * j, y_at + 4 * j
-        for i in range(0, whole, 3):
-            three_rows(x_at + i * x_row, x_row, w_at, stream, out + i * y_row, y_row, y_stream, width)
-        if n - whole == 2:
-            two_rows(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
-        elif n - whole == 1:
-            one_row(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
+from aded.bf16_product import LANES, fold, multiply
 
 
 class Bf16Linear(torch.nn.Module):
@@ -57,7 +28,7 @@ class Bf16Linear(torch.nn.Module):
         # torch's memory starts on a cache line; numpy's may not, and vectors across two lines cost a third more.
         folded, y = torch.empty(rows.shape), torch.empty(len(rows), len(self._bits))
         fold(rows.numpy(), folded.numpy())
-        _multiply(folded.numpy(), self._bits, y.numpy())
+        multiply(folded.numpy(), self._bits, y.numpy())
         if self.bias is not None:
             y += self.bias
         return y.to(self.out_dtype).view(*x.shape[:-1], -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numba
 import torch
 import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
@@ -17,6 +18,7 @@ from aded.hub import pretrained
 from aded.transformers_target import TransformersTarget
 
 EMBEDDED = "embedded"
+TORCH_THREADS, NUMBA_THREADS = torch.get_num_threads(), numba.get_num_threads()
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -51,8 +53,8 @@ def load_target(
 
     attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32` for
     an output projection in float32; kernels: `auto` for our linear layers and attention on processors, where they are
-    quicker (aded.bf16_linear, aded.tree_attention), or `torch`; threads: torch's, None for one a core. Raises
-    BadInput naming the key.
+    quicker (aded.bf16_linear, aded.tree_attention), or `torch`; threads: of the forward pass on a processor, None for
+    one a core. Raises BadInput naming the key.
     """
     if dtype not in DTYPES:
         raise BadInput("model.dtype", f"{dtype!r} must be one of {', '.join(DTYPES)}")
@@ -60,8 +62,6 @@ def load_target(
         raise BadInput("model.head", f"{head!r} must be model or float32")
     if kernels not in ("auto", "torch"):
         raise BadInput("model.kernels", f"{kernels!r} must be auto or torch")
-    if threads is not None:
-        torch.set_num_threads(threads)
     placed = _device(device)
     _quiet()
     folder = str(embedded_model(cache)) if path == EMBEDDED else path
@@ -89,7 +89,18 @@ def load_target(
             model.lm_head.out_dtype = torch.float32  # its sums are float32 already
         else:
             model.lm_head = Float32Head(model.lm_head)
+    _set_threads(model, threads)
     return TransformersTarget(model), tokenizer
+
+
+def _set_threads(model: torch.nn.Module, threads: int | None) -> None:
+    """With our linear layers torch gets one thread: what is left to it is small, and its threads, spinning until the
+    next operation, would take the cores from those of our kernels."""
+    if any(isinstance(module, Bf16Linear) for module in model.modules()):
+        torch.set_num_threads(1)
+        numba.set_num_threads(min(threads or NUMBA_THREADS, NUMBA_THREADS))
+    else:
+        torch.set_num_threads(threads or TORCH_THREADS)
 
 
 def _device(name: str) -> torch.device:

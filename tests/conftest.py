@@ -10,6 +10,7 @@ os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA
 # pytest puts tests/ on the path, where folders bear the packages' names; the packages must be found first.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -23,6 +24,7 @@ from datastore.ngrams import count_ngrams, write_ngrams
 
 # Tiny models gain nothing from threads, and threads that wait for a busy core cost a hundred times the work.
 torch.set_num_threads(1)
+numba.core.config.reload_config()  # a plugin of pytest's may have imported numba before the setting above
 # Compilation and loading make the first example of a property slow.
 settings.register_profile("tests", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("tests")

@@ -1,4 +1,4 @@
-"""The inner loop of Bf16Linear: dot products of bfloat16 weights and float32 rows, written in vectors.
+"""Products of float32 rows with bfloat16 weights on a processor, the inner loop written in vectors.
 
 A bfloat16 is the upper half of a float32, so a 32-bit word of two weights holds the odd one in its upper half (clear
 the rest) and the even one in its lower half (shift it up): two cheap operations widen two vectors of weights. The
@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import njit, prange, types
 from numba.extending import intrinsic
 
 LANES = 8
 """float32 numbers in a vector."""
 STREAMS = 3
-"""Rows of weights read at a time. Three rows of x times three of weights keep nine sums in sixteen vector
-registers."""
+"""Rows of weights read at a time: three rows of x times three of weights keep nine sums in sixteen registers."""
 
 _FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 _VECTOR, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
@@ -31,8 +30,7 @@ _VECTOR, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
 
 @njit(cache=True)
 def fold(x: np.ndarray, folded: np.ndarray) -> None:
-    """Put each 2 * LANES numbers of a row in the order even ones, odd ones; float32 [n, K], K in whole such
-    groups."""
+    """Put each 2 * LANES numbers of a row in the order even ones, odd ones; float32 [n, K]."""
     for i in range(x.shape[0]):
         for group in range(0, x.shape[1], 2 * LANES):
             for lane in range(LANES):
@@ -59,6 +57,9 @@ def _dots(rows: int) -> Any:
             k = b.phi(_INT64)
             sums = [[b.phi(_VECTOR) for _ in range(STREAMS)] for _ in range(rows)]
             x_at = [_address(b, x, x_row, i, k, 4) for i in range(rows)]
+            for stream in range(STREAMS):
+                # The rows that come next: while these are multiplied a second time, memory would idle.
+                _prefetch(b, b.add(_address(b, weight, weight_stream, stream, k, 2), b.mul(width, _whole(2))))
             words = [_load(b, _address(b, weight, weight_stream, s, k, 2), _WORDS) for s in range(STREAMS)]
             evens = [b.bitcast(b.shl(w, ir.Constant(_WORDS, [16] * LANES)), _VECTOR) for w in words]
             odds = [b.bitcast(b.and_(w, ir.Constant(_WORDS, [-(1 << 16)] * LANES)), _VECTOR) for w in words]
@@ -101,6 +102,13 @@ def _load(b: ir.IRBuilder, address: ir.Value, kind: ir.VectorType) -> ir.Value:
     return b.load(b.inttoptr(address, kind.as_pointer()), align=2)
 
 
+def _prefetch(b: ir.IRBuilder, address: ir.Value) -> None:
+    """Fetch the cache line of an address, for reading, into all levels; any address will do, it cannot fault."""
+    pointer = ir.IntType(8).as_pointer()
+    prefetch = _llvm(b, "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32]))
+    b.call(prefetch, [b.inttoptr(address, pointer), *(ir.Constant(_INT32, hint) for hint in (0, 3, 1))])
+
+
 def _fma(b: ir.IRBuilder) -> ir.Function:
     return _llvm(b, f"llvm.fma.v{LANES}f32", ir.FunctionType(_VECTOR, [_VECTOR] * 3))
 
@@ -116,3 +124,29 @@ def _llvm(b: ir.IRBuilder, name: str, kind: ir.FunctionType) -> ir.Function:
 one_row: Callable[..., None] = _dots(1)
 two_rows: Callable[..., None] = _dots(2)
 three_rows: Callable[..., None] = _dots(3)
+
+
+@njit(cache=True, parallel=True)
+def multiply(x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
+    """y = x @ weight.T; x: float32 [n, K] folded, weight: uint16 bits [N, K], y: float32 [n, N]; K divides by 2 LANES.
+
+    The weights are read from STREAMS parts of the matrix at a time: each thread then reads that many long runs of
+    memory, which the processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s). The parts
+    overlap by a row or two where N does not divide; such a row is computed twice, to the same value.
+    """
+    n, width = x.shape
+    outputs = weight.shape[0]
+    part = (outputs + STREAMS - 1) // STREAMS
+    part += (outputs - part) % (STREAMS - 1)
+    apart = (outputs - part) // (STREAMS - 1)
+    whole = n - n % 3
+    x_at, weight_at, y_at = x.ctypes.data, weight.ctypes.data, y.ctypes.data
+    x_row, stream, y_row, y_stream = 4 * width, 2 * width * apart, 4 * outputs, 4 * apart
+    for j in prange(part):
+        w_at, out = weight_at + 2 * width * j, y_at + 4 * j
+        for i in range(0, whole, 3):
+            three_rows(x_at + i * x_row, x_row, w_at, stream, out + i * y_row, y_row, y_stream, width)
+        if n - whole == 2:
+            two_rows(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
+        elif n - whole == 1:
+            one_row(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
