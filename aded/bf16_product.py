@@ -128,7 +128,7 @@ three_rows: Callable[..., None] = _dots(3)
 
 @njit(cache=True, parallel=True)
 def multiply(x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
-    """y = x @ weight.T; x: float32 [n, K] folded, weight: uint16 bits [N, K], y: float32 [n, N]; K divides by 2 LANES.
+    """y = x @ weight.T; x: float32 [n, K] folded, weight: uint16 bits [N, K], y: float32 [n, N]; 2 LANES divide K.
 
     The weights are read from STREAMS parts of the matrix at a time: each thread then reads that many long runs of
     memory, which the processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s). The parts
