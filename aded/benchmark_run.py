@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,11 +17,15 @@ from transformers import PreTrainedTokenizerBase
 from aded.choice import Decoding
 from aded.decode import Answer, decode
 from aded.drafter import Drafter
+from aded.metrics import Row
 from aded.questions import Benchmark, PromptTemplate, Question
+from aded.recorded_target import Replay
+from aded.replay import replay
 from aded.target import Target
 from aded.text import stop_rule
 
 WARM_UP_TOKENS = 16
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -51,15 +56,45 @@ class BenchmarkRun:
         for number, question in enumerate(questions, start):
             yield self._question(question, yardstick_first=number % 2 == 1)
 
+    def restore(self, questions: Iterable[Question], rows: Iterable[Row]) -> None:
+        """Bring a drafter of scope `session` to where it was when it had answered the questions, `rows`.
+
+        One that reads logits or hidden states, which no row holds, answers them again; nothing is recorded.
+        """
+        if self.drafter.adaptation != "session":
+            return
+        if self.drafter.wants:
+            log.info("what the method learned is in no row: it answers the finished questions again, unrecorded")
+        at = iter(rows)
+        for question in questions:
+            answers: list[str] = []
+            for turn in range(len(question.turns)):
+                row = next(at)
+                prompt, recorded = self._prompt(question, turn, answers)
+                stream = _stream(question, turn)
+                if self.drafter.wants:
+                    self._decode(self.drafter, prompt, stream, self.max_new_tokens)
+                else:
+                    replay(self.drafter, prompt, row, self._seed(stream))
+                answers.append(self._text(row["token_ids"], recorded))
+
+    def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, Replay | None]:
+        """The prompt of a turn after the answers before it, int64 [m], and the recorded answer where there is one."""
+        prompt = np.array(self.template.ids(self.tokenizer, question.turns[: turn + 1], answers), np.int64)
+        recording = self.target.recording
+        return prompt, recording.play(question.id, turn, len(prompt)) if recording else None
+
+    def _text(self, token_ids: list[int], recorded: Replay | None) -> str:
+        """What later turns have in their context of an answer."""
+        return recorded.text if recorded else str(self.tokenizer.decode(token_ids, skip_special_tokens=True))
+
     def _question(self, question: Question, yardstick_first: bool) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         answers: list[str] = []
         for turn in range(len(question.turns)):
-            prompt = np.array(self.template.ids(self.tokenizer, question.turns[: turn + 1], answers), np.int64)
-            recording = self.target.recording
-            replay = recording.play(question.id, turn, len(prompt)) if recording else None
-            limit = min(self.max_new_tokens, len(replay.token_ids)) if replay else self.max_new_tokens
-            stream = (zlib.crc32(question.id.encode()), turn)
+            prompt, recorded = self._prompt(question, turn, answers)
+            limit = min(self.max_new_tokens, len(recorded.token_ids)) if recorded else self.max_new_tokens
+            stream = _stream(question, turn)
             arms = [drafter for drafter in (self.drafter, self.yardstick) if drafter is not None]
             done = {
                 id(drafter): self._decode(drafter, prompt, stream, limit)
@@ -68,8 +103,7 @@ class BenchmarkRun:
             answer = done[id(self.drafter)]
             plain = done.get(id(self.yardstick))
             rows.append(self._row(question, turn, prompt, answer, plain))
-            text = replay.text if replay else self.tokenizer.decode(answer.token_ids, skip_special_tokens=True)
-            answers.append(str(text))
+            answers.append(self._text(answer.token_ids, recorded))
         return rows
 
     def _decode(self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int], limit: int) -> Answer:
@@ -80,8 +114,12 @@ class BenchmarkRun:
             self.decoding.chooser(*stream),
             max_new_tokens=limit,
             stop=self._stop,
-            seed=zlib.crc32(repr((self.decoding.seed, *stream)).encode()),
+            seed=self._seed(stream),
         )
+
+    def _seed(self, stream: tuple[int, int]) -> int:
+        """The drafter's seed for an answer."""
+        return zlib.crc32(repr((self.decoding.seed, *stream)).encode())
 
     def _row(
         self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None
@@ -124,6 +162,11 @@ class BenchmarkRun:
         assert step.logits is not None
         best = torch.topk(step.logits[-1].float(), 2).values
         return {"position": at, "logit_gap": float(best[0] - best[1])}
+
+
+def _stream(question: Question, turn: int) -> tuple[int, int]:
+    """Tells the random draws of one answer from those of all others, whatever the order of questions."""
+    return zlib.crc32(question.id.encode()), turn
 
 
 def whole_questions(rows: list[dict[str, Any]], questions: list[Question]) -> list[dict[str, Any]]:

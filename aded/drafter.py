@@ -49,6 +49,8 @@ class Drafter(ABC):
 
     wants: frozenset[str] = frozenset()
     """Any of "logits", "hidden": what `observe` needs from the target."""
+    adaptation: str = "prompt"
+    """What the learned outlives: off, prompt, or session, where one answer changes the drafts of the next."""
 
     def meet(self, target: Target) -> None:  # noqa: B027 - optional hook
         """The target that will verify the drafts, once, before the first prompt: what it gives may decide `wants`."""

@@ -87,6 +87,8 @@ def _answer_all(
     directory.write_environment({**drafter.describe(), **(recording.describe() if recording else {})})
     runner.warm_up()
     done = len({row["question_id"] for row in rows})
+    if done < len(questions):
+        runner.restore(questions[:done], rows)
     todo = tqdm(
         questions[done:],
         cfg.method.name,
