@@ -62,11 +62,11 @@ class RunDirectory:
         self._write(".run_id", identity)
 
     def finished_rows(self) -> list[dict[str, Any]]:
-        """Whole rows found, a half-written last one dropped from the file."""
+        """The whole rows, up to the first that is damaged or half written."""
         path = self.folder / "rows.jsonl"
         if not path.exists():
             return []
-        rows, whole = [], 0
+        rows = []
         for line in path.read_bytes().splitlines(keepends=True):
             try:
                 row = json.loads(line)
@@ -75,8 +75,6 @@ class RunDirectory:
             if not line.endswith(b"\n") or not isinstance(row, dict):
                 break
             rows.append(row)
-            whole += len(line)
-        os.truncate(path, whole)
         return rows
 
     def rewrite(self, rows: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
@@ -35,6 +36,7 @@ def run(cfg: DictConfig) -> dict[str, Any]:
     """Carry out (or go on with) the run that the config describes; return its summary."""
     decoding = checked_decoding(cfg.decoding)
     benchmark, questions, max_new_tokens = load_benchmark(cfg.benchmark)
+    logger = hydra.utils.instantiate(cfg.logger)  # refused now, not after the run
     plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
     identity = run_id(plain)
     names = {"method": cfg.method.name, "model": cfg.model.name, "benchmark": cfg.benchmark.name}
@@ -46,6 +48,8 @@ def run(cfg: DictConfig) -> dict[str, Any]:
             rows = _answer_all(cfg, directory, benchmark, questions, decoding, max_new_tokens)
             summary = summarise(rows, **names, run_id=identity)
             directory.write_summary(summary)
+        if logger:
+            logger.log(folder, plain, directory.finished_rows(), summary)
         print(f"{told(summary)}  {folder}")
         return summary
     finally:
@@ -218,6 +222,8 @@ def start(hydra_main: Callable[[], None], interrupted: str) -> None:
     """Run an entry point of Hydra's: bad input in one line and exit code 2, Ctrl-C told as `interrupted` and 130."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    # Files of conf/hydra/launcher/ bear their plugins' names on purpose: they set what the plugins leave open.
+    warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
     try:
         hydra_main()
     except KeyboardInterrupt:

@@ -1,0 +1,165 @@
+"""Weights & Biases: an offline run is read back with the client's own reader."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from shell import Shell
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.errors import BadInput
+from aded.wandb_logger import COLUMNS, WandbLogger, accepted_lengths, course, table
+
+ROOT = Path(__file__).parents[2]
+BLOCK = 32 * 1024
+WHOLE, LAST = 1, 4
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, folder: Path) -> Shell:
+    usual = [f"model={folder}", "model.dtype=float32", "benchmark.limit=3", "benchmark.max_new_tokens=12"]
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("WANDB_API_KEY", "WANDB_MODE", "WANDB_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return Shell(monkeypatch, capfd, tmp_path, [*usual, "method=prompt_lookup"])
+
+
+def records(out: Path) -> Iterator[Any]:
+    """What the one offline run of a folder holds, as the client's own messages.
+
+    The client's reader is a binary of its own and has no Python front, so the container is read here: a
+    header of 7 bytes, then LevelDB's log format, chunks with checksum, length and place in blocks of 32 KiB.
+    """
+    from wandb.proto import wandb_internal_pb2
+
+    (file,) = out.glob("wandb/offline-run-*/run-*.wandb")
+    data, at, parts = file.read_bytes(), 7, b""
+    assert data.startswith(b":W&B")
+    while at + 7 <= len(data):
+        if (left := BLOCK - at % BLOCK) < 7:
+            at += left
+            continue
+        _, length, place = struct.unpack_from("<IHB", data, at)
+        parts += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        if place in (WHOLE, LAST):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(parts)
+            parts = b""
+            yield record
+    assert not parts
+
+
+def told(items: Any) -> dict[str, Any]:
+    """Key, with its nested parts joined by a dot, and value of what a record lists."""
+    return {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
+
+
+def test_an_offline_run_holds_what_the_record_holds(shell: Shell, tmp_path: Path) -> None:
+    code, _, errors = shell("logger=wandb", "paths.output=sweeps/one")
+    assert (code, errors) == (0, "")
+    rows, summary = shell.rows(), shell.summary()
+    run, config, last, history = None, {}, {}, []
+    for record in records(shell.out):
+        if record.WhichOneof("record_type") == "run":
+            run = record.run
+            config |= told(run.config.update)
+        elif record.WhichOneof("record_type") == "summary":
+            last |= told(record.summary.update)
+        elif record.WhichOneof("record_type") == "history":
+            history.append(told(record.history.item))
+    assert run is not None
+    assert (run.run_id, run.run_group, run.project) == (summary["run_id"], "sweeps/one", "aded")
+    assert config["method"]["name"] == "prompt_lookup"
+    assert config["benchmark"]["limit"] == 3
+    for key, value in summary.items():
+        if value is not None:
+            assert last[key] == pytest.approx(value) if isinstance(value, float) else last[key] == value
+    so_far = [row["so_far/mean_accepted_tokens"] for row in history if "so_far/mean_accepted_tokens" in row]
+    assert so_far == [pytest.approx(values["so_far/mean_accepted_tokens"]) for values in course(rows)]
+    (histogram,) = [row["accept_lengths.values"] for row in history if "accept_lengths.values" in row]
+    assert sum(histogram) == summary["steps"]
+    (file,) = shell.out.glob("wandb/offline-run-*/files/media/table/answers_*.table.json")
+    shown = json.loads(file.read_text())
+    assert shown["columns"] == list(COLUMNS)
+    assert shown["data"] == table(rows)
+    # Nothing outside of the record: neither the working directory nor the home has a file of the client.
+    assert not (tmp_path / "wandb").exists()
+    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file() and "wandb" in str(path)]
+
+
+def test_a_finished_run_is_logged_when_first_asked_for_and_once(shell: Shell) -> None:
+    assert shell()[0] == 0
+    assert not (shell.out / "wandb").exists()
+    for _ in range(2):
+        assert shell("logger=wandb")[0] == 0
+        assert len(list(shell.out.glob("wandb/offline-run-*"))) == 1
+
+
+def test_a_failure_of_the_client_loses_nothing(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(**settings: Any) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr("wandb.init", fail)
+    assert shell("logger=wandb")[0] == 0
+    assert shell.summary()["questions"] == len(shell.rows()) == 3
+    assert "is not in W&B (no space)" in caplog.text
+
+
+def test_a_damaged_record_is_not_logged(
+    shell: Shell, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shell()[0] == 0
+    text = (shell.out / "rows.jsonl").read_text()
+    (shell.out / "rows.jsonl").write_text(text[:-20])
+    assert shell("logger=wandb")[0] == 0
+    assert "2 of 3 rows are left" in caplog.text
+    assert (shell.out / "rows.jsonl").read_text() == text[:-20]
+
+
+def test_disabled_writes_nothing(shell: Shell) -> None:
+    assert shell("logger=wandb", "logger.mode=disabled")[0] == 0
+    assert not (shell.out / "wandb").exists()
+
+
+def test_what_cannot_be_logged_is_refused_before_the_run(shell: Shell) -> None:
+    code, _, errors = shell("logger=wandb", "logger.mode=sometimes")
+    assert code == 2
+    assert errors == "logger.mode: 'sometimes' must be one of offline, online, disabled\n"
+    assert not shell.out.exists()
+
+
+def test_online_without_an_account_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wandb.login", lambda: False)
+    with pytest.raises(BadInput, match=r"logger\.mode: W&B knows no account; run `wandb login`"):
+        WandbLogger(mode="online", project="aded", entity=None, group="")
+
+
+def test_the_engine_imports_the_client_only_when_asked() -> None:
+    code = "import sys, aded.run, aded.benchmark_run; sys.exit('wandb' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_histogram_has_a_bin_a_length() -> None:
+    counts, edges = accepted_lengths([{"accept_lengths": [1, 3, 3]}, {"accept_lengths": [1]}])
+    assert counts.tolist() == [2, 0, 2]
+    assert edges.tolist() == [0.5, 1.5, 2.5, 3.5]
+    assert np.array_equal(accepted_lengths([])[0], [0])
