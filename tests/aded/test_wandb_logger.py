@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,8 +18,6 @@ from aded.errors import BadInput
 from aded.wandb_logger import COLUMNS, WandbLogger, accepted_lengths, course, table
 
 ROOT = Path(__file__).parents[2]
-BLOCK = 32 * 1024
-WHOLE, LAST = 1, 4
 
 
 @pytest.fixture(scope="module")
@@ -40,57 +37,33 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
     return Shell(monkeypatch, capfd, tmp_path, [*usual, "method=prompt_lookup"])
 
 
-def records(out: Path) -> Iterator[Any]:
-    """What the one offline run of a folder holds, as the client's own messages.
-
-    The client's reader is a binary of its own and has no Python front, so the container is read here: a
-    header of 7 bytes, then LevelDB's log format, chunks with checksum, length and place in blocks of 32 KiB.
-    """
-    from wandb.proto import wandb_internal_pb2
-
+def records(out: Path, kind: str) -> Iterator[dict[str, Any]]:
+    """What the one offline run of a folder holds of a kind, by the client's own reader of its log."""
     (file,) = out.glob("wandb/offline-run-*/run-*.wandb")
-    data, at, parts = file.read_bytes(), 7, b""
-    assert data.startswith(b":W&B")
-    while at + 7 <= len(data):
-        if (left := BLOCK - at % BLOCK) < 7:
-            at += left
-            continue
-        _, length, place = struct.unpack_from("<IHB", data, at)
-        parts += data[at + 7 : at + 7 + length]
-        at += 7 + length
-        if place in (WHOLE, LAST):
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(parts)
-            parts = b""
-            yield record
-    assert not parts
-
-
-def told(items: Any) -> dict[str, Any]:
-    """Key, with its nested parts joined by a dot, and value of what a record lists."""
-    return {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in items}
+    command = [sys.executable, "-m", "wandb", "leet", "inspect", "--json", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    for line in done.stdout.splitlines():
+        record = json.loads(line)
+        if record["type"] == kind:
+            yield record[kind]
 
 
 def test_an_offline_run_holds_what_the_record_holds(shell: Shell, tmp_path: Path) -> None:
     code, _, errors = shell("logger=wandb", "paths.output=sweeps/one")
     assert (code, errors) == (0, "")
     rows, summary = shell.rows(), shell.summary()
-    run, config, last, history = None, {}, {}, []
-    for record in records(shell.out):
-        if record.WhichOneof("record_type") == "run":
-            run = record.run
-            config |= told(run.config.update)
-        elif record.WhichOneof("record_type") == "summary":
-            last |= told(record.summary.update)
-        elif record.WhichOneof("record_type") == "history":
-            history.append(told(record.history.item))
-    assert run is not None
-    assert (run.run_id, run.run_group, run.project) == (summary["run_id"], "sweeps/one", "aded")
+    (run,) = records(shell.out, "run")
+    assert (run["run_id"], run["run_group"], run["project"]) == (summary["run_id"], "sweeps/one", "aded")
+    config = run["config"]["update"]
     assert config["method"]["name"] == "prompt_lookup"
     assert config["benchmark"]["limit"] == 3
+    last: dict[str, Any] = {}
+    for record in records(shell.out, "summary"):
+        last |= record["update"]
     for key, value in summary.items():
         if value is not None:
             assert last[key] == pytest.approx(value) if isinstance(value, float) else last[key] == value
+    history = [record["item"] for record in records(shell.out, "history")]
     so_far = [row["so_far/mean_accepted_tokens"] for row in history if "so_far/mean_accepted_tokens" in row]
     assert so_far == [pytest.approx(values["so_far/mean_accepted_tokens"]) for values in course(rows)]
     (histogram,) = [row["accept_lengths.values"] for row in history if "accept_lengths.values" in row]
