@@ -3,7 +3,8 @@
     python -m llm_judge.export RUN_FOLDER [out=data/mt_bench/model_answer] [model_id=NAME] [tokenizer=NAME_OR_DIR]
 
 out: a .jsonl file, whose name is the model's for FastChat, or a folder to put MODEL_ID.jsonl in. In FastChat's
-fastchat/llm_judge folder, `python gen_judgment.py --model-list MODEL_ID` and `show_result.py` then read it unchanged.
+fastchat/llm_judge folder, `python gen_judgment.py --model-list MODEL_ID` and `show_result.py` then read it
+unchanged. The judge imports more packages than FastChat's requirements name: pip install -e '.[judge]'.
 """
 
 from __future__ import annotations
