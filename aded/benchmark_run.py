@@ -136,6 +136,7 @@ class BenchmarkRun:
             "steps": len(answer.accept_lengths),
             "accept_lengths": answer.accept_lengths,
             "drafted_nodes": answer.drafted_nodes,
+            "reliability": answer.reliability,
             "draft_ms": [round(1e3 * seconds, 4) for seconds in answer.draft_times],
             "draft_seconds": sum(answer.draft_times),
             "verify_seconds": answer.verify_seconds if timed else None,

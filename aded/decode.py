@@ -22,6 +22,7 @@ import numpy as np
 
 from aded.choice import Chooser
 from aded.drafter import Drafter
+from aded.reliability import Histogram, foretold
 from aded.target import Target
 
 StopRule = Callable[[list[int]], bool]
@@ -40,6 +41,8 @@ class Answer:
     decode_seconds: float = 0.0
     prefill_seconds: float = 0.0
     stop_reason: str = "limit"
+    reliability: Histogram | None = None
+    """Chances of the drafted nodes against their acceptance; None where the drafter gives none."""
 
     @property
     def new_tokens(self) -> int:
@@ -77,6 +80,7 @@ def decode(
     draft_seconds = perf_counter() - started
     reason = _commit(answer, [step.next_token], limit, target, stop)
 
+    walks: list[tuple[np.ndarray | None, list[int]]] = []
     while reason is None:
         length = len(prompt_ids) + len(answer.token_ids)
         context[len(prompt_ids) : length] = answer.token_ids
@@ -91,12 +95,14 @@ def decode(
         reason = _commit(answer, step.new_tokens, limit, target, stop)
         answer.accept_lengths.append(len(answer.token_ids) - before)
         answer.drafted_nodes.append(tree.drafted)
+        walks.append((tree.probabilities, step.path))
         answer.draft_times.append(draft_seconds + (t1 - t0) + (perf_counter() - t2))
         answer.verify_seconds += t2 - t1
         draft_seconds = 0.0
 
     answer.decode_seconds = perf_counter() - started
     answer.stop_reason = reason
+    answer.reliability = foretold(walks)  # after the clock
     drafter.end()
     return answer
 

@@ -18,6 +18,8 @@ ROW_KEYS = {
     "steps": "target forwards over a draft tree; prefill is no step",
     "accept_lengths": "tokens each step added to the answer: accepted drafts and the bonus token, up to the stop",
     "drafted_nodes": "nodes drafted at each step, the root apart",
+    "reliability": "of the nodes whose chance of acceptance the drafter told, in 20 equal bins of the chance: nodes, "
+    "the sum of their chances, and how many were accepted (aded.reliability; null: the drafter tells none)",
     "draft_ms": "milliseconds of drafting at each step: draft and observe, in the first step begin as well",
     "draft_seconds": "sum of draft_ms, in seconds",
     "verify_seconds": "seconds in the target: forward, accepted path, compaction (null: recorded answers)",

@@ -22,6 +22,7 @@ PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
     "category": acceptance.by_category,
     "adaptation": acceptance.over_tokens,
     "accepted_lengths": acceptance.histogram,
+    "reliability": acceptance.reliability,
     "searches": sweeps.searches,
     "c1": sweeps.c1,
     "c2": sweeps.c2,

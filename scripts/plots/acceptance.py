@@ -1,4 +1,4 @@
-"""Accepted lengths: by category, over the tokens generated, and as a histogram; a panel a model and benchmark."""
+"""Acceptance: by category, over the tokens generated, by length, and as foretold; a panel a model and benchmark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from aded.reliability import total
 from scripts.cells import Cell, settings_key
 from scripts.plots.style import MARKERS, MOST_LINES, PALETTE, grouped_bars, of_metric, panels
 
 LONGEST = 12
 """Accepted lengths from here on share the last place of the histogram."""
+FEWEST = 50
+"""Nodes that a bin of chances must hold to be drawn."""
 
 
 def by_category(cells: Sequence[Cell]) -> Figure | None:
@@ -91,6 +94,36 @@ def histogram(cells: Sequence[Cell]) -> Figure | None:
         _label(axes, mine, xlabel="accepted tokens of a step", ylabel="share of steps")
         axes.set_ylim(bottom=0)
     return figure
+
+
+def reliability(cells: Sequence[Cell]) -> Figure | None:
+    """Share of nodes accepted over the chance that the drafter told: on the diagonal where that is true.
+
+    A line's name has its mean distance from the diagonal, weighted by the nodes. Bins of few nodes say nothing.
+    """
+    told = [cell for cell in of_metric(cells, "mean_accepted_tokens") if _foretold(cell) is not None]
+    found = list(_panels(told))
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 4.4, 4.6)
+    for axes, mine in zip(all_axes, found, strict=True):
+        axes.plot([0, 1], [0, 1], ":", color="black", linewidth=0.8)
+        for number, cell in enumerate(mine):
+            sums = _foretold(cell)
+            assert sums is not None
+            nodes, chances, accepted = sums[:, sums[0] >= FEWEST]
+            away = np.abs(chances - accepted).sum() / nodes.sum()
+            style = {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
+            axes.plot(chances / nodes, accepted / nodes, label=f"{cell.line}: {away:.1%} away", **style)
+        _label(axes, mine, xlabel="chance told by the drafter", ylabel="share of nodes accepted")
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    return figure
+
+
+def _foretold(cell: Cell) -> np.ndarray | None:
+    """aded.reliability.total over all rows; None where no bin has enough nodes."""
+    sums = total(row["reliability"] for run in cell.runs for row in run.rows)
+    return None if sums is None or (sums[0] < FEWEST).all() else sums
 
 
 def _panels(cells: Sequence[Cell]) -> Iterator[list[Cell]]:

@@ -103,6 +103,21 @@ def test_replaying_a_run_reproduces_its_accepted_lengths(
         assert [row[key] for row in shell.rows()] == [row[key] for row in told], key
 
 
+def test_rows_hold_the_chances_that_a_drafter_told(
+    shell: Shell, folder: Path, datastore: Path, tmp_path: Path
+) -> None:
+    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    assert shell(*words, "method=aded_backoff", "method.contexts.corpus=3")[0] == 0
+    for row in shell.rows():
+        told = row["reliability"]
+        assert sum(told["nodes"]) == sum(row["drafted_nodes"]) > 0
+        assert sum(told["accepted"]) == row["new_tokens"] - row["steps"]
+        assert 0 < sum(told["chances"]) < sum(told["nodes"])
+    shell.out = tmp_path / "none"
+    assert shell(*words, "method=aded")[0] == 0
+    assert {row["reliability"] for row in shell.rows()} == {None}
+
+
 def test_a_replay_measures_drafts_and_no_model(shell: Shell, folder: Path, datastore: Path, tmp_path: Path) -> None:
     words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
     code, told, errors = shell(*words, "method=aded")

@@ -81,6 +81,22 @@ def test_adaptive_stands_against_fixed(tmp_path: Path) -> None:
     assert ends == [1.0, 2.0]
 
 
+def test_true_chances_lie_on_the_diagonal(tmp_path: Path) -> None:
+    few = {
+        "nodes": [100, *[0] * 17, 100, 3],
+        "chances": [2.0, *[0] * 17, 92.0, 3.0],
+        "accepted": [2, *[0] * 17, 82, 0],
+    }
+    write_run(tmp_path / "told", [row(81, 0, [1] * 9, reliability=few), row(82, 0, [1])], method="aded_backoff")
+    write_run(tmp_path / "untold", [row(81, 0, [1] * 9)])
+    figure = PLOTS["reliability"](cells(read_runs([tmp_path])))
+    assert figure is not None
+    diagonal, line = figure.axes[0].lines
+    assert np.asarray(diagonal.get_xydata()).tolist() == [[0, 0], [1, 1]]
+    assert np.asarray(line.get_xydata()).tolist() == [[0.02, 0.02], [0.92, 0.82]], "3 nodes say nothing"
+    assert line.get_label() == "aded_backoff: 5.0% away"
+
+
 def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Cell], tmp_path: Path) -> None:
     assert draw(recorded, tmp_path) == ["category", "accepted_lengths", "node_budget"]
     names = {f"{name}.{kind}" for name in ("category", "accepted_lengths", "node_budget") for kind in ("png", "pdf")}
