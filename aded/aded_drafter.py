@@ -73,4 +73,4 @@ class AdedDrafter(Drafter):
         self.matrix.forget()
 
     def describe(self) -> dict[str, str]:
-        return {"datastore": self.datastore.header.get("fingerprint", "")}
+        return self.datastore.describe()

@@ -39,6 +39,11 @@ class ArrayFile:
     def vocabulary(self) -> int:
         return int(self.header["vocabulary"])
 
+    def describe(self) -> dict[str, str]:
+        """For a run's record: which file this is, and how large its corpus was."""
+        known = {"datastore": "fingerprint", "datastore_tokens": "tokens"}
+        return {name: self.header[key] for name, key in known.items() if key in self.header}
+
     def check_tokenizer(self, fingerprint: str) -> None:
         """Raise BadInput when the file was built with another tokenizer than the target's."""
         if self.header["tokenizer"] != fingerprint:

@@ -141,7 +141,7 @@ class BackoffDrafter(Drafter):
             mine[:] = new
 
     def describe(self) -> dict[str, str]:
-        return {"datastore": self.datastore.header.get("fingerprint", "")}
+        return self.datastore.describe()
 
 
 def _longest(contexts: Mapping[str, int], adaptation: str, copy: bool) -> np.ndarray:

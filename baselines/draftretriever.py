@@ -65,7 +65,7 @@ class DraftRetriever(Drafter):
             self._ask(None)
 
     def describe(self) -> dict[str, str]:
-        return {"datastore": self.datastore.header.get("fingerprint", "")}
+        return self.datastore.describe()
 
     def close(self) -> None:
         """End the child, which the end of this process does as well: its input ends."""

@@ -187,4 +187,4 @@ class Rest(Drafter):
         return DraftTree(*frequent_trie(rows, root, self.budget))
 
     def describe(self) -> dict[str, str]:
-        return {"datastore": self.datastore.header.get("fingerprint", "")}
+        return self.datastore.describe()

@@ -23,6 +23,7 @@ ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; what it holds is told by its fingerprint."""
+PRINTS = ("datastore", "datastore_tokens", "answers_sha256")
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class FinishedRun:
             for key, value in self.config.items()
             if key.split(".")[0] not in VOLATILE and key not in ELSEWHERE and not key.endswith(".name")
         }
-        prints = {key: value for key, value in self.environment.items() if key in ("datastore", "answers_sha256")}
+        prints = {key: value for key, value in self.environment.items() if key in PRINTS}
         return kept | prints
 
 
