@@ -1,0 +1,49 @@
+"""What `make run` leaves without any setting: records, table, plot and offline W&B runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import tiny_model, tiny_tokenizer
+
+ROOT = Path(__file__).parents[2]
+
+
+def recipe(target: str) -> list[str]:
+    """The commands of a target of the Makefile."""
+    found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert found
+    return [line.removeprefix("\t@") for line in found[1].splitlines()]
+
+
+@pytest.mark.slow
+def test_table_plot_and_offline_runs_appear(tmp_path: Path) -> None:
+    """The commands of `make run`, for a tiny model and two methods that need no files."""
+    tiny_model("llama", vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    out = tmp_path / "cpu_default"
+    tiny = f" model={tmp_path / 'model'} method=prompt_lookup,token_recycling benchmark.max_new_tokens=8"
+    told = ""
+    for command in recipe("run"):
+        command = command.replace("$(BIN)/python", sys.executable).replace("outputs/cpu_default", str(out))
+        command += f"{tiny} paths.output={out}" if "aded.run" in command else ""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=ROOT,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        told += done.stdout
+    assert "token_recycling" in (out / "table.md").read_text()
+    assert {path.stem for path in out.glob("*.png")} >= {"speedup", "throughput", "step_time", "accepted_lengths"}
+    assert len(list(out.glob("*/*/*/wandb/offline-run-*/run-*.wandb"))) == 2
+    for place in ("table.md", "speedup.png", f"records: {out}"):
+        assert place in told
