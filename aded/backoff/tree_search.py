@@ -21,7 +21,7 @@ from aded.backoff.mixture import (
     mix,
     new_candidates,
 )
-from aded.draft_makers.best_first import _pop, _push
+from aded.heap import pop, push
 from aded.matrix import UNCOUNTED
 
 OCTAVES = 104
@@ -166,7 +166,7 @@ def search(sources: Sources, weights: Weights, work: Work, context: np.ndarray, 
                     work.owners[drafts], work.drafts[drafts] = at, work.candidates.tokens[i]
                     for source in range(SOURCES):
                         work.reach[drafts, source] = work.candidates.reach[i, source]
-                    _push(work.heap, waiting, chance, drafts)
+                    push(work.heap, waiting, chance, drafts)
                     drafts += 1
                     waiting += 1
                     above += 1
@@ -177,7 +177,7 @@ def search(sources: Sources, weights: Weights, work: Work, context: np.ndarray, 
         if waiting == 0 or n > budget:
             return n
         chance = -work.heap[0, 0]
-        draft = _pop(work.heap, waiting)
+        draft = pop(work.heap, waiting)
         waiting -= 1
         bucket = _octave(chance)
         if bucket >= cut:

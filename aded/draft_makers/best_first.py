@@ -13,42 +13,9 @@ import numpy as np
 from numba import njit
 
 from aded.draft_makers.draft_maker import DraftMaker, positive
+from aded.heap import pop, push
 from aded.matrix import LATEST, ROW, UNCOUNTED, Overlay, TrigramMatrix, read_row, state_below, state_of
 from aded.ngram_file import Counts
-
-
-@njit(cache=True, inline="always")
-def _push(heap: np.ndarray, n: int, chance: float, entry: int) -> None:
-    """Add to a binary heap of n rows (-chance, entry): sift the new last element up."""
-    i = n
-    while i > 0:
-        up = (i - 1) >> 1
-        if heap[up, 0] <= -chance:
-            break
-        heap[i, 0], heap[i, 1] = heap[up, 0], heap[up, 1]
-        i = up
-    heap[i, 0], heap[i, 1] = -chance, entry
-
-
-@njit(cache=True, inline="always")
-def _pop(heap: np.ndarray, n: int) -> int:
-    """Remove and return the entry with the largest chance from a heap of n rows: sift the last element down."""
-    top = int(heap[0, 1])
-    n -= 1
-    key, entry = heap[n, 0], heap[n, 1]
-    i = 0
-    while True:
-        c = 2 * i + 1
-        if c >= n:
-            break
-        if c + 1 < n and heap[c + 1, 0] < heap[c, 0]:
-            c += 1
-        if heap[c, 0] >= key:
-            break
-        heap[i, 0], heap[i, 1] = heap[c, 0], heap[c, 1]
-        i = c
-    heap[i, 0], heap[i, 1] = key, entry
-    return top
 
 
 class Work(NamedTuple):
@@ -96,17 +63,17 @@ def _grow(
                 mass[at] += weights[at, i]
             mass[at] = max(1.0, mass[at])
             if lengths[at] > 0:
-                _push(heap, waiting, chance[at] * weights[at, 0] / mass[at], at * size)
+                push(heap, waiting, chance[at] * weights[at, 0] / mass[at], at * size)
                 waiting += 1
         if waiting == 0 or n == len(tokens):
             return n
-        entry = _pop(heap, waiting)
+        entry = pop(heap, waiting)
         waiting -= 1
         owner, i = entry // size, entry % size
         tokens[n], parents[n], levels[n] = rows[owner, i], owner, levels[owner] + 1
         chance[n] = chance[owner] * weights[owner, i] / mass[owner]
         if i + 1 < lengths[owner]:
-            _push(heap, waiting, chance[owner] * weights[owner, i + 1] / mass[owner], entry + 1)
+            push(heap, waiting, chance[owner] * weights[owner, i + 1] / mass[owner], entry + 1)
             waiting += 1
         at = n
         n += 1

@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 
 from aded.draft_makers.draft_maker import DraftMaker, positive
+from aded.draft_makers.draws import pick
 from aded.draft_makers.mcts_work import (
     FIRST,
     OPEN,
@@ -45,35 +46,11 @@ from aded.ngram_file import Counts
 
 
 @njit(cache=True, inline="always")
-def _uniform(stream: np.ndarray) -> float:
-    """xorshift64*: [0, 1) from 64 bits of state; quick, seeded, the same on every platform."""
-    x = stream[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    stream[0] = x
-    return ((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
-
-
-@njit(cache=True, inline="always")
 def _weight_of(tokens: np.ndarray, weights: np.ndarray, start: int, n: int, token: int) -> float:
     for i in range(start, start + n):
         if tokens[i] == token:
             return weights[i]
     return 0.0
-
-
-@njit(cache=True, inline="always")
-def _pick(weights: np.ndarray, n: int, stream: np.ndarray) -> int:
-    """Draw one of the first n weights in proportion; return its index."""
-    mass = 0.0
-    for i in range(n):
-        mass += weights[i]
-    left, pick = _uniform(stream) * mass, 0
-    while pick < n - 1 and left >= weights[pick]:
-        left -= weights[pick]
-        pick += 1
-    return pick
 
 
 @njit(**UNCOUNTED)
@@ -99,9 +76,9 @@ def _roll_out(
         n = read_row(base, overlay, top_k, order, state, token, weight)
         if n == 0:
             break
-        pick = _pick(weight, n, stream)
-        reward += _weight_of(token, weight, 0, n, state & LATEST) if original_reward else weight[pick]
-        state = after(state, token[pick], order)
+        drawn = pick(weight, n, stream)
+        reward += _weight_of(token, weight, 0, n, state & LATEST) if original_reward else weight[drawn]
+        state = after(state, token[drawn], order)
     return reward
 
 
