@@ -14,8 +14,9 @@ import numpy as np
 
 from aded.aded_drafter import SCOPES
 from aded.backoff.corpus import CONTEXTS, open_corpus
+from aded.backoff.held import Held
 from aded.backoff.history import clear, empty_history
-from aded.backoff.learning import learn_and_search, read, recycle
+from aded.backoff.learning import learn_and_search, read_prompt, recycle
 from aded.backoff.mixture import CORPUS, LENGTHS, PROMPT, SESSION, TARGET, Sources, new_weights
 from aded.backoff.seen_contexts import ROW, empty_table, forget
 from aded.backoff.tree_search import new_work
@@ -67,6 +68,8 @@ class BackoffDrafter(Drafter):
         self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
         self.budget, self.depth = check_budget(budget), positive(depth, "depth")
         self.keep, self.gate_rate, self.curve_rate = keep, gate_rate, curve_rate
+        if adaptation == "off":
+            self.gate_rate = self.curve_rate = 0.0
         longest = _longest(contexts, adaptation, copy)
         self.sources = Sources(
             open_corpus(datastore, int(longest[CORPUS])),
@@ -79,6 +82,7 @@ class BackoffDrafter(Drafter):
             top_k=np.array([positive(top_k, "top_k")]),
         )
         self.weights, self.work = new_weights(), new_work(self.budget)
+        self._held = Held((self.sources, self.weights, self.work))
         self.step_cost: StepCost | None = None
         self._context = np.empty(0, np.int64)
         self._learned = 0
@@ -94,17 +98,14 @@ class BackoffDrafter(Drafter):
             self.reset()
         forget(self.sources.prompt)
         self._context, self._learned = prompt_ids, len(prompt_ids)
-        if self.adaptation != "off":
-            read(self.sources, prompt_ids, 0, self.keep)
+        read_prompt(self._held, prompt_ids, 0, self.keep)
 
     def draft(self, context: np.ndarray) -> DraftTree:
         work = self.work
         n = learn_and_search(
-            self.sources,
-            self.weights,
-            work,
+            self._held,
             context,
-            len(context) if self.adaptation == "off" else self._learned,
+            self._learned,
             self.keep,
             self.gate_rate,
             self.curve_rate,

@@ -102,35 +102,34 @@ def _begin(
 @njit(**UNCOUNTED)
 def follow(corpus: Corpus, vocabulary: int, before: np.ndarray, token: int, longest: int, after: np.ndarray) -> None:
     """Numbers of a child's contexts from its parent's: int64 [4], one a context length up to
-    `longest`, -1 where the corpus lacks it."""
-    after[:] = -1
-    if token + 1 >= len(corpus.first):
-        return
-    if corpus.first[token] < corpus.first[token + 1]:
-        after[0] = corpus.first[token]
-    for k in range(longest - 1):
-        parent = before[k]
-        if parent < 0:
-            continue
-        order, longer = corpus.orders[k], corpus.orders[k + 1]
-        wanted = order.rest[parent] * np.uint64(vocabulary) + np.uint64(token)
-        low, high = order.deeper[parent], order.deeper[parent + 1]
-        end = high
-        while low < high:
-            middle = (low + high) >> 1
-            if longer.rest[middle] < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        if low < end and longer.rest[low] == wanted:
-            after[k + 1] = low
+    `longest`, -1 where the corpus lacks it. `after` may be `before`, since the longest is found first."""
+    known = token + 1 < len(corpus.first)
+    for k in range(CONTEXTS - 1, 0, -1):
+        after[k] = _longer(corpus, vocabulary, k, before[k - 1], token) if known and k < longest else -1
+    after[0] = corpus.first[token] if known and corpus.first[token] < corpus.first[token + 1] else -1
 
 
 @njit(**UNCOUNTED)
-def locate(corpus: Corpus, vocabulary: int, context: np.ndarray, scratch: np.ndarray, numbers: np.ndarray) -> None:
-    """Numbers of the contexts that end `context`, int64 [m]: walk its last four tokens. scratch: int64 [4]."""
+def _longer(corpus: Corpus, vocabulary: int, length: int, number: int, token: int) -> int:
+    """Number of the context that is context `number` of `length` tokens with `token` behind it, or -1."""
+    if number < 0:
+        return -1
+    order, longer = corpus.orders[length - 1], corpus.orders[length]
+    wanted = order.rest[number] * np.uint64(vocabulary) + np.uint64(token)
+    low, high = order.deeper[number], order.deeper[number + 1]
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if longer.rest[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and longer.rest[low] == wanted else -1
+
+
+@njit(**UNCOUNTED)
+def locate(corpus: Corpus, vocabulary: int, context: np.ndarray, numbers: np.ndarray) -> None:
+    """Numbers of the contexts that end `context`, int64 [m]: walk its last four tokens."""
     numbers[:] = -1
     for i in range(max(0, len(context) - CONTEXTS), len(context)):
-        for k in range(CONTEXTS):
-            scratch[k] = numbers[k]
-        follow(corpus, vocabulary, scratch, context[i], CONTEXTS, numbers)
+        follow(corpus, vocabulary, numbers, context[i], CONTEXTS, numbers)

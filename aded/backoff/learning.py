@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from aded.backoff.held import Held
 from aded.backoff.history import append
-from aded.backoff.mixture import LENGTHS, PROMPT, SESSION, Sources, Weights, learn_curve, learn_gates, mix
+from aded.backoff.mixture import LENGTHS, PROMPT, SESSION, Sources, Weights, learn_curve, learn_gates
 from aded.backoff.seen_contexts import SeenContexts, extend, put, see
-from aded.backoff.tree_search import Work, search, start
+from aded.backoff.tree_search import Work, advance, mix_at, search, start
 from aded.matrix import UNCOUNTED
 
 
@@ -38,30 +39,33 @@ def learn(
     gate_rate: float,
     curve_rate: float,
 ) -> None:
-    """The target said context[first:]: compare each token with what was expected there, then read it.
+    """The target said context[first:], from the search's root on: compare each token with what was expected there,
+    read it, and move the root to it.
 
     gate_rate, curve_rate: how fast gates and curve follow, 0 to leave them as they are.
     """
     for i in range(first, len(context)):
         if gate_rate > 0.0 or curve_rate > 0.0:
-            start(sources, work, context[:i])
-            asked = work.candidates
-            recent = work.recent[0, LENGTHS - work.known[0] :]
-            n = mix(
-                sources, weights, recent, work.longest[0], work.numbers[0], work.copied[0], context[i], 0.0, asked
-            )
+            n = mix_at(sources, weights, work, 0, context[i], 0.0)
             if curve_rate > 0.0:
-                learn_curve(weights, asked, n, context[i], curve_rate)
+                learn_curve(weights, work.candidates, n, context[i], curve_rate)
             if gate_rate > 0.0:
-                learn_gates(weights, asked, gate_rate)
+                learn_gates(weights, work.candidates, gate_rate)
         read(sources, context[: i + 1], i, keep)
+        advance(sources, work, context[i])
 
 
-@njit(**UNCOUNTED)
+@njit(cache=True)
+def read_prompt(held: Held, context: np.ndarray, first: int, keep: float) -> None:
+    """`read`, and the search's root at the prompt's end. held: of sources, weights and work."""
+    sources, _, work = held.parts
+    read(sources, context, first, keep)
+    start(sources, work, context)
+
+
+@njit(cache=True)
 def learn_and_search(
-    sources: Sources,
-    weights: Weights,
-    work: Work,
+    held: Held,
     context: np.ndarray,
     first: int,
     keep: float,
@@ -70,9 +74,10 @@ def learn_and_search(
     budget: int,
     depth: int,
 ) -> int:
-    """`learn` and `search` in one call: handing over some seventy arrays from Python takes longer than learning."""
+    """`learn` and `search` in one call. held: of sources, weights and work."""
+    sources, weights, work = held.parts
     learn(sources, weights, work, context, first, keep, gate_rate, curve_rate)
-    return search(sources, weights, work, context, budget, depth)
+    return search(sources, weights, work, budget, depth)
 
 
 @njit(**UNCOUNTED)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from aded.backoff.corpus import CONTEXTS, follow, locate
-from aded.backoff.history import longest_match, token_at
+from aded.backoff.history import LONGEST, longest_match, token_at
 from aded.backoff.mixture import (
     CORPUS,
     LENGTHS,
@@ -34,7 +34,7 @@ class Work(NamedTuple):
     int64 [nodes, LENGTHS], the last `known` tokens up to the node, at the row's end; numbers int64 [nodes, CONTEXTS];
     longest int64 [nodes, SOURCES], the contexts worth looking up; copied int64 [nodes, 2]. Of the drafts that wait:
     heap float64 [.., 2], owners and drafts int64, reach int64 [WAITING, SOURCES]; waiting_at int64 [OCTAVES], how
-    many wait by chance. scratch: int64 [CONTEXTS].
+    many wait by chance.
     """
 
     tokens: np.ndarray
@@ -51,7 +51,6 @@ class Work(NamedTuple):
     drafts: np.ndarray
     reach: np.ndarray
     waiting_at: np.ndarray
-    scratch: np.ndarray
     candidates: Candidates
 
 
@@ -72,14 +71,13 @@ def new_work(budget: int) -> Work:
         np.zeros(WAITING, np.int64),
         np.zeros((WAITING, SOURCES), np.int64),
         np.zeros(OCTAVES, np.int64),
-        np.zeros(CONTEXTS, np.int64),
         new_candidates(),
     )
 
 
 @njit(**UNCOUNTED)
 def start(sources: Sources, work: Work, context: np.ndarray) -> None:
-    """Node 0 is the last token of `context`, int64 [m >= 1], which the history ends with too."""
+    """Make node 0 the last token of `context`, int64 [m >= 1], which the history ends with too."""
     known = min(LENGTHS, len(context))
     work.tokens[0], work.parents[0], work.depths[0], work.known[0] = context[-1], -1, 0, known
     work.chances[0] = 1.0
@@ -87,10 +85,34 @@ def start(sources: Sources, work: Work, context: np.ndarray) -> None:
         work.recent[0, LENGTHS - known + i] = context[len(context) - known + i]
     for source in range(SOURCES):
         work.longest[0, source] = sources.longest[source]
-    locate(sources.corpus, sources.vocabulary[0], context, work.scratch, work.numbers[0])
+    locate(sources.corpus, sources.vocabulary[0], context, work.numbers[0])
     work.copied[0, 0], work.copied[0, 1] = -1, 0
     if sources.longest[-1] > 0:
         longest_match(sources.history, work.copied[0])
+
+
+@njit(**UNCOUNTED)
+def advance(sources: Sources, work: Work, token: int) -> None:
+    """Move node 0 on to the next decided token, which the history ends with now."""
+    _go_on(sources, work, 0, token, 0)
+    work.copied[0, 1] = min(work.copied[0, 1], LONGEST)
+    if work.copied[0, 0] < 0 and sources.longest[-1] > 0:
+        longest_match(sources.history, work.copied[0])
+
+
+@njit(**UNCOUNTED)
+def _go_on(sources: Sources, work: Work, parent: int, token: int, node: int) -> None:
+    """Fill in the node's token and its contexts, which follow from its parent's. The two may be one."""
+    longest = work.longest[node, CORPUS]
+    follow(sources.corpus, sources.vocabulary[0], work.numbers[parent], token, longest, work.numbers[node])
+    work.tokens[node], work.known[node] = token, min(LENGTHS, work.known[parent] + 1)
+    for i in range(LENGTHS - 1):
+        work.recent[node, i] = work.recent[parent, i + 1]
+    work.recent[node, LENGTHS - 1] = token
+    place = work.copied[parent, 0]
+    goes_on = place >= 0 and place + 1 < sources.history.length[0] and token_at(sources.history, place) == token
+    work.copied[node, 0] = place + 1 if goes_on else -1
+    work.copied[node, 1] = work.copied[parent, 1] + 1
 
 
 @njit(**UNCOUNTED)
@@ -104,17 +126,16 @@ def _enter(sources: Sources, work: Work, node: int, draft: int, chance: float) -
     for source in range(SOURCES):
         work.longest[node, source] = min(sources.longest[source], work.reach[draft, source] + 1)
     work.longest[node, TARGET] = sources.longest[TARGET]
-    work.tokens[node], work.parents[node], work.depths[node] = token, parent, work.depths[parent] + 1
-    work.chances[node], work.known[node] = chance, min(LENGTHS, work.known[parent] + 1)
-    for i in range(LENGTHS - 1):
-        work.recent[node, i] = work.recent[parent, i + 1]
-    work.recent[node, LENGTHS - 1] = token
-    longest = work.longest[node, CORPUS]
-    follow(sources.corpus, sources.vocabulary[0], work.numbers[parent], token, longest, work.numbers[node])
-    place = work.copied[parent, 0]
-    goes_on = place >= 0 and place + 1 < sources.history.length[0] and token_at(sources.history, place) == token
-    work.copied[node, 0] = place + 1 if goes_on else -1
-    work.copied[node, 1] = work.copied[parent, 1] + 1
+    work.parents[node], work.depths[node], work.chances[node] = parent, work.depths[parent] + 1, chance
+    _go_on(sources, work, parent, token, node)
+
+
+@njit(**UNCOUNTED)
+def mix_at(sources: Sources, weights: Weights, work: Work, node: int, wanted: int, enough: float) -> int:
+    """`mix` below a node, into the work's candidates."""
+    recent = work.recent[node, LENGTHS - work.known[node] :]
+    longest, numbers, copied = work.longest[node], work.numbers[node], work.copied[node]
+    return mix(sources, weights, recent, longest, numbers, copied, wanted, enough, work.candidates)
 
 
 @njit(cache=True, inline="always")
@@ -130,35 +151,22 @@ def _least(bucket: int) -> float:
 
 
 @njit(**UNCOUNTED)
-def search(sources: Sources, weights: Weights, work: Work, context: np.ndarray, budget: int, depth: int) -> int:
-    """Fill the work's nodes in the order of their chances; returns how many, the root included.
+def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: int) -> int:
+    """Fill the work's nodes below the root in the order of their chances; returns how many, the root included.
 
     A draft that could no longer be drawn, since as many likelier ones wait as there is room for, is left out, and so
     is one whose chance is far below the budget's average share; experts that cannot lift one above that are not
     asked.
     """
-    start(sources, work, context)
     waiting_at = work.waiting_at
     waiting_at[:] = 0
     n, waiting, drafts, at = 1, 0, 0, 0
-    cut, above = (
-        max(0, _octave(0.1 / (budget + 1))),
-        0,
-    )  # drafts below bucket `cut` are useless; `above` wait in or over it
+    # Drafts below bucket `cut` are useless; `above` wait in or over it.
+    cut, above = max(0, _octave(0.1 / (budget + 1))), 0
     while True:
         least = _least(cut)
         if work.depths[at] < depth and work.chances[at] > least:
-            found = mix(
-                sources,
-                weights,
-                work.recent[at, LENGTHS - work.known[at] :],
-                work.longest[at],
-                work.numbers[at],
-                work.copied[at],
-                -1,
-                least / work.chances[at],
-                work.candidates,
-            )
+            found = mix_at(sources, weights, work, at, -1, least / work.chances[at])
             for i in range(found):
                 chance = work.chances[at] * calibrated(weights, work.candidates.chances[i])
                 bucket = _octave(chance)

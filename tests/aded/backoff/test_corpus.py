@@ -44,8 +44,8 @@ def told(corpus: Corpus, length: int, number: int) -> Counter[int]:
 
 @given(st.lists(st.integers(0, VOCABULARY + 1), min_size=1, max_size=6))
 def test_every_context_is_found_and_no_other(corpus: Corpus, context: list[int]) -> None:
-    numbers, scratch = np.zeros(CONTEXTS, np.int64), np.zeros(CONTEXTS, np.int64)
-    locate(corpus, VOCABULARY, np.array(context), scratch, numbers)
+    numbers = np.zeros(CONTEXTS, np.int64)
+    locate(corpus, VOCABULARY, np.array(context), numbers)
     known = dictionary()
     for length in range(1, CONTEXTS + 1):
         wanted = known.get(tuple(context[-length:])) if length <= len(context) else None
@@ -54,8 +54,8 @@ def test_every_context_is_found_and_no_other(corpus: Corpus, context: list[int])
 
 
 def test_a_walk_goes_no_further_than_it_is_told(corpus: Corpus) -> None:
-    numbers, scratch = np.zeros(CONTEXTS, np.int64), np.zeros(CONTEXTS, np.int64)
-    locate(corpus, VOCABULARY, STREAM[:20], scratch, numbers)
+    numbers = np.zeros(CONTEXTS, np.int64)
+    locate(corpus, VOCABULARY, STREAM[:20], numbers)
     after = np.zeros(CONTEXTS, np.int64)
     follow(corpus, VOCABULARY, numbers, int(STREAM[20]), 2, after)
     assert (after[:2] >= 0).all()
