@@ -38,7 +38,7 @@ class BackoffDrafter(Drafter):
     (up to 4), target, session, prompt (up to 6); copy: go on from the longest match; top_k: successors a corpus
     context keeps at read; keep: how much of a row's weight stays when another token follows; gate_rate, curve_rate:
     how fast mixture weights and calibration follow, 0 for never; depth: most drafted tokens on one path;
-    max_contexts: bound on the session's table, 80 bytes each; max_history: tokens that can be copied from; cost:
+    max_contexts: bound on the session's table, 72 bytes each; max_history: tokens that can be copied from; cost:
     `measured` to size each tree by what a step costs on this machine, `none` for the whole budget.
     """
 

@@ -1,8 +1,9 @@
 """What followed a context in prompt, output or earlier answers: a table of bounded size that forgets the stalest.
 
-A context is known by a 64-bit hash of its tokens. Eight contexts share a bucket, one cache line of keys; a ninth
-takes the place of the one that was not met for longest. Rows keep the last successors' weights, each decayed whenever
-another follows, so what was seen last counts most.
+A context is known by a 64-bit hash of its tokens, which picks a bucket and a tag. Eight contexts share a bucket; a
+ninth takes the place of the one that was not met for longest. Rows keep the last successors' weights, each decayed
+whenever another follows, so what was seen last counts most. A bucket's tags and a row are a cache line each, since
+what a lookup takes is waiting for memory.
 """
 
 from __future__ import annotations
@@ -17,16 +18,21 @@ from aded.matrix import UNCOUNTED
 ROW = 8
 """Successors a row holds; a full row gives up its lightest one."""
 BUCKET = 8
+ONE = np.uint32(1)
+
+
+TAG, MET = 0, 1
+LINE = 64
+"""Bytes of a cache line."""
 
 
 class SeenContexts(NamedTuple):
-    """keys: uint64 [S], 0 where free; stamps: int64 [S], when each was last met; tokens: int32 [S, ROW];
-    weights: float32 [S, ROW], heaviest first, 0 where free; clock: int64 [1]; salt: uint64 [1], new after each
-    `forget`, so that older keys match nothing.
+    """marks: uint32 [S, 2], a context's tag, 0 where free, and when it was last met; tokens: int32 [S, ROW];
+    weights: float32 [S, ROW], heaviest first, 0 where free; clock: uint32 [1]; salt: uint64 [1], new after each
+    `forget`, so that older tags match nothing.
     """
 
-    keys: np.ndarray
-    stamps: np.ndarray
+    marks: np.ndarray
     tokens: np.ndarray
     weights: np.ndarray
     clock: np.ndarray
@@ -34,16 +40,24 @@ class SeenContexts(NamedTuple):
 
 
 def empty_table(contexts: int) -> SeenContexts:
-    """Room for about `contexts` contexts, 80 bytes each, taken from the system as they come."""
+    """Room for about `contexts` contexts, 72 bytes each, taken from the system as they come."""
     size = max(BUCKET, 1 << (max(1, contexts) - 1).bit_length())
+    rows = _lines(size, 2 * ROW)
     return SeenContexts(
-        np.zeros(size, np.uint64),
-        np.zeros(size, np.int64),
-        np.zeros((size, ROW), np.int32),
-        np.zeros((size, ROW), np.float32),
-        np.ones(1, np.int64),
+        _lines(size, 2).view(np.uint32),
+        rows[:, :ROW],
+        rows[:, ROW:].view(np.float32),
+        np.ones(1, np.uint32),
         np.ones(1, np.uint64),
     )
+
+
+def _lines(rows: int, columns: int) -> np.ndarray:
+    """int32 [rows, columns] of zeros that start on a cache line."""
+    size = rows * columns * 4
+    memory = np.zeros(size + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + size].view(np.int32).reshape(rows, columns)
 
 
 @njit(**UNCOUNTED)
@@ -60,12 +74,20 @@ def extend(hashed: np.uint64, token: int) -> np.uint64:
 
 
 @njit(cache=True, inline="always")
+def _place(table: SeenContexts, hashed: np.uint64) -> tuple[int, np.uint32]:
+    """The first slot of the context's bucket, and its tag."""
+    key = hashed * table.salt[0]
+    return np.int64((key >> np.uint64(8)) & np.uint64(len(table.marks) - BUCKET)), np.uint32(
+        key >> np.uint64(32)
+    ) | ONE
+
+
+@njit(cache=True, inline="always")
 def find(table: SeenContexts, hashed: np.uint64) -> int:
     """Number of the context's row, or -1."""
-    key = (hashed * table.salt[0]) | np.uint64(1)
-    start = int((key >> np.uint64(20)) & np.uint64(len(table.keys) - 1)) & ~(BUCKET - 1)
+    start, tag = _place(table, hashed)
     for slot in range(start, start + BUCKET):
-        if table.keys[slot] == key:
+        if table.marks[slot, TAG] == tag:
             return slot
     return -1
 
@@ -73,17 +95,18 @@ def find(table: SeenContexts, hashed: np.uint64) -> int:
 @njit(cache=True, inline="always")
 def claim(table: SeenContexts, hashed: np.uint64) -> int:
     """Number of the context's row, which is emptied for it if it had none, at the stalest one's cost."""
-    key = (hashed * table.salt[0]) | np.uint64(1)
-    start = int((key >> np.uint64(20)) & np.uint64(len(table.keys) - 1)) & ~(BUCKET - 1)
-    stalest = start
-    table.clock[0] += 1
+    start, tag = _place(table, hashed)
+    table.clock[0] += ONE
+    now, stalest, longest = table.clock[0], start, -1
     for slot in range(start, start + BUCKET):
-        if table.keys[slot] == key:
-            table.stamps[slot] = table.clock[0]
+        if table.marks[slot, TAG] == tag:
+            table.marks[slot, MET] = now
             return slot
-        if table.stamps[slot] < table.stamps[stalest]:
-            stalest = slot
-    table.keys[stalest], table.stamps[stalest] = key, table.clock[0]
+        # The clock goes round in 2^32 contexts; ages do too, and stay right.
+        age = int(now - table.marks[slot, MET]) & 0xFFFFFFFF
+        if age > longest:
+            stalest, longest = slot, age
+    table.marks[stalest, TAG], table.marks[stalest, MET] = tag, now
     table.weights[stalest, :] = 0.0
     return stalest
 

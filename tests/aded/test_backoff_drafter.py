@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aded.backoff.seen_contexts import ROW
 from aded.backoff_drafter import BackoffDrafter
 from aded.drafter import Step
 from aded.errors import BadInput
@@ -126,7 +125,7 @@ def test_an_endless_session_stays_within_its_bounds(datastore: NgramFile) -> Non
     for _ in range(20):
         accepted(mine, rng.integers(VOCABULARY, size=50), rng.integers(VOCABULARY, size=300))
     assert [array.nbytes for array in [*kept, *mine.sources.history]] == sizes
-    assert len(mine.sources.session.keys) * ROW * 8 <= 1024 * 64
+    assert len(mine.sources.session.marks) <= 1024
     span = rng.integers(10, VOCABULARY, size=40)
     assert max(accepted(mine, span, np.tile(span, 4))) >= 8, "and it still learns"
 
