@@ -18,6 +18,7 @@ import numpy as np
 
 from aded.errors import BadInput
 from aded.metrics import Row, ratio
+from aded.reliability import total
 
 MODES = ("offline", "online", "disabled")
 COLUMNS = (
@@ -54,7 +55,7 @@ class WandbLogger:
             _log_in()
 
     def log(self, folder: Path, config: Mapping[str, Any], rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
-        """Log a finished run once: its config, a table of its rows, its accepted lengths, its summary."""
+        """Log a finished run once: its config, a table of its rows, its accepted lengths, plots, its summary."""
         mark = folder / "wandb" / f".logged-{self.mode}"
         if self.mode == "disabled" or mark.exists():
             return
@@ -91,9 +92,27 @@ class WandbLogger:
                 {
                     "answers": wandb.Table(columns=list(COLUMNS), data=table(rows)),
                     "accept_lengths": wandb.Histogram(np_histogram=(counts, edges)),
+                    "steps_by_length": wandb.plot.bar(
+                        wandb.Table(columns=["accepted tokens", "steps"], data=list(enumerate(counts.tolist(), 1))),
+                        "accepted tokens",
+                        "steps",
+                        "Accepted tokens of a step",
+                    ),
+                    **_reliability(wandb, rows),
                 }
             )
             run.summary.update({key: value for key, value in summary.items() if value is not None})
+
+
+def _reliability(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:
+    """A plot of the share of nodes accepted over the chance told, where the drafter tells chances."""
+    sums = total(row["reliability"] for row in rows)
+    if sums is None or not sums[0].any():
+        return {}
+    nodes, chances, accepted = sums[:, sums[0] > 0]
+    points = np.stack([chances / nodes, accepted / nodes], axis=1).round(4).tolist()
+    columns = ["chance told by the drafter", "share of nodes accepted"]
+    return {"reliability": wandb.plot.scatter(wandb.Table(columns=columns, data=points), *columns, "Reliability")}
 
 
 def table(rows: Sequence[Row]) -> list[Iterable[Any]]:

@@ -23,7 +23,6 @@ from pathlib import Path
 from time import perf_counter
 
 from aded.errors import BadInput
-from aded.records import environment
 from aded.run import CONF, refuse
 
 RECORDS = Path("outputs/recorded")
@@ -57,8 +56,9 @@ class Sources:
     small: int
 
     def datastore(self, kind: str) -> Path:
-        """kind: ngrams, suffixes, or small.ngrams."""
-        return RECORDS / "datastores" / f"{self.corpus.name.partition('.')[0]}.{kind}"
+        """kind: ngrams, suffixes, or small.ngrams. The name tells corpora apart."""
+        name = f"{self.corpus.name.partition('.')[0]}-{self.corpus.stat().st_size}"
+        return RECORDS / "datastores" / f"{name}.{kind.replace('small', f'first-{self.small}')}"
 
     def builds(self) -> Iterator[list[str]]:
         """The words of datastore.build for the files that are missing."""
@@ -137,15 +137,13 @@ def write_tables(name: str, out: Path) -> bool:
     return all([call(f"scripts.{script}", [str(folder), str(RECORDS / name)]) for script in ("tables", "plots")])
 
 
-def readme(command: str, minutes: float, machine: dict[str, object], out: Path) -> str:
+def readme(command: str, out: Path) -> str:
     """What the folder holds, each experiment explained by its own yaml."""
     parts = [
         "# Results from recorded answers\n",
         "Mean accepted tokens are exact; nobody's model was timed. `paper.md` (`.tex`, `.csv`) has published figures "
         "beside ours, `table.csv` all numbers of each run.\n",
         f"```\n{command}\n```\n",
-        f"The last start of this command took {minutes:.0f} minutes on {machine['processor']}, {machine['cores']} "
-        "cores, datastores included where they had to be built.\n",
     ]
     for name in (TABLE_1, *ABLATIONS):
         lines = (CONF / "experiment" / f"{name}.yaml").read_text().splitlines()
@@ -162,13 +160,16 @@ def main() -> None:
         refuse(error)
     began = perf_counter()
     sources.datastore("ngrams").parent.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(jobs) as pool:
-        whole = all([*pool.map(lambda words: call("datastore.build", words), sources.builds())])
-        whole &= all([*pool.map(lambda words: call("aded.run", ["-m", *words]), sources.sweeps())])
-        whole &= all([*pool.map(lambda name: write_tables(name, out), (TABLE_1, *ABLATIONS))])
+    try:
+        with ThreadPoolExecutor(jobs) as pool:
+            whole = all([*pool.map(lambda words: call("datastore.build", words), sources.builds())])
+            whole &= all([*pool.map(lambda words: call("aded.run", ["-m", *words]), sources.sweeps())])
+            whole &= all([*pool.map(lambda name: write_tables(name, out), (TABLE_1, *ABLATIONS))])
+    except KeyboardInterrupt:
+        print("interrupted; start the same command again to go on", file=sys.stderr)
+        sys.exit(130)
     command = shlex.join(["python", "-m", "scripts.recorded_results", *sys.argv[1:]])
-    text = readme(command, (perf_counter() - began) / 60, environment()["machine"], out)
-    (out / "README.md").write_text(text, encoding="utf-8")
+    (out / "README.md").write_text(readme(command, out), encoding="utf-8")
     print(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
     if not whole:
         print("not everything succeeded, see above; start the same command again to go on", file=sys.stderr)

@@ -15,7 +15,7 @@ from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.errors import BadInput
-from aded.wandb_logger import COLUMNS, WandbLogger, accepted_lengths, course, table
+from aded.wandb_logger import COLUMNS, WandbLogger, _reliability, accepted_lengths, course, table
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,6 +72,8 @@ def test_an_offline_run_holds_what_the_record_holds(shell: Shell, tmp_path: Path
     shown = json.loads(file.read_text())
     assert shown["columns"] == list(COLUMNS)
     assert shown["data"] == table(rows)
+    plots = {path.name.split("_table")[0] for path in shell.out.glob("wandb/*/files/media/table/*_table_*.json")}
+    assert plots == {"steps_by_length"}, "prompt_lookup tells no chances"
     # Nothing outside of the record: neither the working directory nor the home has a file of the client.
     assert not (tmp_path / "wandb").exists()
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file() and "wandb" in str(path)]
@@ -129,6 +131,14 @@ def test_online_without_an_account_is_refused(shell: Shell, monkeypatch: pytest.
 def test_the_engine_imports_the_client_only_when_asked() -> None:
     code = "import sys, aded.run, aded.benchmark_run; sys.exit('wandb' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_drafter_that_tells_chances_has_a_reliability_plot() -> None:
+    wandb = pytest.importorskip("wandb")
+    told = {"nodes": [4] + [0] * 19, "chances": [0.1] + [0] * 19, "accepted": [1] + [0] * 19}
+    made = _reliability(wandb, [{"reliability": told}, {"reliability": None}, {"reliability": told}])
+    assert made["reliability"].table.data == [[0.025, 0.25]]
+    assert _reliability(wandb, [{"reliability": None}]) == {}
 
 
 def test_the_histogram_has_a_bin_a_length() -> None:
