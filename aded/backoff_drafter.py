@@ -25,7 +25,7 @@ from aded.drafter import Drafter, Step
 from aded.errors import BadInput
 from aded.likeliest import top
 from aded.ngram_file import NgramFile
-from aded.step_cost import StepCost, measure
+from aded.step_cost import TreeSize, measure
 from aded.target import Target
 from aded.tree import DraftTree, check_budget
 
@@ -83,7 +83,7 @@ class BackoffDrafter(Drafter):
         )
         self.weights, self.work = new_weights(), new_work(self.budget)
         self._held = Held((self.sources, self.weights, self.work))
-        self.step_cost: StepCost | None = None
+        self.tree_size: TreeSize | None = None
         self._context = np.empty(0, np.int64)
         self._learned = 0
 
@@ -91,7 +91,7 @@ class BackoffDrafter(Drafter):
         if self.sources.longest[TARGET] and "logits" in target.gives:
             self.wants = frozenset({"logits"})
         if self.cost == "measured" and "seconds" in target.gives:
-            self.step_cost = measure(target, self.budget)
+            self.tree_size = TreeSize(measure(target, self.budget))
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         if self.adaptation != "session":
@@ -113,11 +113,13 @@ class BackoffDrafter(Drafter):
             self.depth,
         )
         self._context, self._learned = context, len(context)
-        if self.step_cost is not None:
-            n = self.step_cost.best_size(work.chances[:n])
+        if self.tree_size is not None:
+            n = self.tree_size.of(work.chances[:n])
         return DraftTree(work.tokens[:n].copy(), work.parents[:n].copy(), work.chances[:n].copy())
 
     def observe(self, step: Step) -> None:
+        if self.tree_size is not None:
+            self.tree_size.learn(len(step.tree), len(step.path))
         if step.logits is None or self.adaptation == "off":
             return
         best, logits = top(step.logits, ROW)
@@ -140,6 +142,8 @@ class BackoffDrafter(Drafter):
         clear(self.sources.history)
         for mine, new in zip(self.weights, new_weights(), strict=True):
             mine[:] = new
+        if self.tree_size is not None:
+            self.tree_size.restart()
 
     def describe(self) -> dict[str, str]:
         return self.datastore.describe()

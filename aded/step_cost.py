@@ -1,8 +1,13 @@
 """What a step over n nodes costs on this machine, and how large a tree it is worth.
 
 With chances p_i that the walk reaches node i, a step over the n likeliest nodes yields 1 + sum p_i tokens in t(n)
-seconds; the best n is where tokens per second peak (the hardware-aware budget of Sequoia, arXiv 2402.12374, section
-3.3, a step at a time).
+seconds (the hardware-aware budget of Sequoia, arXiv 2402.12374, section 3.3, but a step at a time). What is to peak
+is not each step's own rate but that of all, tokens over seconds. It does when every step takes the n at which
+
+    1 + sum p_i - rate * t(n)
+
+is largest, where `rate` is what the steps then reach (Dinkelbach 1967): a second spent on one step is worth what
+another step would make of it. The rate is learned from the steps themselves.
 """
 
 from __future__ import annotations
@@ -27,10 +32,33 @@ class StepCost:
 
     seconds: np.ndarray
 
-    def best_size(self, chances: np.ndarray) -> int:
-        """Nodes to verify of a tree whose nodes have these chances, float64 [n], likeliest first, the root's 1."""
-        rate = np.cumsum(chances) / self.seconds[: len(chances)]
-        return int(np.argmax(rate)) + 1
+    def best_size(self, chances: np.ndarray, rate: float) -> int:
+        """Nodes to verify of a tree whose nodes have these chances, float64 [n], likeliest first, the root's 1; rate:
+        tokens a second that the time could yield elsewhere."""
+        return int(np.argmax(np.cumsum(chances) - rate * self.seconds[: len(chances)])) + 1
+
+
+class TreeSize:
+    """Sizes the trees of a run: StepCost at the rate of the steps so far, the latest hundred or so counting most."""
+
+    KEPT = 0.99
+    """How much of an earlier step's weight remains at each step."""
+
+    def __init__(self, cost: StepCost) -> None:
+        self.cost = cost
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin with the rate of autoregressive decoding."""
+        self._tokens, self._seconds = 1.0, float(self.cost.seconds[0])
+
+    def of(self, chances: np.ndarray) -> int:
+        return self.cost.best_size(chances, self._tokens / self._seconds)
+
+    def learn(self, nodes: int, tokens: float) -> None:
+        """A step over `nodes` nodes yielded `tokens` tokens."""
+        self._tokens = self.KEPT * self._tokens + tokens
+        self._seconds = self.KEPT * self._seconds + float(self.cost.seconds[nodes - 1])
 
 
 def measure(target: Target, budget: int) -> StepCost:

@@ -12,7 +12,7 @@ from aded.backoff_drafter import BackoffDrafter
 from aded.drafter import Step
 from aded.errors import BadInput
 from aded.ngram_file import NgramFile, open_ngrams
-from aded.step_cost import StepCost
+from aded.step_cost import StepCost, TreeSize
 from aded.tree import DraftTree
 from datastore.ngrams import count_ngrams, write_ngrams
 
@@ -110,7 +110,7 @@ def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:
 def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile) -> None:
     """Each node costs a tenth of a step: on random tokens the trees come down to the root."""
     mine = drafter(datastore)
-    mine.step_cost = StepCost(1 + 0.1 * np.arange(17))
+    mine.tree_size = TreeSize(StepCost(1 + 0.1 * np.arange(17)))
     text = np.random.default_rng(3).integers(VOCABULARY, size=3000)
     mine.begin(text[:10])
     sizes = [len(mine.draft(text[:n]).tokens) for n in range(11, 3000)]
