@@ -23,7 +23,7 @@ from aded.tree import DraftTree
 
 CONTEXT = 256
 ROUNDS = 5
-SIZES = (1, 2, 3, 4, 5, 6, 8, 9, 12, 13, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128, 192, 256)
+SIZES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 13, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128, 192, 256)
 
 
 @dataclass(frozen=True)
