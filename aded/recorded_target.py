@@ -150,6 +150,10 @@ class RecordedTarget:
         self._length += len(path)
         return Step(tree, path, token)
 
+    def describe(self) -> dict[str, object]:
+        """No engine: nothing is computed."""
+        return {"engine": None}
+
     def self_check(self) -> None:
         """Nothing to check: the answers are checked as they are read."""
 

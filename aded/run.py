@@ -23,6 +23,7 @@ from tqdm import tqdm
 from aded.benchmark_run import BenchmarkRun, whole_questions
 from aded.choice import Decoding
 from aded.drafter import Drafter
+from aded.engine import with_engine
 from aded.errors import BadInput
 from aded.metrics import summarise
 from aded.questions import Benchmark, Question, Raw
@@ -88,7 +89,8 @@ def _answer_all(
     )
     rows = whole_questions(directory.finished_rows(), questions)
     directory.rewrite(rows)
-    directory.write_environment({**drafter.describe(), **(recording.describe() if recording else {})})
+    facts = {**target.describe(), **drafter.describe(), **(recording.describe() if recording else {})}
+    directory.write_environment(facts)
     runner.warm_up()
     done = len({row["question_id"] for row in rows})
     if done < len(questions):
@@ -121,6 +123,7 @@ def load_model(cfg: DictConfig, cache: str) -> tuple[Any, Any]:
     """The target, which has verified a first tree, and its tokenizer."""
     model = {key: value for key, value in cfg.model.items() if key not in ("name", "template")}
     target, tokenizer = hydra.utils.instantiate(model, cache=cache)
+    target = with_engine(target, cfg.engine, cache)
     target.self_check()
     return target, tokenizer
 

@@ -29,6 +29,9 @@ class Target(Protocol):
     def recording(self) -> Recording | None:
         """The answers that it replays; None for a model, which gives its own."""
 
+    def describe(self) -> dict[str, object]:
+        """Facts for the run's record, such as the engine that carries out its steps."""
+
     def prefill(self, prompt_ids: np.ndarray, chooser: Chooser, room: int, wants: Collection[str]) -> Step:
         """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.
 

@@ -12,8 +12,9 @@ from aded.choice import Chooser, Greedy
 from aded.drafter import Step
 from aded.errors import BadInput
 from aded.kv_cache import SlabCache
+from aded.static_cache import StaticCache
 from aded.tree import DraftTree
-from aded.tree_mask import TreeMask
+from aded.tree_mask import Mask, TreeMask
 
 STANDARD_LAYERS = {"full_attention", "sliding_attention"}
 
@@ -36,13 +37,12 @@ class TransformersTarget:
                 f"{type(model).__name__} has no KV cache that a tree can be verified in; "
                 "choose a decoder-only model with standard (full or sliding-window) attention",
             )
-        self.model = model.eval()
+        self.model, self.config = model.eval(), config
         self.device: torch.device = next(model.get_input_embeddings().parameters()).device
         self.context_length = int(config.max_position_embeddings)
         self.eos_token_ids = _eos_token_ids(model)
-        self.layers = int(config.num_hidden_layers)
         self.mask = TreeMask(config, model.dtype)
-        self._cache: SlabCache | None = None
+        self._cache: SlabCache | StaticCache | None = None
         self._wants: frozenset[str] = frozenset()
         self._hidden: torch.Tensor | None = None
         # What the output projection reads is the last hidden state, whatever the architecture calls it.
@@ -53,9 +53,12 @@ class TransformersTarget:
         """From last hidden states to logits, [.., hidden] to [.., vocabulary]; `weight`: [vocabulary, hidden]."""
         return self.model.lm_head
 
+    def describe(self) -> dict[str, object]:
+        """For the run's record; see Target.describe."""
+        return {"engine": "eager"}
+
     def _remember_hidden(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-        if "hidden" in self._wants:
-            self._hidden = inputs[0][0]
+        self._hidden = inputs[0][0]
 
     @torch.inference_mode()
     def prefill(self, prompt_ids: np.ndarray, chooser: Chooser, room: int, wants: Collection[str] = ()) -> Step:
@@ -83,7 +86,7 @@ class TransformersTarget:
         return self._step(tree, path, token, logits)
 
     def _forward(
-        self, ids: torch.Tensor, positions: torch.Tensor, mask: object, logits_to_keep: int = 0
+        self, ids: torch.Tensor, positions: torch.Tensor, mask: Mask | None, logits_to_keep: int = 0
     ) -> torch.Tensor:
         """[1, n] ids to [n, vocabulary] logits (the last `logits_to_keep` rows, 0 for all)."""
         output = self.model(
@@ -107,7 +110,7 @@ class TransformersTarget:
 
     def _start_cache(self, rows: int) -> None:
         if self._cache is None or self._cache.capacity < rows:
-            self._cache = SlabCache(self.layers, -(-rows // 256) * 256)
+            self._cache = SlabCache(self.config.num_hidden_layers, -(-rows // 256) * 256)
         self._cache.start()
 
     def self_check(self) -> None:

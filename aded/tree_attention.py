@@ -53,54 +53,68 @@ def _exp(x: np.float32) -> np.float32:
     return series * np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)).view(np.float32)
 
 
-@njit(cache=True, parallel=True, fastmath=True)
-def _attend(
-    query: np.ndarray, keys: np.ndarray, values: np.ndarray, mask: np.ndarray, scale: np.float32, out: np.ndarray
+@njit(cache=True, fastmath=True)
+def attend_row(
+    query: np.ndarray,
+    keys: np.ndarray,
+    values: np.ndarray,
+    mask: np.ndarray,
+    scale: np.float32,
+    out: np.ndarray,
+    job: int,
 ) -> None:
-    """Softmax attention, a query row at a time.
+    """Softmax attention of one query row of one head, `job` = head * n + row.
 
     query: float32 [heads, n, d]; keys, values: float32 or bfloat16 bits [kv heads, capacity, d]; mask: bool [n,
     rows], rows <= capacity; out: float32 [n, heads, d].
     """
     heads, n, width = query.shape
     rows = mask.shape[1]
-    for job in prange(heads * n):
-        head, i = job // n, job % n
-        shared = head * keys.shape[0] // heads
-        # The rows seen come first, so that all that follows depends on them alone.
-        seen, weights = np.empty(rows, np.uint64), np.empty(rows, np.float32)
-        count, highest = 0, np.float32(-np.finfo(np.float32).max)
-        for j in range(rows):
-            if mask[i, j]:
-                score = np.float32(0)
-                for c in range(width):
-                    score += query[head, i, c] * _number(keys[shared, j, c])
-                seen[count], weights[count] = j, score * scale
-                highest = max(highest, weights[count])
-                count += 1
-        for s in range(count):
-            weights[s] = _exp(weights[s] - highest)
-        total = np.float32(0)
-        for s in range(count):
-            total += weights[s]
-        for c in range(width):
-            out[i, head, c] = 0
-        in_fours = count - count % 4
-        for s in range(0, in_fours, 4):
-            w0, w1, w2, w3 = weights[s], weights[s + 1], weights[s + 2], weights[s + 3]
-            j0, j1, j2, j3 = seen[s], seen[s + 1], seen[s + 2], seen[s + 3]
+    head, i = job // n, job % n
+    shared = head * keys.shape[0] // heads
+    # The rows seen come first, so that all that follows depends on them alone.
+    seen, weights = np.empty(rows, np.uint64), np.empty(rows, np.float32)
+    count, highest = 0, np.float32(-np.finfo(np.float32).max)
+    for j in range(rows):
+        if mask[i, j]:
+            score = np.float32(0)
             for c in range(width):
-                out[i, head, c] += (
-                    w0 * _number(values[shared, j0, c])
-                    + w1 * _number(values[shared, j1, c])
-                    + w2 * _number(values[shared, j2, c])
-                    + w3 * _number(values[shared, j3, c])
-                )
-        for s in range(in_fours, count):
-            for c in range(width):
-                out[i, head, c] += weights[s] * _number(values[shared, seen[s], c])
+                score += query[head, i, c] * _number(keys[shared, j, c])
+            seen[count], weights[count] = j, score * scale
+            highest = max(highest, weights[count])
+            count += 1
+    for s in range(count):
+        weights[s] = _exp(weights[s] - highest)
+    total = np.float32(0)
+    for s in range(count):
+        total += weights[s]
+    for c in range(width):
+        out[i, head, c] = 0
+    in_fours = count - count % 4
+    for s in range(0, in_fours, 4):
+        w0, w1, w2, w3 = weights[s], weights[s + 1], weights[s + 2], weights[s + 3]
+        j0, j1, j2, j3 = seen[s], seen[s + 1], seen[s + 2], seen[s + 3]
         for c in range(width):
-            out[i, head, c] /= total
+            out[i, head, c] += (
+                w0 * _number(values[shared, j0, c])
+                + w1 * _number(values[shared, j1, c])
+                + w2 * _number(values[shared, j2, c])
+                + w3 * _number(values[shared, j3, c])
+            )
+    for s in range(in_fours, count):
+        for c in range(width):
+            out[i, head, c] += weights[s] * _number(values[shared, seen[s], c])
+    for c in range(width):
+        out[i, head, c] /= total
+
+
+@njit(cache=True, parallel=True, fastmath=True)
+def _attend(
+    query: np.ndarray, keys: np.ndarray, values: np.ndarray, mask: np.ndarray, scale: np.float32, out: np.ndarray
+) -> None:
+    """Every query row, see attend_row."""
+    for job in prange(query.shape[0] * query.shape[1]):
+        attend_row(query, keys, values, mask, scale, out, job)
 
 
 def tree_attention(
@@ -114,7 +128,11 @@ def tree_attention(
 ) -> tuple[torch.Tensor, None]:
     """transformers' attention interface: [1, heads, n, d] on [1, kv heads, rows, d] to [1, n, heads, d]."""
     n, rows = query.shape[2], key.shape[2]
-    if not (1 == n <= rows or attention_mask is not None) or n > MOST_ROWS or not _known(query, key, value, options):
+    if (
+        not (1 == n <= rows or attention_mask is not None)
+        or n > MOST_ROWS
+        or not is_known(query, key, value, options)
+    ):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
     mask = np.ones((1, rows), np.bool_) if attention_mask is None else attention_mask[0, 0].numpy()
     out = torch.empty(n, query.shape[1], query.shape[3])
@@ -123,7 +141,7 @@ def tree_attention(
     return out[None].to(query.dtype), None
 
 
-def _known(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> bool:
+def is_known(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> bool:
     """Is this plain attention of one sequence, with heads of one width, in a dtype that the kernel reads?"""
     return (
         len(query) == 1

@@ -32,17 +32,21 @@ class TreeMask:
     def __init__(self, config: PreTrainedConfig, dtype: torch.dtype) -> None:
         self.dtype = dtype
         # sdpa and our own take booleans; eager attention adds the mask to its scores.
-        self.additive = config._attn_implementation not in ("sdpa", "tree")
+        self.additive = config._attn_implementation not in ("sdpa", "tree", "tree_step")
         kinds = set(getattr(config, "layer_types", None) or [])
         window = getattr(config, "sliding_window", None)
         self.mixed = len(kinds) > 1
         self.window = window if not kinds or "sliding_attention" in kinds else None
+        self.always = False
+        """A mask even where one row sees everything, of one form for every tree."""
 
     def __call__(self, tree: DraftTree, committed: int, device: torch.device) -> Mask | None:
         """A mask for the model's `attention_mask`, or None where one row sees everything."""
-        window = self.window if self.window is not None and self.window < committed + len(tree) else None
-        if len(tree) == 1 and window is None and not self.mixed:
-            return None
+        window = self.window
+        if not self.always:
+            window = window if window is not None and window < committed + len(tree) else None
+            if len(tree) == 1 and window is None and not self.mixed:
+                return None
         full = self._as_taken(visible(tree, committed, None, device))
         if not self.mixed:
             return full if window is None else self._as_taken(visible(tree, committed, window, device))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from tiny import MODELS, VOCABULARY, Obedient, path_to, plain_logits, random_tre
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 
 from aded.choice import Greedy
+from aded.compiled_target import CompiledTarget
 from aded.drafter import Step
 from aded.errors import BadInput
 from aded.transformers_target import TransformersTarget
@@ -18,6 +20,22 @@ PROMPT = np.arange(10, 22, dtype=np.int64)  # longer than the sliding windows
 BINARY = DraftTree.from_sequences(5, [[a, b, c] for a in (6, 7) for b in (8, 9) for c in (10, 11)], budget=14)
 
 model_of = cache(tiny_model)
+ENGINES: dict[str, Callable[[PreTrainedModel], TransformersTarget]] = {
+    "eager": TransformersTarget,
+    "compiled": lambda model: CompiledTarget(model, backend="eager"),
+}
+Targets = Callable[[str], TransformersTarget]
+
+
+@cache
+def target_of(engine: str, name: str) -> TransformersTarget:
+    return ENGINES[engine](model_of(name))
+
+
+@pytest.fixture(params=ENGINES)
+def targets(request: pytest.FixtureRequest) -> Targets:
+    """Name of a model -> its target: what is tested with it holds for each engine."""
+    return partial(target_of, request.param)
 
 
 def check_logits(model: PreTrainedModel, step: Step, committed: list[int]) -> None:
@@ -31,10 +49,10 @@ def check_logits(model: PreTrainedModel, step: Step, committed: list[int]) -> No
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1], PROMPT[:3]], ids=len)
-def test_tree_logits_are_those_of_plain_forwards(name: str, prompt: np.ndarray) -> None:
+def test_tree_logits_are_those_of_plain_forwards(targets: Targets, name: str, prompt: np.ndarray) -> None:
     """Over several steps, each with a random tree and a random accepted path."""
     model, rng, chooser = model_of(name), np.random.default_rng(len(prompt)), Obedient()
-    target = TransformersTarget(model)
+    target = targets(name)
     step = target.prefill(prompt, chooser, 64, {"logits"})
     assert step.logits is not None
     torch.testing.assert_close(step.logits[0], plain_logits(model, prompt.tolist()), atol=1e-4, rtol=1e-4)
@@ -51,9 +69,9 @@ def test_tree_logits_are_those_of_plain_forwards(name: str, prompt: np.ndarray) 
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2-window", "gemma3-window", "mistral-window"])
-def test_every_accepted_path_leaves_the_cache_right(name: str) -> None:
+def test_every_accepted_path_leaves_the_cache_right(targets: Targets, name: str) -> None:
     model, chooser = model_of(name), Obedient()
-    target = TransformersTarget(model)
+    target = targets(name)
     after = random_tree(np.random.default_rng(1), 4, chooser.token)
     for node in range(len(BINARY)):
         target.prefill(PROMPT, chooser, 64, {"logits"})
@@ -63,33 +81,33 @@ def test_every_accepted_path_leaves_the_cache_right(name: str) -> None:
         check_logits(model, target.verify(after), PROMPT.tolist() + accepted)
 
 
-def test_hidden_states_are_what_the_output_projection_reads(llama: PreTrainedModel) -> None:
-    target = TransformersTarget(llama)
+def test_hidden_states_are_what_the_output_projection_reads(targets: Targets) -> None:
+    target = targets("llama")
     target.prefill(PROMPT, Obedient(), 64, {"logits", "hidden"})
     step = target.verify(BINARY)
     assert step.hidden is not None
     assert step.logits is not None
     with torch.inference_mode():
-        torch.testing.assert_close(llama.lm_head(step.hidden), step.logits)
+        torch.testing.assert_close(target.output_projection(step.hidden), step.logits)
 
 
-def test_gives_only_what_is_wanted(llama: PreTrainedModel) -> None:
-    target = TransformersTarget(llama)
+def test_gives_only_what_is_wanted(targets: Targets) -> None:
+    target = targets("llama")
     steps = [target.prefill(PROMPT, Greedy(), 64), target.verify(BINARY)]
     assert all(step.logits is None and step.hidden is None for step in steps)
 
 
-def test_a_second_prompt_starts_afresh(llama: PreTrainedModel) -> None:
+def test_a_second_prompt_starts_afresh(targets: Targets) -> None:
     """Also where the slab of the first, longer prompt is used again."""
-    target, chooser = TransformersTarget(llama), Obedient()
+    target, chooser = targets("llama"), Obedient()
     for prompt in (PROMPT, PROMPT[:4]):
         target.prefill(prompt, chooser, 64, {"logits"})
-        check_logits(llama, target.verify(BINARY), prompt.tolist())
+        check_logits(model_of("llama"), target.verify(BINARY), prompt.tolist())
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_standard_models_pass_the_self_check(name: str) -> None:
-    TransformersTarget(model_of(name)).self_check()
+def test_the_standard_models_pass_the_self_check(targets: Targets, name: str) -> None:
+    targets(name).self_check()
 
 
 def test_a_model_that_ignores_the_mask_fails_the_self_check() -> None:

@@ -1,0 +1,82 @@
+"""Our linear layers and attention as operations of torch, `torch.ops.aded`, for compiled steps on a processor.
+
+A step has some 150 of them. A call through Python costs 15 to 40 us, the work of a small layer; so the operations
+are C++ (step_ops.cpp, compiled once with the compiler that torch.compile needs anyway), which calls the same
+machine code that bf16_linear and tree_attention run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from numba import carray, cfunc, types
+from torch._inductor.codecache import CppCodeCache
+
+from aded.bf16_product import fold, multiply_part, product_parts
+from aded.tree_attention import attend_row
+
+SOURCE = Path(__file__).with_name("step_ops.cpp")
+_INT, _FLOATS = types.intp, types.CPointer(types.float32)
+
+
+@cfunc(types.void(_FLOATS, _FLOATS, _INT, _INT), cache=True)
+def _fold(x, folded, n, width):  # type: ignore[no-untyped-def]
+    fold(carray(x, (n, width)), carray(folded, (n, width)))
+
+
+@cfunc(types.void(*[_INT] * 8), cache=True)
+def _multiply(x, n, width, weight, outputs, y, thread, threads):  # type: ignore[no-untyped-def]
+    parts = product_parts(outputs)
+    for j in range(parts * thread // threads, parts * (thread + 1) // threads):
+        multiply_part(x, n, width, weight, outputs, y, j)
+
+
+def _attend(stored: Any) -> Any:
+    """The attention kernel over keys and values of the type `stored`."""
+    slab, flags = types.CPointer(stored), types.CPointer(types.boolean)
+
+    @cfunc(types.void(_FLOATS, slab, slab, flags, types.float32, _FLOATS, *[_INT] * 8), cache=True)
+    def attend(  # type: ignore[no-untyped-def]
+        query, keys, values, mask, scale, out, heads, kv_heads, n, rows, capacity, width, thread, threads
+    ):
+        whole_query, whole_out = carray(query, (heads, n, width)), carray(out, (n, heads, width))
+        shape = (kv_heads, capacity, width)
+        jobs = heads * n
+        for job in range(jobs * thread // threads, jobs * (thread + 1) // threads):
+            attend_row(
+                whole_query,
+                carray(keys, shape),
+                carray(values, shape),
+                carray(mask, (n, rows)),
+                scale,
+                whole_out,
+                job,
+            )
+
+    return attend
+
+
+@cache
+def load() -> None:
+    """Make `torch.ops.aded` exist, compiling its C++ where no cache has it (15 s).
+
+    Raises RuntimeError or OSError where there is no working compiler.
+    """
+    library = CppCodeCache.load(SOURCE.read_text())
+    kernels = (_fold, _multiply, _attend(types.float32), _attend(types.uint16))
+    load.kernels = kernels  # type: ignore[attr-defined]  # they must outlive the library's use of them
+    library.use_kernels(*(ctypes.c_void_p(kernel.address) for kernel in kernels))
+
+    @torch.library.register_fake("aded::linear")
+    def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+        return x.new_empty((*x.shape[:-1], weight.shape[0]), dtype=dtype)
+
+    @torch.library.register_fake("aded::tree_attention")
+    def _tree_attention(
+        query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float
+    ) -> torch.Tensor:
+        return query.new_empty((1, query.shape[2], query.shape[1], query.shape[3]))

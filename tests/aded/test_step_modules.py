@@ -1,0 +1,105 @@
+"""Our kernels as operations of a compiled step: the eager ones' numbers, and in a tree those of a token alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from test_tree_attention import SDPA_MODELS, with_own_kernels
+from tiny import MODELS, Obedient, path_to, random_tree
+
+from aded import step_modules, step_ops, tree_attention
+from aded.bf16_linear import Bf16Linear
+from aded.compiled_target import CompiledTarget
+from aded.step_modules import ATTENTION, GroupedLinear, StepLinear
+from aded.transformers_target import TransformersTarget
+from aded.tree import DraftTree
+
+pytestmark = pytest.mark.slow  # a C++ compiler runs
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _operations() -> None:
+    step_ops.load()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("out_dtype", DTYPES)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("rows", "outputs"), [(1, 40), (2, 7), (5, 64), (9, 33)])
+def test_a_product_is_bf16_linears(
+    dtype: torch.dtype, out_dtype: torch.dtype, bias: bool, rows: int, outputs: int
+) -> None:
+    torch.manual_seed(rows)
+    added = torch.randn(outputs) if bias else None
+    eager = Bf16Linear(torch.randn(outputs, 48).bfloat16(), added, out_dtype)
+    x = torch.randn(1, rows, 48).to(dtype)
+    assert torch.equal(StepLinear(eager.weight, added, out_dtype)(x), eager(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("heads", "kv_heads"), [(2, 2), (6, 2), (3, 1)])
+@pytest.mark.parametrize("n", [1, 7])
+def test_attention_is_tree_attentions(dtype: torch.dtype, heads: int, kv_heads: int, n: int) -> None:
+    torch.manual_seed(n)
+    query = torch.randn(1, n, heads, 16).to(dtype).transpose(1, 2)
+    keys, values = (torch.randn(1, kv_heads, 64, 16).to(dtype)[:, :, :50] for _ in range(2))
+    mask = torch.rand(1, 1, n, 50) < 0.6
+    mask[..., 2] = True
+    layer = torch.nn.Module()
+    ours, _ = step_modules.tree_step_attention(layer, query, keys, values, mask, scaling=0.3)
+    wanted, _ = tree_attention.tree_attention(layer, query, keys, values, mask, scaling=0.3)
+    assert torch.equal(ours, wanted)
+
+
+def test_layers_with_one_input_share_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that is then given another input computes its own part."""
+    model = with_own_kernels("qwen2", torch.float32, monkeypatch)
+    layers = [getattr(model.model.layers[0].self_attn, name) for name in step_modules.GROUPS[0]]
+    x, other = torch.randn(1, 3, 32), torch.randn(1, 3, 32)
+    wanted = [[layer(each) for layer in layers] for each in (x, other)]
+    step_modules.prepare(model)
+    layers = [getattr(model.model.layers[0].self_attn, name) for name in step_modules.GROUPS[0]]
+    assert all(isinstance(layer, GroupedLinear) for layer in layers)
+    assert model.config._attn_implementation == ATTENTION
+    products: list[int] = []
+    layers[0].whole.register_forward_hook(lambda *_: products.append(1))
+    for layer, y in zip(layers, wanted[0], strict=True):
+        assert torch.equal(layer(x), y)
+    assert len(products) == 1
+    assert torch.equal(layers[0](x), wanted[0][0])
+    assert torch.equal(layers[1](other), wanted[1][1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("name", "backend"), [("llama", "inductor"), *((name, "eager") for name in SDPA_MODELS if name != "llama")]
+)
+def test_a_node_has_the_logits_of_its_token_decoded_alone(
+    name: str, backend: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit, compiled; and in float32 the logits are about the eager engine's."""
+    assert name in MODELS
+    trees = CompiledTarget(with_own_kernels(name, dtype, monkeypatch), backend)
+    eager = TransformersTarget(with_own_kernels(name, dtype, monkeypatch))
+    alone = CompiledTarget(with_own_kernels(name, dtype, monkeypatch), backend)
+    prompt, chooser, rng = np.arange(10, 22, dtype=np.int64), Obedient(), np.random.default_rng(3)
+    for target in (trees, alone, eager):
+        target.prefill(prompt, chooser, 64, {"logits"})
+    for nodes in (9, 1, 2, 12, 7):
+        tree = random_tree(rng, nodes, int(rng.integers(50)))
+        path = path_to(tree, int(rng.integers(nodes)))
+        found = []
+        for target in (trees, eager):
+            chooser.path = path
+            found.append(target.verify(tree).logits)
+        logits, wanted = found
+        assert logits is not None
+        if dtype == torch.float32:
+            torch.testing.assert_close(logits, wanted, atol=1e-4, rtol=1e-4)
+        chooser.path = [0]
+        for node in path:
+            single = alone.verify(DraftTree.root(int(tree.tokens[node]))).logits
+            assert single is not None
+            assert torch.equal(logits[node], single[0])
