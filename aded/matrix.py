@@ -32,6 +32,8 @@ UNCOUNTED: dict[str, Any] = {"cache": True, "_nrt": False}
 """njit options for functions that allocate nothing: no reference counts, which are atomic instructions at each use
 of a tuple's array and took more than half of a lookup (225 ns, 94 ns without). numba refuses to compile a function
 that allocates after all."""
+INLINED: dict[str, Any] = {**UNCOUNTED, "forceinline": True}
+"""The same for what is called in inner loops with a tuple of many arrays: numba would pass each word of it."""
 
 
 class Overlay(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.matrix import UNCOUNTED
+from aded.matrix import INLINED, UNCOUNTED
 from aded.ngram_file import Counts, NgramFile
 
 CONTEXTS = 4
@@ -99,7 +99,7 @@ def _begin(
     starts[len(rest)] = len(next_rest)
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def follow(corpus: Corpus, vocabulary: int, before: np.ndarray, token: int, longest: int, after: np.ndarray) -> None:
     """Numbers of a child's contexts from its parent's: int64 [4], one a context length up to
     `longest`, -1 where the corpus lacks it. `after` may be `before`, since the longest is found first."""
@@ -109,7 +109,7 @@ def follow(corpus: Corpus, vocabulary: int, before: np.ndarray, token: int, long
     after[0] = corpus.first[token] if known and corpus.first[token] < corpus.first[token + 1] else -1
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def _longer(corpus: Corpus, vocabulary: int, length: int, number: int, token: int) -> int:
     """Number of the context that is context `number` of `length` tokens with `token` behind it, or -1."""
     if number < 0:

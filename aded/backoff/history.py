@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from aded.backoff.seen_contexts import extend
-from aded.matrix import UNCOUNTED
+from aded.matrix import INLINED
 
 SHORTEST = 5
 """Tokens of the shortest match; shorter contexts are the tables' business."""
@@ -55,7 +55,7 @@ def _slot(history: History) -> np.int64:
     return np.int64(hashed & np.uint64(mask))
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def append(history: History, token: int) -> None:
     mask = len(history.tokens) - 1
     history.tokens[history.length[0] & mask] = token
@@ -66,7 +66,7 @@ def append(history: History, token: int) -> None:
         history.latest[slot] = history.length[0]
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def longest_match(history: History, found: np.ndarray) -> None:
     """found, int64 [2]: the position behind the longest earlier match of the history's end, -1 for none; its
     length."""

@@ -23,7 +23,7 @@ from numba import njit
 from aded.backoff.corpus import Corpus
 from aded.backoff.history import History, token_at
 from aded.backoff.seen_contexts import ROW, SeenContexts, extend, find
-from aded.matrix import UNCOUNTED
+from aded.matrix import INLINED
 
 CORPUS, TARGET, SESSION, PROMPT = 0, 1, 2, 3
 SOURCES = 4
@@ -124,7 +124,7 @@ def _log2(number: int) -> int:
     return bits
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def mix(
     sources: Sources,
     weights: Weights,
@@ -180,7 +180,7 @@ def mix(
     return n
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def _ask_table(
     table: SeenContexts,
     slot: int,
@@ -194,7 +194,7 @@ def _ask_table(
     n: int,
 ) -> tuple[int, float]:
     """One table's expert takes its gate of `rest`; returns the candidates and what is left."""
-    tokens, row = table.tokens[slot], table.weights[slot]
+    row = table.weights[slot]
     total = 0.0
     for i in range(ROW):
         total += float(row[i])
@@ -202,21 +202,10 @@ def _ask_table(
         level = int(min(0.999, float(row[0])) * LEVELS)
     else:
         level = min(7, int(total * 1.5)) * 8 + min(7, int(row[0] / total * 7.99))
-    expert = (length - 1) * SOURCES + source
-    gate = weights.gates[expert, level]
-    share = 0.0
-    for i in range(ROW):
-        chance = row[i] / total
-        if row[i] == 0.0 or rest * gate * chance < LITTLE * enough:
-            break
-        if tokens[i] == wanted:
-            share = chance
-        n = _add(into, n, tokens[i], rest * gate * chance, source, length)
-    into.level[expert], into.share[expert] = level, share
-    return n, rest * (1.0 - gate)
+    return _share(table.tokens[slot], row, total, source, length, level, weights, wanted, rest, enough, into, n)
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def _ask_corpus(
     sources: Sources,
     number: int,
@@ -230,24 +219,46 @@ def _ask_corpus(
 ) -> tuple[int, float]:
     """The same of the corpus, which gives its top k successors."""
     order = sources.corpus.orders[length - 1]
-    start, total = int(order.offset[number]), float(order.total[number])
-    end = min(int(order.offset[number + 1]), start + sources.top_k[0])
-    level = min(15, _log2(int(total))) * 4 + int(order.times[start] / total * 3.99)
-    expert = (length - 1) * SOURCES + CORPUS
+    start, total = np.int64(order.offset[number]), float(order.total[number])
+    end = min(np.int64(order.offset[number + 1]), start + sources.top_k[0])
+    tokens, times = order.token[start:end], order.times[start:end]
+    level = min(15, _log2(int(total))) * 4 + int(times[0] / total * 3.99)
+    return _share(tokens, times, total, CORPUS, length, level, weights, wanted, rest, enough, into, n)
+
+
+@njit(**INLINED)
+def _share(
+    tokens: np.ndarray,
+    row: np.ndarray,
+    total: float,
+    source: int,
+    length: int,
+    level: int,
+    weights: Weights,
+    wanted: int,
+    rest: float,
+    enough: float,
+    into: Candidates,
+    n: int,
+) -> tuple[int, float]:
+    """Share out the expert's gate of `rest` among its tokens, by their part of `total`; row: their weights, heaviest
+    first, 0 where free."""
+    expert = (length - 1) * SOURCES + source
     gate = weights.gates[expert, level]
+    mine, least = rest * gate / total, LITTLE * enough
     share = 0.0
-    for i in range(start, end):
-        chance = order.times[i] / total
-        if rest * gate * chance < LITTLE * enough:
+    for i in range(len(row)):
+        chance = mine * row[i]
+        if row[i] == 0 or chance < least:
             break
-        if order.token[i] == wanted:
-            share = chance
-        n = _add(into, n, int(order.token[i]), rest * gate * chance, CORPUS, length)
+        if tokens[i] == wanted:
+            share = row[i] / total
+        n = _add(into, n, int(tokens[i]), chance, source, length)
     into.level[expert], into.share[expert] = level, share
     return n, rest * (1.0 - gate)
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def learn_gates(weights: Weights, asked: Candidates, rate: float) -> None:
     """One step of online expectation maximisation, from the shortest context up. asked: of a mix with `wanted` known
     and nobody left out. A gate moves by 1 / (updates + 4) at first, by `rate` for good."""
@@ -273,7 +284,7 @@ def calibrated(weights: Weights, chance: float) -> float:
     return weights.curve[knot, 2] * (1.0 - part) + weights.curve[knot + 1, 2] * part
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def learn_curve(weights: Weights, asked: Candidates, n: int, wanted: int, rate: float) -> None:
     """Each candidate of a mix was what the target said, or not."""
     for i in range(n):

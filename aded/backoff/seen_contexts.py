@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.matrix import UNCOUNTED
+from aded.matrix import INLINED, UNCOUNTED
 
 ROW = 8
 """Successors a row holds; a full row gives up its lightest one."""
@@ -111,7 +111,7 @@ def claim(table: SeenContexts, hashed: np.uint64) -> int:
     return stalest
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def see(table: SeenContexts, hashed: np.uint64, token: int, keep: float) -> None:
     """The token followed the context: the others' weights shrink to `keep`, its own grows by 1."""
     slot = claim(table, hashed)
@@ -129,7 +129,7 @@ def see(table: SeenContexts, hashed: np.uint64, token: int, keep: float) -> None
     tokens[at], weights[at] = token, weight
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def put(table: SeenContexts, hashed: np.uint64, tokens: np.ndarray, weights: np.ndarray) -> None:
     """Replace the context's row. tokens: int [ROW]; weights: float [ROW], heaviest first."""
     slot = claim(table, hashed)

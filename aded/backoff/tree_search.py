@@ -22,7 +22,7 @@ from aded.backoff.mixture import (
     new_candidates,
 )
 from aded.heap import pop, push
-from aded.matrix import UNCOUNTED
+from aded.matrix import INLINED, UNCOUNTED
 
 OCTAVES = 104
 WAITING = 2048
@@ -91,7 +91,7 @@ def start(sources: Sources, work: Work, context: np.ndarray) -> None:
         longest_match(sources.history, work.copied[0])
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def advance(sources: Sources, work: Work, token: int) -> None:
     """Move node 0 on to the next decided token, which the history ends with now."""
     _go_on(sources, work, 0, token, 0)
@@ -100,7 +100,7 @@ def advance(sources: Sources, work: Work, token: int) -> None:
         longest_match(sources.history, work.copied[0])
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def _go_on(sources: Sources, work: Work, parent: int, token: int, node: int) -> None:
     """Fill in the node's token and its contexts, which follow from its parent's. The two may be one."""
     longest = work.longest[node, CORPUS]
@@ -115,7 +115,7 @@ def _go_on(sources: Sources, work: Work, parent: int, token: int, node: int) -> 
     work.copied[node, 1] = work.copied[parent, 1] + 1
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def _enter(sources: Sources, work: Work, node: int, draft: int, chance: float) -> None:
     """Make a draft a node: what its own expansion needs follows from its parent's.
 
@@ -130,7 +130,7 @@ def _enter(sources: Sources, work: Work, node: int, draft: int, chance: float) -
     _go_on(sources, work, parent, token, node)
 
 
-@njit(**UNCOUNTED)
+@njit(**INLINED)
 def mix_at(sources: Sources, weights: Weights, work: Work, node: int, wanted: int, enough: float) -> int:
     """`mix` below a node, into the work's candidates."""
     recent = work.recent[node, LENGTHS - work.known[node] :]
