@@ -103,7 +103,7 @@ def read_command_line(words: Sequence[str]) -> tuple[Sources, Path, int]:
         if not (CONF / "benchmark" / f"{path.parent.name}.yaml").exists():
             raise BadInput("ANSWERS", f"{path}: {path.parent.name} is no benchmark of conf/benchmark")
     for key in ("corpus", "tokenizer"):
-        if key not in given:
+        if not given.get(key):
             raise BadInput(key, f"is missing; python -m scripts.recorded_results ANSWERS {key}=...")
     settings = DEFAULTS | given
     for key in ("jobs", "small"):

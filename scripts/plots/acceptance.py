@@ -113,8 +113,15 @@ def reliability(cells: Sequence[Cell]) -> Figure | None:
             assert sums is not None
             nodes, chances, accepted = sums[:, sums[0] >= FEWEST]
             away = np.abs(chances - accepted).sum() / nodes.sum()
-            style = {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
-            axes.plot(chances / nodes, accepted / nodes, label=f"{cell.line}: {away:.1%} away", **style)
+            axes.plot(
+                chances / nodes,
+                accepted / nodes,
+                color=PALETTE[number],
+                marker=MARKERS[number],
+                markersize=4,
+                linewidth=1,
+                label=f"{cell.line}: {away:.1%} away",
+            )
         _label(axes, mine, xlabel="chance told by the drafter", ylabel="share of nodes accepted")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     return figure

@@ -48,7 +48,7 @@ def cut_a_row(path: Path) -> None:
     path.write_text(f"{first}\n{second[: len(second) // 2]}")
 
 
-DAMAGE: dict[str, tuple[str, Callable[[Path], None]]] = {
+DAMAGE: dict[str, tuple[str, Callable[[Path], object]]] = {
     **{
         f"{name} deleted": (name, Path.unlink)
         for name in ("config.yaml", "environment.json", "rows.jsonl", "summary.json")
