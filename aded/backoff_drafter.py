@@ -9,6 +9,7 @@ rate.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from aded.drafter import Drafter, Step
 from aded.errors import BadInput
 from aded.likeliest import top
 from aded.ngram_file import NgramFile
-from aded.step_cost import TreeSize, measure
+from aded.step_cost import TreeSize, measure, read_table
 from aded.target import Target
 from aded.tree import DraftTree, check_budget
 
@@ -39,7 +40,8 @@ class BackoffDrafter(Drafter):
     context keeps at read; keep: how much of a row's weight stays when another token follows; gate_rate, curve_rate:
     how fast mixture weights and calibration follow, 0 for never; depth: most drafted tokens on one path;
     max_contexts: bound on the session's table, 72 bytes each; max_history: tokens that can be copied from; cost:
-    `measured` to size each tree by what a step costs on this machine, `none` for the whole budget.
+    `measured` to size each tree by what a step costs on this machine, a file of scripts.bench_verify to read that
+    there, `none` for the whole budget.
     """
 
     def __init__(
@@ -61,8 +63,8 @@ class BackoffDrafter(Drafter):
     ) -> None:
         if adaptation not in SCOPES:
             raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
-        if cost not in ("measured", "none"):
-            raise BadInput("method.cost", f"{cost!r} must be measured or none")
+        if cost not in ("measured", "none") and not Path(cost).expanduser().is_file():
+            raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
         if not 0.0 < keep <= 1.0:
             raise BadInput("method.keep", f"{keep} must be above 0 and at most 1")
         self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
@@ -92,6 +94,8 @@ class BackoffDrafter(Drafter):
             self.wants = frozenset({"logits"})
         if self.cost == "measured" and "seconds" in target.gives:
             self.tree_size = TreeSize(measure(target, self.budget))
+        elif self.cost not in ("measured", "none"):
+            self.tree_size = TreeSize(read_table(self.cost, target.describe()["engine"], self.budget))
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         if self.adaptation != "session":

@@ -9,6 +9,8 @@ from typing import Any
 
 from aded.compiled_target import CompiledTarget
 from aded.errors import BadInput
+from aded.graph_target import GraphTarget
+from aded.trace_target import TraceTarget
 from aded.transformers_target import TransformersTarget
 
 ENGINES = ("eager", "compiled")
@@ -23,15 +25,19 @@ def with_engine(target: Any, engine: str, cache: str) -> Any:
     """
     if engine not in ENGINES:
         raise BadInput("engine", f"{engine!r} must be one of {', '.join(ENGINES)}")
+    if isinstance(target, TraceTarget):
+        target.compute = with_engine(target.compute, engine, cache)
     if engine == "eager" or not isinstance(target, TransformersTarget):
         return target
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(cache).expanduser() / "inductor"))
     try:
-        compiled = CompiledTarget(target.model)
+        if len(set(getattr(target.model, "hf_device_map", {}).values())) > 1:
+            raise BadInput("model.device_map", "a step over several devices is no single graph")
+        compiled = (GraphTarget if target.device.type == "cuda" else CompiledTarget)(target.model)
     except Exception as error:
         first = next(iter(str(error).strip().splitlines()), "")
         log.warning("engine=compiled cannot be had, eager goes on: %s: %s", type(error).__name__, first)
-        # Anew, since the model's hooks and attention belong to the target that was made last.
+        # Anew, since the model's attention belongs to the target that was made last.
         return TransformersTarget(target.model)
     log.info("engine=compiled: ready after %.0f s", compiled.compile_seconds)
     return compiled

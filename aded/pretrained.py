@@ -56,16 +56,15 @@ def load_target(
     quicker (aded.bf16_linear, aded.tree_attention), or `torch`; threads: of the forward pass on a processor, None for
     one a core. Raises BadInput naming the key.
     """
-    if dtype not in DTYPES:
-        raise BadInput("model.dtype", f"{dtype!r} must be one of {', '.join(DTYPES)}")
+    number = checked_dtype(dtype)
     if head not in ("model", "float32"):
         raise BadInput("model.head", f"{head!r} must be model or float32")
     if kernels not in ("auto", "torch"):
         raise BadInput("model.kernels", f"{kernels!r} must be auto or torch")
-    placed = _device(device)
+    placed = checked_device(device)
     _quiet()
     folder = str(embedded_model(cache)) if path == EMBEDDED else path
-    options: dict[str, Any] = {"dtype": DTYPES[dtype], "revision": revision or "main"}
+    options: dict[str, Any] = {"dtype": number, "revision": revision or "main"}
     if attention:
         options["attn_implementation"] = attention
     if device_map:
@@ -80,11 +79,8 @@ def load_target(
             parameter.data = parameter.data.clone()
         model.tie_weights()
         if kernels == "auto":
-            replace_linears(model)
-            if attention is None and model.config._attn_implementation == "sdpa":
-                tree_attention.register()
-                model.set_attn_implementation("tree")
-    if head == "float32" and DTYPES[dtype] != torch.float32 and hasattr(model, "lm_head"):
+            use_own_kernels(model, attention)
+    if head == "float32" and number != torch.float32 and hasattr(model, "lm_head"):
         if isinstance(model.lm_head, Bf16Linear):
             model.lm_head.out_dtype = torch.float32  # its sums are float32 already
         else:
@@ -103,7 +99,23 @@ def _set_threads(model: torch.nn.Module, threads: int | None) -> None:
         torch.set_num_threads(threads or TORCH_THREADS)
 
 
-def _device(name: str) -> torch.device:
+def use_own_kernels(model: Any, attention: str | None = None) -> None:
+    """Our linear layers where they are quicker, and our attention in place of sdpa unless another was asked for."""
+    replace_linears(model)
+    if attention is None and model.config._attn_implementation == "sdpa":
+        tree_attention.register()
+        model.set_attn_implementation("tree")
+
+
+def checked_dtype(name: str) -> torch.dtype:
+    """Raises BadInput for a dtype that models do not have."""
+    if name not in DTYPES:
+        raise BadInput("model.dtype", f"{name!r} must be one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def checked_device(name: str) -> torch.device:
+    """Raises BadInput for a device that is none, or is not there."""
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -40,7 +40,7 @@ def run(cfg: DictConfig) -> dict[str, Any]:
     logger = hydra.utils.instantiate(cfg.logger)  # refused now, not after the run
     plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
     identity = run_id(plain)
-    names = {"method": cfg.method.name, "model": cfg.model.name, "benchmark": cfg.benchmark.name}
+    names = {"method": cfg.method.name, "model": model_name(cfg), "benchmark": cfg.benchmark.name}
     folder = Path(cfg.output_dir or default_folder(cfg, identity))
     directory = RunDirectory(folder, identity, OmegaConf.to_yaml(cfg, resolve=True))
     try:
@@ -174,8 +174,14 @@ def _named(item: tuple[Any, Any]) -> tuple[str, Any]:
     return str(item[0]), item[1]
 
 
+def model_name(cfg: DictConfig) -> str:
+    """The model's name in rows and tables; one that is run for its times alone is marked `trace`."""
+    compute = cfg.model.get("compute")
+    return f"{compute} trace" if compute else str(cfg.model.name)
+
+
 def default_folder(cfg: DictConfig, identity: str) -> Path:
-    model = Path(str(cfg.model.name)).name
+    model = Path(model_name(cfg)).name.replace(" ", "-")
     return Path(cfg.paths.output) / model / cfg.benchmark.name / f"{cfg.method.name}-{identity}"
 
 

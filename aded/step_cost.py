@@ -12,12 +12,16 @@ another step would make of it. The rate is learned from the steps themselves.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
 from aded.choice import Greedy
+from aded.errors import BadInput
 from aded.target import Target
 from aded.tree import DraftTree
 
@@ -62,10 +66,7 @@ class TreeSize:
 
 
 def measure(target: Target, budget: int) -> StepCost:
-    """Time trees of several sizes in turn, the median of a few rounds each; sizes between lie on a line.
-
-    A cost that falls with n is noise, and is levelled. Leaves nothing behind but a used cache.
-    """
+    """Time trees of several sizes in turn, the median of a few rounds each; leaves nothing but a used cache."""
     most = min(budget + 1, target.context_length // 2)
     sizes = sorted({size for size in SIZES if size < most} | {most})
     prompt = np.arange(min(CONTEXT, target.context_length - most), dtype=np.int64) % 8
@@ -77,5 +78,38 @@ def measure(target: Target, budget: int) -> StepCost:
             began = perf_counter()
             target.verify(chain)
             times_of_round[i] = perf_counter() - began
-    medians = np.maximum.accumulate(np.median(times[1:], 0))  # the first round warms up
-    return StepCost(np.interp(np.arange(1, budget + 2), sizes, medians))
+    return _between(sizes, np.median(times[1:], 0), budget)  # the first round warms up
+
+
+def read_table(path: str | Path, engine: object, budget: int, key: str = "method.cost") -> StepCost:
+    """The table that scripts.bench_verify wrote, of the engine, at the context nearest to CONTEXT.
+
+    Raises BadInput naming the key when the file is no such table or does not reach as far as the budget.
+    """
+    try:
+        tables = json.loads(Path(path).expanduser().read_text())["engines"]
+        contexts = {table["engine"]: table["ms_by_context"] for table in tables}
+        known = {
+            name: {int(context): {int(n): float(ms) for n, ms in row.items()} for context, row in table.items()}
+            for name, table in contexts.items()
+        }
+    except OSError as error:
+        raise BadInput(
+            key, f"{path} cannot be read ({error.strerror}); it must be measured, none or a file"
+        ) from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise BadInput(key, f"{path} is no cost table; write one with python -m scripts.bench_verify --out") from None
+    if engine is None and known:  # a replay without a model: sized as the fastest engine would have it
+        engine = list(known)[-1]
+    if engine not in known:
+        raise BadInput(key, f"{path} has no times of the engine {engine}, only of {', '.join(known)}")
+    row = known[str(engine)][min(known[str(engine)], key=lambda context: abs(context - CONTEXT))]
+    sizes = sorted(row)
+    if not sizes or sizes[0] != 1 or sizes[-1] < budget + 1:
+        raise BadInput(key, f"{path} must reach from 1 to {budget + 1} nodes, the largest tree of this budget")
+    return _between(sizes, np.array([row[n] / 1e3 for n in sizes]), budget)
+
+
+def _between(sizes: Sequence[int], seconds: np.ndarray, budget: int) -> StepCost:
+    """Sizes between lie on a line. A cost that falls with n is noise, and is levelled."""
+    return StepCost(np.interp(np.arange(1, budget + 2), sizes, np.maximum.accumulate(seconds)))

@@ -12,6 +12,7 @@ from hydra import compose, initialize_config_dir
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.choice import Chooser, Decoding, Greedy
+from aded.compiled_target import CompiledTarget
 from aded.decode import Answer, decode
 from aded.drafter import Drafter, Step
 from aded.run import CONF, build_method
@@ -37,6 +38,7 @@ STANDING = {"cost": "none"}
 """Measured costs differ from run to run, and so would the trees."""
 
 Build = Callable[..., Drafter]
+Engine = Callable[[], TransformersTarget]
 Trace = list[tuple[list[int], list[int]]]
 
 
@@ -46,10 +48,19 @@ def target() -> TransformersTarget:
 
 
 @cache
+def compiled_target() -> TransformersTarget:
+    """Traced by torch.compile; what inductor makes of a trace is tested in tests/aded/test_step_modules.py."""
+    return CompiledTarget(tiny_model(), backend="eager")
+
+
+@cache
 def keys_of(name: str) -> frozenset[str]:
     """The keys of a method's config."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return frozenset(str(key) for key in compose("config", [f"method={name}"]).method)
+
+
+ENGINES = [target, compiled_target]
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +117,14 @@ class Recorder(Drafter):
         self.drafter.end()
 
 
-def answered(drafter: Drafter, prompt: np.ndarray, chooser: Chooser | None = None, tokens: int = TOKENS) -> Answer:
-    return decode(target(), drafter, prompt, chooser or Greedy(), max_new_tokens=tokens, seed=7)
+def answered(
+    drafter: Drafter,
+    prompt: np.ndarray,
+    chooser: Chooser | None = None,
+    tokens: int = TOKENS,
+    engine: Callable[[], TransformersTarget] = target,
+) -> Answer:
+    return decode(engine(), drafter, prompt, chooser or Greedy(), max_new_tokens=tokens, seed=7)
 
 
 def traced(drafter: Drafter, prompt: np.ndarray) -> Trace:
@@ -125,21 +142,25 @@ def test_the_methods_are_found() -> None:
     assert {"autoregressive", "aded"} <= set(METHODS)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", METHODS)
-def test_greedy_answers_are_those_of_autoregressive_decoding(build: Build, name: str) -> None:
-    """Prompts of one and two tokens among them; what an answer leaves behind must not harm the next."""
+def test_greedy_answers_are_those_of_autoregressive_decoding(build: Build, name: str, engine: Engine) -> None:
+    """Those of eager decoding, on either engine. Prompts of one and two tokens are among them; what one leaves behind
+    must not harm the next.
+    """
     drafter = build(name)
     for prompt in PROMPTS:
-        assert answered(drafter, prompt).token_ids == answer_of(prompt)
+        assert answered(drafter, prompt, engine=engine).token_ids == answer_of(prompt)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", METHODS)
-def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name: str) -> None:
+def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name: str, engine: Engine) -> None:
     drafter = build(name)
     for seed in range(3):
         chooser = Decoding(0.9, 0.9, seed).chooser(1, 0)
         expected = answered(Autoregressive(), LONG, chooser).token_ids
-        assert answered(drafter, LONG, chooser).token_ids == expected
+        assert answered(drafter, LONG, chooser, engine=engine).token_ids == expected
 
 
 @pytest.mark.parametrize("name", DRAFTING)

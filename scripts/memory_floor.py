@@ -1,0 +1,74 @@
+"""What a decoding step costs at least: the bytes it must read over the bandwidth of the memory they lie in."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import torch
+from numba import get_num_threads, njit, prange
+from transformers import PreTrainedModel
+
+STREAMS = 3
+"""Long runs of memory a thread reads at a time; one alone reaches two thirds of the bandwidth."""
+
+
+def weight_bytes(model: PreTrainedModel) -> int:
+    """Bytes of the parameters that a step reads: all but an embedding of the input alone, of which it reads rows."""
+    held = {parameter.data_ptr(): parameter for parameter in model.parameters()}
+    head = model.get_output_embeddings()
+    embedding = model.get_input_embeddings().get_parameter("weight")
+    total = sum(parameter.nbytes for parameter in held.values())
+    tied = head is None or head.get_parameter("weight").data_ptr() == embedding.data_ptr()
+    return total if tied else total - embedding.nbytes
+
+
+def cache_bytes(model: PreTrainedModel, rows: int) -> int:
+    """Bytes of the keys and values of `rows` tokens."""
+    config = model.config.get_text_config(decoder=True)
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return 2 * config.num_hidden_layers * heads * width * rows * model.dtype.itemsize
+
+
+class Bandwidth:
+    """Measures bytes a second: of reading on a processor, of copying (both ways counted) on a GPU.
+
+    megabytes: of the memory that is read, more than any cache holds.
+    """
+
+    def __init__(self, device: torch.device, megabytes: int = 270) -> None:
+        size = (megabytes << 20) // 8
+        if device.type == "cuda":
+            size *= 8  # a GPU is through with less before its clock is right
+        self._memory = torch.ones(size, dtype=torch.int64, device=device)
+        self._copy = torch.empty_like(self._memory) if device.type == "cuda" else None
+        self.measure()
+
+    def measure(self) -> float:
+        """One reading, in bytes a second."""
+        if self._copy is None:
+            began = perf_counter()
+            _read(self._memory.numpy(), get_num_threads())
+            return self._memory.nbytes / (perf_counter() - began)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        self._copy.copy_(self._memory)
+        end.record()
+        end.synchronize()
+        return 2 * self._memory.nbytes / (start.elapsed_time(end) / 1e3)
+
+
+@njit(cache=True, parallel=True)
+def _read(memory: np.ndarray, threads: int) -> int:
+    """Sum of int64 numbers, each thread reading STREAMS runs at a time."""
+    each = len(memory) // (threads * STREAMS)
+    sums = np.zeros(threads, np.int64)
+    for thread in prange(threads):
+        start = thread * STREAMS * each
+        a, b, c = memory[start : start + each], memory[start + each :], memory[start + 2 * each :]
+        total = 0
+        for i in range(each):
+            total += a[i] + b[i] + c[i]
+        sums[thread] = total
+    return sums.sum()
