@@ -77,9 +77,8 @@ def extend(hashed: np.uint64, token: int) -> np.uint64:
 def _place(table: SeenContexts, hashed: np.uint64) -> tuple[int, np.uint32]:
     """The first slot of the context's bucket, and its tag."""
     key = hashed * table.salt[0]
-    return np.int64((key >> np.uint64(8)) & np.uint64(len(table.marks) - BUCKET)), np.uint32(
-        key >> np.uint64(32)
-    ) | ONE
+    bucket = (key >> np.uint64(8)) & np.uint64(len(table.marks) - BUCKET)
+    return int(np.int64(bucket)), np.uint32(key >> np.uint64(32)) | ONE
 
 
 @njit(cache=True, inline="always")
@@ -103,7 +102,7 @@ def claim(table: SeenContexts, hashed: np.uint64) -> int:
             table.marks[slot, MET] = now
             return slot
         # The clock goes round in 2^32 contexts; ages do too, and stay right.
-        age = int(now - table.marks[slot, MET]) & 0xFFFFFFFF
+        age = int(np.int64(now - table.marks[slot, MET])) & 0xFFFFFFFF
         if age > longest:
             stalest, longest = slot, age
     table.marks[stalest, TAG], table.marks[stalest, MET] = tag, now
