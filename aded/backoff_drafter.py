@@ -98,11 +98,15 @@ class BackoffDrafter(Drafter):
             self.tree_size = TreeSize(read_table(self.cost, target.describe()["engine"], self.budget))
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        """Read the prompt: of one that goes on from the last answer, as a conversation's next turn does, the rest."""
         if self.adaptation != "session":
             self.reset()
-        forget(self.sources.prompt)
+        first = self._learned
+        if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self._context):
+            forget(self.sources.prompt)
+            first = 0
+        read_prompt(self._held, prompt_ids, first, self.keep)
         self._context, self._learned = prompt_ids, len(prompt_ids)
-        read_prompt(self._held, prompt_ids, 0, self.keep)
 
     def draft(self, context: np.ndarray) -> DraftTree:
         work = self.work
@@ -144,6 +148,7 @@ class BackoffDrafter(Drafter):
         for table in (self.sources.target, self.sources.session, self.sources.prompt):
             forget(table)
         clear(self.sources.history)
+        self._context, self._learned = np.empty(0, np.int64), 0
         for mine, new in zip(self.weights, new_weights(), strict=True):
             mine[:] = new
         if self.tree_size is not None:
