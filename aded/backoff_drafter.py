@@ -119,6 +119,7 @@ class BackoffDrafter(Drafter):
             self.curve_rate,
             self.budget,
             self.depth,
+            self.tree_size.least_chance if self.tree_size is not None else 0.0,
         )
         self._context, self._learned = context, len(context)
         if self.tree_size is not None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
@@ -41,6 +42,12 @@ class StepCost:
         tokens a second that the time could yield elsewhere."""
         return int(np.argmax(np.cumsum(chances) - rate * self.seconds[: len(chances)])) + 1
 
+    @cached_property
+    def seconds_a_draft(self) -> float:
+        """The least that a drafted node adds to a step, on the average of a tree; infinite where there are none."""
+        drafted = np.arange(1, len(self.seconds))
+        return float(np.min((self.seconds[1:] - self.seconds[0]) / drafted, initial=np.inf))
+
 
 class TreeSize:
     """Sizes the trees of a run: StepCost at the rate of the steps so far, the latest hundred or so counting most."""
@@ -56,8 +63,19 @@ class TreeSize:
         """Begin with the rate of autoregressive decoding."""
         self._tokens, self._seconds = 1.0, float(self.cost.seconds[0])
 
+    @property
+    def rate(self) -> float:
+        """Tokens a second."""
+        return self._tokens / self._seconds
+
+    @property
+    def least_chance(self) -> float:
+        """A tree whose drafts are all less likely than this is worth less than the root alone, at any size."""
+        return self.rate * self.cost.seconds_a_draft
+
     def of(self, chances: np.ndarray) -> int:
-        return self.cost.best_size(chances, self._tokens / self._seconds)
+        """Nodes to verify of a tree with these chances, see StepCost.best_size."""
+        return self.cost.best_size(chances, self.rate)
 
     def learn(self, nodes: int, tokens: float) -> None:
         """A step over `nodes` nodes yielded `tokens` tokens."""

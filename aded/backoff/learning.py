@@ -73,11 +73,12 @@ def learn_and_search(
     curve_rate: float,
     budget: int,
     depth: int,
+    worth: float,
 ) -> int:
     """`learn` and `search` in one call. held: of sources, weights and work."""
     sources, weights, work = held.parts
     learn(sources, weights, work, context, first, keep, gate_rate, curve_rate)
-    return search(sources, weights, work, budget, depth)
+    return search(sources, weights, work, budget, depth, worth)
 
 
 @njit(**UNCOUNTED)

@@ -151,12 +151,12 @@ def _least(bucket: int) -> float:
 
 
 @njit(**UNCOUNTED)
-def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: int) -> int:
+def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: int, worth: float) -> int:
     """Fill the work's nodes below the root in the order of their chances; returns how many, the root included.
 
     A draft that could no longer be drawn, since as many likelier ones wait as there is room for, is left out, and so
     is one whose chance is far below the budget's average share; experts that cannot lift one above that are not
-    asked.
+    asked. worth: when the likeliest draft's chance is below this, none is drawn.
     """
     waiting_at = work.waiting_at
     waiting_at[:] = 0
@@ -185,6 +185,8 @@ def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: i
         if waiting == 0 or n > budget:
             return n
         chance = -work.heap[0, 0]
+        if n == 1 and chance < worth:
+            return n
         draft = pop(work.heap, waiting)
         waiting -= 1
         bucket = _octave(chance)

@@ -51,6 +51,15 @@ def test_text_that_cannot_be_foretold_is_decoded_as_without_drafts() -> None:
     assert size.of(np.array([1.0, 0.04, 0.02])) == 1
 
 
+@given(st.lists(st.floats(0, 1), max_size=12), st.lists(st.floats(1e-3, 1), min_size=13, max_size=13))
+def test_below_the_least_chance_no_draft_is_worth_it(chances: list[float], costs: list[float]) -> None:
+    cost = StepCost(np.maximum.accumulate(np.array(costs)))
+    size = TreeSize(cost)
+    likeliest_first = np.array([1.0, *(0.999 * size.least_chance * np.array(sorted(chances, reverse=True)))])
+    assert size.of(likeliest_first) == 1
+    assert TreeSize(StepCost(np.ones(1))).least_chance > 1.0
+
+
 def test_every_size_up_to_the_budget_has_a_cost_and_none_falls() -> None:
     seconds = measure(TransformersTarget(tiny_model()), 20).seconds
     assert len(seconds) == 21
