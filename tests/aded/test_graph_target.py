@@ -105,7 +105,8 @@ def test_a_model_with_windows_is_refused() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_captured_steps_allocate_nothing_and_answer_as_eager_ones_do() -> None:
-    model = tiny_model(max_position_embeddings=4096).to(torch.device("cuda"))
+    model = tiny_model(max_position_embeddings=4096)
+    torch.nn.Module.to(model, "cuda")
     target = with_engine(TransformersTarget(model), "compiled", "cache")
     assert isinstance(target, GraphTarget)
     reference = TransformersTarget(model)

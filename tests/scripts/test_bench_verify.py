@@ -1,0 +1,68 @@
+"""t(n), the floor beside it, and what scripts/bench_gpu.sh makes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.step_cost import read_table
+from scripts import bench_verify, gpu_summary
+from scripts.memory_floor import Bandwidth, cache_bytes, weight_bytes
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_step_reads_every_weight_once_but_of_the_input_embedding_only_rows(tied: bool) -> None:
+    model = tiny_model(tie_word_embeddings=tied)
+    layers = sum(parameter.numel() for parameter in model.model.layers.parameters())
+    norm, head = model.model.norm.weight.numel(), model.lm_head.weight.numel()
+    assert weight_bytes(model) == 4 * (layers + norm + head)
+
+
+def test_the_cache_of_a_row_is_keys_and_values_of_every_layer() -> None:
+    assert cache_bytes(tiny_model(), 10) == 2 * 2 * 2 * 8 * 10 * 4  # both, layers, kv heads, width, rows, bytes
+
+
+def test_bandwidth_is_bytes_a_second() -> None:
+    assert 1e8 < Bandwidth(torch.device("cpu"), megabytes=64).measure() < 1e12
+
+
+def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tiny_model(vocab_size=128, max_position_embeddings=512).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    out = tmp_path / "cost.json"
+    words = [f"model={tmp_path / 'model'}", "--engines", "eager", "--nodes", "1,2,5", "--contexts", "16,40"]
+    monkeypatch.setattr("sys.argv", ["bench_verify", *words, "--rounds", "2", "--out", str(out), "--generate"])
+    bench_verify.main()
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found == json.loads(out.read_text())
+    assert found["ms_by_nodes"].keys() == {"1", "2", "5"}
+    assert found["context"] == 40
+    assert found["floor_ms"] > 0
+    assert found["generate_ms_by_context"].keys() == {"16", "40"}
+    cost = read_table(out, "eager", 4)
+    assert cost.seconds[0] == pytest.approx(found["ms_by_nodes"]["1"] / 1e3)
+
+
+def test_the_summary_of_a_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    table = {"machine": {"gpu": "A card", "processor": "x"}, "bandwidth_gb_s": 4000.0, "floor_ms": 3.5}
+    (tmp_path / "verify-vicuna-7b.json").write_text(json.dumps({**table, "ms_by_nodes": {"1": 4.0, "64": 4.4}}))
+    run = tmp_path / "vicuna-7b-aded"
+    run.mkdir()
+    summary = dict.fromkeys(
+        ("turns", "mean_accepted_tokens", "tokens_per_second", "autoregressive_tokens_per_second"), 1.0
+    )
+    ends = {"model": "vicuna-7b trace", "speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1}
+    (run / "summary.json").write_text(json.dumps({**summary, **ends}))
+    (run / "rows.jsonl").write_text(json.dumps({"decode_seconds": 2.0, "verify_seconds": 1.9}) + "\n")
+    monkeypatch.setattr("sys.argv", ["gpu_summary", str(tmp_path)])
+    gpu_summary.main()
+    found = json.loads((tmp_path / "summary.json").read_text())
+    assert found["verify"]["vicuna-7b"]["share_of_bandwidth"] == pytest.approx(0.875)
+    assert found["verify"]["vicuna-7b"]["price_of_64"] == pytest.approx(1.1)
+    assert found["runs"]["vicuna-7b-aded"]["share_outside_steps"] == pytest.approx(0.05)
