@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -179,6 +180,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the cost table here")
     parser.add_argument("--generate", action="store_true", help="time model.generate too")
     options, words = parser.parse_known_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         with initialize_config_dir(str(CONF), version_base="1.3"):
             cfg = compose("config", ["model.dtype=bfloat16", *name_pretrained(words)])
