@@ -159,31 +159,23 @@ def mix(
                 return n
             if length > longest[source]:
                 continue
+            hashed = into.hashes[length]
             if source == PROMPT:
-                row = find(sources.prompt, into.hashes[length])
+                n, rest = _ask_table(sources.prompt, hashed, source, length, weights, wanted, rest, enough, into, n)
             elif source == SESSION:
-                row = find(sources.session, into.hashes[length])
+                n, rest = _ask_table(sources.session, hashed, source, length, weights, wanted, rest, enough, into, n)
             elif source == TARGET:
-                row = find(sources.target, into.hashes[length])
-            else:
-                row = numbers[length - 1]
-            if row < 0:
-                continue
-            if source == PROMPT:
-                n, rest = _ask_table(sources.prompt, row, source, length, weights, wanted, rest, enough, into, n)
-            elif source == SESSION:
-                n, rest = _ask_table(sources.session, row, source, length, weights, wanted, rest, enough, into, n)
-            elif source == TARGET:
-                n, rest = _ask_table(sources.target, row, source, length, weights, wanted, rest, enough, into, n)
-            else:
-                n, rest = _ask_corpus(sources, row, length, weights, wanted, rest, enough, into, n)
+                n, rest = _ask_table(sources.target, hashed, source, length, weights, wanted, rest, enough, into, n)
+            elif numbers[length - 1] >= 0:
+                number = numbers[length - 1]
+                n, rest = _ask_corpus(sources, number, length, weights, wanted, rest, enough, into, n)
     return n
 
 
 @njit(**INLINED)
 def _ask_table(
     table: SeenContexts,
-    slot: int,
+    hashed: np.uint64,
     source: int,
     length: int,
     weights: Weights,
@@ -193,7 +185,11 @@ def _ask_table(
     into: Candidates,
     n: int,
 ) -> tuple[int, float]:
-    """One table's expert takes its gate of `rest`; returns the candidates and what is left."""
+    """One table's expert, if it knows the context, takes its gate of `rest`; returns the candidates and what is
+    left."""
+    slot = find(table, hashed)
+    if slot < 0:
+        return n, rest
     row = table.weights[slot]
     total = 0.0
     for i in range(ROW):
