@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,12 +56,12 @@ class BenchmarkRun:
         for number, question in enumerate(questions, start):
             yield self._question(question, yardstick_first=number % 2 == 1)
 
-    def restore(self, questions: Iterable[Question], rows: Iterable[Row]) -> None:
+    def restore(self, questions: Sequence[Question], rows: Iterable[Row]) -> None:
         """Bring a drafter of scope `session` to where it was when it had answered the questions, `rows`.
 
         One that reads logits or hidden states, which no row holds, answers them again; nothing is recorded.
         """
-        if self.drafter.adaptation != "session":
+        if self.drafter.adaptation != "session" or not questions:
             return
         if self.drafter.wants:
             log.info("what the method learned is in no row: it answers the finished questions again, unrecorded")

@@ -82,7 +82,9 @@ def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
     shell: Shell, place: Path, target: str, method: str
 ) -> None:
     run = words(place, target, method)
-    assert shell(*run)[0] == 0
+    code, *told = shell(*run)
+    assert code == 0
+    assert "finished questions again" not in "".join(told), "there are none"
     whole, summary, file = shell.rows(), shell.summary(), shell.out / "rows.jsonl"
     written = file.read_bytes()
     draw = random.Random(method)
