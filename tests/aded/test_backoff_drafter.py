@@ -107,8 +107,8 @@ def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:
     assert tree.tokens[:2].tolist() == [40, 32]
 
 
-@pytest.mark.parametrize("node", [0.03, 0.1])
-def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node: float) -> None:
+@pytest.mark.parametrize(("node", "most"), [(0.03, 1.2), (0.1, 1.1)])
+def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node: float, most: float) -> None:
     """On random tokens, one in fifty of which can be guessed, all steps together, learning included, take at most 3 %
     longer than a step a token; in the end hardly anything is drafted."""
     mine = drafter(datastore)
@@ -128,7 +128,7 @@ def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node:
     mine.draft = timed  # type: ignore[method-assign]
     tokens = sum(accepted(mine, prompt, text))
     assert seconds <= 1.03 * tokens
-    assert np.mean(steps[-1000:]) < 1.2
+    assert np.mean(steps[-1000:]) < most
 
 
 def test_what_is_not_drafted_would_not_have_paid(datastore: NgramFile) -> None:
