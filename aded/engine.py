@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aded.compiled_target import CompiledTarget
 from aded.errors import BadInput
-from aded.graph_target import GraphTarget
-from aded.trace_target import TraceTarget
-from aded.transformers_target import TransformersTarget
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 ENGINES = ("eager", "compiled")
 log = logging.getLogger(__name__)
@@ -25,15 +24,23 @@ def with_engine(target: Any, engine: str, cache: str) -> Any:
     """
     if engine not in ENGINES:
         raise BadInput("engine", f"{engine!r} must be one of {', '.join(ENGINES)}")
+    return target if engine == "eager" else _with_compiled(target, cache)
+
+
+def _with_compiled(target: Any, cache: str) -> Any:
+    # Imported here and below: replays need no model, and torch's compilers take seconds to load.
+    from aded.trace_target import TraceTarget
+    from aded.transformers_target import TransformersTarget
+
     if isinstance(target, TraceTarget):
-        target.compute = with_engine(target.compute, engine, cache)
-    if engine == "eager" or not isinstance(target, TransformersTarget):
+        target.compute = _with_compiled(target.compute, cache)
+    if not isinstance(target, TransformersTarget):
         return target
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(cache).expanduser() / "inductor"))
     try:
         if len(set(getattr(target.model, "hf_device_map", {}).values())) > 1:
             raise BadInput("model.device_map", "a step over several devices is no single graph")
-        compiled = (GraphTarget if target.device.type == "cuda" else CompiledTarget)(target.model)
+        compiled = _compiled(target.model, target.device.type)
     except Exception as error:
         first = next(iter(str(error).strip().splitlines()), "")
         log.warning("engine=compiled cannot be had, eager goes on: %s: %s", type(error).__name__, first)
@@ -41,3 +48,13 @@ def with_engine(target: Any, engine: str, cache: str) -> Any:
         return TransformersTarget(target.model)
     log.info("engine=compiled: ready after %.0f s", compiled.compile_seconds)
     return compiled
+
+
+def _compiled(model: PreTrainedModel, device: str) -> Any:
+    if device == "cuda":
+        from aded.graph_target import GraphTarget
+
+        return GraphTarget(model)
+    from aded.compiled_target import CompiledTarget
+
+    return CompiledTarget(model)

@@ -12,12 +12,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 from aded import tree_attention
 from aded.bf16_linear import Bf16Linear, replace_linears
-from aded.embedded_model import embedded_model
+from aded.embedded_model import EMBEDDED, embedded_model
 from aded.errors import BadInput
 from aded.hub import pretrained
 from aded.transformers_target import TransformersTarget
 
-EMBEDDED = "embedded"
 TORCH_THREADS, NUMBA_THREADS = torch.get_num_threads(), numba.get_num_threads()
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

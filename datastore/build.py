@@ -16,10 +16,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from aded.embedded_model import embedded_model
+from aded.command_line import CONF, refuse, start
+from aded.embedded_model import EMBEDDED, embedded_model
 from aded.errors import BadInput
-from aded.pretrained import EMBEDDED
-from aded.run import CONF, refuse, start
 from datastore.builder import build
 
 ORDERS = (1, 2, 3, 4, 5)

@@ -13,9 +13,9 @@ import numpy as np
 from tabulate import tabulate
 
 from aded.array_file import format_of
+from aded.command_line import refuse
 from aded.errors import BadInput
 from aded.ngram_file import NgramFile, open_ngrams
-from aded.run import refuse
 from aded.suffix_file import FORMAT as SUFFIXES
 from aded.suffix_file import SuffixFile, open_suffixes
 from aded.text import tokenizer_fingerprint

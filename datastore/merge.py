@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from aded.command_line import refuse
 from aded.errors import BadInput
 from aded.ngram_file import open_ngrams
-from aded.run import refuse
 from datastore.builder import gather
 from datastore.ngrams import CountsOnDisk, write_ngrams
 from datastore.runs import Runs, runs_of_file

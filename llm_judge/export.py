@@ -22,13 +22,13 @@ from omegaconf.errors import OmegaConfBaseException
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from yaml import YAMLError
 
+from aded.command_line import refuse
 from aded.embedded_model import embedded_model
 from aded.errors import BadInput
 from aded.hub import pretrained
 from aded.json_lines import json_lines
 from aded.metrics import ROW_KEYS, Row
 from aded.pretrained import EMBEDDED
-from aded.run import refuse
 from aded.text import cut_at
 
 OUT = "data/mt_bench/model_answer"

@@ -30,10 +30,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
+from aded.command_line import refuse
 from aded.errors import BadInput
 from aded.matrix import BITS, UNCOUNTED, read_base
 from aded.ngram_file import Counts, open_ngrams
-from aded.run import refuse
 from datastore.build import load_tokenizer
 from datastore.builder import count_stream
 from datastore.corpus import Corpus

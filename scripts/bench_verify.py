@@ -27,10 +27,11 @@ from omegaconf import DictConfig
 from tabulate import tabulate
 
 from aded.choice import Greedy
+from aded.command_line import CONF, name_pretrained, refuse
 from aded.engine import with_engine
 from aded.errors import BadInput
 from aded.records import environment
-from aded.run import CONF, load_model, name_pretrained, refuse
+from aded.run import load_model
 from aded.target import Target
 from aded.trace_target import random_model
 from aded.transformers_target import TransformersTarget

@@ -20,8 +20,9 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from aded.choice import Greedy
+from aded.command_line import CONF
 from aded.decode import decode
-from aded.run import CONF, build_method, load_benchmark, load_model
+from aded.run import build_method, load_benchmark, load_model
 
 
 def differing(cfg: DictConfig) -> list[str]:

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
+from aded.command_line import CONF, refuse
 from aded.errors import BadInput
-from aded.run import CONF, refuse
 
 RECORDS = Path("outputs/recorded")
 TABLE_1 = "table1_recorded"

@@ -17,8 +17,8 @@ from typing import Any
 
 import pandas as pd
 
+from aded.command_line import refuse
 from aded.errors import BadInput
-from aded.run import refuse
 from scripts.cells import cells
 from scripts.finished_runs import FinishedRun, read_runs
 from scripts.paper_table import Sources, as_latex, as_markdown, blocks, long_table

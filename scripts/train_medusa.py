@@ -27,8 +27,9 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from aded.choice import accepted_path
+from aded.command_line import CONF, name_pretrained, refuse, start
 from aded.errors import BadInput
-from aded.run import CONF, load_model, name_pretrained, refuse, start
+from aded.run import load_model
 from aded.text import tokenizer_fingerprint
 from aded.transformers_target import TransformersTarget
 from aded.tree import DraftTree

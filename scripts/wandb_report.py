@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from aded.command_line import refuse
 from aded.errors import BadInput
-from aded.run import refuse
 
 METRICS = {
     "speedup": "Speedup over autoregressive decoding",

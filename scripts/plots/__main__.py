@@ -8,8 +8,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from aded.command_line import refuse
 from aded.errors import BadInput
-from aded.run import refuse
 from scripts.cells import Cell, cells
 from scripts.finished_runs import read_runs
 from scripts.plots import acceptance, speed, sweeps

@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from aded.run import CONF
+from aded.command_line import CONF
 
 PAPER = {
     "table1_mt_bench",

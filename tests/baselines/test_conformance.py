@@ -12,10 +12,11 @@ from hydra import compose, initialize_config_dir
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.choice import Chooser, Decoding, Greedy
+from aded.command_line import CONF
 from aded.compiled_target import CompiledTarget
 from aded.decode import Answer, decode
 from aded.drafter import Drafter, Step
-from aded.run import CONF, build_method
+from aded.run import build_method
 from aded.text import tokenizer_fingerprint
 from aded.transformers_target import TransformersTarget
 from aded.tree import DraftTree

@@ -9,8 +9,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from tiny import tiny_tokenizer
 
+from aded.command_line import CONF
 from aded.errors import BadInput
-from aded.run import CONF
 from scripts import recorded_results
 from scripts.recorded_results import ABLATIONS, TABLE_1, main, read_command_line
 
