@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from numba import njit
 
 from aded.array_file import Spill, write_arrays
 from aded.ngram_file import FORMAT, VERSION, Counts
@@ -75,14 +74,11 @@ def _changes(*columns: np.ndarray | pl.Series) -> np.ndarray:
     return changed
 
 
-@njit(cache=True)
 def _commonest_first(heads: np.ndarray, size: np.ndarray, token: np.ndarray, times: np.ndarray) -> None:
     """Sort each context's n-grams by falling count, equal counts by token."""
-    for i in range(len(heads)):
-        if size[i] > 1:
-            here = slice(heads[i], heads[i] + size[i])
-            by_count = np.argsort(-times[here], kind="mergesort")
-            token[here], times[here] = token[here][by_count], times[here][by_count]
+    shared = np.flatnonzero(np.repeat(size > 1, size))  # most contexts have but one
+    order = np.lexsort((-times[shared].astype(np.int64), np.repeat(heads, size)[shared]))
+    token[shared], times[shared] = token[shared][order], times[shared][order]
 
 
 class CountsOnDisk:
