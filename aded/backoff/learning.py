@@ -9,7 +9,7 @@ from aded.backoff.held import Held
 from aded.backoff.history import append
 from aded.backoff.mixture import LENGTHS, PROMPT, SESSION, Sources, Weights, learn_curve, learn_gates
 from aded.backoff.seen_contexts import SeenContexts, extend, put, see
-from aded.backoff.tree_search import Work, advance, mix_at, search, start
+from aded.backoff.tree_search import ROOT, Work, advance, mix_at, search, start
 from aded.matrix import UNCOUNTED
 
 
@@ -46,7 +46,7 @@ def learn(
     """
     for i in range(first, len(context)):
         if gate_rate > 0.0 or curve_rate > 0.0:
-            n = mix_at(sources, weights, work, 0, context[i], 0.0)
+            n = mix_at(sources, weights, work, ROOT, context[i], 0.0)
             if curve_rate > 0.0:
                 learn_curve(weights, work.candidates, n, context[i], curve_rate)
             if gate_rate > 0.0:

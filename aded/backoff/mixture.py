@@ -219,7 +219,7 @@ def _ask_corpus(
     end = min(np.int64(order.offset[number + 1]), start + sources.top_k[0])
     tokens, times = order.token[start:end], order.times[start:end]
     level = min(15, _log2(int(total))) * 4 + int(times[0] / total * 3.99)
-    return _share(tokens, times, total, CORPUS, length, level, weights, wanted, rest, enough, into, n)
+    return _share(tokens, times, total, np.int64(CORPUS), length, level, weights, wanted, rest, enough, into, n)
 
 
 @njit(**INLINED)

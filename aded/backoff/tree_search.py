@@ -25,6 +25,9 @@ from aded.heap import pop, push
 from aded.matrix import INLINED, UNCOUNTED
 
 OCTAVES = 104
+ROOT: int = np.int64(0)  # type: ignore[assignment]
+NOBODY: int = np.int64(-1)  # type: ignore[assignment]
+"""Node 0, and no token. Of numpy's type: numba compiles a function anew for each plain number it is called with."""
 WAITING = 2048
 """Most drafts that ever wait in the heap; with a thousand waiting, one more is never drawn."""
 
@@ -94,7 +97,7 @@ def start(sources: Sources, work: Work, context: np.ndarray) -> None:
 @njit(**INLINED)
 def advance(sources: Sources, work: Work, token: int) -> None:
     """Move node 0 on to the next decided token, which the history ends with now."""
-    _go_on(sources, work, 0, token, 0)
+    _go_on(sources, work, ROOT, token, ROOT)
     work.copied[0, 1] = min(work.copied[0, 1], LONGEST)
     if work.copied[0, 0] < 0 and sources.longest[-1] > 0:
         longest_match(sources.history, work.copied[0])
@@ -160,13 +163,13 @@ def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: i
     """
     waiting_at = work.waiting_at
     waiting_at[:] = 0
-    n, waiting, drafts, at = 1, 0, 0, 0
+    n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
     # Drafts below bucket `cut` are useless; `above` wait in or over it.
     cut, above = max(0, _octave(0.1 / (budget + 1))), 0
     while True:
         least = _least(cut)
         if work.depths[at] < depth and work.chances[at] > least:
-            found = mix_at(sources, weights, work, at, -1, least / work.chances[at])
+            found = mix_at(sources, weights, work, at, NOBODY, least / work.chances[at])
             for i in range(found):
                 chance = work.chances[at] * calibrated(weights, work.candidates.chances[i])
                 bucket = _octave(chance)
