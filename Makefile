@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
-.PHONY: run test lint install clean
+# One process compiles every method, beside lint; what numba has compiled is there for the other tests.
+FIRST := tests/baselines/test_conformance.py
+
+.PHONY: run test lint first install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m aded.run -m +experiment=cpu_default
@@ -12,8 +15,12 @@ run: $(VENV)/.installed
 	@$(BIN)/python -m scripts.plots outputs/cpu_default
 	@echo "records: outputs/cpu_default"
 
-test: lint
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+test: $(VENV)/.installed
+	@$(MAKE) --no-print-directory --jobs 2 lint first
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal --ignore $(FIRST)
+
+first: $(VENV)/.installed
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(FIRST)
 
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .
