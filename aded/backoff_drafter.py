@@ -17,7 +17,7 @@ from aded.aded_drafter import SCOPES
 from aded.backoff.corpus import CONTEXTS, open_corpus
 from aded.backoff.held import Held
 from aded.backoff.history import clear, empty_history
-from aded.backoff.learning import learn_and_search, read_prompt, recycle
+from aded.backoff.learning import learn_and_search, learn_power, read_prompt, recycle
 from aded.backoff.mixture import CORPUS, LENGTHS, PROMPT, SESSION, TARGET, Sources, new_weights
 from aded.backoff.seen_contexts import ROW, empty_table, forget
 from aded.backoff.tree_search import new_work
@@ -86,6 +86,7 @@ class BackoffDrafter(Drafter):
         self.weights, self.work = new_weights(), new_work(self.budget)
         self._held = Held((self.sources, self.weights, self.work))
         self.tree_size: TreeSize | None = None
+        self._tree: DraftTree | None = None
         self._context = np.empty(0, np.int64)
         self._learned = 0
 
@@ -106,10 +107,10 @@ class BackoffDrafter(Drafter):
             forget(self.sources.prompt)
             first = 0
         read_prompt(self._held, prompt_ids, first, self.keep)
-        self._context, self._learned = prompt_ids, len(prompt_ids)
+        self._context, self._learned, self._tree = prompt_ids, len(prompt_ids), None
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        work = self.work
+        work, power = self.work, float(self.weights.power[0])
         n = learn_and_search(
             self._held,
             context,
@@ -119,16 +120,22 @@ class BackoffDrafter(Drafter):
             self.curve_rate,
             self.budget,
             self.depth,
-            self.tree_size.least_chance if self.tree_size is not None else 0.0,
+            self.tree_size.least_chance ** (1.0 / power) if self.tree_size is not None else 0.0,
         )
         self._context, self._learned = context, len(context)
+        chances = work.chances[:n] ** power
         if self.tree_size is not None:
-            n = self.tree_size.of(work.chances[:n])
-        return DraftTree(work.tokens[:n].copy(), work.parents[:n].copy(), work.chances[:n].copy())
+            n = self.tree_size.of(chances)
+        self._tree = DraftTree(work.tokens[:n].copy(), work.parents[:n].copy(), chances[:n])
+        return self._tree
 
     def observe(self, step: Step) -> None:
         if self.tree_size is not None:
             self.tree_size.learn(len(step.tree), len(step.path))
+        if self._tree is not None and self.curve_rate > 0.0:
+            # Of the tree that was drafted: one that is replayed holds the accepted path alone.
+            drafted, accepted = self._tree, step.tree.tokens[step.path[1:]]
+            learn_power(self.weights.power, drafted.probabilities, drafted.parents, drafted.tokens, accepted)
         if step.logits is None or self.adaptation == "off":
             return
         best, logits = top(step.logits, ROW)

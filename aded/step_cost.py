@@ -65,8 +65,8 @@ class TreeSize:
 
     @property
     def rate(self) -> float:
-        """Tokens a second."""
-        return self._tokens / self._seconds
+        """Tokens a second; never less than without drafts, which can be had at any time."""
+        return max(self._tokens / self._seconds, 1.0 / float(self.cost.seconds[0]))
 
     @property
     def least_chance(self) -> float:

@@ -12,6 +12,8 @@ from aded.backoff.seen_contexts import SeenContexts, extend, put, see
 from aded.backoff.tree_search import ROOT, Work, advance, mix_at, search, start
 from aded.matrix import UNCOUNTED
 
+EASED = 0.999
+
 
 @njit(**UNCOUNTED)
 def read(sources: Sources, context: np.ndarray, first: int, keep: float) -> None:
@@ -79,6 +81,28 @@ def learn_and_search(
     sources, weights, work = held.parts
     learn(sources, weights, work, context, first, keep, gate_rate, curve_rate)
     return search(sources, weights, work, budget, depth, worth)
+
+
+@njit(**UNCOUNTED)
+def learn_power(
+    power: np.ndarray, chances: np.ndarray, parents: np.ndarray, tokens: np.ndarray, path: np.ndarray
+) -> None:
+    """One Newton step up the likelihood of what was accepted of a drafted tree, each node's chance being p^power.
+
+    chances: float64 [n], to the power already; parents, tokens: int64 [n]; path: int64, the tokens accepted below the
+    root. What is old counts less, by EASED a tree.
+    """
+    slope, curvature, node, depth = 0.0, 0.0, 0, 0
+    for i in range(1, len(chances)):
+        chance = min(0.999, max(1e-6, chances[i]))
+        came = depth < len(path) and parents[i] == node and tokens[i] == path[depth]
+        if came:  # nodes come after their parents, so one pass walks the path
+            node, depth = i, depth + 1
+        log = np.log(chance) / power[0]
+        slope += ((1.0 if came else 0.0) - chance) / (1.0 - chance) * log
+        curvature += chance / (1.0 - chance) * log * log
+    power[1] = EASED * power[1] + curvature
+    power[0] = min(3.0, max(0.5, power[0] + slope / power[1]))
 
 
 @njit(**UNCOUNTED)

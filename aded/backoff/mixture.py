@@ -10,7 +10,8 @@ where q_e is the expert's own distribution and the gate g depends on how sure th
 was seen, how large the share of its commonest successor is). This is interpolated back-off (Jelinek and Mercer, 1980)
 with weights that are learned online: once the token x is known, expectation maximisation moves g towards the share of
 p_e(x) that came from e. What remains of bias is taken out by a calibration curve that is learned online as well: for
-each level of p, how often such tokens were what the target said.
+each level of p, how often such tokens were what the target said. Chances multiply along a path, and so does what bias
+they have left: a node's chance is the product along its path to a power that is learned from the accepted nodes.
 """
 
 from __future__ import annotations
@@ -56,11 +57,13 @@ class Sources(NamedTuple):
 
 class Weights(NamedTuple):
     """What is learned: gates float64 [EXPERTS, LEVELS], updates float64 [EXPERTS, LEVELS]; curve float64 [KNOTS, 3]:
-    at each level of p, tokens that were said, tokens that were expected to be, and their ratio."""
+    at each level of p, tokens that were said, tokens that were expected to be, and their ratio; power float64 [2]:
+    that of a path's product, and how much evidence is behind it."""
 
     gates: np.ndarray
     updates: np.ndarray
     curve: np.ndarray
+    power: np.ndarray
 
 
 class Candidates(NamedTuple):
@@ -83,6 +86,7 @@ def new_weights() -> Weights:
         np.full((EXPERTS, LEVELS), 0.5),
         np.zeros((EXPERTS, LEVELS)),
         np.stack([30 * levels, 0 * levels + 30, levels], 1),
+        np.array([1.0, 10.0]),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aded.backoff.learning import learn_power
 from aded.backoff_drafter import BackoffDrafter
 from aded.drafter import Step
 from aded.errors import BadInput
@@ -91,6 +92,23 @@ def test_it_learns_whom_to_believe(datastore: NgramFile) -> None:
     asked = mine.weights.updates > 0
     assert asked.any()
     assert (mine.weights.gates[asked] < before[asked]).all()
+
+
+@pytest.mark.parametrize("true_power", [0.7, 1.0, 1.4])
+def test_a_paths_chance_is_calibrated(true_power: float) -> None:
+    """Trees of two children, one of which has a child; nodes come true by a power of what they were given."""
+    rng, power = np.random.default_rng(7), np.array([1.0, 10.0])
+    tokens, parents = np.array([9, 1, 2, 3]), np.array([-1, 0, 0, 1])
+    for _ in range(4000):
+        first, below = rng.uniform(0.3, 0.7), rng.uniform(0.3, 0.9)
+        given = np.array([1.0, first, (1 - first) / 2, first * below])
+        true, drawn, path = given**true_power, rng.uniform(), []
+        if drawn < true[1]:
+            path = [1, 3] if drawn < true[3] else [1]
+        elif drawn < true[1] + true[2]:
+            path = [2]
+        learn_power(power, given ** power[0], parents, tokens, np.array(path, np.int64))
+    assert abs(power[0] - true_power) < 0.1
 
 
 def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:

@@ -51,6 +51,15 @@ def test_text_that_cannot_be_foretold_is_decoded_as_without_drafts() -> None:
     assert size.of(np.array([1.0, 0.04, 0.02])) == 1
 
 
+def test_drafts_that_never_come_true_do_not_make_larger_trees_look_worth_it() -> None:
+    size = TreeSize(StepCost(np.linspace(1.0, 3.0, 17)))
+    chances = 0.6 ** np.arange(17)
+    first = size.of(chances)
+    for _ in range(500):
+        size.learn(size.of(chances), 1.0)
+    assert size.of(chances) <= first
+
+
 @given(st.lists(st.floats(0, 1), max_size=12), st.lists(st.floats(1e-3, 1), min_size=13, max_size=13))
 def test_below_the_least_chance_no_draft_is_worth_it(chances: list[float], costs: list[float]) -> None:
     cost = StepCost(np.maximum.accumulate(np.array(costs)))
