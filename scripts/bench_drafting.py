@@ -4,9 +4,9 @@
 
 The stream stops at `pairs` distinct token pairs. Contexts are windows of 64 tokens out of it, two tokens further
 each time, as in decoding. ADED's time is that of `AdedDrafter.draft`: what a decoding step pays, Python and the
-tree's checks included; a peer's is that of `draft` and `observe`. Warm-up is left out. draftretriever runs in a
-process of its own, since each of its searches leaks about 100 kB; the rounds of all drafters take turns, so that a
-busy machine slows all of them alike.
+tree's checks included; that of `aded_backoff` and of a peer is of `draft` and `observe`. Warm-up is left out.
+draftretriever runs in a process of its own, since each of its searches leaks about 100 kB; the rounds of all drafters
+take turns, so that a busy machine slows all of them alike.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from aded.draft_makers.draft_maker import DraftMaker
 from aded.draft_makers.mcts import Mcts
 from aded.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
-from scripts.peer_timers import Timer, peer_timers
+from scripts.backoff_timer import backoff_timer
+from scripts.peer_timers import Noise, Timer, peer_timers
 
 VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10
 
@@ -177,10 +178,12 @@ def main() -> None:
     base = NgramFile(Path("synthetic"), {"vocabulary": str(VOCABULARY)}, {3: count_ngrams([stream], 3, VOCABULARY)})
     contexts = contexts_of(stream, options.searches + WARM_UP)
     warm_up, contexts = contexts[:WARM_UP], contexts[WARM_UP:]
+    noise = Noise(stream, VOCABULARY)
     timers: dict[str, Timer] = {
         "aded": aded_timer(base, Mcts(), warm_up),
         "best_first": aded_timer(base, BestFirst(), warm_up),
-        **peer_timers(stream, VOCABULARY, warm_up),
+        "aded_backoff": backoff_timer(stream, noise, warm_up, ADVANCE),
+        **peer_timers(stream, noise, warm_up),
     }
     if importlib.util.find_spec("draftretriever") is None:
         print("draftretriever is not installed, so its columns are empty: pip install draftretriever==0.1.1")

@@ -37,6 +37,7 @@ class Noise:
 
     def __init__(self, stream: np.ndarray, vocabulary: int) -> None:
         generator = torch.Generator().manual_seed(0)
+        self.vocabulary = vocabulary
         self.pairs = count_ngrams([stream], 2, vocabulary)
         self.logits = torch.randn(NODES, vocabulary, generator=generator)
         self.hidden = torch.randn(NODES, HIDDEN, generator=generator)
@@ -84,11 +85,10 @@ def peer_timer(drafter: Drafter, noise: Noise, warm_up: list[np.ndarray]) -> Tim
     return time_steps
 
 
-def peer_timers(stream: np.ndarray, vocabulary: int, warm_up: list[np.ndarray]) -> dict[str, Timer]:
+def peer_timers(stream: np.ndarray, noise: Noise, warm_up: list[np.ndarray]) -> dict[str, Timer]:
     """A timer for each peer, with its published settings; Medusa's heads are of SmolLM2's size."""
-    noise = Noise(stream, vocabulary)
     tokens = stream.astype(np.int32)
-    suffixes = SuffixFile(Path("synthetic"), {"vocabulary": str(vocabulary)}, tokens, sorted_suffixes(tokens))
+    suffixes = SuffixFile(Path("synthetic"), {"vocabulary": str(noise.vocabulary)}, tokens, sorted_suffixes(tokens))
     heads = MedusaHeads(4, 1, HIDDEN, tokens=torch.arange(TOLD_APART))
     with tempfile.TemporaryDirectory() as folder:
         save_heads(heads, Path(folder) / OURS, {})
