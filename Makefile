@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
-# One process compiles every method, beside lint; what numba has compiled is there for the other tests.
-FIRST := tests/baselines/test_conformance.py
+# One process compiles the largest drafter, beside lint; what numba has compiled is there for the other tests.
+FIRST := tests/aded/test_backoff_drafter.py
 
 .PHONY: run test lint first install clean
 
