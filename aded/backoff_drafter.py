@@ -86,6 +86,7 @@ class BackoffDrafter(Drafter):
         self.weights, self.work = new_weights(), new_work(self.budget)
         self._held = Held((self.sources, self.weights, self.work))
         self.tree_size: TreeSize | None = None
+        self._no_least = np.zeros(self.budget + 1)
         self._tree: DraftTree | None = None
         self._context = np.empty(0, np.int64)
         self._learned = 0
@@ -120,7 +121,7 @@ class BackoffDrafter(Drafter):
             self.curve_rate,
             self.budget,
             self.depth,
-            self.tree_size.least_chance ** (1.0 / power) if self.tree_size is not None else 0.0,
+            self._no_least if self.tree_size is None else self.tree_size.least_chances ** (1.0 / power),
         )
         self._context, self._learned = context, len(context)
         chances = work.chances[:n] ** power

@@ -44,10 +44,13 @@ class StepCost:
         return int(np.argmax(np.cumsum(chances) - rate * self.seconds[: len(chances)])) + 1
 
     @cached_property
-    def seconds_a_draft(self) -> float:
-        """The least that a drafted node adds to a step, on the average of a tree; infinite where there are none."""
-        drafted = np.arange(1, len(self.seconds))
-        return float(np.min((self.seconds[1:] - self.seconds[0]) / drafted, initial=np.inf))
+    def seconds_a_draft(self) -> np.ndarray:
+        """float64 [most rows]: the least that a further node adds to a tree of so many, on the average up to some
+        larger size; infinite where there is none."""
+        found, most = np.full(len(self.seconds), np.inf), len(self.seconds)
+        for n in range(1, most):
+            found[n - 1] = np.min((self.seconds[n:] - self.seconds[n - 1]) / np.arange(1, most - n + 1))
+        return found
 
 
 class TreeSize:
@@ -70,8 +73,9 @@ class TreeSize:
         return max(self._tokens / self._seconds, 1.0 / float(self.cost.seconds[0]))
 
     @property
-    def least_chance(self) -> float:
-        """A tree whose drafts are all less likely than this is worth less than the root alone, at any size."""
+    def least_chances(self) -> np.ndarray:
+        """float64 [most rows]: when no further draft is likelier than this, a tree of so many nodes is worth more
+        than any larger one."""
         return self.rate * self.cost.seconds_a_draft
 
     def of(self, chances: np.ndarray) -> int:

@@ -75,12 +75,12 @@ def learn_and_search(
     curve_rate: float,
     budget: int,
     depth: int,
-    worth: float,
+    least: np.ndarray,
 ) -> int:
     """`learn` and `search` in one call. held: of sources, weights and work."""
     sources, weights, work = held.parts
     learn(sources, weights, work, context, first, keep, gate_rate, curve_rate)
-    return search(sources, weights, work, budget, depth, worth)
+    return search(sources, weights, work, budget, depth, least)
 
 
 @njit(**UNCOUNTED)

@@ -154,12 +154,12 @@ def _least(bucket: int) -> float:
 
 
 @njit(**UNCOUNTED)
-def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: int, worth: float) -> int:
+def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: int, least: np.ndarray) -> int:
     """Fill the work's nodes below the root in the order of their chances; returns how many, the root included.
 
     A draft that could no longer be drawn, since as many likelier ones wait as there is room for, is left out, and so
     is one whose chance is far below the budget's average share; experts that cannot lift one above that are not
-    asked. worth: when the likeliest draft's chance is below this, none is drawn.
+    asked. least: float64 [budget + 1], when the likeliest draft's chance is below least[n - 1], n nodes are enough.
     """
     waiting_at = work.waiting_at
     waiting_at[:] = 0
@@ -167,9 +167,9 @@ def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: i
     # Drafts below bucket `cut` are useless; `above` wait in or over it.
     cut, above = max(0, _octave(0.1 / (budget + 1))), 0
     while True:
-        least = _least(cut)
-        if work.depths[at] < depth and work.chances[at] > least:
-            found = mix_at(sources, weights, work, at, NOBODY, least / work.chances[at])
+        useful = _least(cut)
+        if work.depths[at] < depth and work.chances[at] > useful:
+            found = mix_at(sources, weights, work, at, NOBODY, useful / work.chances[at])
             for i in range(found):
                 chance = work.chances[at] * calibrated(weights, work.candidates.chances[i])
                 bucket = _octave(chance)
@@ -188,7 +188,7 @@ def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: i
         if waiting == 0 or n > budget:
             return n
         chance = -work.heap[0, 0]
-        if n == 1 and chance < worth:
+        if chance < least[n - 1]:
             return n
         draft = pop(work.heap, waiting)
         waiting -= 1

@@ -60,13 +60,17 @@ def test_drafts_that_never_come_true_do_not_make_larger_trees_look_worth_it() ->
     assert size.of(chances) <= first
 
 
-@given(st.lists(st.floats(0, 1), max_size=12), st.lists(st.floats(1e-3, 1), min_size=13, max_size=13))
-def test_below_the_least_chance_no_draft_is_worth_it(chances: list[float], costs: list[float]) -> None:
-    cost = StepCost(np.maximum.accumulate(np.array(costs)))
-    size = TreeSize(cost)
-    likeliest_first = np.array([1.0, *(0.999 * size.least_chance * np.array(sorted(chances, reverse=True)))])
-    assert size.of(likeliest_first) == 1
-    assert TreeSize(StepCost(np.ones(1))).least_chance > 1.0
+@given(
+    st.lists(st.floats(0, 1), max_size=12), st.lists(st.floats(1e-3, 1), min_size=13, max_size=13), st.integers(1, 12)
+)
+def test_below_the_least_chance_no_further_draft_is_worth_it(
+    chances: list[float], costs: list[float], kept: int
+) -> None:
+    size = TreeSize(StepCost(np.maximum.accumulate(np.array(costs))))
+    likeliest_first = np.array([1.0, *sorted(chances, reverse=True)])
+    likeliest_first[kept:] = np.minimum(likeliest_first[kept:], 0.999 * size.least_chances[kept - 1])
+    assert size.of(likeliest_first) <= kept
+    assert TreeSize(StepCost(np.ones(1))).least_chances[0] > 1.0
 
 
 def test_every_size_up_to_the_budget_has_a_cost_and_none_falls() -> None:
