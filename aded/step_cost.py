@@ -97,11 +97,12 @@ def measure(target: Target, budget: int) -> StepCost:
     most = min(budget + 1, target.context_length // 2)
     sizes = sorted({size for size in SIZES if size < most} | {most})
     prompt = np.arange(min(CONTEXT, target.context_length - most), dtype=np.int64) % 8
+    small = [size for size in sizes if size <= SMALL]
     times = np.full((ROUNDS + 1, len(sizes)), np.nan)
     for number, times_of_round in enumerate(times):
         large_too = number % 4 == 0
         if large_too:
-            target.prefill(prompt, Greedy(), 4 * sum(sizes) + most, ())
+            target.prefill(prompt, Greedy(), sum(sizes) + 3 * sum(small) + most, ())
         for i, size in enumerate(sizes):
             if size > SMALL and not large_too:
                 break
@@ -110,7 +111,7 @@ def measure(target: Target, budget: int) -> StepCost:
             target.verify(chain)
             times_of_round[i] = perf_counter() - began
     times = times[1:]  # the first round warms up
-    rounds = times[:, np.array(sizes) <= SMALL].sum(1, keepdims=True)
+    rounds = times[:, : len(small)].sum(1, keepdims=True)
     return _between(sizes, np.nanmedian(times / rounds, 0) * np.median(rounds), budget)
 
 
