@@ -41,13 +41,14 @@ def accepted(drafter: BackoffDrafter, prompt: np.ndarray, answer: np.ndarray) ->
     drafter.begin(prompt)
     while n < len(text):
         tree = drafter.draft(text[:n])
-        node, length = 0, 0
+        path, length = [0], 0
         while n + length < len(text):
             length += 1
-            child = tree.child(node, int(text[n + length - 1]))
+            child = tree.child(path[-1], int(text[n + length - 1]))
             if child is None:
                 break
-            node = child
+            path.append(child)
+        drafter.observe(Step(tree, path, int(text[n + length - 1])))
         lengths.append(length)
         n += length
     return lengths
@@ -125,10 +126,10 @@ def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:
     assert tree.tokens[:2].tolist() == [40, 32]
 
 
-@pytest.mark.parametrize(("node", "most"), [(0.03, 1.2), (0.1, 1.1)])
-def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node: float, most: float) -> None:
+@pytest.mark.parametrize("node", [0.03, 0.1])
+def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node: float) -> None:
     """On random tokens, one in fifty of which can be guessed, all steps together, learning included, take at most 3 %
-    longer than a step a token; in the end hardly anything is drafted."""
+    longer than a step a token; in the end nothing is drafted."""
     mine = drafter(datastore)
     cost = StepCost(1 + node * np.arange(17))
     mine.tree_size = TreeSize(cost)
@@ -146,7 +147,7 @@ def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node:
     mine.draft = timed  # type: ignore[method-assign]
     tokens = sum(accepted(mine, prompt, text))
     assert seconds <= 1.03 * tokens
-    assert np.mean(steps[-1000:]) < most
+    assert np.mean(steps[-1000:]) < 1.1
 
 
 def test_what_is_not_drafted_would_not_have_paid(datastore: NgramFile) -> None:
