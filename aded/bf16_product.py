@@ -1,12 +1,8 @@
-"""Products of float32 rows with bfloat16 weights on a processor, the inner loop written in vectors.
+"""Products of a few rows with bfloat16 weights on a processor, summed in float32.
 
-A bfloat16 is the upper half of a float32, so a 32-bit word of two weights holds the odd one in its upper half (clear
-the rest) and the even one in its lower half (shift it up): two cheap operations widen two vectors of weights. The
-rows must lie in the same order, see `fold`.
-
-The loop is built from LLVM vectors, because numba's own vectors come from rewriting scalar loops and reach two thirds
-of this speed. Every sum is taken in one order whatever the number of rows beside it, so that a row's result is
-the same to the last bit alone and in a tree.
+The weights are widened in vectors, see aded/vectors.py; the rows must lie in the order that makes, see `_fold`. Every
+sum is taken in one order whatever the number of rows beside it, so that a row's result is the same to the last bit
+alone and in a tree.
 """
 
 from __future__ import annotations
@@ -19,69 +15,70 @@ from llvmlite import ir
 from numba import njit, prange, types
 from numba.extending import intrinsic
 
-LANES = 8
-"""float32 numbers in a vector."""
-STREAMS = 3
-"""Rows of weights read at a time: three rows of x times three of weights keep nine sums in sixteen registers."""
+from aded.vectors import (
+    INT64,
+    LANES,
+    VECTOR,
+    WORDS,
+    ZERO,
+    address,
+    evens,
+    load,
+    multiply_add,
+    odds,
+    prefetch,
+    store,
+    take,
+    total,
+    whole,
+)
 
-_FLOAT, _INT32, _INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-_VECTOR, _WORDS = ir.VectorType(_FLOAT, LANES), ir.VectorType(_INT32, LANES)
+PIECES, LEAST_PIECE = 32, 16
+"""Into how many pieces a product is cut at most, for threads to take, and the least outputs of a run in one."""
 
 
-@njit(cache=True)
-def fold(x: np.ndarray, folded: np.ndarray) -> None:
-    """Put each 2 * LANES numbers of a row in the order even ones, odd ones; float32 [n, K]."""
-    for i in range(x.shape[0]):
-        for group in range(0, x.shape[1], 2 * LANES):
-            for lane in range(LANES):
-                folded[i, group + lane] = x[i, group + 2 * lane]
-                folded[i, group + LANES + lane] = x[i, group + 2 * lane + 1]
-
-
-def _dots(rows: int) -> Any:
-    """A compiled function for `rows` rows of x times STREAMS rows of weights.
+def _dots(rows: int, runs: int) -> Any:
+    """A compiled function for `rows` rows of x times one row each of `runs` runs of weights.
 
     Its arguments, all whole numbers: the address of x (folded) and the bytes from one row to the next; the address of
-    the weights and the bytes from one stream to the next; the address of the first product and the bytes to that of
-    the next row and the next stream; and the width K.
+    the weights and the bytes from one run to the next; the address of the first product and the bytes to that of
+    the next row and the next run; and the width K.
     """
 
     @intrinsic
-    def dots(typing, x, x_row, weight, weight_stream, y, y_row, y_stream, width):  # type: ignore[no-untyped-def]
-        def generate(context, b, signature, arguments):  # type: ignore[no-untyped-def]
-            x, x_row, weight, weight_stream, y, y_row, y_stream, width = arguments
+    def dots(typing, x, x_row, weight, weight_run, y, y_row, y_run, width):  # type: ignore[no-untyped-def]
+        def generate(context, b: ir.IRBuilder, signature, arguments):  # type: ignore[no-untyped-def]
+            x, x_row, weight, weight_run, y, y_row, y_run, width = arguments
             entry, loop, done = b.block, b.append_basic_block("loop"), b.append_basic_block("done")
             b.branch(loop)
 
             b.position_at_end(loop)
-            k = b.phi(_INT64)
-            sums = [[b.phi(_VECTOR) for _ in range(STREAMS)] for _ in range(rows)]
-            x_at = [_address(b, x, x_row, i, k, 4) for i in range(rows)]
-            for stream in range(STREAMS):
-                # The rows that come next: while these are multiplied a second time, memory would idle.
-                _prefetch(b, b.add(_address(b, weight, weight_stream, stream, k, 2), b.mul(width, _whole(2))))
-            words = [_load(b, _address(b, weight, weight_stream, s, k, 2), _WORDS) for s in range(STREAMS)]
-            evens = [b.bitcast(b.shl(w, ir.Constant(_WORDS, [16] * LANES)), _VECTOR) for w in words]
-            odds = [b.bitcast(b.and_(w, ir.Constant(_WORDS, [-(1 << 16)] * LANES)), _VECTOR) for w in words]
+            k = b.phi(INT64)
+            sums = [[b.phi(VECTOR) for _ in range(runs)] for _ in range(rows)]
+            rows_at = [address(b, address(b, x, k, 4), x_row, i) for i in range(rows)]
+            runs_at = [address(b, address(b, weight, k, 2), weight_run, r) for r in range(runs)]
+            for at in runs_at:
+                # The weights that come next: while these are multiplied a second time, memory would idle.
+                prefetch(b, address(b, at, width, 2))
+            words = [load(b, at, WORDS) for at in runs_at]
             new = [list(row) for row in sums]
-            for half, offset in ((evens, 0), (odds, 4 * LANES)):
+            for widened, offset in ((evens, 0), (odds, 4 * LANES)):
+                half = [widened(b, w) for w in words]
                 for i in range(rows):
-                    numbers = _load(b, b.add(x_at[i], _whole(offset)), _VECTOR)
-                    new[i] = [b.call(_fma(b), [half[s], numbers, new[i][s]]) for s in range(STREAMS)]
-            following = b.add(k, _whole(2 * LANES))
+                    numbers = load(b, b.add(rows_at[i], whole(offset)), VECTOR)
+                    new[i] = [multiply_add(b, half[r], numbers, new[i][r]) for r in range(runs)]
+            following = b.add(k, whole(2 * LANES))
             b.cbranch(b.icmp_signed("<", following, width), loop, done)
 
-            k.add_incoming(_whole(0), entry)
+            k.add_incoming(whole(0), entry)
             k.add_incoming(following, loop)
-            for i, s in np.ndindex(rows, STREAMS):
-                sums[i][s].add_incoming(ir.Constant(_VECTOR, [0.0] * LANES), entry)
-                sums[i][s].add_incoming(new[i][s], loop)
+            for i, r in np.ndindex(rows, runs):
+                sums[i][r].add_incoming(ZERO, entry)
+                sums[i][r].add_incoming(new[i][r], loop)
 
             b.position_at_end(done)
-            for i, s in np.ndindex(rows, STREAMS):
-                total = b.call(_total(b), [ir.Constant(_FLOAT, -0.0), new[i][s]], fastmath=("reassoc",))
-                at = _address(b, y, y_row, i, y_stream, s)
-                b.store(total, b.inttoptr(at, _FLOAT.as_pointer()))
+            for i, r in np.ndindex(rows, runs):
+                store(b, total(b, new[i][r]), address(b, address(b, y, y_row, i), y_run, r))
             return context.get_dummy_value()
 
         return types.void(*[types.intp] * 8), generate
@@ -89,77 +86,133 @@ def _dots(rows: int) -> Any:
     return dots
 
 
-def _whole(number: int) -> ir.Constant:
-    return ir.Constant(_INT64, number)
-
-
-def _address(b: ir.IRBuilder, start: ir.Value, stride: ir.Value, times: int, k: ir.Value, size: int) -> ir.Value:
-    """start + stride * times + k * size, in bytes."""
-    return b.add(b.add(start, b.mul(stride, _whole(times))), b.mul(k, _whole(size)))
-
-
-def _load(b: ir.IRBuilder, address: ir.Value, kind: ir.VectorType) -> ir.Value:
-    return b.load(b.inttoptr(address, kind.as_pointer()), align=2)
-
-
-def _prefetch(b: ir.IRBuilder, address: ir.Value) -> None:
-    """Fetch the cache line of an address, for reading, into all levels; any address will do, it cannot fault."""
-    pointer = ir.IntType(8).as_pointer()
-    prefetch = _llvm(b, "llvm.prefetch.p0", ir.FunctionType(ir.VoidType(), [pointer, _INT32, _INT32, _INT32]))
-    b.call(prefetch, [b.inttoptr(address, pointer), *(ir.Constant(_INT32, hint) for hint in (0, 3, 1))])
-
-
-def _fma(b: ir.IRBuilder) -> ir.Function:
-    return _llvm(b, f"llvm.fma.v{LANES}f32", ir.FunctionType(_VECTOR, [_VECTOR] * 3))
-
-
-def _total(b: ir.IRBuilder) -> ir.Function:
-    return _llvm(b, f"llvm.vector.reduce.fadd.v{LANES}f32", ir.FunctionType(_FLOAT, [_FLOAT, _VECTOR]))
-
-
-def _llvm(b: ir.IRBuilder, name: str, kind: ir.FunctionType) -> ir.Function:
-    return b.module.globals.get(name) or ir.Function(b.module, kind, name)
-
-
-one_row: Callable[..., None] = _dots(1)
-two_rows: Callable[..., None] = _dots(2)
-three_rows: Callable[..., None] = _dots(3)
+# Rows of x by rows of weights: as many sums as sixteen registers hold beside what is multiplied. Three long runs of
+# memory are read faster than two; two leave room for more rows, which share the work of widening.
+one_by_three: Callable[..., None] = _dots(1, 3)
+two_by_three: Callable[..., None] = _dots(2, 3)
+three_by_three: Callable[..., None] = _dots(3, 3)
+four_by_two: Callable[..., None] = _dots(4, 2)
+five_by_two: Callable[..., None] = _dots(5, 2)
+six_by_two: Callable[..., None] = _dots(6, 2)
 
 
 @njit(cache=True)
-def product_parts(outputs: int) -> int:
-    """Parts of a product with so many outputs that can be computed apart, see multiply_part."""
-    part = (outputs + STREAMS - 1) // STREAMS
-    return part + (outputs - part) % (STREAMS - 1)
+def _multiply_rows(n, x_at, x_row, w_at, w_run, y_at, y_row, y_run, width):  # type: ignore[no-untyped-def]
+    """All n rows of x times one row of each run of weights; _dots names the arguments."""
+    if n == 1:
+        one_by_three(x_at, x_row, w_at, w_run, y_at, y_row, y_run, width)
+    elif n == 2:
+        two_by_three(x_at, x_row, w_at, w_run, y_at, y_row, y_run, width)
+    elif n == 3:
+        three_by_three(x_at, x_row, w_at, w_run, y_at, y_row, y_run, width)
+    else:
+        passes = (n + 5) // 6
+        for number in range(passes):
+            end = (n * (number + 1) + passes - 1) // passes
+            # Of seven rows, four and four are as quick as four and three: one is computed twice, to the same value.
+            begin = min((n * number + passes - 1) // passes, end - 4)
+            x_from, y_to = x_at + begin * x_row, y_at + begin * y_row
+            if end - begin == 4:
+                four_by_two(x_from, x_row, w_at, w_run, y_to, y_row, y_run, width)
+            elif end - begin == 5:
+                five_by_two(x_from, x_row, w_at, w_run, y_to, y_row, y_run, width)
+            else:
+                six_by_two(x_from, x_row, w_at, w_run, y_to, y_row, y_run, width)
 
 
 @njit(cache=True)
-def multiply_part(x_at: int, n: int, width: int, weight_at: int, outputs: int, y_at: int, j: int) -> None:
-    """Part j of y = x @ weight.T, all given by addresses; x: float32 [n, K] folded, weight: uint16 bits [N, K], y:
-    float32 [n, N]; 2 * LANES divide K.
+def _fold(x: np.ndarray, folded: np.ndarray) -> None:
+    """Put each 2 * LANES numbers of a row in the order even ones, odd ones; x as in multiply_share, folded: uint32
+    [n, K], the bits of float32."""
+    n, width = folded.shape
+    wide = x.shape[1] == width
+    for i in range(n):
+        for group in range(0, width, 2 * LANES):
+            for lane in range(LANES):
+                if wide:
+                    folded[i, group + lane] = x[i, group + 2 * lane]
+                    folded[i, group + LANES + lane] = x[i, group + 2 * lane + 1]
+                else:
+                    pair = x[i, group // 2 + lane]
+                    folded[i, group + lane] = pair << np.uint32(16)
+                    folded[i, group + LANES + lane] = pair & np.uint32(0xFFFF0000)
 
-    The weights are read from STREAMS parts of the matrix at a time: each thread then reads that many long runs of
-    memory, which the processor fetches ahead twice as fast as neighbouring rows in turn (22 GB/s, 11 GB/s). The parts
-    overlap by a row or two where N does not divide; such a row is computed twice, to the same value.
+
+@njit(inline="always")
+def _nearest(number: np.float32) -> np.uint16:
+    """The bits of the nearest bfloat16, of two the even one, as torch rounds."""
+    bits = np.float32(number).view(np.uint32)
+    near = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return np.uint16(near if number == number else np.uint32(0x7FC0))
+
+
+@njit(cache=True)
+def _store(sums: np.ndarray, bias: np.ndarray, y: np.ndarray, outputs: int, begin: int, end: int, apart: int) -> None:
+    """Put sums, float32 [n, runs, ..], and the bias to columns of y, those from `begin` of each run to `end`."""
+    n, runs = sums.shape[:2]
+    bits = sums.view(np.uint32)
+    narrow = y.shape[1] == outputs
+    for i in range(n):
+        for run in range(runs):
+            column = run * apart + begin
+            for j in range(end - begin):
+                if len(bias) > 0:
+                    sums[i, run, j] += bias[column + j]
+            for j in range(end - begin):
+                if narrow:
+                    y[i, column + j] = _nearest(sums[i, run, j])
+                else:
+                    y[i, 2 * (column + j)] = bits[i, run, j]
+                    y[i, 2 * (column + j) + 1] = bits[i, run, j] >> np.uint32(16)
+
+
+@njit(cache=True)
+def _multiply_piece(
+    folded: np.ndarray, weight: np.ndarray, sums: np.ndarray, begin: int, end: int, apart: int
+) -> None:
+    """Put the products with rows `begin` to `end` of each run of weights to sums; runs begin `apart` rows apart."""
+    (n, width), (runs, room) = folded.shape, sums.shape[1:]
+    for j in range(begin, end):
+        w_at, y_at = weight.ctypes.data + 2 * width * j, sums.ctypes.data + 4 * (j - begin)
+        _multiply_rows(
+            n, folded.ctypes.data, 4 * width, w_at, 2 * width * apart, y_at, 4 * runs * room, 4 * room, width
+        )
+
+
+@njit(cache=True)
+def multiply_share(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, counter: np.ndarray) -> None:
+    """The share of one of several threads in y = x @ weight.T + bias, sums in float32.
+
+    x: uint32 [n, K], the bits of float32, or [n, K / 2], pairs of bfloat16; weight: uint16 [N, K], bits of bfloat16;
+    bias: float32 [N], or [0] for none; y: uint16 [n, N], bits of bfloat16, or [n, 2 N], halves of float32; counter:
+    see `take`, one for all threads. 2 * LANES divide K.
+
+    The weights are read in two or three runs of memory at a time, which the processor fetches ahead twice as fast as
+    neighbouring rows in turn (22 GB/s, 11 GB/s). The runs overlap by a row or two where N does not divide; such a
+    row is computed twice, to the same value. Threads take pieces of the runs until none is left, since one may start
+    late; what each writes until a piece is done is its own, so that no cache line goes to and fro.
     """
-    parts = product_parts(outputs)
-    apart = (outputs - parts) // (STREAMS - 1)
-    whole = n - n % 3
-    x_row, stream, y_row, y_stream = 4 * width, 2 * width * apart, 4 * outputs, 4 * apart
-    w_at, out = weight_at + 2 * width * j, y_at + 4 * j
-    for i in range(0, whole, 3):
-        three_rows(x_at + i * x_row, x_row, w_at, stream, out + i * y_row, y_row, y_stream, width)
-    if n - whole == 2:
-        two_rows(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
-    elif n - whole == 1:
-        one_row(x_at + whole * x_row, x_row, w_at, stream, out + whole * y_row, y_row, y_stream, width)
+    n, (outputs, width) = len(x), weight.shape
+    runs = 3 if n <= 3 else 2
+    parts = (outputs + runs - 1) // runs
+    parts += (outputs - parts) % (runs - 1)
+    apart = (outputs - parts) // (runs - 1)
+    pieces = min(PIECES, (parts + LEAST_PIECE - 1) // LEAST_PIECE)
+    piece = take(counter)
+    if piece >= pieces:
+        return
+    folded, sums = np.empty((n, width), np.uint32), np.empty((n, runs, parts // pieces + 1), np.float32)
+    _fold(x, folded)
+    while piece < pieces:
+        begin, end = parts * piece // pieces, parts * (piece + 1) // pieces
+        _multiply_piece(folded, weight, sums, begin, end, apart)
+        _store(sums, bias, y, outputs, begin, end, apart)
+        piece = take(counter)
 
 
 @njit(cache=True, parallel=True)
-def multiply(x: np.ndarray, weight: np.ndarray, y: np.ndarray) -> None:
-    """y = x @ weight.T, see multiply_part."""
-    n, width = x.shape
-    outputs = weight.shape[0]
-    x_at, weight_at, y_at = x.ctypes.data, weight.ctypes.data, y.ctypes.data
-    for j in prange(product_parts(outputs)):
-        multiply_part(x_at, n, width, weight_at, outputs, y_at, j)
+def multiply(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, threads: int) -> None:
+    """y = x @ weight.T + bias, see multiply_share."""
+    counter = np.zeros(1, np.int64)
+    for _ in prange(threads):
+        multiply_share(x, weight, bias, y, counter)

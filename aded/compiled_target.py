@@ -36,6 +36,10 @@ class CompiledTarget(TransformersTarget):
         # The operations of aded.step_ops have threads; those between are small, and waiting for threads costs more.
         "cpp.threads": 1,
         "size_asserts": False,
+        # Calls between the operations go through C++, not Python; as there is little work in them, unoptimised.
+        "cpp_wrapper": True,
+        "cpp_wrapper_build_separate": True,
+        "aot_inductor.compile_wrapper_opt_level": "O0",
     }
     """Options of inductor."""
 

@@ -73,6 +73,8 @@ def prepare(model: torch.nn.Module) -> None:
         return
     step_ops.load()
     for module in list(model.modules()):
+        if isinstance(getattr(module, "rotary_emb", None), torch.nn.Module):
+            getattr(module, "rotary_emb").register_forward_hook(_settle)  # noqa: B009
         for names in GROUPS:
             _group(module, names)
         for name, child in list(module.named_children()):
@@ -82,6 +84,11 @@ def prepare(model: torch.nn.Module) -> None:
         AttentionInterface.register(ATTENTION, tree_step_attention)
         AttentionMaskInterface.register(ATTENTION, sdpa_mask)
         getattr(model, "set_attn_implementation")(ATTENTION)  # noqa: B009
+
+
+def _settle(module: torch.nn.Module, inputs: object, waves: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """Cosines and sines of the positions, computed once: inductor would compute them anew in every layer."""
+    return tuple(torch.ops.aded.settled(wave) for wave in waves)
 
 
 def _group(module: torch.nn.Module, names: tuple[str, ...]) -> None:

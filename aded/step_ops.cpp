@@ -3,7 +3,6 @@
 // by `use_kernels`; calling them from here costs a hundredth of a call through Python.
 
 #include <ATen/ATen.h>
-#include <omp.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -11,15 +10,13 @@
 
 namespace {
 
-// Addresses, sizes in elements; `thread` of `threads` does its share.
-using Fold = void (*)(intptr_t x, intptr_t folded, intptr_t n, intptr_t width);
-using Multiply = void (*)(intptr_t x, intptr_t n, intptr_t width, intptr_t weight, intptr_t outputs, intptr_t y,
-                          intptr_t thread, intptr_t threads);
+// Addresses, sizes in elements; each thread does its share, see vectors.take. A bfloat16 is told by its bytes, 2.
+using Multiply = void (*)(intptr_t x, intptr_t x_bytes, intptr_t n, intptr_t width, intptr_t weight, intptr_t outputs,
+                          intptr_t bias, intptr_t biases, intptr_t y, intptr_t y_bytes, intptr_t counter);
 using Attend = void (*)(intptr_t query, intptr_t keys, intptr_t values, intptr_t mask, float scale, intptr_t out,
                         intptr_t heads, intptr_t kv_heads, intptr_t n, intptr_t rows, intptr_t capacity,
-                        intptr_t width, intptr_t thread, intptr_t threads);
+                        intptr_t width, intptr_t counter);
 struct Kernels {
-  Fold fold;
   Multiply multiply;
   Attend attend_float32, attend_bfloat16;
 } kernels;
@@ -44,49 +41,29 @@ void by_type(const at::Tensor& x, Function function) {
   if (x.scalar_type() == at::kFloat) {
     function(float{});
   } else {
-    TORCH_CHECK(x.scalar_type() == at::kBFloat16, "float32 or bfloat16 expected, ", x.scalar_type(), " found");
     function(at::BFloat16{});
   }
 }
 
-// [.., K] and weight bfloat16 [N, K] to [.., N] in `dtype`, summed in float32.
+void check(const at::Tensor& x) {
+  TORCH_CHECK(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
+              "float32 or bfloat16 expected, ", x.scalar_type(), " found");
+}
+
+// [.., K] and weight bfloat16 [N, K], bias float32 [N], to [.., N] in `dtype`, summed in float32.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                   at::ScalarType dtype) {
-  static thread_local std::vector<float> wide_memory, folded_memory, sum_memory;
   const auto rows = x.contiguous();
   auto size = rows.sizes().vec();
   const int64_t width = size.back(), n = rows.numel() / width, outputs = weight.size(0);
   size.back() = outputs;
   auto y = at::empty(size, rows.options().dtype(dtype));
-  float* wide = kept(wide_memory, n * width);
-  float* folded = kept(folded_memory, n * width);
-  by_type(rows, [&](auto zero) {
-    const auto* from = rows.const_data_ptr<decltype(zero)>();
-    for (int64_t i = 0; i < n * width; i++) wide[i] = widened(from[i]);
-  });
-  kernels.fold(at_(wide), at_(folded), n, width);
-  by_type(y, [&](auto zero) {
-    using T = decltype(zero);
-    T* to = y.mutable_data_ptr<T>();
-    constexpr bool direct = std::is_same_v<T, float>;
-    float* sums = direct ? reinterpret_cast<float*>(to) : kept(sum_memory, n * outputs);
-    const float* added = bias ? bias->const_data_ptr<float>() : nullptr;
+  check(rows), check(y);
+  const intptr_t added = bias ? at_(bias->const_data_ptr<float>()) : 0;
+  int64_t counter = 0;
 #pragma omp parallel
-    {
-      const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
-      kernels.multiply(at_(folded), n, width, at_(weight.const_data_ptr()), outputs, at_(sums), thread, threads);
-      if (!direct || added) {
-#pragma omp barrier
-        const int64_t begin = outputs * thread / threads, end = outputs * (thread + 1) / threads;
-        for (int64_t i = 0; i < n; i++) {
-          float* row = sums + i * outputs;
-          if (added)
-            for (int64_t j = begin; j < end; j++) row[j] += added[j];
-          if (!direct) narrow(row + begin, to + i * outputs + begin, end - begin);
-        }
-      }
-    }
-  });
+  kernels.multiply(at_(rows.const_data_ptr()), rows.element_size(), n, width, at_(weight.const_data_ptr()), outputs,
+                   added, added ? outputs : 0, at_(y.mutable_data_ptr()), y.element_size(), at_(&counter));
   return y;
 }
 
@@ -110,26 +87,31 @@ at::Tensor tree_attention(const at::Tensor& query, const at::Tensor& keys, const
   });
   float* sums = kept(sum_memory, heads * n * d);
   const auto attend = keys.scalar_type() == at::kFloat ? kernels.attend_float32 : kernels.attend_bfloat16;
+  int64_t counter = 0;
 #pragma omp parallel
   attend(at_(wide), at_(keys.const_data_ptr()), at_(values.const_data_ptr()), at_(mask.const_data_ptr()), scale,
-         at_(sums), heads, keys.size(1), n, rows, capacity, d, omp_get_thread_num(), omp_get_num_threads());
+         at_(sums), heads, keys.size(1), n, rows, capacity, d, at_(&counter));
   by_type(y, [&](auto zero) { narrow(sums, y.mutable_data_ptr<decltype(zero)>(), heads * n * d); });
   return y;
 }
 
+at::Tensor settled(const at::Tensor& x) { return x.clone(); }
+
 }  // namespace
 
-extern "C" void use_kernels(void* fold, void* multiply, void* attend_float32, void* attend_bfloat16) {
-  kernels = {reinterpret_cast<Fold>(fold), reinterpret_cast<Multiply>(multiply),
+extern "C" void use_kernels(void* multiply, void* attend_float32, void* attend_bfloat16) {
+  kernels = {reinterpret_cast<Multiply>(multiply),
              reinterpret_cast<Attend>(attend_float32), reinterpret_cast<Attend>(attend_bfloat16)};
 }
 
 TORCH_LIBRARY(aded, library) {
   library.def("linear(Tensor x, Tensor weight, Tensor? bias, ScalarType dtype) -> Tensor");
   library.def("tree_attention(Tensor query, Tensor keys, Tensor values, Tensor mask, float scale) -> Tensor");
+  library.def("settled(Tensor x) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(aded, CPU, library) {
   library.impl("linear", &linear);
   library.impl("tree_attention", &tree_attention);
+  library.impl("settled", &settled);
 }

@@ -16,46 +16,46 @@ import torch
 from numba import carray, cfunc, types
 from torch._inductor.codecache import CppCodeCache
 
-from aded.bf16_product import fold, multiply_part, product_parts
-from aded.tree_attention import attend_row
+from aded.attention_product import attend_share
+from aded.bf16_product import multiply_share
 
 SOURCE = Path(__file__).with_name("step_ops.cpp")
 _INT, _FLOATS = types.intp, types.CPointer(types.float32)
+_WORDS, _HALVES = types.CPointer(types.uint32), types.CPointer(types.uint16)
+_COUNTER = types.CPointer(types.int64)
 
 
-@cfunc(types.void(_FLOATS, _FLOATS, _INT, _INT), cache=True)
-def _fold(x, folded, n, width):  # type: ignore[no-untyped-def]
-    fold(carray(x, (n, width)), carray(folded, (n, width)))
-
-
-@cfunc(types.void(*[_INT] * 8), cache=True)
-def _multiply(x, n, width, weight, outputs, y, thread, threads):  # type: ignore[no-untyped-def]
-    parts = product_parts(outputs)
-    for j in range(parts * thread // threads, parts * (thread + 1) // threads):
-        multiply_part(x, n, width, weight, outputs, y, j)
+@cfunc(types.void(_WORDS, _INT, _INT, _INT, _HALVES, _INT, _FLOATS, _INT, _HALVES, _INT, _COUNTER), cache=True)
+def _multiply(  # type: ignore[no-untyped-def]
+    x, x_bytes, n, width, weight, outputs, bias, biases, y, y_bytes, counter
+):
+    multiply_share(
+        carray(x, (n, width * x_bytes // 4)),
+        carray(weight, (outputs, width)),
+        carray(bias, (biases,)),
+        carray(y, (n, outputs * y_bytes // 2)),
+        carray(counter, (1,)),
+    )
 
 
 def _attend(stored: Any) -> Any:
     """The attention kernel over keys and values of the type `stored`."""
     slab, flags = types.CPointer(stored), types.CPointer(types.boolean)
 
-    @cfunc(types.void(_FLOATS, slab, slab, flags, types.float32, _FLOATS, *[_INT] * 8), cache=True)
+    @cfunc(types.void(_FLOATS, slab, slab, flags, types.float32, _FLOATS, *[_INT] * 6, _COUNTER), cache=True)
     def attend(  # type: ignore[no-untyped-def]
-        query, keys, values, mask, scale, out, heads, kv_heads, n, rows, capacity, width, thread, threads
+        query, keys, values, mask, scale, out, heads, kv_heads, n, rows, capacity, width, counter
     ):
-        whole_query, whole_out = carray(query, (heads, n, width)), carray(out, (n, heads, width))
         shape = (kv_heads, capacity, width)
-        jobs = heads * n
-        for job in range(jobs * thread // threads, jobs * (thread + 1) // threads):
-            attend_row(
-                whole_query,
-                carray(keys, shape),
-                carray(values, shape),
-                carray(mask, (n, rows)),
-                scale,
-                whole_out,
-                job,
-            )
+        attend_share(
+            carray(query, (heads, n, width)),
+            carray(keys, shape),
+            carray(values, shape),
+            carray(mask, (n, rows)),
+            scale,
+            carray(out, (n, heads, width)),
+            carray(counter, (1,)),
+        )
 
     return attend
 
@@ -67,7 +67,7 @@ def load() -> None:
     Raises RuntimeError or OSError where there is no working compiler.
     """
     library = CppCodeCache.load(SOURCE.read_text())
-    kernels = (_fold, _multiply, _attend(types.float32), _attend(types.uint16))
+    kernels = (_multiply, _attend(types.float32), _attend(types.uint16))
     load.kernels = kernels  # type: ignore[attr-defined]  # they must outlive the library's use of them
     library.use_kernels(*(ctypes.c_void_p(kernel.address) for kernel in kernels))
 
@@ -80,3 +80,7 @@ def load() -> None:
         query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float
     ) -> torch.Tensor:
         return query.new_empty((1, query.shape[2], query.shape[1], query.shape[3]))
+
+    @torch.library.register_fake("aded::settled")
+    def _settled(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)

@@ -11,8 +11,8 @@ def layer(inputs: int, outputs: int, bias: bool) -> torch.nn.Linear:
     return torch.nn.Linear(inputs, outputs, bias=bias).bfloat16()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 8, 9, 17])
-@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 6, 7, 20])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17])
+@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 6, 7, 20, 160])
 @pytest.mark.parametrize("bias", [False, True])
 def test_equals_the_product_in_float32(rows: int, outputs: int, bias: bool) -> None:
     plain = layer(48, outputs, bias)
@@ -29,13 +29,22 @@ def test_equals_the_product_in_float32(rows: int, outputs: int, bias: bool) -> N
     assert torch.equal(rounded, exact.bfloat16())
 
 
-@pytest.mark.parametrize("rows", [2, 3, 4, 5, 8, 64])
+@pytest.mark.parametrize("rows", [2, 3, 4, 5, 6, 7, 8, 11, 64])
 def test_a_row_is_the_same_to_the_last_bit_beside_others(rows: int) -> None:
     plain = layer(576, 64, False)
     x = torch.randn(rows, 576)
     product = Bf16Linear(plain.weight, None, torch.float32)
     with torch.inference_mode():
         assert torch.equal(product(x), torch.cat([product(row[None]) for row in x]))
+
+
+def test_rounds_as_torch_does() -> None:
+    """Ties to the even one, what is too large to infinity, and no number stays none."""
+    bits = torch.tensor([0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0x00000001], dtype=torch.int32)
+    numbers = torch.cat([bits.view(torch.float32), -bits.view(torch.float32), torch.tensor([torch.inf, torch.nan])])
+    # With no weights the bias alone is what is rounded.
+    layer = Bf16Linear(torch.zeros(len(numbers), 16).bfloat16(), numbers, torch.bfloat16)
+    torch.testing.assert_close(layer(torch.ones(1, 16))[0], numbers.bfloat16(), rtol=0, atol=0, equal_nan=True)
 
 
 def test_replaces_the_layers_whose_product_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

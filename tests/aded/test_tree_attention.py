@@ -27,18 +27,35 @@ def attention_layer(groups: int) -> torch.nn.Module:
 @pytest.mark.parametrize("rows", [1, 2, 5, 40])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("slab", [False, True])
-def test_equals_torch(groups: int, rows: int, dtype: torch.dtype, tolerance: float, slab: bool) -> None:
+@pytest.mark.parametrize("width", [8, 16, 64, 80, 128])
+def test_equals_torch(groups: int, rows: int, dtype: torch.dtype, tolerance: float, slab: bool, width: int) -> None:
     torch.manual_seed(rows)
-    query = torch.randn(1, rows, 2 * groups, 16).to(dtype).transpose(1, 2)
-    keys, values = (torch.randn(1, 2, 64 if slab else 50, 16).to(dtype)[:, :, :50] for _ in range(2))
+    query = torch.randn(1, rows, 2 * groups, width).to(dtype).transpose(1, 2)
+    keys, values = (torch.randn(1, 2, 64 if slab else 50, width).to(dtype)[:, :, :50] for _ in range(2))
     mask = torch.rand(1, 1, rows, 50) < 0.7
     mask[..., 3] = True
-    layer = attention_layer(groups)
-    ours, _ = tree_attention.tree_attention(layer, query, keys, values, mask, scaling=0.3)
-    wanted, _ = sdpa_attention_forward(layer, query, keys, values, mask, scaling=0.3)
+    layer, scaling = attention_layer(groups), 1.2 * width**-0.5
+    ours, _ = tree_attention.tree_attention(layer, query, keys, values, mask, scaling=scaling)
+    wanted, _ = sdpa_attention_forward(layer, query, keys, values, mask, scaling=scaling)
     assert ours.dtype == dtype
     assert ours.shape == wanted.shape
     torch.testing.assert_close(ours, wanted, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [8, 64, 80])
+def test_a_row_is_the_same_to_the_last_bit_beside_others_and_beyond_hidden_rows(
+    dtype: torch.dtype, width: int
+) -> None:
+    torch.manual_seed(0)
+    query, keys, values = (torch.randn(1, heads, 40, width).to(dtype) for heads in (6, 2, 2))
+    mask = torch.tril(torch.ones(40, 40, dtype=torch.bool))[None, None]
+    layer = attention_layer(3)
+    together, _ = tree_attention.tree_attention(layer, query, keys, values, mask)
+    for i in range(40):
+        seen = (keys[:, :, : i + 1], values[:, :, : i + 1])
+        alone, _ = tree_attention.tree_attention(layer, query[:, :, i : i + 1], *seen, None)
+        assert torch.equal(alone[:, 0], together[:, i])
 
 
 def test_one_row_without_a_mask_sees_everything() -> None:
@@ -57,7 +74,7 @@ def test_large_scores_neither_overflow_nor_vanish() -> None:
 
 
 def test_prompts_go_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_attention, "_attend", lambda *arguments: pytest.fail("not the kernel's work"))
+    monkeypatch.setattr(tree_attention, "attend", lambda *arguments: pytest.fail("not the kernel's work"))
     query = torch.randn(1, 2, 6, 8)
     ours, _ = tree_attention.tree_attention(attention_layer(1), query, query, query, None)
     wanted, _ = sdpa_attention_forward(attention_layer(1), query, query, query, None)
