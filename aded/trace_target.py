@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from omegaconf import OmegaConf
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedTokenizerBase
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers import PreTrainedTokenizerBase
 
 from aded.choice import Chooser, accepted_path
 from aded.drafter import Step
 from aded.errors import BadInput
 from aded.likeliest import argmax
-from aded.pretrained import checked_device, checked_dtype, use_own_kernels
 from aded.recorded_target import RecordedTarget, Recording, load_recorded
-from aded.transformers_target import TransformersTarget
 from aded.tree import DraftTree
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+    from aded.transformers_target import TransformersTarget
 
 KEY = "model.compute"
 SHAPES = Path(__file__).parent.parent / "conf" / "model" / "compute"
@@ -86,6 +88,13 @@ class TraceTarget(RecordedTarget):
 
 def random_model(compute: str, *, dtype: str, device: str) -> TransformersTarget:
     """The target of a model of the shape conf/model/compute/`compute`.yaml, with random weights."""
+    # Imported here: most replays need no model, and transformers' models take seconds to load.
+    from transformers import AutoModelForCausalLM
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    from aded.pretrained import checked_device, checked_dtype, use_own_kernels
+    from aded.transformers_target import TransformersTarget
+
     path = SHAPES / f"{compute}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(path.stem for path in SHAPES.glob("*.yaml")))
