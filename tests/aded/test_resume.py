@@ -119,7 +119,7 @@ def test_killed_again_and_again_a_run_ends_with_the_rows_of_an_uninterrupted_one
     """SIGKILL at random moments, from before the first row on; each start goes on from what is on disk."""
     run = words(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
     # Slow drafts, so that there is something to interrupt.
-    run += ["method.draft_maker.iterations=200000"]
+    run += ["method.draft_maker.iterations=60000"]
 
     def start(out: Path) -> subprocess.Popen[bytes]:
         environment = os.environ | {"ADED_CACHE": str(tmp_path / "cache")}
