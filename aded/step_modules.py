@@ -26,7 +26,8 @@ class StepLinear(torch.nn.Module):
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, out_dtype: torch.dtype) -> None:
         super().__init__()
-        self.weight, self.bias, self.out_dtype = torch.nn.Parameter(weight.detach(), False), bias, out_dtype
+        self.weight, self.out_dtype = torch.nn.Parameter(weight.detach(), False), out_dtype
+        self.bias = None if bias is None else bias.float()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.ops.aded.linear(x, self.weight, self.bias, self.out_dtype)
@@ -100,7 +101,7 @@ def _group(module: torch.nn.Module, names: tuple[str, ...]) -> None:
         return
     whole = StepLinear(
         torch.cat([layer.weight for layer in layers]),  # type: ignore[union-attr]
-        None if biases[0] is None else torch.cat(biases).float(),
+        None if biases[0] is None else torch.cat(biases),
         layers[0].out_dtype,  # type: ignore[union-attr]
     )
     begin, shared = 0, Shared()

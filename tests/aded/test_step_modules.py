@@ -32,7 +32,7 @@ def test_a_product_is_bf16_linears(
     dtype: torch.dtype, out_dtype: torch.dtype, bias: bool, rows: int, outputs: int
 ) -> None:
     torch.manual_seed(rows)
-    added = torch.randn(outputs) if bias else None
+    added = torch.randn(outputs).to(dtype) if bias else None
     eager = Bf16Linear(torch.randn(outputs, 48).bfloat16(), added, out_dtype)
     x = torch.randn(1, rows, 48).to(dtype)
     assert torch.equal(StepLinear(eager.weight, added, out_dtype)(x), eager(x))
