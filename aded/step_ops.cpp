@@ -1,5 +1,5 @@
 // The two operations of a decoding step on a processor, for graphs of torch.compile: shapes, dtypes and threads.
-// The arithmetic is that of aded/bf16_linear.py and aded/tree_attention.py, whose compiled functions are handed over once
+// The arithmetic is that of aded/bf16_product.py and attention_product.py, whose compiled functions are handed over once
 // by `use_kernels`; calling them from here costs a hundredth of a call through Python.
 
 #include <ATen/ATen.h>
