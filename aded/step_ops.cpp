@@ -1,4 +1,4 @@
-// The two operations of a decoding step on a processor, for graphs of torch.compile: shapes, dtypes and threads.
+// The operations of a decoding step on a processor, for graphs of torch.compile: shapes, dtypes and threads.
 // The arithmetic is that of aded/bf16_product.py and attention_product.py, whose compiled functions are handed over once
 // by `use_kernels`; calling them from here costs a hundredth of a call through Python.
 
@@ -95,6 +95,7 @@ at::Tensor tree_attention(const at::Tensor& query, const at::Tensor& keys, const
   return y;
 }
 
+// A copy that inductor cannot compute anew in every place that reads it.
 at::Tensor settled(const at::Tensor& x) { return x.clone(); }
 
 }  // namespace
