@@ -35,19 +35,20 @@ float* kept(std::vector<float>& memory, int64_t n) {
   return reinterpret_cast<float*>((at_(memory.data()) + 63) & ~intptr_t(63));
 }
 
+void check(const at::Tensor& x) {
+  TORCH_CHECK(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
+              "float32 or bfloat16 expected, ", x.scalar_type(), " found");
+}
+
 // Reads `x` with the type of its elements.
 template <class Function>
 void by_type(const at::Tensor& x, Function function) {
+  check(x);
   if (x.scalar_type() == at::kFloat) {
     function(float{});
   } else {
     function(at::BFloat16{});
   }
-}
-
-void check(const at::Tensor& x) {
-  TORCH_CHECK(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
-              "float32 or bfloat16 expected, ", x.scalar_type(), " found");
 }
 
 // [.., K] and weight bfloat16 [N, K], bias float32 [N], to [.., N] in `dtype`, summed in float32.
