@@ -41,12 +41,12 @@ def test_the_draft_is_what_followed_there(context: list[int], budget: int, longe
     assert tree.parents.tolist() == list(range(-1, tree.drafted))
 
 
-def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: int, budget: int) -> tuple[int, int]:
+def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: int) -> tuple[int, int]:
     """Our steps, and the forwards of transformers' own prompt lookup, for the same answer.
 
     Our prefill is a forward of its own; transformers drafts in its first forward too. So it is given the first token.
     """
-    answer = decode(target, PromptLookup(budget=budget), prompt, Greedy(), max_new_tokens=tokens)
+    answer = decode(target, PromptLookup(), prompt, Greedy(), max_new_tokens=tokens)
     ids = torch.tensor([[*prompt.tolist(), answer.token_ids[0]]])
     forwards = []
     hook = target.model.register_forward_pre_hook(lambda *_: forwards.append(1))
@@ -56,7 +56,7 @@ def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: i
             attention_mask=torch.ones_like(ids),
             do_sample=False,
             max_new_tokens=tokens - 1,
-            prompt_lookup_num_tokens=budget,
+            prompt_lookup_num_tokens=10,
             max_matching_ngram_size=3,
         )
     finally:
@@ -69,7 +69,7 @@ def test_it_takes_as_many_forwards_as_transformers() -> None:
     target, rng = TransformersTarget(tiny_model()), np.random.default_rng(0)
     for _ in range(12):
         prompt = np.tile(rng.integers(64, size=rng.integers(1, 20)), 2)
-        steps, forwards = steps_and_forwards(target, prompt, 40, budget=10)
+        steps, forwards = steps_and_forwards(target, prompt, 40)
         assert steps == forwards
 
 
@@ -80,7 +80,7 @@ def test_it_takes_as_many_forwards_as_transformers_on_human_eval() -> None:
     saved = 0
     for question in HumanEval().questions()[:12]:
         prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
-        steps, forwards = steps_and_forwards(target, prompt, 64, budget=4)
+        steps, forwards = steps_and_forwards(target, prompt, 64)
         assert steps == forwards
         saved += 63 - steps
     assert saved > 63, "drafts are accepted"
