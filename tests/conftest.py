@@ -30,6 +30,11 @@ settings.register_profile("tests", deadline=None, max_examples=40, derandomize=T
 settings.load_profile("tests")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests begin, so that none is left to one process alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture(scope="session")
 def llama() -> PreTrainedModel:
     return tiny_model("llama")
