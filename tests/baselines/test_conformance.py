@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.choice import Chooser, Decoding, Greedy
@@ -49,16 +51,27 @@ def target() -> TransformersTarget:
 
 
 @cache
+def short_target() -> TransformersTarget:
+    """One whose context is of 32 tokens."""
+    return TransformersTarget(tiny_model(max_position_embeddings=32))
+
+
+@cache
 def compiled_target() -> TransformersTarget:
     """Traced by torch.compile; what inductor makes of a trace is tested in tests/aded/test_step_modules.py."""
     return CompiledTarget(tiny_model(), backend="eager")
 
 
 @cache
+def config_of(name: str) -> DictConfig:
+    """The config of a run with this method; composing takes longer than a tiny model's answer."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("config", [f"method={name}"])
+
+
 def keys_of(name: str) -> frozenset[str]:
     """The keys of a method's config."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return frozenset(str(key) for key in compose("config", [f"method={name}"]).method)
+    return frozenset(map(str, config_of(name).method))
 
 
 ENGINES = [target, compiled_target]
@@ -83,13 +96,10 @@ def build(folder: Path) -> Build:
     """(method, settings..) -> a new drafter for the tiny model, with those of the settings that the method has."""
 
     def build_one(name: str, **settings: object) -> Drafter:
-        words = [
-            f"method.{key}={value}"
-            for key, value in {**STANDING, "heads": folder, **settings}.items()
-            if key in keys_of(name)
-        ]
-        with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose("config", [f"method={name}", *words])
+        cfg = deepcopy(config_of(name))
+        cfg.method.update(
+            {key: value for key, value in {**STANDING, "heads": str(folder), **settings}.items() if key in cfg.method}
+        )
         cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore')}"
         return build_method(cfg, target(), tiny_tokenizer(), str(folder))
 
@@ -136,7 +146,12 @@ def traced(drafter: Drafter, prompt: np.ndarray) -> Trace:
 
 
 def answer_of(prompt: np.ndarray) -> list[int]:
-    return answered(Autoregressive(), prompt).token_ids
+    return autoregressive_answer(tuple(prompt.tolist()))
+
+
+@cache
+def autoregressive_answer(prompt: tuple[int, ...]) -> list[int]:
+    return answered(Autoregressive(), np.array(prompt)).token_ids
 
 
 def test_the_methods_are_found() -> None:
@@ -218,8 +233,7 @@ def test_a_drafter_with_no_idea_drafts_nothing(build: Build, name: str, prompt: 
 @pytest.mark.parametrize("length", [1, 2, 20, 31])
 @pytest.mark.parametrize("name", METHODS)
 def test_an_answer_ends_at_the_models_context(build: Build, name: str, length: int) -> None:
-    small = TransformersTarget(tiny_model(max_position_embeddings=32))
-    prompt = LONG[:length]
+    small, prompt = short_target(), LONG[:length]
     expected = decode(small, Autoregressive(), prompt, Greedy(), max_new_tokens=TOKENS)
     answer = decode(small, build(name), prompt, Greedy(), max_new_tokens=TOKENS)
     assert answer.token_ids == expected.token_ids
