@@ -2,7 +2,8 @@
 // The arithmetic is that of aded/bf16_product.py and attention_product.py, whose compiled functions are handed over once
 // by `use_kernels`; calling them from here costs a hundredth of a call through Python.
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <cstring>
