@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
-# One process compiles the largest drafter, beside lint; what numba has compiled is there for the other tests.
-FIRST := tests/aded/test_backoff_drafter.py
+# One process compiles what takes longest, beside lint: the largest drafter, and the C++ operations. The tests of both
+# processes after it find them compiled.
+FIRST := tests/aded/test_backoff_drafter.py tests/aded/test_step_ops.py
 
 .PHONY: run test lint first install clean
 
@@ -17,7 +18,7 @@ run: $(VENV)/.installed
 
 test: $(VENV)/.installed
 	@$(MAKE) --no-print-directory --jobs 2 lint first
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal --ignore $(FIRST)
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,$(FIRST))
 
 first: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(FIRST)

@@ -1,4 +1,4 @@
-"""Our kernels as operations of a compiled step: the eager ones' numbers, and in a tree those of a token alone."""
+"""Compiled steps with our kernels: in a tree a token has the logits it has alone."""
 
 from __future__ import annotations
 
@@ -8,49 +8,14 @@ import torch
 from test_tree_attention import SDPA_MODELS, with_own_kernels
 from tiny import MODELS, Obedient, path_to, random_tree
 
-from aded import step_modules, step_ops, tree_attention
-from aded.bf16_linear import Bf16Linear
+from aded import step_modules
 from aded.compiled_target import CompiledTarget
-from aded.step_modules import ATTENTION, GroupedLinear, StepLinear
+from aded.step_modules import ATTENTION, GroupedLinear
 from aded.transformers_target import TransformersTarget
 from aded.tree import DraftTree
 
 pytestmark = pytest.mark.slow  # a C++ compiler runs
 DTYPES = [torch.float32, torch.bfloat16]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _operations() -> None:
-    step_ops.load()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("out_dtype", DTYPES)
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("rows", "outputs"), [(1, 40), (2, 7), (5, 64), (9, 33)])
-def test_a_product_is_bf16_linears(
-    dtype: torch.dtype, out_dtype: torch.dtype, bias: bool, rows: int, outputs: int
-) -> None:
-    torch.manual_seed(rows)
-    added = torch.randn(outputs).to(dtype) if bias else None
-    eager = Bf16Linear(torch.randn(outputs, 48).bfloat16(), added, out_dtype)
-    x = torch.randn(1, rows, 48).to(dtype)
-    assert torch.equal(StepLinear(eager.weight, added, out_dtype)(x), eager(x))
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("heads", "kv_heads"), [(2, 2), (6, 2), (3, 1)])
-@pytest.mark.parametrize("n", [1, 7])
-def test_attention_is_tree_attentions(dtype: torch.dtype, heads: int, kv_heads: int, n: int) -> None:
-    torch.manual_seed(n)
-    query = torch.randn(1, n, heads, 16).to(dtype).transpose(1, 2)
-    keys, values = (torch.randn(1, kv_heads, 64, 16).to(dtype)[:, :, :50] for _ in range(2))
-    mask = torch.rand(1, 1, n, 50) < 0.6
-    mask[..., 2] = True
-    layer = torch.nn.Module()
-    ours, _ = step_modules.tree_step_attention(layer, query, keys, values, mask, scaling=0.3)
-    wanted, _ = tree_attention.tree_attention(layer, query, keys, values, mask, scaling=0.3)
-    assert torch.equal(ours, wanted)
 
 
 def test_layers_with_one_input_share_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
