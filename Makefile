@@ -4,11 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
-# One process compiles what takes longest, beside lint: the largest drafter, and the C++ operations. The tests of both
-# processes after it find them compiled.
+# What takes longest to compile, the largest drafter and the C++ operations, is compiled once, beside lint; both
+# processes of tests after it find it compiled.
 FIRST := tests/aded/test_backoff_drafter.py tests/aded/test_step_ops.py
 
-.PHONY: run test lint first install clean
+.PHONY: run test lint install clean $(FIRST)
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m aded.run -m +experiment=cpu_default
@@ -17,11 +17,11 @@ run: $(VENV)/.installed
 	@echo "records: outputs/cpu_default"
 
 test: $(VENV)/.installed
-	@$(MAKE) --no-print-directory --jobs 2 lint first
+	@$(MAKE) --no-print-directory --jobs 3 lint $(FIRST)
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,$(FIRST))
 
-first: $(VENV)/.installed
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(FIRST)
+$(FIRST): $(VENV)/.installed
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $@
 
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .
