@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from shell import Shell
@@ -119,29 +118,30 @@ def test_killed_again_and_again_a_run_ends_with_the_rows_of_an_uninterrupted_one
     """SIGKILL at random moments, from before the first row on; each start goes on from what is on disk."""
     run = words(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
     # Slow drafts, so that there is something to interrupt.
-    run += ["method.draft_maker.iterations=60000"]
+    run += ["method.draft_maker.iterations=20000"]
 
-    def start(out: Path) -> subprocess.Popen[bytes]:
+    def start(out: Path) -> BaseProcess:
         environment = os.environ | {"ADED_CACHE": str(tmp_path / "cache")}
-        command = [sys.executable, "-m", "aded.run", *run, f"output_dir={out}"]
-        return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+        return forked.start(["-m", "aded.run", *run, f"output_dir={out}"], cwd=ROOT, environment=environment)
 
     def rows(out: Path) -> list[bytes]:
         path = out / "rows.jsonl"
         return path.read_bytes().splitlines(keepends=True) if path.exists() else []
 
-    assert start(tmp_path / "whole").wait() == 0
+    uninterrupted = start(tmp_path / "whole")
+    uninterrupted.join()
+    assert uninterrupted.exitcode == 0
     out, draw, kills = tmp_path / "killed", random.Random(0), 0
     while not (out / "summary.json").exists():
         process, before = start(out), rows(out)
         goal = len(before) + draw.choice([0, 2, 2, 4])
-        while process.poll() is None and len(rows(out)) < goal:
+        while process.is_alive() and len(rows(out)) < goal:
             time.sleep(0.02)
-        time.sleep(draw.random())
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
+        process.join(draw.random() / 10)
+        if process.is_alive():
+            process.kill()
             kills += 1
-        process.wait()
+        process.join()
         assert rows(out)[: len(before)] == before, "no finished row is lost"
         assert kills < 20
     assert kills >= 2

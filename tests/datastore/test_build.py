@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
 
+import forked
 import numpy as np
 import pytest
 from tiny import tiny_tokenizer
@@ -218,11 +219,21 @@ from datastore.corpus import Corpus
 class Endless(Corpus):
     def documents(self):
         yield "ab"
-        print("reading", flush=True)
+        Path(sys.argv[2]).touch()
         time.sleep(60)
 
 builder.build(Endless("endless"), tiny_tokenizer(), out=Path(sys.argv[1]))
 """
+
+
+def building(out: Path, code: str) -> BaseProcess:
+    """A process that is in the middle of building `out`."""
+    reading = out.parent.with_name(out.parent.name + "-reading")
+    child = forked.start(["-c", code, str(out), str(reading)], cwd=REPOSITORY)
+    while not reading.exists():
+        assert child.is_alive()
+        time.sleep(0.01)
+    return child
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -230,17 +241,10 @@ def test_an_interrupted_build_leaves_no_file_and_the_next_starts_clean(
     how: signal.Signals, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     out = tmp_path / "x.ngrams"
-    child = subprocess.Popen(
-        [sys.executable, "-c", SLOW_BUILD, str(out)],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "reading\n"
-    child.send_signal(how)
-    assert child.wait() != 0
+    child = building(out, SLOW_BUILD)
+    os.kill(child.pid or 0, how)
+    child.join()
+    assert child.exitcode != 0
     left = os.listdir(tmp_path)
     assert left == ([".x.ngrams.building"] if how == signal.SIGKILL else [])
     build(Texts(*TEXTS), tokenizer, out=out)
@@ -264,16 +268,12 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 
 def test_two_builds_of_one_file_wait_for_each_other(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     out = tmp_path / "x.ngrams"
-    code = SLOW_BUILD.replace("time.sleep(60)", "time.sleep(1)")
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, str(out)], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "reading\n"
+    child = building(out, SLOW_BUILD.replace("time.sleep(60)", "time.sleep(1)"))
     start = time.perf_counter()
     build(Texts(*TEXTS), tokenizer, out=out)
     assert time.perf_counter() - start > 0.5
-    assert child.wait() == 0
+    child.join()
+    assert child.exitcode == 0
     assert open_ngrams(out).header["corpus"] == "texts"
     assert os.listdir(tmp_path) == ["x.ngrams"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import forked
 import pytest
 from hydra import compose, initialize_config_dir
 from tiny import tiny_tokenizer
@@ -14,7 +15,6 @@ from aded.errors import BadInput
 from scripts import recorded_results
 from scripts.recorded_results import ABLATIONS, TABLE_1, main, read_command_line
 
-ROOT = Path(__file__).parents[2]
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 
@@ -83,7 +83,7 @@ def test_a_folder_of_no_benchmark_is_refused(words: list[str]) -> None:
 def test_from_answers_to_tables_and_plots(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr(recorded_results.subprocess, "run", forked.run)
     monkeypatch.setattr(recorded_results, "ABLATIONS", ("search",))
     monkeypatch.setattr("sys.argv", ["recorded_results", *words])
     main()

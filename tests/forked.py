@@ -1,0 +1,74 @@
+"""`python WORDS` as a process that begins where its imports are done.
+
+A process of its own takes five seconds to import torch and transformers before it does what a test is about. These
+are forked from a server that has imported them and done nothing else: whatever they set, lose or are killed in is
+theirs alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import RLock
+from typing import Any
+
+from tqdm import tqdm
+
+SERVER = multiprocessing.get_context("forkserver")
+SERVER.set_forkserver_preload(
+    ["aded.run", "datastore.build", "scripts.tables", "scripts.plots", "transformers.models.llama.modeling_llama"]
+)
+
+
+def start(
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str] | None = None,
+    stdout: Path = Path(os.devnull),
+    stderr: Path = Path(os.devnull),
+) -> BaseProcess:
+    """words: `-m MODULE ...` or `-c CODE ...`; environment: this process's, if None; stdout, stderr: files."""
+    whole = dict(os.environ if environment is None else environment)
+    process = SERVER.Process(target=_interpret, args=(list(words), cwd, whole, (stdout, stderr)))
+    process.start()
+    return process
+
+
+def run(command: Sequence[str], *, env: Mapping[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+    """In place of subprocess.run(command, capture_output=True, text=True, check=False) for a command of Python."""
+    assert command[0] == sys.executable
+    with TemporaryDirectory() as folder:
+        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
+        process = start(command[1:], cwd=Path.cwd(), environment=env, stdout=stdout, stderr=stderr)
+        process.join()
+        assert process.exitcode is not None
+        return subprocess.CompletedProcess(command, process.exitcode, stdout.read_text(), stderr.read_text())
+
+
+def _interpret(words: list[str], cwd: Path, environment: dict[str, str], told: tuple[Path, Path]) -> None:
+    for number, path in enumerate(told, 1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    tqdm.set_lock(RLock())  # its own is a semaphore of the system's, and stays behind where a process is killed
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(cwd)
+    sys.path.insert(0, str(cwd))
+    kind, what, *rest = words
+    sys.argv = [what, *rest]
+    if kind == "-c":
+        exec(compile(what, "-c", "exec"), {"__name__": "__main__"})
+    else:
+        # The module is imported already, and runs once more under the name of a program.
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")
+        runpy.run_module(what, run_name="__main__", alter_sys=True)
