@@ -1,11 +1,16 @@
-"""Shared fixtures. Everything runs on the CPU, without a network."""
+"""Shared fixtures. Everything runs on the CPU, without a network.
+
+torch and transformers are imported by the fixtures: the process that hands the tests out to others needs neither.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+# Tiny models gain nothing from threads, and threads that wait for a busy core cost a hundred times the work.
 os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
 # pytest puts tests/ on the path, where folders bear the packages' names; the packages must be found first.
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -13,17 +18,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numba
 import numpy as np
 import pytest
-import torch
 from hypothesis import settings
-from tiny import VOCABULARY, tiny_model, tiny_tokenizer
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from aded.ngram_file import NgramFile, open_ngrams
-from aded.text import tokenizer_fingerprint
-from datastore.ngrams import count_ngrams, write_ngrams
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-# Tiny models gain nothing from threads, and threads that wait for a busy core cost a hundred times the work.
-torch.set_num_threads(1)
+    from aded.ngram_file import NgramFile
+
 numba.core.config.reload_config()  # a plugin of pytest's may have imported numba before the setting above
 # Compilation and loading make the first example of a property slow.
 settings.register_profile("tests", deadline=None, max_examples=40, derandomize=True)
@@ -35,19 +36,33 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def composed_once() -> None:
+    """Hydra composes each config twice, at first for hydra.mode alone, which ours leave to the command line."""
+    from hydra._internal.hydra import Hydra
+
+    pytest.MonkeyPatch().setattr(Hydra, "get_mode", lambda *_, **__: None)
+
+
 @pytest.fixture(scope="session")
 def llama() -> PreTrainedModel:
+    from tiny import tiny_model
+
     return tiny_model("llama")
 
 
 @pytest.fixture(scope="session")
 def tokenizer() -> PreTrainedTokenizerFast:
+    from tiny import tiny_tokenizer
+
     return tiny_tokenizer()
 
 
 @pytest.fixture(scope="session")
 def documents() -> list[np.ndarray]:
     """Random documents whose tri-grams repeat: each walks mostly along a fixed successor."""
+    from tiny import VOCABULARY
+
     rng = np.random.default_rng(0)
     after = rng.integers(VOCABULARY, size=(VOCABULARY, 3))
     found = []
@@ -63,6 +78,12 @@ def documents() -> list[np.ndarray]:
 def ngram_file(
     tmp_path_factory: pytest.TempPathFactory, documents: list[np.ndarray], tokenizer: PreTrainedTokenizerFast
 ) -> NgramFile:
+    from tiny import VOCABULARY
+
+    from aded.ngram_file import open_ngrams
+    from aded.text import tokenizer_fingerprint
+    from datastore.ngrams import count_ngrams, write_ngrams
+
     path = Path(tmp_path_factory.mktemp("datastore")) / "tiny.ngrams"
     header = {"corpus": "tiny", "tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
     write_ngrams(path, {3: count_ngrams(documents, 3, VOCABULARY)}, header)
