@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from transformers import PreTrainedTokenizerBase
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
-from aded.decode import StopRule
+    from aded.decode import StopRule
 
 _PROBE = 'def f(x):\n    return x  # 3.14, "naïve" 東京\n<|im_start|></s>'
 

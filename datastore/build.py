@@ -9,23 +9,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hydra
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from aded.command_line import CONF, refuse, start
 from aded.embedded_model import EMBEDDED, embedded_model
 from aded.errors import BadInput
 from datastore.builder import build
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 ORDERS = (1, 2, 3, 4, 5)
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """By Hub id or folder; `embedded` is that of the embedded model, which the cache holds."""
+    from transformers import AutoTokenizer  # takes seconds to load, and commands on files alone need none
+
     if name == EMBEDDED:
         name = str(embedded_model(Path(OmegaConf.load(CONF / "paths" / "default.yaml").cache).expanduser()))
     try:

@@ -6,9 +6,9 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
-from transformers import PreTrainedTokenizerBase
 
 from aded.errors import BadInput
 from aded.text import tokenizer_fingerprint
@@ -18,6 +18,9 @@ from datastore.runs import CHUNK, Runs, count_chunk
 from datastore.scratch import scratch_folder
 from datastore.suffix_array import write_suffixes
 from datastore.token_stream import TokenStream, tokenise
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 log = logging.getLogger(__name__)
 

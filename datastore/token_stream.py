@@ -6,13 +6,16 @@ import logging
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
-from transformers import PreTrainedTokenizerBase
 
 from aded.array_file import Spill
 from datastore.corpus import Corpus
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 BATCH_DOCUMENTS, BATCH_LETTERS = 4096, 1 << 22
 """Most documents and letters tokenised at once (one longer document still comes whole)."""
