@@ -113,7 +113,10 @@ def count_ngrams(documents: Iterable[np.ndarray], order: int, vocabulary: int) -
         counts = CountsOnDisk(Path(folder), order, vocabulary, len(tokens))
         for part in rows(count_chunk(tokens, order, vocabulary), order, vocabulary):
             counts.append(part)
-        return Counts(**{name: spill.read() for name, spill in counts.arrays().items()})
+        arrays = {name: spill.read() for name, spill in counts.arrays().items()}
+    for array in arrays.values():
+        array.flags.writeable = False  # as those of a file are: numba compiles for either
+    return Counts(**arrays)
 
 
 def write_ngrams(path: Path, orders: Mapping[int, Counts | CountsOnDisk], header: Mapping[str, str]) -> None:

@@ -44,12 +44,14 @@ def start(
     return process
 
 
-def run(command: Sequence[str], *, env: Mapping[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+def run(
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, **_: Any
+) -> subprocess.CompletedProcess[str]:
     """In place of subprocess.run(command, capture_output=True, text=True, check=False) for a command of Python."""
     assert command[0] == sys.executable
     with TemporaryDirectory() as folder:
         stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
-        process = start(command[1:], cwd=Path.cwd(), environment=env, stdout=stdout, stderr=stderr)
+        process = start(command[1:], cwd=cwd or Path.cwd(), environment=env, stdout=stdout, stderr=stderr)
         process.join()
         assert process.exitcode is not None
         return subprocess.CompletedProcess(command, process.exitcode, stdout.read_text(), stderr.read_text())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
@@ -39,10 +39,7 @@ def test_a_sweep_leaves_the_record_of_each_run(tmp_path: Path, launcher: str) ->
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     words = [f"hydra/launcher={launcher}", f"model={tmp_path / 'model'}", "method=autoregressive,prompt_lookup"]
     words += ["benchmark.limit=2", "benchmark.max_new_tokens=8", f"paths.output={tmp_path / 'out'}"]
-    command = [sys.executable, "-m", "aded.run", "-m", *words]
-    done = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False
-    )
+    done = forked.run([sys.executable, "-m", "aded.run", "-m", *words], env=os.environ, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     summaries = [json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/*/summary.json")]
     assert sorted(summary["method"] for summary in summaries) == ["autoregressive", "prompt_lookup"]

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked
 import pytest
 from tiny import tiny_model, tiny_tokenizer
 
@@ -20,29 +21,21 @@ def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path: Path) -> None:
     tiny_model("llama", vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "aded.run", f"model={tmp_path / 'model'}", "method=autoregressive"]
-    command += ["benchmark.max_new_tokens=100", f"output_dir={out}"]
-
-    # pytest may itself ignore SIGINT, as shells have their background jobs do.
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    words = [f"model={tmp_path / 'model'}", "method=autoregressive", "benchmark.max_new_tokens=100"]
+    stdout, stderr = tmp_path / "stdout", tmp_path / "stderr"
+    command = ["-m", "aded.run", *words, f"output_dir={out}"]
+    process = forked.start(command, cwd=ROOT, stdout=stdout, stderr=stderr)
     try:
         rows = out / "rows.jsonl"
-        while process.poll() is None and not (rows.exists() and rows.read_text().count("\n") >= 2):
+        while process.is_alive() and not (rows.exists() and rows.read_text().count("\n") >= 2):
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        told, errors = process.communicate(timeout=60)
+        os.kill(process.pid or 0, signal.SIGINT)
+        process.join(60)
     finally:
         process.kill()
-    assert process.returncode == 130
-    assert told == ""
+    assert process.exitcode == 130
+    assert stdout.read_text() == ""
+    errors = stderr.read_text()
     assert errors.count("\n") == 1
     assert errors.startswith("interrupted; finished rows are kept")
     kept = [json.loads(line) for line in rows.read_text().splitlines()]
