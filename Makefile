@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
-# What takes longest to compile, the largest drafter and the C++ operations, is compiled once, beside lint; both
-# processes of tests after it find it compiled.
-FIRST := tests/aded/test_backoff_drafter.py tests/aded/test_step_ops.py
+# What takes longest to compile is compiled once, beside lint, in two halves; both processes of tests after it find it
+# compiled.
+FIRST := tests/aded/test_backoff_drafter.py
+SECOND := tests/aded/test_step_ops.py tests/aded/draft_makers
 
-.PHONY: run test lint install clean $(FIRST)
+.PHONY: run test first second lint install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m aded.run -m +experiment=cpu_default
@@ -17,11 +18,14 @@ run: $(VENV)/.installed
 	@echo "records: outputs/cpu_default"
 
 test: $(VENV)/.installed
-	@$(MAKE) --no-print-directory --jobs 3 lint $(FIRST)
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,$(FIRST))
+	@$(MAKE) --no-print-directory --jobs 3 lint first second
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,$(FIRST) $(SECOND))
 
-$(FIRST): $(VENV)/.installed
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $@
+first: $(VENV)/.installed
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(FIRST)
+
+second: $(VENV)/.installed
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(SECOND)
 
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .

@@ -34,32 +34,37 @@ def start(
     *,
     cwd: Path,
     environment: Mapping[str, str] | None = None,
+    stdin: Path = Path(os.devnull),
     stdout: Path = Path(os.devnull),
     stderr: Path = Path(os.devnull),
 ) -> BaseProcess:
-    """words: `-m MODULE ...` or `-c CODE ...`; environment: this process's, if None; stdout, stderr: files."""
+    """words: `-m MODULE ...` or `-c CODE ...`; environment: this process's, if None; stdin, stdout, stderr: files."""
     whole = dict(os.environ if environment is None else environment)
-    process = SERVER.Process(target=_interpret, args=(list(words), cwd, whole, (stdout, stderr)))
+    process = SERVER.Process(target=_interpret, args=(list(words), cwd, whole, (stdin, stdout, stderr)))
     process.start()
     return process
 
 
 def run(
-    command: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, **_: Any
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, input: str = "", **_: Any
 ) -> subprocess.CompletedProcess[str]:
     """In place of subprocess.run(command, capture_output=True, text=True, check=False) for a command of Python."""
     assert command[0] == sys.executable
     with TemporaryDirectory() as folder:
-        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
-        process = start(command[1:], cwd=cwd or Path.cwd(), environment=env, stdout=stdout, stderr=stderr)
+        stdin, stdout, stderr = files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
+        for file, text in zip(files, (input, "", ""), strict=True):
+            file.write_text(text)
+        where = cwd or Path.cwd()
+        process = start(command[1:], cwd=where, environment=env, stdin=stdin, stdout=stdout, stderr=stderr)
         process.join()
         assert process.exitcode is not None
         return subprocess.CompletedProcess(command, process.exitcode, stdout.read_text(), stderr.read_text())
 
 
-def _interpret(words: list[str], cwd: Path, environment: dict[str, str], told: tuple[Path, Path]) -> None:
-    for number, path in enumerate(told, 1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+def _interpret(words: list[str], cwd: Path, environment: dict[str, str], files: Sequence[Path]) -> None:
+    for number, path in enumerate(files):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND if number else os.O_RDONLY), number)
+    sys.stdin = os.fdopen(0)  # the server's children have none
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tqdm.set_lock(RLock())  # its own is a semaphore of the system's, and stays behind where a process is killed
     os.environ.clear()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import forked
 import pytest
 from made_up_run import row, write_run
 from transformers import PreTrainedTokenizerFast
@@ -66,9 +66,7 @@ def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
 def fastchat(script: str, place: Path, address: str, *words: str) -> str:
     environment = os.environ | {"OPENAI_API_BASE": address, "OPENAI_API_KEY": "none", "no_proxy": "127.0.0.1"}
     command = [sys.executable, "-m", f"fastchat.llm_judge.{script}", "--judge-model", JUDGE, *words]
-    done = subprocess.run(
-        command, cwd=place, env=environment, input="\n", capture_output=True, text=True, check=False, timeout=300
-    )
+    done = forked.run(command, cwd=place, env=environment, input="\n")
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
