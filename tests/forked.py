@@ -56,8 +56,10 @@ def run(
             file.write_text(text)
         where = cwd or Path.cwd()
         process = start(command[1:], cwd=where, environment=env, stdin=stdin, stdout=stdout, stderr=stderr)
-        process.join()
-        assert process.exitcode is not None
+        process.join(300)
+        if process.exitcode is None:
+            process.kill()
+            raise TimeoutError(f"{command} does not end")
         return subprocess.CompletedProcess(command, process.exitcode, stdout.read_text(), stderr.read_text())
 
 
