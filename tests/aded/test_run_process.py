@@ -29,7 +29,8 @@ def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path: Path) -> None:
         rows = out / "rows.jsonl"
         while process.is_alive() and not (rows.exists() and rows.read_text().count("\n") >= 2):
             time.sleep(0.05)
-        os.kill(process.pid or 0, signal.SIGINT)
+        assert process.pid
+        os.kill(process.pid, signal.SIGINT)
         process.join(60)
     finally:
         process.kill()

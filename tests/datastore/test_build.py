@@ -242,7 +242,8 @@ def test_an_interrupted_build_leaves_no_file_and_the_next_starts_clean(
 ) -> None:
     out = tmp_path / "x.ngrams"
     child = building(out, SLOW_BUILD)
-    os.kill(child.pid or 0, how)
+    assert child.pid
+    os.kill(child.pid, how)
     child.join()
     assert child.exitcode != 0
     left = os.listdir(tmp_path)
