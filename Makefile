@@ -6,8 +6,8 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 
 # What takes longest to compile is compiled once, beside lint, in two halves; both processes of tests after it find it
 # compiled.
-FIRST := tests/aded/test_backoff_drafter.py tests/aded/draft_makers
-SECOND := tests/aded/test_step_ops.py
+FIRST := tests/aded/drafters/backoff/test_drafter.py tests/aded/drafters/trigram/search
+SECOND := tests/aded/kernels/test_compiled_ops.py
 
 .PHONY: run test first second lint install clean
 

@@ -1,6 +1,9 @@
-"""What all commands share: where the configs lie, how a model is named, how bad input is told.
+"""What all commands share: one dialect, one way to report bad input, and the place of the configs.
 
-Loads neither torch nor transformers, so that commands on records start at once.
+Every command takes settings as KEY=VALUE and files or folders as they are; `--key value` and `--flag` are read as
+key=value and flag=true. Bad input is one line on stderr and exit code 2; Ctrl-C is exit code 130.
+
+Imports neither torch nor transformers, so that commands on records start at once.
 """
 
 from __future__ import annotations
@@ -9,48 +12,127 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from aded.errors import BadInput
 
-CONF = Path(__file__).parent.parent / "conf"
+_HERE = Path(__file__).parent
+CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
+"""The Hydra configs: inside the package where it is installed, beside it in a checkout."""
+INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
+
+Settings = TypeVar("Settings")
 
 
-def name_pretrained(words: list[str]) -> list[str]:
-    """`model=` takes any Hub id or folder: no config of the group becomes model=pretrained model.path=..."""
-    named = []
+def run_command(
+    main: Callable[[list[str], Settings], None], settings: type[Settings], about: str, *, hydra: bool = False
+) -> None:
+    """Call `main(rest, settings)` with the command line: settings as a dataclass, and the other arguments.
+
+    settings: a dataclass whose fields are the command's keys; about: its docstring, printed for `-h`; hydra: other
+    keys are allowed too, as overrides of a Hydra config.
+    """
+    arguments = sys.argv[1:]
+    if {"-h", "--help"} & set(arguments):
+        print(about.strip())
+        return
+    try:
+        given, rest = split_settings(settings, arguments)
+        unknown = [word.partition("=")[0] for word in rest if "=" in word]
+        if unknown and not hydra:
+            known = ", ".join(field.name for field in fields(settings)) or "none"  # type: ignore[arg-type]
+            raise BadInput(unknown[0], f"no such key; there are {known}")
+        main(rest, given)
+    except KeyboardInterrupt:
+        print("interrupted; start the same command again", file=sys.stderr)
+        sys.exit(130)
+    except INPUT_ERRORS as error:
+        exit_with_error(error)
+
+
+def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+    """(the dataclass filled from KEY=VALUE, all other arguments). Raises BadInput naming the key."""
+    keys = {field.name for field in fields(settings)}  # type: ignore[arg-type]
+    flags = {field.name for field in fields(settings) if field.type in (bool, "bool")}  # type: ignore[arg-type]
+    mine: list[str] = []
+    rest: list[str] = []
+    for word in _without_dashes(arguments, keys, flags):
+        (mine if word.partition("=")[0] in keys and "=" in word else rest).append(word)
+    filled = OmegaConf.structured(settings)
+    for word in mine:
+        try:
+            filled = OmegaConf.merge(filled, OmegaConf.from_dotlist([word]))
+        except (OmegaConfBaseException, YAMLError) as error:
+            raise BadInput(word.partition("=")[0], str(error).splitlines()[0]) from None
+    return OmegaConf.to_object(filled), rest  # type: ignore[return-value]
+
+
+def _without_dashes(arguments: Sequence[str], keys: set[str], flags: set[str]) -> Iterator[str]:
+    """`--key value`, `--key=value` and `--flag` of the known keys, as key=value and flag=true."""
+    words = iter(arguments)
     for word in words:
-        key, _, value = word.partition("=")
+        key, equals, _ = word.removeprefix("--").partition("=")
+        key = key.replace("-", "_")
+        if not word.startswith("--") or key not in keys:
+            yield word
+        elif equals:
+            yield key + word[word.index("=") :]
+        else:
+            yield f"{key}=true" if key in flags else f"{key}={next(words, '')}"
+
+
+def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig:
+    """The Hydra config `name` with these overrides, for commands that are no Hydra program themselves."""
+    from hydra import compose, initialize_config_dir
+
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose(name, name_pretrained(overrides))
+
+
+def name_pretrained(overrides: Sequence[str]) -> list[str]:
+    """`model=` takes any Hub id or folder: what is no config of the group becomes model=pretrained model.path=..."""
+    named = []
+    for override in overrides:
+        key, _, value = override.partition("=")
         if key == "model" and value and "," not in value and not (CONF / "model" / f"{value}.yaml").exists():
             named += ["model=pretrained", f"model.path={value}"]
         else:
-            named.append(word)
+            named.append(override)
     return named
 
 
-def refuse(error: BaseException) -> NoReturn:
-    """Tell what is wrong in one line, the innermost message (Hydra wraps what a constructor raises); exit code 2."""
-    while error.__cause__ is not None and not isinstance(error, BadInput):
-        error = error.__cause__
-    print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
-    sys.exit(2)
+def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
+    """Run an entry point of Hydra's; `interrupted` is what Ctrl-C prints.
 
-
-def start(hydra_main: Callable[[], None], interrupted: str) -> None:
-    """Run an entry point of Hydra's: bad input in one line and exit code 2, Ctrl-C told as `interrupted` and 130."""
+    Classes that a config names by `_target_` are found in the working directory too.
+    """
+    sys.argv[1:] = name_pretrained(sys.argv[1:])
+    if str(Path.cwd()) not in sys.path and "" not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    # Files of conf/hydra/launcher/ bear their plugins' names on purpose: they set what the plugins leave open.
+    # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
     warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
     try:
         hydra_main()
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)
         sys.exit(130)
-    except (BadInput, HydraException, OmegaConfBaseException) as error:
-        refuse(error)
+    except INPUT_ERRORS as error:
+        exit_with_error(error)
+
+
+def exit_with_error(error: BaseException) -> NoReturn:
+    """Print what is wrong in one line, the innermost message (Hydra wraps what a constructor raises); exit code 2."""
+    while error.__cause__ is not None and not isinstance(error, BadInput):
+        error = error.__cause__
+    print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
+    sys.exit(2)

@@ -16,15 +16,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
 
-from aded.benchmark_run import BenchmarkRun, whole_questions
-from aded.choice import Decoding
-from aded.command_line import CONF, name_pretrained, refuse, start
-from aded.drafter import Drafter
-from aded.engine import with_engine
+from aded.bench.metrics import summarise
+from aded.bench.questions import Benchmark, Question, Raw
+from aded.bench.records import RunDirectory, run_id
+from aded.bench.runner import BenchmarkRun, whole_questions
+from aded.command_line import CONF, exit_with_error, run_hydra
+from aded.core.drafter import Drafter
+from aded.core.sampler import Decoding
 from aded.errors import BadInput
-from aded.metrics import summarise
-from aded.questions import Benchmark, Question, Raw
-from aded.records import RunDirectory, run_id
+from aded.targets.engine import with_engine
 
 
 def run(cfg: DictConfig) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _answer_all(
     cache = str(Path(cfg.paths.cache).expanduser())
     target, tokenizer = load_model(cfg, cache)
     drafter = build_method(cfg, target, tokenizer, cache)
-    if missing := drafter.wants - target.gives:
+    if missing := drafter.requires - target.provides:
         raise BadInput(
             "method", f"{cfg.method.name} needs {', '.join(sorted(missing))}, which this target cannot give"
         )
@@ -77,7 +77,7 @@ def _answer_all(
         benchmark=benchmark,
         drafter=drafter,
         # There is nothing to compare a recorded answer with: it is given, and no model's time is taken.
-        yardstick=autoregressive() if cfg.paired and "seconds" in target.gives else None,
+        baseline=autoregressive() if cfg.paired and "seconds" in target.provides else None,
         decoding=decoding,
         max_new_tokens=max_new_tokens,
     )
@@ -109,7 +109,7 @@ def _answer_all(
 
 
 def autoregressive() -> Drafter:
-    """The yardstick, by its config like any method: the engine imports no baseline."""
+    """The baseline, by its config like any method: the engine imports no baseline."""
     return hydra.utils.instantiate({"_target_": OmegaConf.load(CONF / "method" / "autoregressive.yaml")._target_})
 
 
@@ -135,7 +135,7 @@ def build_method(cfg: DictConfig, target: Any, tokenizer: Any, cache: str) -> Dr
             cfg.datastore, kind=cfg.method.datastore, tokenizer=tokenizer, cache=cache
         )
     drafter: Drafter = hydra.utils.instantiate(method, _partial_=True)(**given)
-    drafter.meet(target)
+    drafter.setup(target)
     return drafter
 
 
@@ -198,12 +198,11 @@ def _hydra_main(cfg: DictConfig) -> None:
     try:
         run(cfg)
     except (BadInput, HydraException, OmegaConfBaseException) as error:
-        refuse(error)
+        exit_with_error(error)
 
 
 def main() -> None:
-    sys.argv[1:] = name_pretrained(sys.argv[1:])
-    start(_hydra_main, "interrupted; finished rows are kept: start the same command again to go on")
+    run_hydra(_hydra_main, "interrupted; finished rows are kept: start the same command again to go on")
 
 
 if __name__ == "__main__":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from aded.drafter import Drafter
-from aded.tree import DraftTree
+from aded.core.drafter import Drafter
+from aded.core.tree import DraftTree
 
 
 class Autoregressive(Drafter):
-    """The yardstick of every speedup: the same loop, cache and clock, with a root-only tree."""
+    """The baseline of every speedup: the same loop, cache and clock, with a root-only tree."""
 
     def draft(self, context: np.ndarray) -> DraftTree:
         return DraftTree.root(int(context[-1]))

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from aded.drafter import Drafter
+from aded.core.drafter import Drafter
+from aded.core.settings import check_budget, check_scope
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.ngram_file import Counts, NgramFile
-from aded.tree import DraftTree, check_budget
+from aded.files.ngram_file import Counts, NgramFile
 
 SCOPES = ("prompt", "session")
 PADDING = -2
@@ -40,8 +41,7 @@ class DraftRetriever(Drafter):
     ) -> None:
         if importlib.util.find_spec("draftretriever") is None:
             raise BadInput("method", "draftretriever is not installed; pip install draftretriever==0.1.1")
-        if adaptation not in SCOPES:
-            raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
+        check_scope(adaptation, SCOPES)
         self.budget, self.adaptation, self.window = check_budget(budget), adaptation, window
         self.datastore = datastore
         self._index = index_of(datastore, Path(cache).expanduser())
@@ -128,6 +128,6 @@ def index_bytes(counts: Counts) -> np.ndarray:
     words[heads + 2] = sizes
     places = np.arange(len(counts.token)) * 2 + np.repeat(4 * np.arange(1, pairs + 1) + 2, sizes)
     words[places] = counts.token
-    chances = counts.times.astype(np.float32) / np.repeat(counts.total, sizes).astype(np.float32)
-    words[places + 1] = chances.view(np.uint32)
+    probabilities = counts.times.astype(np.float32) / np.repeat(counts.total, sizes).astype(np.float32)
+    words[places + 1] = probabilities.view(np.uint32)
     return words

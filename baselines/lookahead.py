@@ -26,11 +26,11 @@ from itertools import accumulate
 import numpy as np
 import torch
 
-from aded.draft_makers.draft_maker import positive
-from aded.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step
+from aded.core.settings import check_budget, positive
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.likeliest import argmax
-from aded.tree import DraftTree, check_budget
+from aded.kernels.top_k import argmax
 
 
 class Pool:
@@ -77,7 +77,7 @@ def window_nodes(level: int, window: int) -> int:
     return max(columns - filled - 1 + (columns - filled) * filled for filled in range(level - 1))
 
 
-def likeliest(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
+def most_probable(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
     """argmax of some rows of logits, [n, vocabulary]."""
     if logits.device.type == "cpu":
         return [argmax(logits[row]) for row in rows]
@@ -89,7 +89,7 @@ class Lookahead(Drafter):
     budget: most drafted nodes. The window takes its share first, with fewer columns where the budget needs it.
     """
 
-    wants = frozenset({"logits"})
+    requires = frozenset({"logits"})
 
     def __init__(self, *, budget: int = 120, level: int = 5, window: int = 15, guesses: int = 15) -> None:
         if positive(level, "level") < 3:
@@ -129,7 +129,7 @@ class Lookahead(Drafter):
         # Where the ends lie in the verified tree: it lacks nodes below some depth, and indices have closed up.
         verified = self._tree.depths <= step.tree.depths.max()
         ends = (np.cumsum(verified) - 1)[self._ends][verified[self._ends]]
-        new = likeliest(step.logits, ends)
+        new = most_probable(step.logits, ends)
         self.chain, self.columns = self.chain[: max(0, len(ends) - 1)], self.columns[: len(ends)]
         self._move_on(int(step.tree.tokens[0]), new)
 

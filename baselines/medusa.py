@@ -1,7 +1,7 @@
 """Medusa: heads on the target's last hidden state draft several tokens ahead (Cai et al. 2024, arXiv 2401.10774).
 
 Head k guesses the token k places behind the next one, whatever stands between. A path's probability is therefore
-taken as the product of its tokens' own, and the tree holds the likeliest paths, found best first; for given
+taken as the product of its tokens' own, and the tree holds the most probable paths, found best first; for given
 probabilities no tree of as many nodes has a longer expected accepted path. (The published tree of 63 nodes is such a
 tree too, fixed once from average accuracies.)
 """
@@ -14,21 +14,23 @@ import numpy as np
 import torch
 from numba import njit
 
-from aded.draft_makers.draft_maker import positive
-from aded.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step
+from aded.core.settings import check_budget, positive
+from aded.core.target import Target
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.target import Target
-from aded.tree import DraftTree, check_budget
 from baselines.medusa_heads import load_heads
 
 Project = Callable[[torch.Tensor], torch.Tensor]
 
 
 @njit(cache=True)
-def likeliest_paths(tokens: np.ndarray, chances: np.ndarray, root: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens, parents), int64 [n], n <= budget + 1: the nodes with the largest product of chances, best first.
+def most_probable_paths(
+    tokens: np.ndarray, probabilities: np.ndarray, root: int, budget: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, parents), int64 [n], n <= budget + 1: the nodes with the largest product of probabilities, best first.
 
-    tokens: int64 [heads, top_k], chances: float32 [heads, top_k], likeliest first. A node in the tree offers two
+    tokens: int64 [heads, top_k], probabilities: float32 [heads, top_k], most probable first. A node in the tree offers two
     more: its next sibling and its first child.
     """
     heads, top_k = tokens.shape
@@ -37,19 +39,19 @@ def likeliest_paths(tokens: np.ndarray, chances: np.ndarray, root: int, budget: 
     found[0], parents[0], n = root, -1, 1
     # What is offered: parent, rank, product. It is never more than one for each node and the root.
     above, rank, offer = np.zeros(budget + 2, np.int64), np.zeros(budget + 2, np.int64), np.zeros(budget + 2)
-    offer[0], waiting = chances[0, 0], 1
+    offer[0], waiting = probabilities[0, 0], 1
     while n <= budget and waiting > 0:
         best = np.argmax(offer[:waiting])
-        parent, r, chance = above[best], rank[best], offer[best]
+        parent, r, probability = above[best], rank[best], offer[best]
         level = levels[parent]
-        found[n], parents[n], levels[n], product[n] = tokens[level, r], parent, level + 1, chance
+        found[n], parents[n], levels[n], product[n] = tokens[level, r], parent, level + 1, probability
         if r + 1 < top_k:
-            rank[best], offer[best] = r + 1, product[parent] * chances[level, r + 1]
+            rank[best], offer[best] = r + 1, product[parent] * probabilities[level, r + 1]
         else:
             waiting -= 1
             above[best], rank[best], offer[best] = above[waiting], rank[waiting], offer[waiting]
         if level + 1 < heads:
-            above[waiting], rank[waiting], offer[waiting] = n, 0, chance * chances[level + 1, 0]
+            above[waiting], rank[waiting], offer[waiting] = n, 0, probability * probabilities[level + 1, 0]
             waiting += 1
         n += 1
     return found[:n], parents[:n]
@@ -58,13 +60,13 @@ def likeliest_paths(tokens: np.ndarray, chances: np.ndarray, root: int, budget: 
 class Medusa(Drafter):
     """heads: a file of heads or a folder that holds one; budget: most drafted nodes; top_k: candidates a head."""
 
-    wants = frozenset({"hidden"})
+    requires = frozenset({"hidden"})
 
     def __init__(self, heads: str, *, budget: int = 63, top_k: int = 10) -> None:
         self.place, self.budget, self.top_k = heads, check_budget(budget), positive(top_k, "top_k")
         self.reset()
 
-    def meet(self, target: Target) -> None:
+    def setup(self, target: Target) -> None:
         """Load the heads, which must be of the target's sizes; those without a projection share the target's."""
         shared = getattr(target, "output_projection", None)
         if shared is None:
@@ -94,7 +96,7 @@ class Medusa(Drafter):
         logits = self._logits(self._state)
         best = torch.topk(logits.float().softmax(dim=-1), min(self.top_k, logits.shape[-1]))
         tokens = best.indices if self.tokens is None else self.tokens[best.indices.cpu()]
-        return DraftTree(*likeliest_paths(tokens.cpu().numpy(), best.values.cpu().numpy(), root, self.budget))
+        return DraftTree(*most_probable_paths(tokens.cpu().numpy(), best.values.cpu().numpy(), root, self.budget))
 
     def _logits(self, state: torch.Tensor) -> torch.Tensor:
         """[heads, tokens told apart] for a state, [hidden]."""

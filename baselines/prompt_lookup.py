@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aded.draft_makers.draft_maker import positive
-from aded.drafter import Drafter
-from aded.tree import DraftTree, check_budget
+from aded.core.drafter import Drafter
+from aded.core.settings import check_budget, positive
+from aded.core.tree import DraftTree
 
 
 @njit(cache=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from aded.draft_makers.draft_maker import positive
-from aded.drafter import Drafter
+from aded.core.drafter import Drafter
+from aded.core.settings import check_budget, positive
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.suffix_file import SuffixFile
-from aded.tree import DraftTree, check_budget
+from aded.files.suffix_file import SuffixFile
 
 
 @njit(cache=True)

@@ -1,6 +1,6 @@
 """Token Recycling: the target's own runners-up, kept as an adjacency matrix (Luo et al. 2024, arXiv 2408.08696).
 
-For every token the matrix holds the eight likeliest next tokens when the target last computed a row for it, in
+For every token the matrix holds the eight most probable next tokens when the target last computed a row for it, in
 whatever tree and on whatever path. The draft is a fixed tree of ranks, filled from the matrix level by level below
 the last token: rank r below a node is the r-th candidate of that node's token.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aded.drafter import Drafter, Step
-from aded.errors import BadInput
-from aded.likeliest import top
-from aded.tree import DraftTree, check_budget
+from aded.core.drafter import Drafter, Step
+from aded.core.settings import check_budget, check_scope
+from aded.core.tree import DraftTree
+from aded.kernels.top_k import top
 
 CANDIDATES = 8
 SCOPES = ("prompt", "session")
@@ -68,11 +68,10 @@ class TokenRecycling(Drafter):
     (nothing) or `session` (as published: the next prompt goes on with it).
     """
 
-    wants = frozenset({"logits"})
+    requires = frozenset({"logits"})
 
     def __init__(self, *, budget: int = 80, adaptation: str = "session") -> None:
-        if adaptation not in SCOPES:
-            raise BadInput("method.adaptation", f"{adaptation!r} must be one of {', '.join(SCOPES)}")
+        check_scope(adaptation, SCOPES)
         self.adaptation = adaptation
         self.parents, self.ranks = template(check_budget(budget))
         self.reset()

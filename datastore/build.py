@@ -16,9 +16,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from aded.command_line import CONF, refuse, start
-from aded.embedded_model import EMBEDDED, embedded_model
+from aded.command_line import CONF, exit_with_error, run_hydra
 from aded.errors import BadInput
+from aded.files.embedded_model import EMBEDDED, embedded_model
 from datastore.builder import build
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def _hydra_main(cfg: DictConfig) -> None:
         )
         print(f"built {' and '.join(file for file in (cfg.out, cfg.suffixes) if file)}")
     except (BadInput, HydraException, OmegaConfBaseException) as error:
-        refuse(error)
+        exit_with_error(error)
 
 
 def main() -> None:
-    start(_hydra_main, "interrupted; nothing was built")
+    run_hydra(_hydra_main, "interrupted; nothing was built")
 
 
 if __name__ == "__main__":

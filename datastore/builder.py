@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from aded.errors import BadInput
-from aded.text import tokenizer_fingerprint
+from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.corpus import Corpus
 from datastore.ngrams import CountsOnDisk, rows, write_ngrams
 from datastore.runs import CHUNK, Runs, count_chunk
@@ -44,7 +44,7 @@ def build(
     with scratch_folder(file) as folder:
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=progress)
         if not stream.tokens:
-            raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.told_skipped() or 'no rows'})")
+            raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.describe_skipped() or 'no rows'})")
         header = {
             "corpus": corpus.name,
             "tokenizer": tokenizer_fingerprint(tokenizer),

@@ -54,7 +54,7 @@ class Corpus(ABC):
             return True
         return False
 
-    def told_skipped(self) -> str:
+    def describe_skipped(self) -> str:
         """What was skipped, in words; empty when nothing was."""
         reasons = ", ".join(f"{times} {reason}" for reason, times in self.skipped.most_common())
         return f"skipped {self.skipped.total()}: {reasons}" if reasons else ""

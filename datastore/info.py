@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from aded.array_file import format_of
-from aded.command_line import refuse
+from aded.command_line import exit_with_error
 from aded.errors import BadInput
-from aded.ngram_file import NgramFile, open_ngrams
-from aded.suffix_file import FORMAT as SUFFIXES
-from aded.suffix_file import SuffixFile, open_suffixes
-from aded.text import tokenizer_fingerprint
+from aded.files.array_file import format_of
+from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.suffix_file import FORMAT as SUFFIXES
+from aded.files.suffix_file import SuffixFile, open_suffixes
+from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.build import load_tokenizer
 
 Told = Callable[[Sequence[int]], str]
@@ -78,7 +78,7 @@ def main() -> None:
     try:
         print(describe(*_words(sys.argv[1:])))
     except BadInput as error:
-        refuse(error)
+        exit_with_error(error)
 
 
 if __name__ == "__main__":

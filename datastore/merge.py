@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from aded.command_line import refuse
+from aded.command_line import exit_with_error
 from aded.errors import BadInput
-from aded.ngram_file import open_ngrams
+from aded.files.ngram_file import open_ngrams
 from datastore.builder import gather
 from datastore.ngrams import CountsOnDisk, write_ngrams
 from datastore.runs import Runs, runs_of_file
@@ -71,7 +71,7 @@ def main() -> None:
         print("interrupted; nothing was built", file=sys.stderr)
         sys.exit(130)
     except BadInput as error:
-        refuse(error)
+        exit_with_error(error)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from aded.array_file import Spill, write_arrays
-from aded.ngram_file import FORMAT, VERSION, Counts
+from aded.files.array_file import Spill, write_arrays
+from aded.files.ngram_file import FORMAT, VERSION, Counts
 from datastore.runs import count_chunk, key_type
 
 BATCH = 1 << 20

@@ -13,11 +13,11 @@ from typing import Any, TypeVar, overload
 from transformers import PreTrainedTokenizerBase
 
 from aded.errors import BadInput
-from aded.ngram_file import VERSION as NGRAMS
-from aded.ngram_file import NgramFile, open_ngrams
-from aded.suffix_file import VERSION as SUFFIXES
-from aded.suffix_file import SuffixFile, open_suffixes
-from aded.text import tokenizer_fingerprint
+from aded.files.ngram_file import VERSION as NGRAMS
+from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.suffix_file import VERSION as SUFFIXES
+from aded.files.suffix_file import SuffixFile, open_suffixes
+from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.builder import build
 from datastore.corpus import Corpus
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from aded.ngram_file import NgramFile
+from aded.files.ngram_file import NgramFile
 
 CHUNK = 1 << 23
 """Tokens, or n-grams of a file, in memory at once."""

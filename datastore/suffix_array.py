@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from pydivsufsort import divsufsort
 
-from aded.array_file import write_arrays
-from aded.suffix_file import FORMAT, VERSION
+from aded.files.array_file import write_arrays
+from aded.files.suffix_file import FORMAT, VERSION
 
 
 def sorted_suffixes(tokens: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from aded.array_file import Spill
+from aded.files.array_file import Spill
 from datastore.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def tokenise(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, path: Path, *, 
         stream.tokens,
         seconds,
         stream.tokens / seconds / 1e6,
-        "; " + corpus.told_skipped() if corpus.skipped else "",
+        "; " + corpus.describe_skipped() if corpus.skipped else "",
     )
     return stream
 

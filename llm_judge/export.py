@@ -22,14 +22,14 @@ from omegaconf.errors import OmegaConfBaseException
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from yaml import YAMLError
 
-from aded.command_line import refuse
-from aded.embedded_model import embedded_model
+from aded.bench.metrics import ROW_KEYS, Row
+from aded.command_line import exit_with_error
 from aded.errors import BadInput
-from aded.hub import pretrained
-from aded.json_lines import json_lines
-from aded.metrics import ROW_KEYS, Row
-from aded.pretrained import EMBEDDED
-from aded.text import cut_at
+from aded.files.embedded_model import embedded_model
+from aded.files.hub import pretrained
+from aded.files.json_lines import json_lines
+from aded.files.tokenizer import cut_at
+from aded.targets.load import EMBEDDED
 
 OUT = "data/mt_bench/model_answer"
 KEYS = ("out", "model_id", "tokenizer")
@@ -151,7 +151,7 @@ def main() -> None:
             raise BadInput(unknown[0], f"no such key; there are {', '.join(KEYS)}")
         path = export(Path(folders[0]), **given)
     except BadInput as error:
-        refuse(error)
+        exit_with_error(error)
     print(f"answers: {path}")
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from aded.bench.questions import Question
 from aded.errors import BadInput
-from aded.json_lines import json_lines
-from aded.questions import Question
+from aded.files.json_lines import json_lines
 
 KEY = "benchmark.question_file"
 

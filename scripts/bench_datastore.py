@@ -30,10 +30,10 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
-from aded.command_line import refuse
+from aded.command_line import exit_with_error
+from aded.drafters.trigram.matrix import BITS, UNCOUNTED, read_base
 from aded.errors import BadInput
-from aded.matrix import BITS, UNCOUNTED, read_base
-from aded.ngram_file import Counts, open_ngrams
+from aded.files.ngram_file import Counts, open_ngrams
 from datastore.build import load_tokenizer
 from datastore.builder import count_stream
 from datastore.corpus import Corpus
@@ -267,7 +267,7 @@ def main() -> None:
             stream = tokenise(corpus_of(keys.corpus.path), tokenizer, folder / "tokens", progress=sys.stderr.isatty())
             numbers = measure(stream, folder / "tokens", folder, keys.rounds, keys.repeat)
     except (BadInput, OmegaConfBaseException) as error:
-        refuse(error)
+        exit_with_error(error)
     print(table(numbers))
     print(
         f"{numbers['ratio']} times draftretriever's speed; {numbers['differing_pairs']} of {numbers['pairs']} pairs "

@@ -24,14 +24,14 @@ import numpy as np
 from numba import njit
 from tabulate import tabulate
 
-from aded.aded_drafter import AdedDrafter
-from aded.draft_makers.best_first import BestFirst
-from aded.draft_makers.draft_maker import DraftMaker
-from aded.draft_makers.mcts import Mcts
-from aded.ngram_file import NgramFile
+from aded.drafters.trigram.drafter import AdedDrafter
+from aded.drafters.trigram.search.best_first import BestFirst
+from aded.drafters.trigram.search.draft_maker import DraftMaker
+from aded.drafters.trigram.search.mcts import Mcts
+from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
-from scripts.backoff_timer import backoff_timer
-from scripts.peer_timers import Noise, Timer, peer_timers
+from scripts.timing.backoff_timer import backoff_timer
+from scripts.timing.peer_timers import Noise, Timer, peer_timers
 
 VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10
 

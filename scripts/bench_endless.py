@@ -19,10 +19,10 @@ from time import perf_counter
 
 import numpy as np
 
-from aded.answer_file import read_answers
-from aded.backoff_drafter import BackoffDrafter
-from aded.ngram_file import open_ngrams
-from aded.tree import DraftTree
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.files.answer_file import read_answers
+from aded.files.ngram_file import open_ngrams
 
 CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
 PROMPT, LENGTH, PART = 16, 512, 1_000_000

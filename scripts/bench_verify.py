@@ -26,17 +26,17 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from tabulate import tabulate
 
-from aded.choice import Greedy
-from aded.command_line import CONF, name_pretrained, refuse
-from aded.engine import with_engine
+from aded.bench.records import environment
+from aded.command_line import CONF, exit_with_error, name_pretrained
+from aded.core.sampler import Greedy
+from aded.core.target import Target
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.records import environment
 from aded.run import load_model
-from aded.target import Target
-from aded.trace_target import random_model
-from aded.transformers_target import TransformersTarget
-from aded.tree import DraftTree
-from scripts.memory_floor import Bandwidth, cache_bytes, weight_bytes
+from aded.targets.eager import TransformersTarget
+from aded.targets.engine import with_engine
+from aded.targets.weightless import random_model
+from scripts.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
 NODES = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128)
 Times = dict[tuple[str, int, int], list[float]]
@@ -189,7 +189,7 @@ def main() -> None:
         if options.out:
             options.out.write_text(json.dumps(found, indent=1) + "\n")
     except (BadInput, OSError) as error:
-        refuse(error)
+        exit_with_error(error)
     print(told(found))
     print(json.dumps(found))
     sys.stdout.flush()

@@ -19,9 +19,9 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.choice import Greedy
 from aded.command_line import CONF
-from aded.decode import decode
+from aded.core.decode import decode
+from aded.core.sampler import Greedy
 from aded.run import build_method, load_benchmark, load_model
 
 

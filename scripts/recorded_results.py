@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from aded.command_line import CONF, refuse
+from aded.command_line import CONF, exit_with_error
 from aded.errors import BadInput
 
 RECORDS = Path("outputs/recorded")
@@ -157,7 +157,7 @@ def main() -> None:
     try:
         sources, out, jobs = read_command_line(sys.argv[1:])
     except BadInput as error:
-        refuse(error)
+        exit_with_error(error)
     began = perf_counter()
     sources.datastore("ngrams").parent.mkdir(parents=True, exist_ok=True)
     try:

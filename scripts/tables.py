@@ -3,7 +3,7 @@
 Reads every finished run below the folders and writes into the first one:
 
     table.md, table.csv             one line a run
-    paper.md, paper.tex, paper.csv  the paper's layout, beside published figures (scripts.paper_table)
+    paper.md, paper.tex, paper.csv  the paper's layout, beside published figures (scripts.report.paper_table)
 
 A damaged run and a foreign file are named on stderr and left out. No number stands without the rows it comes from.
 """
@@ -17,12 +17,12 @@ from typing import Any
 
 import pandas as pd
 
-from aded.command_line import refuse
+from aded.bench.finished_runs import FinishedRun, read_runs
+from aded.command_line import exit_with_error
 from aded.errors import BadInput
-from scripts.cells import cells
-from scripts.finished_runs import FinishedRun, read_runs
-from scripts.paper_table import Sources, as_latex, as_markdown, blocks, long_table
-from scripts.published import read_published
+from scripts.report.cells import cells
+from scripts.report.paper_table import Sources, as_latex, as_markdown, blocks, long_table
+from scripts.report.published import read_published
 
 COLUMNS = {
     "method": "method",
@@ -35,8 +35,8 @@ COLUMNS = {
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """One line a run, slowest first, below the yardstick they were paired with; what was not measured is missing."""
-    rows = [_yardstick(found)] if any(run["speedup"] is not None for run in found) else []
+    """One line a run, slowest first, below the baseline they were paired with; what was not measured is missing."""
+    rows = [_baseline(found)] if any(run["speedup"] is not None for run in found) else []
     for summary in sorted(found, key=lambda run: run["speedup"] or 0):
         rows.append(
             {
@@ -51,7 +51,7 @@ def table(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS.values()))
 
 
-def _yardstick(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _baseline(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Autoregressive decoding as it ran in turn with the methods: the median of its rates over the runs."""
     rates = [run["autoregressive_tokens_per_second"] for run in found if run["speedup"] is not None]
     return {
@@ -101,7 +101,7 @@ def main() -> None:
             raise BadInput("FOLDER", f"{folders[0]}: no finished run below it (no summary.json)")
         write_paper_tables(runs, folders[0])
     except BadInput as error:
-        refuse(error)
+        exit_with_error(error)
     summaries = [run.summary for run in runs]
     text = table(summaries).to_markdown(index=False, disable_numparse=True)
     (folders[0] / "table.md").write_text(text + "\n", encoding="utf-8")

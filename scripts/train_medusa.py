@@ -26,16 +26,16 @@ from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from aded.choice import accepted_path
-from aded.command_line import CONF, name_pretrained, refuse, start
+from aded.command_line import CONF, exit_with_error, run_hydra
+from aded.core.sampler import accepted_path
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.files.tokenizer import tokenizer_fingerprint
 from aded.run import load_model
-from aded.text import tokenizer_fingerprint
-from aded.transformers_target import TransformersTarget
-from aded.tree import DraftTree
-from baselines.medusa import likeliest_paths
+from aded.targets.eager import TransformersTarget
+from baselines.medusa import most_probable_paths
 from baselines.medusa_heads import OURS, MedusaHeads, save_heads
-from scripts.medusa_answers import answer_all, prompts, read_answers
+from scripts.medusa.answers import answer_all, prompts, read_answers
 
 IGNORED = -100
 log = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ def accepted(
     steps = at = 0
     while at < len(states):
         best = (heads(states[at].float()) @ projection.T).softmax(dim=-1).topk(10)
-        tree = DraftTree(*likeliest_paths(best.indices.numpy(), best.values.numpy(), 0, budget))
+        tree = DraftTree(*most_probable_paths(best.indices.numpy(), best.values.numpy(), 0, budget))
         wanted = [*targets[at].tolist(), IGNORED]
         path, _ = accepted_path(tree, lambda node: wanted[tree.depths[node]])  # noqa: B023 - called at once
         at += len(path)
@@ -206,12 +206,11 @@ def _hydra_main(cfg: DictConfig) -> None:
     try:
         run(cfg)
     except (BadInput, HydraException, OmegaConfBaseException) as error:
-        refuse(error)
+        exit_with_error(error)
 
 
 def main() -> None:
-    sys.argv[1:] = name_pretrained(sys.argv[1:])
-    start(_hydra_main, "interrupted; whole batches of answers are kept: start the same command again")
+    run_hydra(_hydra_main, "interrupted; whole batches of answers are kept: start the same command again")
 
 
 if __name__ == "__main__":

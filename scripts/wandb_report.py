@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from aded.command_line import refuse
+from aded.command_line import exit_with_error
 from aded.errors import BadInput
 
 METRICS = {
@@ -65,7 +65,7 @@ def main() -> None:
             raise BadInput("ENTITY/PROJECT", "name a W&B project: python -m scripts.wandb_report ENTITY/PROJECT")
         print(f"report: {save(entity, project)}")
     except BadInput as error:
-        refuse(error)
+        exit_with_error(error)
 
 
 if __name__ == "__main__":

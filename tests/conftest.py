@@ -23,7 +23,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from aded.ngram_file import NgramFile
+    from aded.files.ngram_file import NgramFile
 
 numba.core.config.reload_config()  # a plugin of pytest's may have imported numba before the setting above
 # Compilation and loading make the first example of a property slow.
@@ -80,8 +80,8 @@ def ngram_file(
 ) -> NgramFile:
     from tiny import VOCABULARY
 
-    from aded.ngram_file import open_ngrams
-    from aded.text import tokenizer_fingerprint
+    from aded.files.ngram_file import open_ngrams
+    from aded.files.tokenizer import tokenizer_fingerprint
     from datastore.ngrams import count_ngrams, write_ngrams
 
     path = Path(tmp_path_factory.mktemp("datastore")) / "tiny.ngrams"

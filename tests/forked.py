@@ -25,7 +25,13 @@ from tqdm import tqdm
 
 SERVER = multiprocessing.get_context("forkserver")
 SERVER.set_forkserver_preload(
-    ["aded.run", "datastore.build", "scripts.tables", "scripts.plots", "transformers.models.llama.modeling_llama"]
+    [
+        "aded.run",
+        "datastore.build",
+        "scripts.tables",
+        "scripts.plots",
+        "transformers.models.llama.modeling_llama",
+    ]
 )
 
 

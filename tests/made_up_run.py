@@ -9,8 +9,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from aded.metrics import ROW_KEYS, summarise
-from aded.records import run_id
+from aded.bench.metrics import ROW_KEYS, summarise
+from aded.bench.records import run_id
 
 MACHINE = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
 

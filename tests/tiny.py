@@ -1,4 +1,4 @@
-"""Small things to test with: random models, a tokenizer of characters, random trees, a chooser that obeys."""
+"""Small things to test with: random models, a tokenizer of characters, random trees, a sampler that obeys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from aded.tree import DraftTree
+from aded.core.tree import DraftTree
 
 VOCABULARY = 64
 WINDOW = 8
@@ -116,7 +116,7 @@ def path_to(tree: DraftTree, node: int) -> list[int]:
 
 
 class Obedient:
-    """A chooser that accepts the path it is told, whatever the logits say."""
+    """A sampler that accepts the path it is told, whatever the logits say."""
 
     def __init__(self, token: int = 5) -> None:
         self.path, self.token = [0], token

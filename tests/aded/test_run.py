@@ -14,10 +14,10 @@ from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 
-from aded.human_eval_questions import HumanEval
-from aded.metrics import ROW_KEYS, SUMMARY_KEYS
-from aded.questions import ChatTemplate
-from aded.text import tokenizer_fingerprint
+from aded.bench.human_eval import HumanEval
+from aded.bench.metrics import ROW_KEYS, SUMMARY_KEYS
+from aded.bench.questions import ChatTemplate
+from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
@@ -139,7 +139,7 @@ def test_a_finished_run_is_not_run_again(shell: Shell, folder: Path, monkeypatch
     words = (f"model={folder}", "method=autoregressive")
     first = shell(*words)
     before = os.stat(shell.out / "rows.jsonl").st_mtime_ns
-    monkeypatch.setattr("aded.pretrained.load_target", None)  # a second run would need it
+    monkeypatch.setattr("aded.targets.load.load_target", None)  # a second run would need it
     assert shell(*words) == first
     assert os.stat(shell.out / "rows.jsonl").st_mtime_ns == before
 
@@ -183,7 +183,7 @@ def test_the_directory_of_another_run_is_refused(shell: Shell, folder: Path) -> 
         ("output_dir=/dev/null/x", "output_dir"),
     ],
 )
-def test_bad_input_is_told_in_one_line(shell: Shell, folder: Path, datastore: Path, words: str, key: str) -> None:
+def test_bad_input_is_reported_in_one_line(shell: Shell, folder: Path, datastore: Path, words: str, key: str) -> None:
     given = words.split()
     defaults = {"model": f"model={folder}", "method": "method=autoregressive", "datastore.path": None}
     if "method=aded" in given:

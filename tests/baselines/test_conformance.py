@@ -13,15 +13,15 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
-from aded.choice import Chooser, Decoding, Greedy
 from aded.command_line import CONF
-from aded.compiled_target import CompiledTarget
-from aded.decode import Answer, decode
-from aded.drafter import Drafter, Step
+from aded.core.decode import Answer, decode
+from aded.core.drafter import Drafter, Step
+from aded.core.sampler import Decoding, Greedy, Sampler
+from aded.core.tree import DraftTree
+from aded.files.tokenizer import tokenizer_fingerprint
 from aded.run import build_method
-from aded.text import tokenizer_fingerprint
-from aded.transformers_target import TransformersTarget
-from aded.tree import DraftTree
+from aded.targets.compiled_cpu import CompiledTarget
+from aded.targets.eager import TransformersTarget
 from baselines.autoregressive import Autoregressive
 from baselines.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -58,7 +58,7 @@ def short_target() -> TransformersTarget:
 
 @cache
 def compiled_target() -> TransformersTarget:
-    """Traced by torch.compile; what inductor makes of a trace is tested in tests/aded/test_step_modules.py."""
+    """Traced by torch.compile; what inductor makes of a trace is tested in tests/aded/kernels/test_install.py."""
     return CompiledTarget(tiny_model(), backend="eager")
 
 
@@ -110,7 +110,7 @@ class Recorder(Drafter):
     """Passes everything on to a drafter and keeps the trees that come back."""
 
     def __init__(self, drafter: Drafter) -> None:
-        self.drafter, self.wants, self.trees = drafter, drafter.wants, Trace()
+        self.drafter, self.requires, self.trees = drafter, drafter.requires, Trace()
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.drafter.begin(prompt_ids, seed)
@@ -131,11 +131,11 @@ class Recorder(Drafter):
 def answered(
     drafter: Drafter,
     prompt: np.ndarray,
-    chooser: Chooser | None = None,
+    sampler: Sampler | None = None,
     tokens: int = TOKENS,
     engine: Callable[[], TransformersTarget] = target,
 ) -> Answer:
-    return decode(engine(), drafter, prompt, chooser or Greedy(), max_new_tokens=tokens, seed=7)
+    return decode(engine(), drafter, prompt, sampler or Greedy(), max_new_tokens=tokens, seed=7)
 
 
 def traced(drafter: Drafter, prompt: np.ndarray) -> Trace:
@@ -174,9 +174,9 @@ def test_greedy_answers_are_those_of_autoregressive_decoding(build: Build, name:
 def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name: str, engine: Engine) -> None:
     drafter = build(name)
     for seed in range(3):
-        chooser = Decoding(0.9, 0.9, seed).chooser(1, 0)
-        expected = answered(Autoregressive(), LONG, chooser).token_ids
-        assert answered(drafter, LONG, chooser, engine=engine).token_ids == expected
+        sampler = Decoding(0.9, 0.9, seed).sampler(1, 0)
+        expected = answered(Autoregressive(), LONG, sampler).token_ids
+        assert answered(drafter, LONG, sampler, engine=engine).token_ids == expected
 
 
 @pytest.mark.parametrize("name", DRAFTING)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from aded.errors import BadInput
-from aded.ngram_file import NgramFile
+from aded.files.ngram_file import NgramFile
 from baselines.draftretriever import DraftRetriever, index_bytes, index_of
 from datastore.ngrams import count_ngrams
 
-draftretriever = pytest.importorskip("draftretriever", reason="the yardstick is not installed")
+draftretriever = pytest.importorskip("draftretriever", reason="the baseline is not installed")
 VOCABULARY = 40
 DOCUMENT = [10, 11, 12, 13, 10, 11, 12, 14, 10, 11, 12, 13, 15, 16, 17, 18]
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import path_to
 
-from aded.choice import accepted_path
-from aded.drafter import Step
+from aded.core.drafter import Step
+from aded.core.sampler import accepted_path
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.tree import DraftTree
 from baselines.lookahead import Lookahead, Pool, window_nodes
 
 VOCABULARY = 32

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from aded.drafter import Step
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.tree import DraftTree
-from baselines.medusa import Medusa, likeliest_paths
+from baselines.medusa import Medusa, most_probable_paths
 from baselines.medusa_heads import OURS, PUBLISHED, MedusaHeads, load_heads, save_heads
 
 HIDDEN, VOCABULARY = 16, 40
@@ -37,7 +37,7 @@ def projection() -> torch.nn.Linear:
 
 def medusa_of(projection: torch.nn.Linear, heads: str, **settings: int) -> Medusa:
     drafter = Medusa(heads, **settings)
-    drafter.meet(SimpleNamespace(output_projection=projection))
+    drafter.setup(SimpleNamespace(output_projection=projection))
     return drafter
 
 
@@ -47,26 +47,26 @@ def seen(drafter: Medusa, hidden: torch.Tensor, path: list[int]) -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 4), st.integers(0, 30))
-def test_the_likeliest_paths_are_drafted(seed: int, heads: int, top_k: int, budget: int) -> None:
+def test_the_most_probable_paths_are_drafted(seed: int, heads: int, top_k: int, budget: int) -> None:
     rng = np.random.default_rng(seed)
-    chances = np.sort(rng.random((heads, top_k), np.float32))[:, ::-1].copy()
+    probabilities = np.sort(rng.random((heads, top_k), np.float32))[:, ::-1].copy()
     tokens = np.stack([rng.permutation(VOCABULARY)[:top_k] for _ in range(heads)])
-    tree = DraftTree(*likeliest_paths(tokens, chances, 7, budget))
+    tree = DraftTree(*most_probable_paths(tokens, probabilities, 7, budget))
     every = [
-        float(np.prod([chances[level, rank] for level, rank in enumerate(ranks)], dtype=np.float64))
+        float(np.prod([probabilities[level, rank] for level, rank in enumerate(ranks)], dtype=np.float64))
         for depth in range(1, heads + 1)
         for ranks in itertools.product(range(top_k), repeat=depth)
     ]
     got = [1.0]
     for token, parent, depth in zip(tree.tokens[1:], tree.parents[1:], tree.depths[1:], strict=True):
         rank = tokens[depth - 1].tolist().index(token)
-        got.append(got[parent] * float(chances[depth - 1, rank]))
+        got.append(got[parent] * float(probabilities[depth - 1, rank]))
     assert tree.tokens[0] == 7
     assert got[1:] == pytest.approx(sorted(every, reverse=True)[:budget])
 
 
 def test_the_heads_read_the_state_behind_the_accepted_path(tmp_path: Path, projection: torch.nn.Linear) -> None:
-    """Depth k of the tree holds the likeliest tokens of head k at the last accepted node."""
+    """Depth k of the tree holds the most probable tokens of head k at the last accepted node."""
     heads = random_heads()
     save_heads(heads, tmp_path / OURS, {})
     drafter = medusa_of(projection, str(tmp_path), budget=3, top_k=1)
@@ -100,7 +100,7 @@ def test_heads_that_tell_some_tokens_apart_draft_those(tmp_path: Path, projectio
 
 def test_a_target_without_a_model_is_refused() -> None:
     with pytest.raises(BadInput, match=r"^method: medusa reads hidden states"):
-        Medusa("anywhere").meet(SimpleNamespace())
+        Medusa("anywhere").setup(SimpleNamespace())
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

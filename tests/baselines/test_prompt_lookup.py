@@ -12,13 +12,13 @@ from tiny import tiny_model
 from transformers import AutoTokenizer
 from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
 
-from aded.choice import Greedy
-from aded.decode import decode
-from aded.embedded_model import embedded_model
-from aded.human_eval_questions import HumanEval
-from aded.pretrained import load_target
-from aded.questions import ChatTemplate
-from aded.transformers_target import TransformersTarget
+from aded.bench.human_eval import HumanEval
+from aded.bench.questions import ChatTemplate
+from aded.core.decode import decode
+from aded.core.sampler import Greedy
+from aded.files.embedded_model import embedded_model
+from aded.targets.eager import TransformersTarget
+from aded.targets.load import load_target
 from baselines.prompt_lookup import PromptLookup, first_continuation
 
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)

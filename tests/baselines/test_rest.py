@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_tokenizer
 
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.suffix_file import SuffixFile
-from aded.tree import DraftTree
+from aded.files.suffix_file import SuffixFile
 from baselines.rest import Rest, occurrences
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.open import open_or_build

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafter import Step
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.tree import DraftTree
 from baselines.token_recycling import CANDIDATES, TokenRecycling, fill, template
 
 SEEDS = st.integers(0, 2**32 - 1)

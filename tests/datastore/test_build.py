@@ -19,8 +19,8 @@ from tiny import tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
-from aded.ngram_file import open_ngrams
-from aded.suffix_file import open_suffixes
+from aded.files.ngram_file import open_ngrams
+from aded.files.suffix_file import open_suffixes
 from datastore import build as command
 from datastore import info, merge
 from datastore.builder import build
@@ -115,7 +115,7 @@ def test_one_command_builds_both_files_from_one_stream(
         ("corpus=nonesuch tokenizer=tok out=x", "corpus/nonesuch"),
     ],
 )
-def test_bad_input_is_told_in_one_line_and_builds_nothing(
+def test_bad_input_is_reported_in_one_line_and_builds_nothing(
     words: str, key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Told]
 ) -> None:
     (folder / "empty.jsonl").write_text('{"text": " "}\n')

@@ -150,7 +150,7 @@ def test_text_is_split_into_documents(block: int, tmp_path: Path, monkeypatch: p
         ("no.parquet", b"not Parquet"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_in_one_line(name: str, data: bytes | None, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_in_one_line(name: str, data: bytes | None, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)
     with pytest.raises(BadInput, match=rf"^corpus.path: .*{name}") as told:

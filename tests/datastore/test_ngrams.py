@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from aded.ngram_file import Counts, open_ngrams
+from aded.files.ngram_file import Counts, open_ngrams
 from datastore import ngrams, runs
 from datastore.builder import count_stream
 from datastore.dataset_corpus import DatasetCorpus

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.array_file import write_arrays
 from aded.errors import BadInput
-from aded.suffix_file import FORMAT, VERSION, open_suffixes
+from aded.files.array_file import write_arrays
+from aded.files.suffix_file import FORMAT, VERSION, open_suffixes
 from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 
 HEADER = {"tokenizer": "t", "vocabulary": "70000"}

@@ -9,8 +9,8 @@ import pytest
 from made_up_run import row, times, write_run
 from transformers import PreTrainedTokenizerFast
 
-from aded.answer_file import read_answers
 from aded.errors import BadInput
+from aded.files.answer_file import read_answers
 from llm_judge.export import export, main
 
 

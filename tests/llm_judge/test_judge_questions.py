@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from aded.bench.questions import Question
 from aded.errors import BadInput
-from aded.questions import Question
 from llm_judge.questions import (
     MT_BENCH_CATEGORIES,
     JudgeQuestions,

@@ -32,7 +32,9 @@ def test_the_last_line_is_json_and_the_probabilities_are_draftretrievers(
     assert numbers["differing_pairs"] == 0
 
 
-def test_bad_keys_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_keys_are_reported_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words in (["rounds=0"], ["rounds=many"], ["corpus.paht=x"]):
         monkeypatch.setattr(sys, "argv", ["bench_datastore", *words])
         with pytest.raises(SystemExit, match="2"):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aded.backoff_drafter import BackoffDrafter
-from aded.ngram_file import NgramFile
-from aded.tree import DraftTree
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
 from scripts.bench_endless import COLUMNS, CONTEXTS, accepted, endless, replay, unpredictable
 

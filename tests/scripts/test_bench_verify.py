@@ -9,9 +9,9 @@ import pytest
 import torch
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.step_cost import read_table
+from aded.core.step_cost import read_table
 from scripts import bench_verify, gpu_summary
-from scripts.memory_floor import Bandwidth, cache_bytes, weight_bytes
+from scripts.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
 
 @pytest.mark.parametrize("tied", [False, True])

@@ -7,9 +7,9 @@ import pytest
 from made_up_run import row, times, write_run
 from matplotlib.patches import Rectangle
 
-from scripts.cells import Cell, cells
-from scripts.finished_runs import read_runs
-from scripts.plots.__main__ import PLOTS, draw
+from aded.bench.finished_runs import read_runs
+from scripts.plots import PLOTS, draw
+from scripts.report.cells import Cell, cells
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_the_speedup_plot_has_a_pair_of_bars_a_method(measured: list[Cell]) -> N
     assert [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)] == [0.5, 2.0, 2.0, 2.0]
 
 
-def test_throughput_has_the_yardstick_first_and_the_speedups_above(measured: list[Cell]) -> None:
+def test_throughput_has_the_baseline_first_and_the_speedups_above(measured: list[Cell]) -> None:
     figure = PLOTS["throughput"](measured)
     assert figure is not None
     (axes,) = figure.axes
@@ -81,10 +81,10 @@ def test_adaptive_stands_against_fixed(tmp_path: Path) -> None:
     assert ends == [1.0, 2.0]
 
 
-def test_true_chances_lie_on_the_diagonal(tmp_path: Path) -> None:
+def test_true_probabilities_lie_on_the_diagonal(tmp_path: Path) -> None:
     few = {
         "nodes": [100, *[0] * 17, 100, 3],
-        "chances": [2.0, *[0] * 17, 92.0, 3.0],
+        "probabilities": [2.0, *[0] * 17, 92.0, 3.0],
         "accepted": [2, *[0] * 17, 82, 0],
     }
     write_run(tmp_path / "told", [row(81, 0, [1] * 9, reliability=few), row(82, 0, [1])], method="aded_backoff")

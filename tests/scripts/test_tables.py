@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from made_up_run import row, write_run
 
-from aded.metrics import SUMMARY_KEYS
+from aded.bench.metrics import SUMMARY_KEYS
 from scripts.tables import COLUMNS, main, table
 
 
@@ -15,21 +15,21 @@ def summary(**known: Any) -> dict[str, Any]:
     return {**dict.fromkeys(SUMMARY_KEYS), "turns": 4, **known}
 
 
-def paired(method: str, speedup: float, yardstick: float) -> dict[str, Any]:
+def paired(method: str, speedup: float, baseline: float) -> dict[str, Any]:
     return summary(
         method=method,
         speedup=speedup,
         speedup_low=speedup - 0.1,
         speedup_high=speedup + 0.1,
-        tokens_per_second=speedup * yardstick,
-        autoregressive_tokens_per_second=yardstick,
+        tokens_per_second=speedup * baseline,
+        autoregressive_tokens_per_second=baseline,
         mean_accepted_tokens=2.0,
         identical_outputs=4,
         draft_share=0.01,
     )
 
 
-def test_methods_stand_below_the_yardstick_they_were_paired_with() -> None:
+def test_methods_stand_below_the_baseline_they_were_paired_with() -> None:
     frame = table([paired("fast", 1.5, 20.0), paired("slow", 0.5, 30.0)])
     assert frame[COLUMNS["method"]].tolist() == ["autoregressive (paired)", "slow", "fast"]
     assert frame[COLUMNS["tokens_per_second"]].tolist() == ["25.0", "15.0", "30.0"]

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import load_file
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.transformers_target import TransformersTarget
+from aded.targets.eager import TransformersTarget
 from baselines.medusa_heads import MedusaHeads
-from scripts.medusa_answers import answer_all, answer_batch, batches, prompts, read_answers, stubs
+from scripts.medusa.answers import answer_all, answer_batch, batches, prompts, read_answers, stubs
 from scripts.train_medusa import IGNORED, accepted, accuracies, commonest, examples, renumbered, train
 
 SOURCE = '''

@@ -3,7 +3,7 @@
 import pytest
 import wandb
 
-from aded.metrics import SUMMARY_KEYS
+from aded.bench.metrics import SUMMARY_KEYS
 from scripts.wandb_report import METRICS, main, report
 
 

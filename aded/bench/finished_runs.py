@@ -1,0 +1,215 @@
+"""The finished runs below some folders, each checked against itself; what is not whole is named and left out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from aded.bench.metrics import ROW_KEYS, SUMMARY_KEYS, Row
+from aded.bench.records import VOLATILE, run_id
+
+RECORD = ("config.yaml", "environment.json", "rows.jsonl", "samples.jsonl", "summary.json")
+"""A run's own files (aded.bench.records)."""
+ADDED = ("score.json", "answers.jsonl")
+"""What human_eval/score.py and llm_judge.export may lay beside them."""
+ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
+"""Keys that say where a file lies; what it holds is told by its fingerprint."""
+PRINTS = ("datastore", "datastore_tokens", "answers_sha256")
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """One run's record, whole: its rows are those that its summary was made of."""
+
+    folder: Path
+    summary: Mapping[str, Any]
+    config: Mapping[str, Any]
+    """The resolved config, keys joined by dots."""
+    environment: Mapping[str, Any]
+    rows: list[Row]
+    score: Mapping[str, Any] | None = None
+    """What human_eval/score.py found, or None."""
+
+    @property
+    def method(self) -> str:
+        return str(self.summary["method"])
+
+    @property
+    def benchmark(self) -> str:
+        return str(self.summary["benchmark"])
+
+    @property
+    def model(self) -> str:
+        """The model's name; of recorded answers that of their file, or of the folder of a run's or scorer's file."""
+        answers = self.config.get("model.answers")
+        if answers is None:
+            return Path(str(self.summary["model"])).name
+        path = Path(str(answers))
+        return path.parent.name if path.stem in ("rows", "samples") else path.stem
+
+    @property
+    def kind(self) -> str:
+        """measured: a model decoded; recorded: its answers were replayed; trace: replayed at a real model's cost."""
+        if self.config.get("model.answers") is None:
+            return "measured"
+        return "trace" if self.config.get("model.compute") is not None else "recorded"
+
+    @property
+    def machine(self) -> str:
+        machine = self.environment["machine"]
+        place = machine.get("gpu") or f"{machine.get('processor')}, {machine.get('cores')} cores"
+        return f"{place}, {machine.get('torch_threads')} threads"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What may change a number: the config without names and places, and the fingerprints of what was read."""
+        kept = {
+            key: value
+            for key, value in self.config.items()
+            if key.split(".")[0] not in VOLATILE and key not in ELSEWHERE and not key.endswith(".name")
+        }
+        prints = {key: value for key, value in self.environment.items() if key in PRINTS}
+        return kept | prints
+
+
+def told(problem: str) -> None:
+    """Name what is wrong on stderr, and go on."""
+    print(problem, file=sys.stderr)
+
+
+def read_runs(folders: Iterable[Path]) -> list[FinishedRun]:
+    """Every whole run below the folders, by path. A run that was copied counts once."""
+    found: list[FinishedRun] = []
+    copies: dict[str, Path] = {}
+    for folder in _run_folders(folders):
+        try:
+            run = _read(folder)
+        except (OSError, ValueError) as error:
+            told(f"{_reason(error)}; the run is left out")
+            continue
+        mark = hashlib.sha256((folder / "rows.jsonl").read_bytes()).hexdigest() + str(run.summary["run_id"])
+        if mark in copies:
+            told(f"{folder}: a copy of {copies[mark]}; it counts once")
+            continue
+        copies[mark] = folder
+        found.append(run)
+    return found
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror or error}"
+    return " ".join(str(error).split())
+
+
+def _run_folders(folders: Iterable[Path]) -> Iterator[Path]:
+    """Folders that hold any of a run's files, each once; other people's JSON is named."""
+    files: dict[Path, set[str]] = {}
+    for top in folders:
+        for path in top.rglob("*"):
+            hidden = any(part.startswith((".", "wandb")) for part in path.relative_to(top).parts)
+            if path.is_file() and not hidden:
+                files.setdefault(path.parent, set()).add(path.name)
+    for folder, names in sorted(files.items()):
+        is_run = not names.isdisjoint(("rows.jsonl", "summary.json"))
+        known = {*RECORD, *ADDED}
+        for name in sorted(names - known):
+            own = name.startswith(("table.", "paper.")) or name.endswith((".png", ".pdf"))
+            if not own and (is_run or name.endswith((".json", ".jsonl"))):
+                told(f"{folder / name}: no file of a run; ignored")
+        if is_run:
+            yield folder
+
+
+def _read(folder: Path) -> FinishedRun:
+    """Raises ValueError or OSError, naming the file, where the record is not whole."""
+    if not (folder / "summary.json").exists():
+        raise ValueError(f"{folder}: an unfinished run (no summary.json)")
+    summary = _object(folder / "summary.json", SUMMARY_KEYS)
+    config = _config(folder / "config.yaml", summary["run_id"])
+    environment = _object(folder / "environment.json", ("machine", "git_commit"))
+    if not isinstance(environment["machine"], dict):
+        raise ValueError(f"{folder / 'environment.json'}: machine is no object")
+    rows = list(_rows(folder / "rows.jsonl"))
+    for key, value in (
+        ("turns", len(rows)),
+        ("steps", sum(row["steps"] for row in rows)),
+        ("new_tokens", sum(row["new_tokens"] for row in rows)),
+    ):
+        if summary[key] != value:
+            raise ValueError(f"{folder / 'rows.jsonl'}: {value} {key}, where summary.json says {summary[key]}")
+    if not (folder / "samples.jsonl").exists():
+        told(f"{folder / 'samples.jsonl'}: missing; the rows are whole, so the run counts")
+    return FinishedRun(folder, summary, config, environment, rows, _score(folder))
+
+
+def _object(path: Path, keys: Iterable[str]) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: no JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: no JSON object")
+    if missing := sorted(set(keys) - value.keys()):
+        raise ValueError(f"{path}: lacks {', '.join(missing)}")
+    return value
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    seen = set()
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            raise ValueError(f"{path}: line {number} is no JSON") from None
+        if not isinstance(row, dict) or not row.keys() >= ROW_KEYS.keys():
+            raise ValueError(f"{path}: line {number} is no row of a run")
+        if (row["question_id"], row["turn"]) in seen:
+            raise ValueError(f"{path}: line {number} repeats question {row['question_id']}, turn {row['turn']}")
+        seen.add((row["question_id"], row["turn"]))
+        if row["new_tokens"] != sum(row["accept_lengths"]) or row["steps"] != len(row["accept_lengths"]):
+            raise ValueError(f"{path}: line {number} disagrees with its own accept_lengths")
+        yield row
+
+
+def _config(path: Path, identity: str) -> dict[str, Any]:
+    """The keys joined by dots. A cut file is a config still, but not that of the run."""
+    try:
+        tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: no config ({_reason(error)})") from None
+    if not isinstance(tree, dict) or run_id(tree) != identity:  # type: ignore[arg-type]
+        raise ValueError(f"{path}: not the config of run {identity}")
+    return dict(_flat(tree))
+
+
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
+
+
+def _score(folder: Path) -> dict[str, Any] | None:
+    """score.json, where it is whole and of these samples."""
+    path, samples = folder / "score.json", folder / "samples.jsonl"
+    if not path.exists():
+        return None
+    try:
+        score = _object(path, ("pass@1", "problems", "samples_sha256"))
+        if not samples.exists() or score["samples_sha256"] != hashlib.sha256(samples.read_bytes()).hexdigest():
+            raise ValueError(f"{path}: the score of other samples")
+    except (OSError, ValueError) as error:
+        told(f"{_reason(error)}; the score is left out")
+        return None
+    return score

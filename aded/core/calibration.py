@@ -1,0 +1,47 @@
+"""How well a drafter's probabilities foretell acceptance: of the nodes given a probability of p, a share p should be accepted.
+
+Kept as a histogram, so that a row stays small: BINS equal bins of the probability, and in each the nodes, the sum of their
+probabilities and how many were accepted (a reliability diagram's data: Guo et al. 2017, arXiv 1706.04599).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+BINS = 20
+Histogram = dict[str, list[Any]]
+"""nodes: int [BINS]; probabilities: float [BINS], their sum; accepted: int [BINS]."""
+
+
+def calibration_histogram(walks: Iterable[tuple[np.ndarray | None, Sequence[int]]]) -> Histogram | None:
+    """The histogram over the drafted nodes of an answer's trees; None where the drafter tells no probabilities.
+
+    A walk is the probabilities of a tree's nodes, float [n], the root's first, and its accepted nodes, the root among them.
+    """
+    told, taken = [], []
+    for probabilities, path in walks:
+        if probabilities is not None:
+            accepted = np.zeros(len(probabilities), bool)
+            accepted[path] = True
+            told.append(probabilities[1:])
+            taken.append(accepted[1:])
+    return _histogram(np.concatenate(told), np.concatenate(taken)) if told else None
+
+
+def _histogram(probabilities: np.ndarray, accepted: np.ndarray) -> Histogram:
+    """probabilities float [n], accepted bool [n]."""
+    bins = np.clip((probabilities * BINS).astype(np.int64), 0, BINS - 1)
+    return {
+        "nodes": np.bincount(bins, minlength=BINS).tolist(),
+        "probabilities": np.bincount(bins, probabilities, BINS).round(4).tolist(),
+        "accepted": np.bincount(bins, accepted, BINS).astype(int).tolist(),
+    }
+
+
+def total(histograms: Iterable[Mapping[str, Sequence[float]] | None]) -> np.ndarray | None:
+    """float64 [3, BINS]: nodes, probabilities and accepted, summed over rows; None where no row has any."""
+    found = [[one[key] for key in ("nodes", "probabilities", "accepted")] for one in histograms if one is not None]
+    return np.array(found, float).sum(axis=0) if found else None

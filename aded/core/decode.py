@@ -1,0 +1,120 @@
+"""The one decode loop: every method, every target, one clock.
+
+    prefill -> first token
+    repeat: draft a tree below the last token -> verify it -> commit the accepted path and the bonus token
+
+What counts (the same for all methods):
+
+* Prefill is no step. Its token belongs to the answer but to no step, so `accept_lengths` sums to the tokens that
+  the steps decided, and plain autoregressive decoding accepts exactly 1.00 a step.
+* Tokens past EOS, past a stop string or past the limit are cut off, also inside a step.
+* The decode clock starts when the first token is known and ends with the last step; drafting, which includes
+  `begin` and `observe`, runs inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from aded.core.calibration import Histogram, calibration_histogram
+from aded.core.drafter import Drafter
+from aded.core.sampler import Sampler
+from aded.core.target import Target
+
+StopRule = Callable[[list[int]], bool]
+"""Answer so far -> does its last token complete a stop string?"""
+
+
+@dataclass
+class Answer:
+    """One decoded answer and what it took. Times in seconds."""
+
+    token_ids: list[int] = field(default_factory=list)
+    accept_lengths: list[int] = field(default_factory=list)
+    drafted_nodes: list[int] = field(default_factory=list)
+    draft_times: list[float] = field(default_factory=list)
+    verify_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    stop_reason: str = "limit"
+    reliability: Histogram | None = None
+    """Probabilities of the drafted nodes against their acceptance; None where the drafter gives none."""
+
+    @property
+    def new_tokens(self) -> int:
+        """Tokens decided by steps: all of the answer but the prefill's token."""
+        return sum(self.accept_lengths)
+
+
+def decode(
+    target: Target,
+    drafter: Drafter,
+    prompt_ids: np.ndarray,
+    sampler: Sampler,
+    *,
+    max_new_tokens: int,
+    stop: StopRule | None = None,
+    max_drafted: int = 256,
+    seed: int = 0,
+) -> Answer:
+    """Decode one answer of at most `max_new_tokens` tokens after `prompt_ids`, int64 [m], m >= 1."""
+    answer = Answer()
+    limit = min(max_new_tokens, target.context_length - len(prompt_ids))
+    if limit < 1:
+        answer.stop_reason = "context"
+        return answer
+
+    began = perf_counter()
+    step = target.prefill(prompt_ids, sampler, limit + max_drafted + 1, drafter.requires)
+    started = perf_counter()
+    answer.prefill_seconds = started - began
+
+    context = np.empty(len(prompt_ids) + limit, np.int64)
+    context[: len(prompt_ids)] = prompt_ids
+    drafter.begin(prompt_ids, seed)
+    drafter.observe(step)
+    draft_seconds = perf_counter() - started
+    reason = _commit(answer, [step.next_token], limit, target, stop)
+
+    walks: list[tuple[np.ndarray | None, list[int]]] = []
+    while reason is None:
+        length = len(prompt_ids) + len(answer.token_ids)
+        context[len(prompt_ids) : length] = answer.token_ids
+        t0 = perf_counter()
+        # A draft at depth d is only of use if d more tokens and the bonus token may follow.
+        tree = drafter.draft(context[:length]).up_to_depth(limit - len(answer.token_ids) - 1)
+        t1 = perf_counter()
+        step = target.verify(tree)
+        t2 = perf_counter()
+        drafter.observe(step)
+        before = len(answer.token_ids)
+        reason = _commit(answer, step.new_tokens, limit, target, stop)
+        answer.accept_lengths.append(len(answer.token_ids) - before)
+        answer.drafted_nodes.append(tree.drafted)
+        walks.append((tree.probabilities, step.path))
+        answer.draft_times.append(draft_seconds + (t1 - t0) + (perf_counter() - t2))
+        answer.verify_seconds += t2 - t1
+        draft_seconds = 0.0
+
+    answer.decode_seconds = perf_counter() - started
+    answer.stop_reason = reason
+    answer.reliability = calibration_histogram(walks)  # after the clock
+    drafter.end()
+    return answer
+
+
+def _commit(answer: Answer, tokens: list[int], limit: int, target: Target, stop: StopRule | None) -> str | None:
+    """Append tokens up to the first reason to stop; return that reason, as autoregressive decoding would find it."""
+    for token in tokens:
+        answer.token_ids.append(token)
+        if token in target.eos_token_ids:
+            return "eos"
+        if stop is not None and stop(answer.token_ids):
+            return "stop_string"
+        if len(answer.token_ids) == limit:
+            return "limit"
+    return None

@@ -1,0 +1,110 @@
+"""How the target chooses a token, and the walk of accepted drafts that follows from it.
+
+Each node draws once. The walk starts at the root; the target's choice there is the next token of the output,
+whatever was drafted. If a child holds it, the walk goes on from that child, whose row of logits was computed
+in the same forward. The output is therefore that of autoregressive decoding, and drafts only decide how many
+tokens one forward yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.kernels.top_k import argmax
+
+
+def accepted_path(tree: DraftTree, choice: Callable[[int], int]) -> tuple[list[int], int]:
+    """Walk from the root along children that equal the target's choice; return (path, bonus token)."""
+    path = [0]
+    while True:
+        token = choice(path[-1])
+        child = tree.child(path[-1], token)
+        if child is None:
+            return path, token
+        path.append(child)
+
+
+class Sampler(Protocol):
+    """Chooses the token at an output position from the target's logits."""
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+        """tree of n nodes, logits [n, vocabulary], `position` of the first new token in the answer."""
+
+
+class Greedy:
+    """The most probable token; the first one where two are equally likely, as argmax has it."""
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+        if logits.device.type == "cpu":
+            return accepted_path(tree, lambda node: argmax(logits[node]))
+        # One transfer a step.
+        choices = logits.argmax(dim=-1).tolist()
+        return accepted_path(tree, choices.__getitem__)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One draw a node from softmax(logits / temperature), cut to its top-p nucleus (arXiv 1904.09751).
+
+    The uniform number of an output position depends on (seed, position) alone, so that a speculative run draws
+    what the autoregressive run draws. The inverse distribution function runs over the vocabulary in its own
+    order: a rounding difference between two forwards then moves no boundary by more than itself.
+    """
+
+    temperature: float
+    top_p: float
+    seed: int
+
+    def uniform(self, position: int) -> float:
+        """In [0, 1), from the counter-based generator Philox, with (seed, position) as its key."""
+        return float(np.random.Generator(np.random.Philox(key=[self.seed, position])).random())
+
+    def distribution(self, row: torch.Tensor) -> torch.Tensor:
+        """float64 [vocabulary]: the filtered distribution that is drawn from. row: logits [vocabulary]."""
+        probabilities = torch.softmax(row.double() / self.temperature, dim=-1)
+        if self.top_p < 1:
+            ordered, order = probabilities.sort(descending=True, stable=True)
+            # A token stays while the mass before it is below top_p, so the most probable one always stays.
+            outside = ordered.cumsum(0) - ordered >= self.top_p
+            probabilities = probabilities.index_fill(0, order[outside], 0.0)
+        return probabilities / probabilities.sum()
+
+    def draw(self, row: torch.Tensor, position: int) -> int:
+        steps = self.distribution(row).cumsum(0)
+        token = int(torch.searchsorted(steps, self.uniform(position) * steps[-1], right=True))
+        return min(token, int(torch.searchsorted(steps, steps[-1])))
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+        depths = tree.depths
+        return accepted_path(tree, lambda node: self.draw(logits[node], position + int(depths[node])))
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The config group `decoding/`: temperature 0 is greedy."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature < float("inf"):
+            raise BadInput("decoding.temperature", f"{self.temperature} must be 0 (greedy) or a positive number")
+        if not 0 < self.top_p <= 1:
+            raise BadInput("decoding.top_p", f"{self.top_p} must lie in (0, 1]; 1 turns the filter off")
+        if self.seed < 0:
+            raise BadInput("decoding.seed", f"{self.seed} must be 0 or a positive whole number")
+
+    def sampler(self, *stream: int) -> Sampler:
+        """The sampler of one answer. `stream` (question, turn) gives each answer draws of its own."""
+        if self.temperature == 0:
+            return Greedy()
+        seed = int(np.random.SeedSequence([self.seed, *stream]).generate_state(1, np.uint64)[0])
+        return Sampled(self.temperature, self.top_p, seed)

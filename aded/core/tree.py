@@ -1,0 +1,142 @@
+"""The draft tree: tokens and parent indices, checked once when it is built.
+
+Node 0 is the root, the last token already decided but not yet in the KV cache. Every other node is a
+drafted token. A worked example, with the root "the" and the drafts "cat sat", "cat ran" and "dog"::
+
+    index      0    1    2    3    4
+    tokens   the  cat  sat  ran  dog
+    parents   -1    0    1    1    0
+    depths     0    1    2    2    1
+
+One forward over these five rows verifies all three continuations (SpecInfer, arXiv 2305.09781).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def _first_fault(tokens: np.ndarray, parents: np.ndarray) -> int:
+    """Index of the first node that breaks the tree's rules, or -1."""
+    if parents[0] != -1:
+        return 0
+    for i in range(1, len(parents)):
+        if parents[i] < 0 or parents[i] >= i or tokens[i] < 0:
+            return i
+        for j in range(1, i):
+            if parents[j] == parents[i] and tokens[j] == tokens[i]:
+                return i
+    return -1
+
+
+@njit(cache=True)
+def _depths(parents: np.ndarray) -> np.ndarray:
+    depths = np.zeros(len(parents), np.int64)
+    for i in range(1, len(parents)):
+        depths[i] = depths[parents[i]] + 1
+    return depths
+
+
+@njit(cache=True)
+def _ancestors(parents: np.ndarray) -> np.ndarray:
+    """Row i marks i and its ancestors: a copy of its parent's row, plus itself."""
+    n = len(parents)
+    seen = np.zeros((n, n), np.bool_)
+    seen[0, 0] = True
+    for i in range(1, n):
+        seen[i] = seen[parents[i]]
+        seen[i, i] = True
+    return seen
+
+
+@dataclass(frozen=True)
+class DraftTree:
+    """A tree of drafted tokens below the root.
+
+    tokens: int64 [n]; parents: int64 [n], parents[0] = -1; probabilities: float [n] or None, the drafter's
+    own probability that the walk reaches each node (the root's is 1).
+    Raises ValueError when a parent does not precede its child, two siblings hold the same token, or a
+    token is negative.
+    """
+
+    tokens: np.ndarray
+    parents: np.ndarray
+    probabilities: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.tokens.ndim != 1 or self.tokens.shape != self.parents.shape or len(self.tokens) == 0:
+            raise ValueError(f"tokens {self.tokens.shape} and parents {self.parents.shape} must be equal, [n >= 1]")
+        fault = _first_fault(self.tokens, self.parents)
+        if fault >= 0:
+            raise ValueError(
+                f"node {fault} (token {self.tokens[fault]}, parent {self.parents[fault]}): parents must precede "
+                "their children, siblings must differ, and the root's parent is -1"
+            )
+
+    @classmethod
+    def root(cls, token: int) -> DraftTree:
+        """The tree of a drafter with no idea: a plain autoregressive step."""
+        return cls(np.array([token], np.int64), np.array([-1], np.int64))
+
+    @classmethod
+    def chain(cls, root: int, drafted: Sequence[int]) -> DraftTree:
+        """One continuation, no branches."""
+        return cls(np.array([root, *drafted], np.int64), np.arange(-1, len(drafted), dtype=np.int64))
+
+    @classmethod
+    def from_sequences(cls, root: int, sequences: Iterable[Sequence[int]], budget: int) -> DraftTree:
+        """Merge continuations into a trie, in their order, until `budget` drafted nodes are spent."""
+        tokens, parents = [root], [-1]
+        index: dict[tuple[int, int], int] = {}
+        for sequence in sequences:
+            node = 0
+            for token in sequence:
+                child = index.get((node, token))
+                if child is None:
+                    if len(tokens) > budget:
+                        break
+                    child = index[node, token] = len(tokens)
+                    tokens.append(token)
+                    parents.append(node)
+                node = child
+        return cls(np.array(tokens, np.int64), np.array(parents, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def drafted(self) -> int:
+        """Number of drafted nodes: all but the root."""
+        return len(self.tokens) - 1
+
+    @cached_property
+    def depths(self) -> np.ndarray:
+        """int64 [n]: edges between each node and the root."""
+        return _depths(self.parents)
+
+    @cached_property
+    def ancestors(self) -> np.ndarray:
+        """bool [n, n]: does j lie on the path from the root to i, so that node i sees node j?"""
+        return _ancestors(self.parents)
+
+    def child(self, node: int, token: int) -> int | None:
+        """The child of `node` that holds `token`, or None."""
+        found = np.nonzero((self.parents == node) & (self.tokens == token))[0]
+        return int(found[0]) if len(found) else None
+
+    def up_to_depth(self, depth: int) -> DraftTree:
+        """The same tree without the nodes below `depth`; parents precede children, so indices only close up."""
+        keep = self.depths <= depth
+        if keep.all():
+            return self
+        renumbered = np.cumsum(keep) - 1
+        parents = self.parents[keep]
+        parents[1:] = renumbered[parents[1:]]
+        probabilities = None if self.probabilities is None else self.probabilities[keep]
+        return DraftTree(self.tokens[keep], parents, probabilities)

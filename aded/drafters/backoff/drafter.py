@@ -1,0 +1,185 @@
+"""ADED beyond the paper: the tri-gram matrix generalised to an adaptive back-off model of the target's output.
+
+Corpus n-grams of several orders, what prompt, output and earlier answers held, copies of long matches, and the
+target's own distributions at every verified node are mixed with weights that are learned from what the target says;
+the draft tree is the one that the mixture expects the most of, in the size that this machine verifies at the best
+rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from aded.core.drafter import Drafter, Step
+from aded.core.settings import check_budget, check_scope, positive
+from aded.core.step_cost import TreeSize, measure, read_table
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.context_table import ROW, empty_table, forget
+from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
+from aded.drafters.backoff.history import clear, empty_history
+from aded.drafters.backoff.learning import learn_and_search, learn_power, read_prompt, recycle
+from aded.drafters.backoff.mixture import CORPUS, LENGTHS, PROMPT, SESSION, TARGET, Sources, new_weights
+from aded.drafters.backoff.packed_state import PackedState
+from aded.drafters.backoff.tree_search import new_work
+from aded.errors import BadInput
+from aded.files.ngram_file import NgramFile
+from aded.kernels.top_k import top
+
+
+class BackoffDrafter(Drafter):
+    """At each step: learn from the tokens decided since the last one, then search below them.
+
+    datastore: corpus n-grams of orders 2 to contexts.corpus + 1; budget: most drafted nodes; adaptation: what the
+    learned outlives (off, prompt, session); contexts: longest context in tokens of each source, 0 for none: corpus
+    (up to 4), target, session, prompt (up to 6); copy: go on from the longest match; top_k: successors a corpus
+    context keeps at read; keep: how much of a row's weight stays when another token follows; gate_rate, curve_rate:
+    how fast mixture weights and calibration follow, 0 for never; depth: most drafted tokens on one path;
+    max_contexts: bound on the session's table, 72 bytes each; max_history: tokens that can be copied from; cost:
+    `measured` to size each tree by what a step costs on this machine, a file of scripts.bench_verify to read that
+    there, `none` for the whole budget.
+    """
+
+    def __init__(
+        self,
+        datastore: NgramFile,
+        *,
+        budget: int = 64,
+        adaptation: str = "session",
+        contexts: Mapping[str, int],
+        copy: bool = True,
+        top_k: int = 8,
+        keep: float = 0.9,
+        gate_rate: float = 0.005,
+        curve_rate: float = 0.005,
+        depth: int = 32,
+        max_contexts: int = 1 << 20,
+        max_history: int = 1 << 20,
+        cost: str = "measured",
+    ) -> None:
+        check_scope(adaptation)
+        if cost not in ("measured", "none") and not Path(cost).expanduser().is_file():
+            raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
+        if not 0.0 < keep <= 1.0:
+            raise BadInput("method.keep", f"{keep} must be above 0 and at most 1")
+        self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
+        self.budget, self.depth = check_budget(budget), positive(depth, "depth")
+        self.keep, self.gate_rate, self.curve_rate = keep, gate_rate, curve_rate
+        if adaptation == "off":
+            self.gate_rate = self.curve_rate = 0.0
+        longest = _longest(contexts, adaptation, copy)
+        self.sources = Sources(
+            open_corpus(datastore, int(longest[CORPUS])),
+            target=empty_table(1 << 18 if longest[TARGET] else 1),
+            session=empty_table(positive(max_contexts, "max_contexts") if longest[SESSION] else 1),
+            prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
+            history=empty_history(positive(max_history, "max_history")),
+            longest=longest,
+            vocabulary=np.array([datastore.vocabulary]),
+            top_k=np.array([positive(top_k, "top_k")]),
+        )
+        self.weights, self.work = new_weights(), new_work(self.budget)
+        self._state = PackedState((self.sources, self.weights, self.work))
+        self.tree_size: TreeSize | None = None
+        self._no_least = np.zeros(self.budget + 1)
+        self._tree: DraftTree | None = None
+        self._context = np.empty(0, np.int64)
+        self._learned = 0
+
+    def setup(self, target: Target) -> None:
+        if self.sources.longest[TARGET] and "logits" in target.provides:
+            self.requires = frozenset({"logits"})
+        if self.cost == "measured" and "seconds" in target.provides:
+            self.tree_size = TreeSize(measure(target, self.budget))
+        elif self.cost not in ("measured", "none"):
+            self.tree_size = TreeSize(read_table(self.cost, target.describe()["engine"], self.budget))
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        """Read the prompt: of one that goes on from the last answer, as a conversation's next turn does, the rest."""
+        if self.adaptation != "session":
+            self.reset()
+        first = self._learned
+        if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self._context):
+            forget(self.sources.prompt)
+            first = 0
+        read_prompt(self._state, prompt_ids, first, self.keep)
+        self._context, self._learned, self._tree = prompt_ids, len(prompt_ids), None
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        work, power = self.work, float(self.weights.power[0])
+        n = learn_and_search(
+            self._state,
+            context,
+            self._learned,
+            self.keep,
+            self.gate_rate,
+            self.curve_rate,
+            self.budget,
+            self.depth,
+            self._no_least if self.tree_size is None else self.tree_size.least_probabilities ** (1.0 / power),
+        )
+        self._context, self._learned = context, len(context)
+        probabilities = work.probabilities[:n] ** power
+        if self.tree_size is not None:
+            n = self.tree_size.of(probabilities)
+        self._tree = DraftTree(work.tokens[:n].copy(), work.parents[:n].copy(), probabilities[:n])
+        return self._tree
+
+    def observe(self, step: Step) -> None:
+        if self.tree_size is not None:
+            self.tree_size.learn(len(step.tree), len(step.path))
+        if self._tree is not None and self.curve_rate > 0.0:
+            # Of the tree that was drafted: one that is replayed holds the accepted path alone.
+            drafted, accepted = self._tree, step.tree.tokens[step.path[1:]]
+            learn_power(self.weights.power, drafted.probabilities, drafted.parents, drafted.tokens, accepted)
+        if step.logits is None or self.adaptation == "off":
+            return
+        best, logits = top(step.logits, ROW)
+        # Among the best alone: the sum over the vocabulary would cost more than the search.
+        probabilities = np.exp(logits - logits[:, :1])
+        probabilities /= probabilities.sum(1, keepdims=True)
+        recycle(
+            self.sources.target,
+            int(self.sources.longest[TARGET]),
+            self._context,
+            step.tree.tokens,
+            step.tree.parents,
+            best,
+            probabilities,
+        )
+
+    def reset(self) -> None:
+        for table in (self.sources.target, self.sources.session, self.sources.prompt):
+            forget(table)
+        clear(self.sources.history)
+        self._context, self._learned = np.empty(0, np.int64), 0
+        for mine, new in zip(self.weights, new_weights(), strict=True):
+            mine[:] = new
+        if self.tree_size is not None:
+            self.tree_size.restart()
+
+    def describe(self) -> dict[str, str]:
+        return self.datastore.describe()
+
+
+def _longest(contexts: Mapping[str, int], adaptation: str, copy: bool) -> np.ndarray:
+    """The array of Sources.longest. Raises BadInput naming the key."""
+    limits = {"corpus": (CORPUS, CONTEXTS), "target": (TARGET, LENGTHS)}
+    limits |= {"session": (SESSION, LENGTHS), "prompt": (PROMPT, LENGTHS)}
+    if unknown := set(contexts) - set(limits):
+        raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(limits)}")
+    longest = np.zeros(len(limits) + 1, np.int64)
+    for name, (source, most) in limits.items():
+        length = contexts.get(name, 0)
+        if not 0 <= length <= most:
+            raise BadInput(f"method.contexts.{name}", f"{length} must lie between 0 and {most}")
+        longest[source] = length
+    if adaptation != "session":
+        longest[SESSION] = 0
+    if adaptation == "off":
+        longest[TARGET] = longest[PROMPT] = 0
+    longest[-1] = int(copy and adaptation != "off")
+    return longest

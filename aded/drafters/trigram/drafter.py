@@ -1,0 +1,74 @@
+"""ADED: the adaptive tri-gram matrix and a draft maker, as one drafter (arXiv 2407.12021)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aded.core.drafter import Drafter
+from aded.core.settings import check_budget, check_scope, positive
+from aded.core.tree import DraftTree
+from aded.drafters.trigram.matrix import ORDERS, TrigramMatrix
+from aded.drafters.trigram.search.draft_maker import DraftMaker
+from aded.errors import BadInput
+from aded.files.ngram_file import NgramFile
+
+
+class AdedDrafter(Drafter):
+    """At each step: adapt the matrix to the last 16 tokens, then search below the last two.
+
+    datastore: the base's file; order: of its n-grams, 3 as published; budget: most drafted nodes a step;
+    adaptation: what the overlay outlives (`off`, `prompt`, `session`); gain, cap, window: the adaptation's constants;
+    read_prompt: adapt to the whole prompt, as if it had been generated, where the paper sees its last tokens only;
+    top_k: successors a pair keeps at read; max_pairs: bound on the overlay's memory, about 260 bytes a pair.
+    """
+
+    def __init__(
+        self,
+        datastore: NgramFile,
+        draft_maker: DraftMaker,
+        *,
+        order: int = 3,
+        budget: int = 64,
+        top_k: int = 12,
+        adaptation: str = "prompt",
+        gain: float = 0.04,
+        cap: float = 3.0,
+        window: int = 16,
+        read_prompt: bool = False,
+        max_pairs: int = 1_000_000,
+    ) -> None:
+        check_scope(adaptation)
+        if order not in ORDERS:
+            raise BadInput("method.order", f"{order!r} must be one of {', '.join(map(str, ORDERS))}")
+        self.datastore, self.draft_maker, self.adaptation = datastore, draft_maker, adaptation
+        self.read_prompt = read_prompt and adaptation != "off"
+        self.budget = check_budget(budget)
+        self.matrix = TrigramMatrix(
+            datastore.counts(order),
+            order=order,
+            top_k=positive(top_k, "top_k"),
+            gain=gain,
+            cap=cap,
+            window=positive(window, "window"),
+            max_pairs=positive(max_pairs, "max_pairs"),
+        )
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        if self.adaptation == "prompt":
+            self.matrix.forget()
+        if self.read_prompt:
+            self.matrix.read(prompt_ids)
+        self.draft_maker.seed(seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        if len(context) < self.matrix.order - 1 or self.budget == 0:
+            return DraftTree.root(int(context[-1]))
+        if self.adaptation != "off":
+            self.matrix.adapt(context)
+        return DraftTree(*self.draft_maker.make(self.matrix, context, self.budget))
+
+    def reset(self) -> None:
+        self.matrix.forget()
+
+    def describe(self) -> dict[str, str]:
+        return self.datastore.describe()

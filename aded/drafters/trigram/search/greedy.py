@@ -1,0 +1,27 @@
+"""Greedy search: the chain of most probable successors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aded.core.settings import positive
+from aded.drafters.trigram.matrix import TrigramMatrix
+from aded.drafters.trigram.search.draft_maker import DraftMaker
+
+
+class Greedy(DraftMaker):
+    """depth: drafted tokens of the chain, at most the budget."""
+
+    def __init__(self, depth: int = 4) -> None:
+        self.depth = positive(depth, "draft_maker.depth")
+
+    def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
+        path = context[1 - matrix.order :].tolist()
+        before = len(path) - 1
+        while len(path) - before <= min(self.depth, budget):
+            successors, _ = matrix.row(*path[1 - matrix.order :])
+            if len(successors) == 0:
+                break
+            path.append(int(successors[0]))
+        tokens = np.array(path[before:], np.int64)
+        return tokens, np.arange(-1, len(tokens) - 1, dtype=np.int64)

@@ -1,0 +1,128 @@
+"""The n-gram file: counts of every n-gram of some orders, as plain arrays that are memory-mapped.
+
+For each order k there are, over the P distinct contexts of k - 1 tokens and the T distinct n-grams (both sorted by
+context), in a vocabulary of V tokens:
+
+=============  ===============  ======================================================================
+array          type, shape      meaning
+=============  ===============  ======================================================================
+``k.first``    uint32 [V + 1]   contexts whose first token is v are numbers first[v] .. first[v + 1] - 1
+``k.rest``     uint32 [P]       the context's other k - 2 tokens as one number, base V; increasing within a first
+                                token; uint64 above order 3
+``k.offset``   uint32 [P + 1]   n-grams of context i are numbers offset[i] .. offset[i + 1] - 1
+``k.total``    uint32 [P]       sum of their counts
+``k.token``    int32 [T]        the last token of each n-gram, commonest first within a context
+``k.times``    uint32 [T]       how often it occurs in the corpus
+=============  ===============  ======================================================================
+
+The one context of order 1 is empty; it counts as one that starts with token 0. From a corpus of 2^32 tokens on,
+first, offset, total and times are uint64. Counts are kept, not probabilities, and nothing is pruned: a reader takes
+the top k of each context.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from aded.errors import BadInput
+from aded.files.array_file import KEY, ArrayFile, open_arrays
+
+FORMAT = "aded-ngrams"
+VERSION = "2"
+
+
+class Counts(NamedTuple):
+    """The arrays of one order, in the order that the compiled functions expect them."""
+
+    first: np.ndarray
+    rest: np.ndarray
+    offset: np.ndarray
+    total: np.ndarray
+    token: np.ndarray
+    times: np.ndarray
+
+
+@dataclass(frozen=True)
+class NgramFile(ArrayFile):
+    """An open n-gram file."""
+
+    orders: dict[int, Counts]
+
+    def counts(self, order: int) -> Counts:
+        if order not in self.orders:
+            raise BadInput(
+                KEY, f"{self.path} holds orders {sorted(self.orders)}, not {order}; build it with orders=[{order}]"
+            )
+        return self.orders[order]
+
+    def successors(self, *context: int) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens int32 [n], times [n]) that follow the context in the corpus, commonest first."""
+        counts = self.counts(len(context) + 1)
+        if not all(0 <= token < self.vocabulary for token in context):
+            return counts.token[:0], counts.times[:0]
+        first, rest = context[0] if context else 0, 0
+        for token in context[1:]:
+            rest = rest * self.vocabulary + token
+        number = find_context(counts, first, rest)
+        here = slice(int(counts.offset[number]), int(counts.offset[number + 1])) if number >= 0 else slice(0)
+        return counts.token[here], counts.times[here]
+
+    def ngram(self, order: int, number: int) -> tuple[int, ...]:
+        """The tokens of one n-gram by its number, 0 to T - 1."""
+        counts = self.counts(order)
+        context = int(np.searchsorted(counts.offset, number, "right")) - 1
+        first, rest = int(np.searchsorted(counts.first, context, "right")) - 1, int(counts.rest[context])
+        between = [rest // self.vocabulary**power % self.vocabulary for power in reversed(range(order - 2))]
+        return (*([first] if order > 1 else []), *between, int(counts.token[number]))
+
+
+def open_ngrams(path: str | Path) -> NgramFile:
+    """Map the file read-only. Raises BadInput, naming the file, when it is not a whole n-gram file."""
+    path = Path(path)
+    header, arrays = open_arrays(path, FORMAT, VERSION)
+    try:
+        vocabulary = int(header["vocabulary"])
+        orders = {order: _counts(arrays, order, vocabulary) for order in map(int, json.loads(header["orders"]))}
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(KEY, f"{path} is damaged ({error}); build it again") from None
+    return NgramFile(path, header, orders)
+
+
+def _counts(arrays: dict[str, np.ndarray], order: int, vocabulary: int) -> Counts:
+    """The arrays of one order. Lookups check no bounds, so nothing may point outside of the arrays."""
+    counts = Counts(*(arrays[f"{order}.{name}"] for name in Counts._fields))
+    contexts, ngrams = len(counts.rest), len(counts.token)
+    if tuple(map(len, counts)) != (vocabulary + 1, contexts, contexts + 1, contexts, ngrams, ngrams):
+        raise ValueError(f"the lengths of order {order} do not agree")
+    if not (_rises(counts.first, contexts) and _rises(counts.offset, ngrams)):
+        raise ValueError(f"order {order} points outside of its arrays")
+    if ngrams and not (counts.token.min() >= 0 and counts.token.max() < vocabulary and counts.total.min() > 0):
+        raise ValueError(f"order {order} has tokens outside of the vocabulary or an empty context")
+    return counts
+
+
+def _rises(starts: np.ndarray, end: int) -> bool:
+    """True when the numbers go from 0 to `end` and never fall."""
+    return bool(starts[0] == 0 and starts[-1] == end and (starts[1:] >= starts[:-1]).all())
+
+
+@njit(cache=True, inline="always")
+def find_context(counts: Counts, first: int, rest: int) -> int:
+    """Number of the context that starts with `first`, or -1; for order 3, `rest` is its second token."""
+    low, high = np.int64(counts.first[first]), np.int64(counts.first[first + 1])
+    end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if counts.rest[middle] < rest:
+            low = middle + 1
+        else:
+            high = middle
+    if low < end and counts.rest[low] == rest:
+        return int(low)
+    return -1

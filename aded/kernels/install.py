@@ -1,0 +1,129 @@
+"""Prepares a processor's model for compiled steps: its Bf16Linear layers and its attention become operations.
+
+No modelling code changes: a linear layer is swapped for another module, attention is registered with transformers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from aded.kernels import compiled_ops
+from aded.kernels.attention import MOST_ROWS, is_known
+from aded.kernels.linear import Bf16Linear
+
+ATTENTION = "tree_step"
+GROUPS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+"""Layers of one module that transformers' models hand the same input; one product for all is quicker."""
+
+
+class StepLinear(torch.nn.Module):
+    """Bf16Linear as an operation that torch.compile leaves whole."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, out_dtype: torch.dtype) -> None:
+        super().__init__()
+        self.weight, self.out_dtype = torch.nn.Parameter(weight.detach(), False), out_dtype
+        self.bias = None if bias is None else bias.float()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aded.linear(x, self.weight, self.bias, self.out_dtype)
+
+
+class Shared:
+    """The input that a group's first layer saw and the whole group's product, until its last layer has read it."""
+
+    held: tuple[torch.Tensor, torch.Tensor] | None = None
+
+
+class GroupedLinear(StepLinear):
+    """Outputs `begin` to `end` of a product that several layers share; `first` and `last` of them, in call order.
+
+    Given another input than the first of its group, a layer computes its own part.
+    """
+
+    def __init__(self, whole: StepLinear, begin: int, end: int, shared: Shared) -> None:
+        super().__init__(whole.weight[begin:end], _part(whole.bias, begin, end), whole.out_dtype)
+        self.whole, self.begin, self.end, self.shared = whole, begin, end, shared
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.begin == 0:
+            self.shared.held = (x, self.whole(x))
+        held = self.shared.held
+        if self.end == self.whole.weight.shape[0]:
+            self.shared.held = None
+        if held is None or held[0] is not x:
+            return super().forward(x)
+        return held[1][..., self.begin : self.end]
+
+
+def _part(bias: torch.Tensor | None, begin: int, end: int) -> torch.Tensor | None:
+    return None if bias is None else bias[begin:end]
+
+
+def prepare(model: torch.nn.Module) -> None:
+    """Swap layers and attention, where there are any of ours.
+
+    Raises what compiled_ops.load raises where there is no compiler, and leaves the model as it was.
+    """
+    ours = getattr(model, "config")._attn_implementation == "tree"  # noqa: B009 - typed as a module
+    if not ours and not any(isinstance(module, Bf16Linear) for module in model.modules()):
+        return
+    compiled_ops.load()
+    for module in list(model.modules()):
+        if isinstance(getattr(module, "rotary_emb", None), torch.nn.Module):
+            getattr(module, "rotary_emb").register_forward_hook(_materialise)  # noqa: B009
+        for names in GROUPS:
+            _group(module, names)
+        for name, child in list(module.named_children()):
+            if isinstance(child, Bf16Linear):
+                setattr(module, name, StepLinear(child.weight, child.bias, child.out_dtype))
+    if ours:
+        AttentionInterface.register(ATTENTION, tree_step_attention)
+        AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+        getattr(model, "set_attn_implementation")(ATTENTION)  # noqa: B009
+
+
+def _materialise(
+    module: torch.nn.Module, inputs: object, waves: tuple[torch.Tensor, ...]
+) -> tuple[torch.Tensor, ...]:
+    """Cosines and sines of the positions, computed once: inductor would compute them anew in every layer."""
+    return tuple(torch.ops.aded.materialise(wave) for wave in waves)
+
+
+def _group(module: torch.nn.Module, names: tuple[str, ...]) -> None:
+    layers = [getattr(module, name, None) for name in names]
+    if not all(isinstance(layer, Bf16Linear) for layer in layers):
+        return
+    biases = [layer.bias for layer in layers]  # type: ignore[union-attr]
+    if any(bias is None for bias in biases) and any(bias is not None for bias in biases):
+        return
+    whole = StepLinear(
+        torch.cat([layer.weight for layer in layers]),  # type: ignore[union-attr]
+        None if biases[0] is None else torch.cat(biases),
+        layers[0].out_dtype,  # type: ignore[union-attr]
+    )
+    begin, shared = 0, Shared()
+    for name, layer in zip(names, layers, strict=True):
+        end = begin + len(layer.weight)  # type: ignore[union-attr]
+        setattr(module, name, GroupedLinear(whole, begin, end, shared))
+        begin = end
+
+
+def tree_step_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """transformers' attention interface, see attention.tree_attention: a prompt goes to `sdpa`."""
+    if attention_mask is None or query.shape[2] > MOST_ROWS or not is_known(query, key, value, options):
+        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
+    scale = query.shape[3] ** -0.5 if scaling is None else scaling
+    return torch.ops.aded.tree_attention(query, key, value, attention_mask, scale), None

@@ -1,0 +1,176 @@
+"""Compiled steps for a GPU: trees padded to a few sizes, each size captured as a CUDA graph.
+
+Between steps of tens of small kernels a GPU would wait for the host. Here a step is one upload of the tree, one
+launch and one transfer back: mask, forward, and for greedy choice the walk and the cache's compaction are in the
+graph. On a processor the same programs run without being captured, which is how they are tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from aded.core.drafter import Step
+from aded.core.sampler import Greedy
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.compiled_cpu import CompiledTarget, Forward
+from aded.targets.device_walk import walk
+from aded.targets.static_cache import StaticCache
+from aded.targets.tree_mask import TreeMask
+
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 257)
+"""Nodes a tree is padded to, the root included."""
+VISIBLE = 512
+"""The rows that attention reads are whole multiples of this."""
+
+
+class StepProgram:
+    """One size of step: its inputs, which stay where they are, and what is computed from them.
+
+    nodes: of the padded tree; visible: rows that attention reads; greedy: walk and compact on the device too.
+    """
+
+    def __init__(self, target: GraphTarget, nodes: int, visible: int, greedy: bool) -> None:
+        self.target, self.nodes, self.visible, self.greedy = target, nodes, visible, greedy
+        device = target.device
+        pinned = device.type == "cuda"
+        # Rows: tokens, parents, depths, live; then the rows of the ancestors; the last number is the start.
+        self._host = torch.zeros((4 + nodes) * nodes + 1, dtype=torch.int64, pin_memory=pinned)
+        self._given = torch.zeros_like(self._host, device=device)
+        self._result_host = torch.zeros(nodes + 2, dtype=torch.int64, pin_memory=pinned)
+        self.logits = self.hidden = self._result = torch.empty(0)
+        # A capture carries out the step: over rows that hold nothing yet, since those seen are committed.
+        self._given[-1] = visible - nodes
+        self._run: Callable[[], None] = target.capture(self._compute)
+
+    def __call__(self, tree: DraftTree, start: int) -> None:
+        """Carry out the step; `logits` and `hidden` hold until the next one of this size."""
+        n, host = len(tree), self._host.numpy()
+        host[-1] = start
+        table = host[:-1].reshape(4 + self.nodes, self.nodes)
+        table[:] = 0
+        table[0, :n], table[1, 1:n], table[2, :n], table[3, :n] = tree.tokens, tree.parents[1:], tree.depths, 1
+        # A padding node sees itself, since softmax must see something.
+        np.fill_diagonal(table[4:], 1)
+        table[4 : 4 + n, :n] = tree.ancestors
+        self._given.copy_(self._host, non_blocking=True)
+        self._run()
+
+    def result(self) -> tuple[list[int], int]:
+        """(path, bonus token) of a greedy step: the one transfer back."""
+        self._result_host.copy_(self._result)
+        length, token, *order = self._result_host.tolist()
+        return order[:length], token
+
+    def _compute(self) -> None:
+        cache = self.target.slabs
+        start, table = self._given[-1], self._given[:-1].view(4 + self.nodes, self.nodes)
+        tokens, parents, depths, live = table[0], table[1], table[2], table[3].bool()
+        ancestors = table[4:].bool()
+        rows = start + torch.arange(self.nodes, device=start.device)
+        columns = torch.arange(self.visible, device=start.device)
+        mask = (columns < start).expand(self.nodes, -1).clone()
+        mask.index_copy_(1, rows, ancestors)
+        self.logits, self.hidden = self.target.forward_of(self.nodes)(
+            cache, tokens[None], (start + depths)[None], mask[None, None], rows
+        )
+        if self.greedy:
+            self._result, order = walk(self.logits, tokens, parents, ancestors, live)
+            cache.move(start, order)
+
+
+class GraphTarget(CompiledTarget):
+    """See CompiledTarget. A size of step is captured when it is first needed; `warm_up` does so for all."""
+
+    tuning = {"coordinate_descent_tuning": True, "size_asserts": False}  # noqa: RUF012 - read only
+
+    def __init__(self, model: PreTrainedModel, backend: str = "inductor") -> None:
+        mask = TreeMask(model.config.get_text_config(decoder=True), model.dtype)
+        if mask.window is not None or mask.additive:
+            raise BadInput("engine", "on a GPU compiled steps need sdpa attention without sliding windows")
+        self._programs: dict[tuple[int, int, bool], StepProgram] = {}
+        self._pool: Any = None
+        super().__init__(model, backend)
+
+    def _compile(self) -> None:
+        """One row has a graph of its own: its products read the weights by another kernel."""
+        self._one_forward = self._new_graph()
+        super()._compile()
+        self.warm_up()
+
+    def forward_of(self, nodes: int) -> Forward:
+        return self._one_forward if nodes == 1 else self._step_forward
+
+    @property
+    def slabs(self) -> StaticCache:
+        assert isinstance(self._cache, StaticCache)
+        return self._cache
+
+    def _start_cache(self, rows: int) -> None:
+        before = self._cache
+        # Padding needs rows too.
+        super()._start_cache(rows + SIZES[-1])
+        if before is not self._cache:
+            self._programs.clear()  # captured over the old slabs
+            if before is not None:
+                self.warm_up()
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Capture every size of greedy step up to the cache's capacity: no step allocates anything after that."""
+        for visible in range(VISIBLE, self.slabs.capacity + 1, VISIBLE):
+            for nodes in SIZES:
+                if nodes <= visible:
+                    self._program(nodes, visible, True)
+
+    def _program(self, nodes: int, visible: int, greedy: bool) -> StepProgram:
+        key = (nodes, visible, greedy)
+        if key not in self._programs:
+            self._programs[key] = StepProgram(self, *key)
+        return self._programs[key]
+
+    @torch.inference_mode()
+    def verify(self, tree: DraftTree) -> Step:
+        """See TransformersTarget.verify."""
+        cache, n = self.slabs, len(tree)
+        committed = cache.length
+        if n > SIZES[-1]:
+            raise BadInput("method.budget", f"a tree of {n} nodes is more than the {SIZES[-1]} of compiled steps")
+        nodes = next(size for size in SIZES if size >= n)
+        visible = -(-(committed + nodes) // VISIBLE) * VISIBLE
+        greedy = isinstance(self._sampler, Greedy)
+        program = self._program(nodes, visible, greedy)
+        program(tree, committed)
+        self._hidden = program.hidden[:n]
+        logits = program.logits[:n]
+        if greedy:
+            path, token = program.result()
+            cache.length = committed + len(path)
+        else:
+            path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
+            cache.keep(committed, path)
+        return self._step(tree, path, token, logits)
+
+    def capture(self, compute: Callable[[], None]) -> Callable[[], None]:
+        """A function that does what `compute` does, from the same inputs to the same outputs.
+
+        On a GPU `compute` runs a few times, so that all is compiled and tuned, and is then captured.
+        """
+        if self.device.type != "cuda":
+            return compute
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                compute()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            compute()
+        self._pool = graph.pool()
+        return graph.replay

@@ -1,0 +1,131 @@
+"""Loads a target and its tokenizer: a Hub id, a local folder, or the embedded default model."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numba
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+
+from aded.errors import BadInput
+from aded.files.embedded_model import EMBEDDED, embedded_model
+from aded.files.hub import pretrained
+from aded.kernels.attention import register as register_attention
+from aded.kernels.linear import Bf16Linear, replace_linears
+from aded.targets.eager import TransformersTarget
+
+TORCH_THREADS, NUMBA_THREADS = torch.get_num_threads(), numba.get_num_threads()
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Float32Head(torch.nn.Module):
+    """An output projection in float32 over hidden states of a coarser dtype: [.., hidden] to [.., vocabulary]."""
+
+    def __init__(self, head: torch.nn.Module) -> None:
+        super().__init__()
+        weight: torch.Tensor = head.get_parameter("weight")
+        bias = getattr(head, "bias", None)
+        self.weight = torch.nn.Parameter(weight.detach().float(), requires_grad=False)
+        self.bias = None if bias is None else torch.nn.Parameter(bias.detach().float(), False)
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.linear(hidden.float(), self.weight, self.bias)
+
+
+def load_target(
+    path: str,
+    *,
+    dtype: str,
+    device: str,
+    cache: str,
+    revision: str | None = None,
+    device_map: str | dict[str, Any] | None = None,
+    attention: str | None = None,
+    head: str = "model",
+    kernels: str = "auto",
+    threads: int | None = None,
+) -> tuple[TransformersTarget, PreTrainedTokenizerBase]:
+    """Load model and tokenizer with the ordinary `from_pretrained`.
+
+    attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32` for
+    an output projection in float32; kernels: `auto` for our linear layers and attention on processors, where they are
+    quicker (aded.kernels.linear, aded.kernels.attention), or `torch`; threads: of the forward pass on a processor, None for
+    one a core. Raises BadInput naming the key.
+    """
+    number = checked_dtype(dtype)
+    if head not in ("model", "float32"):
+        raise BadInput("model.head", f"{head!r} must be model or float32")
+    if kernels not in ("auto", "torch"):
+        raise BadInput("model.kernels", f"{kernels!r} must be auto or torch")
+    placed = checked_device(device)
+    _quiet()
+    folder = str(embedded_model(cache)) if path == EMBEDDED else path
+    options: dict[str, Any] = {"dtype": number, "revision": revision or "main"}
+    if attention:
+        options["attn_implementation"] = attention
+    if device_map:
+        options["device_map"] = device_map
+    tokenizer = pretrained(AutoTokenizer, folder, revision=options["revision"])
+    model: Any = pretrained(AutoModelForCausalLM, folder, **options)
+    if not device_map:
+        model = model.to(placed)
+    if placed.type == "cpu":
+        # Weights mapped from safetensors decode slower than the same weights in anonymous memory.
+        for parameter in model.parameters():
+            parameter.data = parameter.data.clone()
+        model.tie_weights()
+        if kernels == "auto":
+            use_own_kernels(model, attention)
+    if head == "float32" and number != torch.float32 and hasattr(model, "lm_head"):
+        if isinstance(model.lm_head, Bf16Linear):
+            model.lm_head.out_dtype = torch.float32  # its sums are float32 already
+        else:
+            model.lm_head = Float32Head(model.lm_head)
+    _set_threads(model, threads)
+    return TransformersTarget(model), tokenizer
+
+
+def _set_threads(model: torch.nn.Module, threads: int | None) -> None:
+    """With our linear layers torch gets one thread: what is left to it is small, and its threads, spinning until the
+    next operation, would take the cores from those of our kernels."""
+    if any(isinstance(module, Bf16Linear) for module in model.modules()):
+        torch.set_num_threads(1)
+        numba.set_num_threads(min(threads or NUMBA_THREADS, NUMBA_THREADS))
+    else:
+        torch.set_num_threads(threads or TORCH_THREADS)
+
+
+def use_own_kernels(model: Any, attention: str | None = None) -> None:
+    """Our linear layers where they are quicker, and our attention in place of sdpa unless another was asked for."""
+    replace_linears(model)
+    if attention is None and model.config._attn_implementation == "sdpa":
+        register_attention()
+        model.set_attn_implementation("tree")
+
+
+def checked_dtype(name: str) -> torch.dtype:
+    """Raises BadInput for a dtype that models do not have."""
+    if name not in DTYPES:
+        raise BadInput("model.dtype", f"{name!r} must be one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def checked_device(name: str) -> torch.device:
+    """Raises BadInput for a device that is none, or is not there."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BadInput("model.device", f"{name!r} is no device; it must be cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BadInput("model.device", "cuda is asked for, but no CUDA device is available; use model.device=cpu")
+    return device
+
+
+def _quiet() -> None:
+    """No loading bars or advice between the harness's own lines."""
+    transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)

@@ -1,0 +1,155 @@
+"""What Medusa's heads are trained on: a target's own greedy answers, with the hidden state behind each token.
+
+The prompts come from a corpus of Python source files: functions to complete, in the chat's words, and code to go on
+from. Answers are computed in batches, padded on the left, one shard file a batch, so that an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from tqdm import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from aded.bench.questions import ChatTemplate
+from aded.targets.kv_cache import SlabCache
+
+REQUESTS = (
+    "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{}```",
+    "Write the body of this function.\n\n```python\n{}```",
+    "Implement the following in Python and explain it:\n\n{}",
+)
+
+
+def stubs(document: str) -> Iterator[str]:
+    """Header and docstring of every documented function of a source file, dedented."""
+    try:
+        tree = ast.parse(document)
+    except (SyntaxError, ValueError):
+        return
+    lines = document.splitlines(keepends=True)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
+            end = node.body[0].end_lineno
+            yield textwrap.dedent("".join(lines[node.lineno - 1 : end]))
+
+
+def prompts(
+    documents: Iterable[str], tokenizer: PreTrainedTokenizerBase, longest: int, raw_share: float, seed: int
+) -> Iterator[list[int]]:
+    """Ids of prompts of at most `longest` tokens, without an end; `raw_share` of them are code without a request."""
+    rng = np.random.default_rng(seed)
+    sources = list(documents)
+    found = [stub for source in sources for stub in stubs(source)]
+    order = iter(rng.permutation(len(found)))
+    while True:
+        if rng.random() < raw_share:
+            source = sources[int(rng.integers(len(sources)))]
+            start = source.find("\n", int(rng.integers(len(source) + 1))) + 1
+            ids = tokenizer(source[start : start + 6 * longest], add_special_tokens=False)["input_ids"]
+            ids = ids[: int(rng.integers(longest // 4, longest + 1))]
+        else:
+            at = next(order, None)
+            if at is None:
+                return
+            request = REQUESTS[int(rng.integers(len(REQUESTS)))].format(found[at])
+            ids = ChatTemplate().ids(tokenizer, [request], [])
+        if 0 < len(ids) <= longest:
+            yield ids
+
+
+@torch.inference_mode()
+def answer_batch(
+    model: PreTrainedModel, batch: Sequence[Sequence[int]], eos: frozenset[int], most: int
+) -> list[tuple[list[int], torch.Tensor]]:
+    """Greedy answers of at most `most` tokens: (ids, float [m, hidden], the state that decided each of them)."""
+    width = max(map(len, batch))
+    visible = torch.zeros(len(batch), width + most, dtype=torch.bool)
+    ids = torch.zeros(len(batch), width, dtype=torch.long)
+    for row, prompt in enumerate(batch):
+        ids[row, width - len(prompt) :] = torch.tensor(prompt)
+        visible[row, width - len(prompt) :] = True
+    visible[:, width:] = True
+    positions = (visible.cumsum(1) - 1).clamp(min=0)
+    layers = int(model.config.get_text_config(decoder=True).num_hidden_layers)
+    cache, decoder = SlabCache(layers, width + most), model.get_decoder()
+    answers: list[list[int]] = [[] for _ in batch]
+    states: list[list[torch.Tensor]] = [[] for _ in batch]
+    alive, start = torch.arange(len(batch)), 0
+    for end in range(width, width + most):
+        output = decoder(
+            input_ids=ids,
+            attention_mask=visible[alive, :end],
+            position_ids=positions[alive, start:end],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        hidden = output.last_hidden_state[:, -1]
+        tokens = model.lm_head(hidden).argmax(dim=-1)
+        for row, token, state in zip(alive.tolist(), tokens.tolist(), hidden.half(), strict=True):
+            answers[row].append(token)
+            states[row].append(state)
+        going = torch.tensor([token not in eos for token in tokens.tolist()])
+        if not going.any():
+            break
+        if not going.all():  # rows that are finished leave the batch
+            alive, tokens = alive[going], tokens[going]
+            for slab in cache.slabs:
+                assert slab.keys is not None
+                assert slab.values is not None
+                slab.keys, slab.values = slab.keys[going], slab.values[going]
+        ids, start = tokens[:, None], end
+    return [(ids_, torch.stack(rows)) for ids_, rows in zip(answers, states, strict=True)]
+
+
+def answer_all(
+    model: PreTrainedModel,
+    asked: Iterable[Sequence[int]],
+    eos: frozenset[int],
+    folder: Path,
+    *,
+    most: int,
+    batch_size: int,
+) -> list[Path]:
+    """Answer prompts batch by batch, like lengths together; return the shards. Those that are there are kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = []
+    for number, batch in enumerate(tqdm(batches(asked, batch_size), "answers", disable=not sys.stderr.isatty())):
+        path = folder / f"answers-{number:05d}.safetensors"
+        shards.append(path)
+        if path.exists():
+            continue
+        answers = answer_batch(model, batch, eos, most)
+        tensors = {
+            "ids": torch.tensor([token for ids, _ in answers for token in ids], dtype=torch.int32),
+            "hidden": torch.cat([hidden for _, hidden in answers]),
+            "lengths": torch.tensor([len(ids) for ids, _ in answers], dtype=torch.int32),
+        }
+        scratch = path.with_suffix(".partial")
+        save_file(tensors, scratch)
+        scratch.replace(path)
+    return shards
+
+
+def batches(asked: Iterable[Sequence[int]], size: int) -> Iterator[list[Sequence[int]]]:
+    """Batches of like lengths: every 16 batches' worth of prompts is sorted by length."""
+    asked = iter(asked)
+    while group := sorted(itertools.islice(asked, 16 * size), key=len):
+        for start in range(0, len(group), size):
+            yield group[start : start + size]
+
+
+def read_answers(shards: Iterable[Path]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """(ids int64 [m], hidden float16 [m, hidden]) of every answer of the shards."""
+    for path in shards:
+        shard = load_file(path)
+        lengths = shard["lengths"].tolist()
+        yield from zip(shard["ids"].long().split(lengths), shard["hidden"].split(lengths), strict=True)

@@ -1,0 +1,178 @@
+"""The paper's layout: a block a benchmark and number, a line a method; for each model ours, published and ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from scripts.report.cells import BASELINE, METRICS, Cell
+from scripts.report.published import Published, benchmark_family, beside, family
+
+MISSING = "–"
+TITLES = {
+    "latency_ms_per_token": "milliseconds per token",
+    "mean_accepted_tokens": "mean accepted tokens",
+    "speedup": "speedup over autoregressive decoding",
+    "pass@1": "pass@1",
+}
+assert TITLES.keys() >= METRICS.keys()
+
+
+@dataclass
+class Sources:
+    """Where each number comes from, lettered and numbered in the order in which they first stand in a table."""
+
+    marks: dict[str, str] = field(default_factory=dict)
+
+    def ours(self, cell: Cell) -> str:
+        text = {
+            "measured": f"measured on {cell.machine}",
+            "recorded": "recorded answers replayed: exact, no times",
+            "trace": f"recorded answers replayed at a real model's cost on {cell.machine}",
+        }[cell.kind]
+        return self._mark(cell.kind[0], text)
+
+    def published(self, figure: Published) -> str:
+        return self._mark("p", f"published: {figure.source}; {figure.machine}")
+
+    def _mark(self, letter: str, text: str) -> str:
+        if text not in self.marks:
+            number = 1 + sum(mark[0] == letter for mark in self.marks.values())
+            self.marks[text] = f"{letter}{number}"
+        return self.marks[text]
+
+    def legend(self) -> list[str]:
+        return [f"{mark}: {text}" for text, mark in sorted(self.marks.items(), key=lambda item: item[1])]
+
+
+def blocks(cells: Sequence[Cell], published: Sequence[Published], sources: Sources) -> dict[str, pd.DataFrame]:
+    """A frame for each benchmark and number that some run has, by its title."""
+    found = {}
+    for benchmark in sorted({cell.benchmark for cell in cells}):
+        for metric, title in TITLES.items():
+            here = [cell for cell in cells if (cell.benchmark, cell.metric) == (benchmark, metric)]
+            if here:
+                found[f"{benchmark}, {title}"] = _block(here, published, sources)
+    return found
+
+
+def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sources) -> pd.DataFrame:
+    """Cells of one benchmark and number; below our lines, the published figures that none of them is beside."""
+    benchmark, metric = cells[0].benchmark, cells[0].metric
+    models = sorted({cell.model for cell in cells})
+    figures = [one for one in published if (one.benchmark, one.metric) == (benchmark_family(benchmark), metric)]
+    grid: dict[str, dict[str, str]] = {}
+    used: set[Published] = set()
+    for cell in sorted(cells, key=lambda cell: (cell.line != BASELINE, cell.line)):
+        figure = figure_of(cell, published)
+        used |= {figure} if figure else set()
+        line = _line(grid, cell.line, models)
+        line[f"{cell.model}: ours"] = f"{_ours(cell)} {sources.ours(cell)}"
+        line[f"{cell.model}: published"] = f"{figure.text} {sources.published(figure)}" if figure else MISSING
+        line[f"{cell.model}: ratio"] = ratio_text(cell, figure)
+    for model in models:
+        shown = {(one.method, one.settings) for one in used if one.model == family(model)}
+        for figure in (one for one in figures if one.model == family(model)):
+            if (figure.method, figure.settings) not in shown:  # the first source of several
+                shown.add((figure.method, figure.settings))
+                line = _line(grid, _published_line(figure), models)
+                line[f"{model}: published"] = f"{figure.text} {sources.published(figure)}"
+    return pd.DataFrame(list(grid.values()))
+
+
+def _line(grid: dict[str, dict[str, str]], name: str, models: Sequence[str]) -> dict[str, str]:
+    columns = [f"{model}: {what}" for model in models for what in ("ours", "published", "ratio")]
+    return grid.setdefault(name, {"method": name, **dict.fromkeys(columns, MISSING)})
+
+
+def _published_line(figure: Published) -> str:
+    """The method; of a few settings these as well, the many of ADED as the paper's."""
+    if len(figure.settings) > 2:
+        values: Mapping[str, str] = dict(figure.settings)
+        shown = {key: values[key] for key in ("draft_maker", "order") if key in values}
+        return f"{figure.method} as published ({', '.join(f'{key}={value}' for key, value in shown.items())})"
+    shown = dict(figure.settings)
+    return f"{figure.method} as published" + (f" ({', '.join(map('='.join, shown.items()))})" if shown else "")
+
+
+def figure_of(cell: Cell, published: Sequence[Published]) -> Published | None:
+    return beside(published, cell.metric, cell.method, cell.model, cell.benchmark, cell.runs[0].config)
+
+
+def _ours(cell: Cell) -> str:
+    ends = "" if cell.low is None or cell.high is None else f" [{cell.low:.2f}, {cell.high:.2f}]"
+    count = f" ({len(cell.runs)} runs)" if len(cell.runs) > 1 else ""
+    return f"{cell.value:.2f}{ends}{count}"
+
+
+def ratio_text(cell: Cell, figure: Published | None) -> str:
+    """Ours / published; of a range both ends."""
+    if figure is None:
+        return MISSING
+    ratios = [f"{cell.value / value:.2f}" for value in (figure.value_to, figure.value) if value is not None]
+    return " to ".join(ratios)
+
+
+def long_table(cells: Sequence[Cell], published: Sequence[Published]) -> pd.DataFrame:
+    """One line a cell, for programs: unrounded numbers, where they come from, and every run's id and folder."""
+    rows = []
+    for cell in cells:
+        figure = figure_of(cell, published)
+        rows.append(
+            {
+                "benchmark": cell.benchmark,
+                "model": cell.model,
+                "method": cell.line,
+                "metric": cell.metric,
+                "median": cell.value,
+                "low": cell.low,
+                "high": cell.high,
+                "runs": len(cell.runs),
+                "questions": min(run.summary["questions"] for run in cell.runs),
+                "kind": cell.kind,
+                "machine": cell.machine,
+                "published": figure.value if figure else None,
+                "published_to": figure.value_to if figure else None,
+                "published_machine": figure.machine if figure else None,
+                "published_source": figure.source if figure else None,
+                "ratio": cell.value / figure.value if figure else None,
+                "run_ids": " ".join(sorted({run.summary["run_id"] for run in cell.runs})),
+                "commits": " ".join(sorted({str(run.environment["git_commit"]) for run in cell.runs})),
+                "folders": " ".join(str(run.folder) for run in cell.runs),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+EXPLAINED = (
+    "Ours: the median over runs, and the 95 % bootstrap interval over the questions of all of them; one run where no "
+    "number is told. Ratio: ours / published. – is missing."
+)
+
+
+def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
+    parts = [
+        f"## {title}\n\n{frame.to_markdown(index=False, disable_numparse=True)}\n" for title, frame in frames.items()
+    ]
+    legend = "\n".join(f"- {line}" for line in sources.legend())
+    return f"{''.join(part + chr(10) for part in parts)}{EXPLAINED}\n\n{legend}\n"
+
+
+def as_latex(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
+    """Tables of booktabs, one a block; compiles under pdfLaTeX with utf8."""
+    parts = []
+    for title, frame in frames.items():
+        dashed = frame.replace(MISSING, "--")
+        dashed.columns = pd.Index([_escaped(str(column)) for column in dashed.columns])
+        body = dashed.map(_escaped).to_latex(index=False, escape=False)
+        parts.append(f"\\begin{{table}}\n\\centering\n\\caption{{{_escaped(title)}}}\n{body}\\end{{table}}\n")
+    legend = r"\\".join(_escaped(line) + "\n" for line in [EXPLAINED.replace(MISSING, "--"), *sources.legend()])
+    return "\n".join([*parts, f"\\noindent {legend}"])
+
+
+def _escaped(text: str) -> str:
+    for letter in "&%$#_{}":
+        text = text.replace(letter, f"\\{letter}")
+    return text

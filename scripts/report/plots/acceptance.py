@@ -1,0 +1,151 @@
+"""Acceptance: by category, over the tokens generated, by length, and as calibration_histogram; a panel a model and benchmark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from aded.core.calibration import total
+from scripts.report.cells import Cell, settings_key
+from scripts.report.plots.style import MARKERS, MOST_LINES, PALETTE, grouped_bars, of_metric, panels
+
+LONGEST = 12
+"""Accepted lengths from here on share the last place of the histogram."""
+FEWEST = 50
+"""Nodes that a bin of probabilities must hold to be drawn."""
+
+
+def by_category(cells: Sequence[Cell]) -> Figure | None:
+    """Figure 4b: mean accepted tokens by the questions' category, where there are several."""
+    found = [mine for mine in _panels(cells) if len(_categories(mine)) > 1]
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 7.0, 4.0)
+    for axes, mine in zip(all_axes, found, strict=True):
+        categories = _categories(mine)
+        bars = {cell.line: [_mean_accepted(cell, category) for category in categories] for cell in mine}
+        grouped_bars(axes, categories, bars)
+        _label(axes, mine, ylabel="mean accepted tokens")
+    return figure
+
+
+def _categories(cells: Sequence[Cell]) -> list[str]:
+    """In the benchmark's order."""
+    return list(dict.fromkeys(row["category"] for row in cells[0].runs[0].rows))
+
+
+def _mean_accepted(cell: Cell, category: str) -> float | None:
+    rows = [row for run in cell.runs for row in run.rows if row["category"] == category]
+    steps = sum(row["steps"] for row in rows)
+    return sum(row["new_tokens"] for row in rows) / steps if steps else None
+
+
+def over_tokens(cells: Sequence[Cell]) -> Figure | None:
+    """Figure 4a: mean accepted tokens of all steps so far over the tokens generated, where the adaptation differs."""
+    found = [mine for mine in map(_of_several_scopes, _panels(cells)) if mine]
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 5.5, 4.0)
+    for axes, mine in zip(all_axes, found, strict=True):
+        for number, cell in enumerate(mine):
+            lengths = np.concatenate([row["accept_lengths"] for row in cell.runs[0].rows])
+            tokens = np.cumsum(lengths)
+            mean = tokens / np.arange(1, len(tokens) + 1)
+            first = min(len(tokens) // 100, 50)  # a mean of a few steps says nothing
+            style = ("-", "--", ":", "-.")[number % 4]
+            axes.plot(tokens[first:], mean[first:], style, color=PALETTE[number], label=cell.line, linewidth=1.3)
+        _label(axes, mine, xlabel="tokens generated", ylabel="mean accepted tokens so far")
+    return figure
+
+
+def _of_several_scopes(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that have a twin which differs in the adaptation alone."""
+    without = ("method.adaptation",)
+    groups = Counter((cell.method, settings_key(cell.runs[0], without)) for cell in cells)
+    return [cell for cell in cells if groups[cell.method, settings_key(cell.runs[0], without)] > 1]
+
+
+def histogram(cells: Sequence[Cell]) -> Figure | None:
+    """The share of steps that added 1, 2, .. tokens."""
+    found = list(_panels(cells))
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 5.0, 4.0)
+    for axes, mine in zip(all_axes, found, strict=True):
+        for number, cell in enumerate(mine):
+            lengths = np.concatenate([row["accept_lengths"] for run in cell.runs for row in run.rows])
+            counts = np.bincount(np.minimum(lengths, LONGEST), minlength=LONGEST + 1)[1:]
+            axes.plot(
+                range(1, LONGEST + 1),
+                counts / max(1, counts.sum()),
+                color=PALETTE[number],
+                marker=MARKERS[number],
+                markersize=4,
+                linewidth=1,
+                label=cell.line,
+            )
+        axes.set_xticks(range(1, LONGEST + 1), [*map(str, range(1, LONGEST)), f"{LONGEST}+"])
+        _label(axes, mine, xlabel="accepted tokens of a step", ylabel="share of steps")
+        axes.set_ylim(bottom=0)
+    return figure
+
+
+def reliability(cells: Sequence[Cell]) -> Figure | None:
+    """Share of nodes accepted over the probability that the drafter told: on the diagonal where that is true.
+
+    A line's name has its mean distance from the diagonal, weighted by the nodes. Bins of few nodes say nothing.
+    """
+    told = [cell for cell in of_metric(cells, "mean_accepted_tokens") if _histogram_sums(cell) is not None]
+    found = list(_panels(told))
+    if not found:
+        return None
+    figure, all_axes = panels(len(found), 4.4, 4.6)
+    for axes, mine in zip(all_axes, found, strict=True):
+        axes.plot([0, 1], [0, 1], ":", color="black", linewidth=0.8)
+        for number, cell in enumerate(mine):
+            sums = _histogram_sums(cell)
+            assert sums is not None
+            nodes, probabilities, accepted = sums[:, sums[0] >= FEWEST]
+            away = np.abs(probabilities - accepted).sum() / nodes.sum()
+            axes.plot(
+                probabilities / nodes,
+                accepted / nodes,
+                color=PALETTE[number],
+                marker=MARKERS[number],
+                markersize=4,
+                linewidth=1,
+                label=f"{cell.line}: {away:.1%} away",
+            )
+        _label(axes, mine, xlabel="probability told by the drafter", ylabel="share of nodes accepted")
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    return figure
+
+
+def _histogram_sums(cell: Cell) -> np.ndarray | None:
+    """aded.core.calibration.total over all rows; None where no bin has enough nodes."""
+    sums = total(row["reliability"] for run in cell.runs for row in run.rows)
+    return None if sums is None or (sums[0] < FEWEST).all() else sums
+
+
+def _panels(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+    """Cells of mean accepted tokens by benchmark and model; none for more lines than can be told apart."""
+    mine = of_metric(cells, "mean_accepted_tokens")
+    for key in sorted({(cell.benchmark, cell.model) for cell in mine}):
+        here = [cell for cell in mine if (cell.benchmark, cell.model) == key]
+        if len(here) <= MOST_LINES:
+            yield here
+
+
+def _label(axes: Axes, cells: Sequence[Cell], **labels: str) -> None:
+    axes.set(title=f"{cells[0].model}, {cells[0].benchmark}", **labels)
+    handles, names = axes.get_legend_handles_labels()
+    columns = 2 if max(map(len, names)) < 30 else 1
+    # Below the panel, where it covers nothing.
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
+    axes.legend(handles, [fill(name, 60) for name in names], frameon=False, fontsize=7, ncols=columns, **place)

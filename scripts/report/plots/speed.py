@@ -1,0 +1,102 @@
+"""Speedup, throughput, and where a step's time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from scripts.report.cells import BASELINE, Cell
+from scripts.report.plots.style import MOST_LINES, PALETTE, error_bars, grouped_bars, of_metric, panels
+
+
+def speedup_bars(cells: Sequence[Cell]) -> Figure | None:
+    """Speedup with its interval, and mean accepted tokens, a pair of bars a line of the table."""
+    runs = sorted(of_metric(cells, "speedup"), key=lambda cell: cell.value)
+    if not runs:
+        return None
+    accepted = {
+        (cell.benchmark, cell.model, cell.line): cell.value for cell in of_metric(cells, "mean_accepted_tokens")
+    }
+    figure, (axes,) = panels(1, 6.4, 0.7 * len(runs) + 1.4)
+    ends = error_bars(runs)
+    for y, cell in enumerate(runs):
+        error = [[ends[0][y]], [ends[1][y]]]
+        names = ("speedup", "mean accepted tokens") if y == 0 else (None, None)
+        axes.barh(y + 0.19, cell.value, 0.36, xerr=error, capsize=3, color=PALETTE[0], label=names[0])
+        tokens = accepted[cell.benchmark, cell.model, cell.line]
+        axes.barh(y - 0.19, tokens, 0.36, color=PALETTE[1], hatch="//", edgecolor="white", label=names[1])
+    axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(runs)), names_of(runs))
+    axes.set_xlabel("times autoregressive decoding")
+    axes.legend(loc="lower right", frameon=False)
+    return figure
+
+
+def names_of(cells: Sequence[Cell]) -> list[str]:
+    """The lines, with model and benchmark where there are several."""
+    models, benchmarks = {cell.model for cell in cells}, {cell.benchmark for cell in cells}
+    return [
+        "\n".join(
+            [
+                *wrap(cell.line, 36),
+                *([cell.model] if len(models) > 1 else []),
+                *([cell.benchmark] if len(benchmarks) > 1 else []),
+            ]
+        )
+        for cell in cells
+    ]
+
+
+def throughput_bars(cells: Sequence[Cell]) -> Figure | None:
+    """As figure 3: tokens per second by model, a panel a benchmark, the speedup above each bar."""
+    timed = of_metric(cells, "latency_ms_per_token")
+    lines = sorted({cell.line for cell in timed}, key=lambda line: (line != BASELINE, line))
+    if not timed or len(lines) > MOST_LINES:
+        return None
+    benchmarks = sorted({cell.benchmark for cell in timed})
+    speedups = {(cell.benchmark, cell.model, cell.line): cell.value for cell in of_metric(cells, "speedup")}
+    figure, all_axes = panels(len(benchmarks), 7.0, 4.0)
+    for axes, benchmark in zip(all_axes, benchmarks, strict=True):
+        here = {(cell.model, cell.line): 1000 / cell.value for cell in timed if cell.benchmark == benchmark}
+        models = sorted({model for model, _ in here})
+        bars = {line: [here.get((model, line)) for model in models] for line in lines}
+        for line, drawn in zip(lines, grouped_bars(axes, models, bars), strict=True):
+            told = [model for model in models if (model, line) in here]
+            for model, bar in zip(told, drawn, strict=True):
+                if (times := speedups.get((benchmark, model, line))) is not None:
+                    axes.annotate(f"{times:.2f}×", _top(bar), ha="center", va="bottom", fontsize=7)
+        axes.set(title=benchmark, ylabel="tokens per second")
+        axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    return figure
+
+
+def _top(bar: Rectangle) -> tuple[float, float]:
+    return bar.get_x() + bar.get_width() / 2, bar.get_height()
+
+
+def step_time(cells: Sequence[Cell]) -> Figure | None:
+    """Milliseconds a step: drafting, the target (forward, accepted path, commit to the cache), the rest."""
+    timed = [cell for cell in of_metric(cells, "latency_ms_per_token") if cell.line != BASELINE]
+    if not timed:
+        return None
+    figure, (axes,) = panels(1, 6.4, 0.45 * len(timed) + 1.4)
+    for y, cell in enumerate(timed):
+        rows = [row for run in cell.runs for row in run.rows if row["decode_seconds"] is not None]
+        steps = sum(row["steps"] for row in rows)
+        draft, verify, whole = (
+            1000 * sum(row[key] for row in rows) / steps
+            for key in ("draft_seconds", "verify_seconds", "decode_seconds")
+        )
+        parts = {"draft": draft, "verify and commit": verify, "the rest": max(0.0, whole - draft - verify)}
+        left = 0.0
+        for number, (name, value) in enumerate(parts.items()):
+            hatch, label = ("", "//", "..")[number], name if y == 0 else None
+            axes.barh(y, value, 0.7, left, color=PALETTE[number], hatch=hatch, edgecolor="white", label=label)
+            left += value
+    axes.set_yticks(range(len(timed)), names_of(timed))
+    axes.set_xlabel("milliseconds a step")
+    axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return figure

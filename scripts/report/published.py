@@ -1,0 +1,103 @@
+"""Figures that others report (results/published/*.csv), and which of them a run stands beside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from aded.errors import BadInput
+
+FOLDER = Path(__file__).parent.parent.parent / "results" / "published"
+FILES = ("paper_table1.csv", "paper_figure3.csv", "paper_table2.csv", "paper_ablations.csv", "peers.csv")
+"""In the order in which they are asked."""
+COLUMNS = ("method", "model", "benchmark", "metric", "value", "value_to", "settings", "machine", "source")
+
+
+@dataclass(frozen=True)
+class Published:
+    """One figure, or a range from `value` to `value_to`; results/published/README.md explains the columns."""
+
+    method: str
+    model: str
+    benchmark: str
+    metric: str
+    value: float
+    value_to: float | None
+    settings: tuple[tuple[str, str], ...]
+    machine: str
+    source: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.value:.2f}" if self.value_to is None else f"{self.value:.2f} to {self.value_to:.2f}"
+
+    def fits(self, method: str, model: str, benchmark: str, config: Mapping[str, Any]) -> bool:
+        """Is it the figure of this method on this model and benchmark, under the run's settings?
+
+        All published figures are of whole benchmarks, decoded greedily.
+        """
+        same = (self.method, self.model, self.benchmark) == (method, family(model), benchmark_family(benchmark))
+        whole = config.get("benchmark.limit") is None and not config.get("decoding.temperature")
+        return same and whole and all(_equal(_setting(config, key), value) for key, value in self.settings)
+
+
+def read_published(folder: Path = FOLDER) -> list[Published]:
+    """All figures, those of the paper's table 1 first. Raises BadInput naming the file and line."""
+    found = []
+    for name in FILES:
+        path = folder / name
+        try:
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        except (OSError, ValueError) as error:
+            raise BadInput("results/published", f"{path} cannot be read ({error})") from None
+        if tuple(frame.columns) != COLUMNS:
+            raise BadInput("results/published", f"{path} must have the columns {', '.join(COLUMNS)}")
+        for number, row in enumerate(frame.to_dict("records"), 2):
+            found.append(_published(f"{path} line {number}", {str(key): str(row[key]) for key in row}))
+    return found
+
+
+def _published(where: str, row: dict[str, str]) -> Published:
+    settings = tuple((pair.partition("=")[0], pair.partition("=")[2]) for pair in row.pop("settings").split())
+    try:
+        value, upper = float(row.pop("value")), row.pop("value_to")
+        return Published(value=value, value_to=float(upper) if upper else None, settings=settings, **row)
+    except ValueError as error:
+        raise BadInput("results/published", f"{where}: {error}") from None
+
+
+def family(model: str) -> str:
+    """The model without its version, as the paper names models: vicuna-7b-v1.5 is a vicuna-7b."""
+    return re.sub(r"-v\d+(\.\d+)*$", "", model)
+
+
+def benchmark_family(benchmark: str) -> str:
+    return "human_eval" if benchmark == "human_eval_raw" else benchmark
+
+
+def beside(
+    published: Sequence[Published], metric: str, method: str, model: str, benchmark: str, config: Mapping[str, Any]
+) -> Published | None:
+    """The first figure that fits, or None."""
+    return next(
+        (one for one in published if one.metric == metric and one.fits(method, model, benchmark, config)), None
+    )
+
+
+def _setting(config: Mapping[str, Any], key: str) -> Any:
+    """A key of the method or its draft maker; the draft maker itself is told by its class."""
+    if key == "draft_maker":
+        return str(config.get("method.draft_maker._target_", "")).rpartition(".")[2]
+    return config.get(f"method.{key}", config.get(f"method.draft_maker.{key}"))
+
+
+def _equal(mine: Any, theirs: str) -> bool:
+    try:
+        return float(mine) == float(theirs)
+    except (TypeError, ValueError):
+        return str(mine) == theirs

@@ -1,0 +1,92 @@
+"""Reading records back: whatever happens to one run's files, it is named and the others are read."""
+
+import json
+from pathlib import Path
+
+import pytest
+from made_up_run import row, write_run
+
+from aded.bench.finished_runs import read_runs
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two whole runs, `good` and `hurt`."""
+    for name, lengths in (("good", [1, 2, 3]), ("hurt", [4, 4])):
+        write_run(tmp_path / name, [row(81, 0, lengths), row(82, 0, lengths)], method=name)
+    return tmp_path
+
+
+def methods(folder: Path) -> list[str]:
+    return [run.method for run in read_runs([folder])]
+
+
+def test_whole_runs_are_read_without_a_word(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert methods(folder) == ["good", "hurt"]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "environment.json", "rows.jsonl", "summary.json"])
+@pytest.mark.parametrize("how", ["deleted", "cut", "foreign", "binary"])
+def test_a_run_that_lost_a_file_is_named_and_left_out(
+    folder: Path, name: str, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "hurt" / name
+    text = path.read_text()
+    if how == "deleted":
+        path.unlink()
+    else:
+        path.write_bytes({"cut": text[: len(text) // 2].encode(), "foreign": b"[1]", "binary": b"\xff\x00"}[how])
+    assert methods(folder) == ["good"]
+    told = capsys.readouterr().err
+    assert name in told
+    assert str(folder / "hurt") in told
+    assert str(folder / "good") not in told
+
+
+def test_a_lost_samples_file_is_named_and_the_run_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "hurt" / "samples.jsonl").unlink()
+    assert methods(folder) == ["good", "hurt"]
+    assert str(folder / "hurt" / "samples.jsonl") in capsys.readouterr().err
+
+
+def test_a_lost_last_row_is_seen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "hurt" / "rows.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+    assert methods(folder) == ["good"]
+    assert f"{path}: 1 turns, where summary.json says 2" in capsys.readouterr().err
+
+
+def test_an_edited_row_is_seen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "hurt" / "rows.jsonl"
+    path.write_text(path.read_text().replace('"new_tokens": 8', '"new_tokens": 9', 1))
+    assert methods(folder) == ["good"]
+    assert f"{path}: line 1 disagrees" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["notes.json", "hurt/rows (1).jsonl", "hurt/model.bin"])
+def test_a_foreign_file_is_named_and_ignored(folder: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / place).write_text("{}")
+    assert methods(folder) == ["good", "hurt"]
+    assert f"{folder / place}: no file of a run; ignored" in capsys.readouterr().err
+
+
+def test_own_tables_and_plots_are_not_foreign(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("table.md", "paper.csv", "speedup.png"):
+        (folder / "hurt" / name).write_text("")
+    assert len(methods(folder)) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_a_copied_run_counts_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "hurt copy").mkdir()
+    for path in (folder / "hurt").iterdir():
+        (folder / "hurt copy" / path.name).write_bytes(path.read_bytes())
+    assert methods(folder) == ["good", "hurt"]
+    assert "counts once" in capsys.readouterr().err
+
+
+def test_a_score_of_other_samples_is_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "hurt" / "score.json").write_text(json.dumps({"pass@1": 1.0, "problems": 2, "samples_sha256": "0"}))
+    assert [run.score for run in read_runs([folder])] == [None, None]
+    assert "the score of other samples" in capsys.readouterr().err

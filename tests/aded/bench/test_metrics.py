@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aded.bench.metrics import SUMMARY_KEYS, ratio, speedup, speedup_interval, summarise
+
+NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
+
+
+def row(question: str, accepted: list[int], seconds: float, plain_seconds: float | None = None) -> dict[str, Any]:
+    tokens = sum(accepted)
+    paired = plain_seconds is not None
+    return {
+        "question_id": question,
+        "new_tokens": tokens,
+        "steps": len(accepted),
+        "accept_lengths": accepted,
+        "drafted_nodes": [4] * len(accepted),
+        "draft_ms": [1.0 + index for index in range(len(accepted))],
+        "draft_seconds": 0.1,
+        "decode_seconds": seconds,
+        "prefill_seconds": 0.5,
+        "token_ids": list(range(tokens + 1)),
+        "identical": True if paired else None,
+        "autoregressive_new_tokens": tokens if paired else None,
+        "autoregressive_decode_seconds": plain_seconds,
+    }
+
+
+PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 1.0, 1.0), row("b", [4], 0.5, 2.0)]
+
+
+def test_the_summary_of_hand_made_rows() -> None:
+    got = summarise(PAIRED, **NAMES)
+    assert got.keys() == SUMMARY_KEYS.keys()
+    low, high = got.pop("speedup_low"), got.pop("speedup_high")
+    assert got == NAMES | {
+        "questions": 2,
+        "turns": 3,
+        "steps": 4,
+        "new_tokens": 10,
+        "mean_accepted_tokens": 2.5,
+        "drafted_nodes_per_step": 4.0,
+        "draft_ms_median": 1.0,
+        "draft_ms_p99": pytest.approx(1.97),
+        "draft_share": pytest.approx(0.3 / 2.5),
+        "tokens_per_second": 4.0,
+        "tokens_per_second_end_to_end": pytest.approx(13 / 4.0),
+        "autoregressive_tokens_per_second": 2.0,
+        "speedup": 2.0,
+        "identical_outputs": 3,
+    }
+    # Two questions: resampling gives a alone (6 tokens in 2 s against 3 s: 1.5), both (2.0) or b alone (4.0).
+    assert (low, high) == pytest.approx((1.5, 4.0))
+
+
+def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
+    assert summarise([*PAIRED, PAIRED[0] | {"identical": False}], **NAMES)["identical_outputs"] == 3
+
+
+def test_without_a_baseline_what_needs_one_is_null() -> None:
+    got = summarise([row("a", [2, 3], 1.0)], **NAMES)
+    assert got.keys() == SUMMARY_KEYS.keys()
+    assert got["mean_accepted_tokens"] == 2.5
+    nulls = {key for key, value in got.items() if value is None}
+    assert nulls == {
+        "autoregressive_tokens_per_second",
+        "speedup",
+        "speedup_low",
+        "speedup_high",
+        "identical_outputs",
+    }
+
+
+@pytest.mark.parametrize("rows", [[], [row("a", [], 0.0, 0.0)]], ids=["no rows", "no steps"])
+def test_nothing_to_divide_by_gives_null(rows: list[dict[str, Any]]) -> None:
+    got = summarise(rows, **NAMES)
+    assert got["mean_accepted_tokens"] is got["speedup"] is got["tokens_per_second"] is got["draft_ms_p99"] is None
+
+
+def test_ratio() -> None:
+    assert ratio(3, 2) == 1.5
+    assert ratio(3, 0) is None
+
+
+def test_speedup_compares_tokens_a_second_when_answers_differ_in_length() -> None:
+    rows = [row("a", [2] * 5, 1.0, 4.0) | {"autoregressive_new_tokens": 20}]
+    assert speedup(rows) == pytest.approx((10 / 1.0) / (20 / 4.0))
+
+
+def test_the_interval_resamples_questions_not_turns() -> None:
+    one = [row("a", [1], 1.0, 1.0 + turn) for turn in range(9)]
+    assert speedup_interval(one) == (None, None)
+    same = [row(str(question), [1], 1.0, 2.0) for question in range(9)]
+    assert speedup_interval(same) == pytest.approx((2.0, 2.0))
+
+
+def test_the_interval_narrows_with_more_questions_and_holds_the_speedup() -> None:
+    def width(n: int) -> float:
+        rows = [row(str(question), [1], 1.0, 1.0 + question % 3) for question in range(n)]
+        low, high = speedup_interval(rows)
+        assert low is not None
+        assert high is not None
+        value = speedup(rows)
+        assert value is not None
+        assert low < value < high
+        return high - low
+
+    assert width(90) < 0.5 * width(9)
+    assert speedup_interval(PAIRED) == speedup_interval(PAIRED)

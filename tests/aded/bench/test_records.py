@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aded.bench.records import RunDirectory, environment, run_id
+from aded.errors import BadInput
+
+ROWS: list[dict[str, Any]] = [{"question_id": "a", "turn": 0}, {"question_id": "b", "turn": 0}]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "run", "1234", "key: value\n")
+
+
+def test_appended_rows_are_found_again(directory: RunDirectory) -> None:
+    assert directory.finished_rows() == []
+    directory.append(ROWS[:1])
+    directory.append(ROWS[1:])
+    assert directory.finished_rows() == ROWS
+
+
+@pytest.mark.parametrize("rest", ['{"question_id": "c"', '{"question_id": "c"}', "nonsense\n", "7\n", "\n"])
+def test_what_is_no_whole_row_is_dropped_from_the_file(directory: RunDirectory, rest: str) -> None:
+    directory.append(ROWS)
+    path = directory.folder / "rows.jsonl"
+    whole = path.read_text()
+    path.write_text(whole + rest)
+    assert directory.finished_rows() == ROWS
+    assert path.read_text() == whole + rest, "reading changes nothing"
+    directory.rewrite(directory.finished_rows())
+    assert path.read_text() == whole
+
+
+def test_rows_behind_a_damaged_one_are_dropped_too(directory: RunDirectory) -> None:
+    directory.append(ROWS)
+    path = directory.folder / "rows.jsonl"
+    path.write_text("{broken\n" + path.read_text())
+    assert directory.finished_rows() == []
+
+
+def test_rewrite_replaces_the_rows(directory: RunDirectory) -> None:
+    directory.append(ROWS)
+    directory.rewrite(ROWS[:1])
+    assert directory.finished_rows() == ROWS[:1]
+
+
+def test_a_run_is_finished_once_it_has_its_summary(directory: RunDirectory) -> None:
+    assert directory.summary() is None
+    directory.write_summary({"speedup": None})
+    assert directory.summary() == {"speedup": None}
+
+
+def test_a_second_opener_is_refused_until_the_first_closes(directory: RunDirectory) -> None:
+    with pytest.raises(BadInput, match="another process is writing"):
+        RunDirectory(directory.folder, "1234", "")
+    directory.close()
+    RunDirectory(directory.folder, "1234", "").close()
+
+
+def test_the_directory_of_another_config_is_refused_and_left_alone(directory: RunDirectory) -> None:
+    directory.append(ROWS)
+    directory.close()
+    with pytest.raises(BadInput, match="holds run 1234 of another config"):
+        RunDirectory(directory.folder, "5678", "")
+    assert (directory.folder / "config.yaml").read_text() == "key: value\n"
+    again = RunDirectory(directory.folder, "1234", "")
+    assert again.finished_rows() == ROWS
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match=r"^output_dir: .*cannot be written"):
+        RunDirectory(tmp_path / "file" / "run", "1234", "")
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("broken", ["os.fsync", "pathlib.Path.open"])
+def test_a_full_disk_keeps_the_rows(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    directory.append(ROWS[:1])
+    with monkeypatch.context() as patch:
+        patch.setattr(broken, full)
+        with pytest.raises(BadInput, match=r"^output_dir: .*No space left.*kept"):
+            directory.append(ROWS[1:])
+    assert directory.finished_rows()[:1] == ROWS[:1]
+
+
+def test_a_full_disk_leaves_files_as_they_were(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory.append(ROWS)
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.write_text", full)
+        for write in (lambda: directory.rewrite([]), lambda: directory.write_summary({})):
+            with pytest.raises(BadInput, match=r"^output_dir: .*No space left"):
+                write()
+    assert directory.finished_rows() == ROWS
+    assert directory.summary() is None
+
+
+def test_the_run_id_ignores_what_does_not_change_the_answers() -> None:
+    config = {"model": {"path": "x"}, "method": {"budget": 8}}
+    same = [config | extra for extra in ({"output_dir": "/x"}, {"paths": {"cache": "/y"}}, {"progress": False})]
+    assert {run_id(other) for other in same} == {run_id(config)}
+    assert run_id(dict(reversed(config.items()))) == run_id(config), "the order of keys says nothing"
+    assert run_id(config | {"method": {"budget": 9}}) != run_id(config)
+    assert len(run_id(config)) == 16
+
+
+def test_the_environment_is_recorded(directory: RunDirectory) -> None:
+    directory.write_environment({"datastore": "abc"})
+    facts = json.loads((directory.folder / "environment.json").read_text())
+    assert facts == environment() | {"datastore": "abc"}
+    assert facts["packages"]["torch"]
+    assert facts["machine"]["cores"] == os.cpu_count()

@@ -1,0 +1,149 @@
+"""A run broken off anywhere, started again, leaves the rows of an uninterrupted one, times apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import forked
+import numpy as np
+import pytest
+from shell import Shell
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.files.tokenizer import tokenizer_fingerprint
+from datastore.ngrams import count_ngrams, write_ngrams
+
+ROOT = Path(__file__).parents[3]
+VOCABULARY = 128
+TIMES = ("draft_ms", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
+QUESTIONS = 5
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model, its n-grams, questions of two turns on few words, and recorded answers to them."""
+    place = tmp_path_factory.mktemp("place")
+    tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2).save_pretrained(place)
+    tokenizer = tiny_tokenizer()
+    tokenizer.save_pretrained(place)
+    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
+    draw = random.Random(0)
+    texts = [" ".join(draw.choices(["cat", "rat", "mat", "hat", "the", "on"], k=25)) for _ in range(2 * QUESTIONS)]
+    ids = [np.array(tokenizer(text)["input_ids"]) for text in texts[:3]]
+    write_ngrams(place / "tiny.ngrams", {n: count_ngrams(ids, n, VOCABULARY) for n in (2, 3, 4, 5)}, header)
+    questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
+    answers = [
+        {"question_id": n, "choices": [{"index": 0, "turns": texts[2 * n : 2 * n + 2]}]} for n in range(QUESTIONS)
+    ]
+    for name, rows in (("questions", questions), ("answers", answers)):
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place
+
+
+def words(place: Path, target: str, method: str) -> list[str]:
+    models = {
+        "model": [f"model={place}", "model.dtype=float32", "paired=false", "benchmark.max_new_tokens=24"],
+        "recorded": ["model=recorded", f"model.answers={place / 'answers.jsonl'}", f"model.tokenizer={place}"],
+    }
+    template = ["model/template=chat"] if target == "recorded" else []
+    benchmark = ["benchmark=alpaca", f"benchmark.question_file={place / 'questions.jsonl'}"]
+    return [*models[target], *template, *benchmark, f"datastore.path={place / 'tiny.ngrams'}", *method.split()]
+
+
+def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
+    return Shell(monkeypatch, capfd, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "method"),
+    [
+        ("recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3"),
+        ("recorded", "method=aded method.adaptation=prompt method.budget=3"),
+        ("recorded", "method=aded_best_first"),
+        ("recorded", "method=aded_backoff"),
+        ("model", "method=aded method.adaptation=session method.gain=0.5 method.budget=3 decoding=nucleus"),
+        ("model", "method=aded_backoff method.cost=none"),
+        ("model", "method=token_recycling"),
+    ],
+)
+def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
+    shell: Shell, place: Path, target: str, method: str
+) -> None:
+    run = words(place, target, method)
+    code, *told = shell(*run)
+    assert code == 0
+    assert "finished questions again" not in "".join(told), "there are none"
+    whole, summary, file = shell.rows(), shell.summary(), shell.out / "rows.jsonl"
+    written = file.read_bytes()
+    draw = random.Random(method)
+    for cut in [0, len(written), *(draw.randrange(len(written)) for _ in range(3))]:
+        file.write_bytes(written[:cut])
+        (shell.out / "summary.json").unlink()
+        assert shell(*run)[0] == 0
+        again = shell.rows()
+        assert timeless(again) == timeless(whole)
+        kept = written[:cut].count(b"\n") // 2 * 2
+        assert again[:kept] == whole[:kept], "questions answered in all turns are not answered again"
+        assert {key: shell.summary()[key] for key in ("mean_accepted_tokens", "run_id")} == {
+            key: summary[key] for key in ("mean_accepted_tokens", "run_id")
+        }
+
+
+def test_what_a_session_learned_matters_here(shell: Shell, place: Path) -> None:
+    """The test above could not fail if the last answer's drafts were the same with and without those before."""
+    run = words(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
+    assert shell(*run)[0] == 0
+    whole = shell.rows()
+    last = [row for row in whole if row["question_id"] == str(QUESTIONS - 1)]
+    (place / "last.jsonl").write_text((place / "questions.jsonl").read_text().splitlines()[-1] + "\n")
+    alone = [word for word in run if not word.startswith("benchmark.question_file")]
+    shell.out = shell.out.parent / "alone"
+    assert shell(*alone, f"benchmark.question_file={place / 'last.jsonl'}")[0] == 0
+    assert [row["accept_lengths"] for row in shell.rows()] != [row["accept_lengths"] for row in last]
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_a_run_ends_with_the_rows_of_an_uninterrupted_one(place: Path, tmp_path: Path) -> None:
+    """SIGKILL at random moments, from before the first row on; each start goes on from what is on disk."""
+    run = words(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
+    # Slow drafts, so that there is something to interrupt.
+    run += ["method.draft_maker.iterations=20000"]
+
+    def start(out: Path) -> BaseProcess:
+        environment = os.environ | {"ADED_CACHE": str(tmp_path / "cache")}
+        return forked.start(["-m", "aded.run", *run, f"output_dir={out}"], cwd=ROOT, environment=environment)
+
+    def rows(out: Path) -> list[bytes]:
+        path = out / "rows.jsonl"
+        return path.read_bytes().splitlines(keepends=True) if path.exists() else []
+
+    uninterrupted = start(tmp_path / "whole")
+    uninterrupted.join()
+    assert uninterrupted.exitcode == 0
+    out, draw, kills = tmp_path / "killed", random.Random(0), 0
+    while not (out / "summary.json").exists():
+        process, before = start(out), rows(out)
+        goal = len(before) + draw.choice([0, 2, 2, 4])
+        while process.is_alive() and len(rows(out)) < goal:
+            time.sleep(0.02)
+        process.join(draw.random() / 10)
+        if process.is_alive():
+            process.kill()
+            kills += 1
+        process.join()
+        assert rows(out)[: len(before)] == before, "no finished row is lost"
+        assert kills < 20
+    assert kills >= 2
+    found = [[json.loads(line) for line in rows(place)] for place in (tmp_path / "whole", out)]
+    assert timeless(found[0]) == timeless(found[1])

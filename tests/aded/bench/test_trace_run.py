@@ -1,0 +1,61 @@
+"""Recorded answers replayed at the speed of a model with random weights."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from shell import Shell
+from test_recorded_run import CHAT, chat_files, datastore, folder, shell  # noqa: F401 - fixtures
+
+from aded.errors import BadInput
+from aded.targets import weightless
+from aded.targets.weightless import random_model
+
+SHAPES = sorted(path.stem for path in weightless.SHAPES.glob("*.yaml"))
+
+
+@pytest.fixture
+def tiny_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """One shape, `tiny`."""
+    (tmp_path / "tiny.yaml").write_text(
+        "model_type: llama\nvocab_size: 128\nhidden_size: 32\nintermediate_size: 32\nnum_hidden_layers: 2\n"
+        "num_attention_heads: 2\nnum_key_value_heads: 2\nmax_position_embeddings: 4096\n"
+    )
+    monkeypatch.setattr(weightless, "SHAPES", tmp_path)
+    return tmp_path
+
+
+def test_a_trace_has_the_recordings_lengths_and_a_models_times(
+    shell: Shell,  # noqa: F811
+    folder: Path,  # noqa: F811
+    datastore: Path,  # noqa: F811
+    tmp_path: Path,
+    tiny_shapes: Path,
+) -> None:
+    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}", "method=aded"]
+    assert shell(*words)[0] == 0
+    replay = shell.rows()
+    shell.out = tmp_path / "trace"
+    code, _, _ = shell(*words, "model.compute=tiny")
+    assert code == 0
+    assert shell.summary()["model"] == "tiny trace"
+    for key in ("question_id", "token_ids", "accept_lengths", "drafted_nodes"):
+        assert [row[key] for row in shell.rows()] == [row[key] for row in replay], key
+    assert all(row["verify_seconds"] > 0 and row["identical"] for row in shell.rows())
+    assert shell.summary()["speedup"] > 0
+    facts = json.loads((shell.out / "environment.json").read_text())
+    assert (facts["engine"], facts["trace"]) == ("eager", True)
+
+
+def test_an_unknown_shape_is_named() -> None:
+    with pytest.raises(BadInput, match=r"gpt-9. is no known shape; there are codellama-7b"):
+        random_model("gpt-9", dtype="bfloat16", device="cpu")
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_begins_with_its_command(name: str) -> None:
+    first = (weightless.SHAPES / f"{name}.yaml").read_text().splitlines()[0]
+    assert first.startswith("# python -m aded.run model=recorded ")
+    assert f"model.compute={name}" in first

@@ -1,0 +1,82 @@
+"""The size of tree that machine and probabilities call for."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import tiny_model
+
+from aded.core.step_cost import StepCost, TreeSize, measure
+from aded.targets.eager import TransformersTarget
+
+
+@given(
+    st.lists(st.floats(0, 1), max_size=12), st.lists(st.floats(1e-3, 1), min_size=13, max_size=13), st.floats(0, 1e3)
+)
+def test_no_other_size_is_worth_more(probabilities: list[float], costs: list[float], rate: float) -> None:
+    cost = StepCost(np.maximum.accumulate(np.array(costs)))
+    most_probable_first = np.array([1.0, *sorted(probabilities, reverse=True)])
+    worth = [
+        most_probable_first[:n].sum() - rate * cost.seconds[n - 1] for n in range(1, len(most_probable_first) + 1)
+    ]
+    assert worth[cost.best_size(most_probable_first, rate) - 1] >= max(worth) - 1e-9
+
+
+def test_a_free_node_is_taken_and_a_dear_one_is_not() -> None:
+    probabilities = np.array([1.0, 0.5, 0.1])
+    assert StepCost(np.array([1.0, 1.0, 1.0])).best_size(probabilities, 1.0) == 3
+    assert StepCost(np.array([1.0, 1.2, 1.4])).best_size(probabilities, 1.0) == 2
+    assert StepCost(np.array([1.0, 2.0, 3.0])).best_size(probabilities, 1.0) == 1
+
+
+def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
+    """Two kinds of steps in turn, one easy to foretell: no fixed size for each kind yields more tokens a second."""
+    cost = StepCost(np.linspace(1.0, 3.0, 17))
+    kinds = [0.95 ** np.arange(17), 0.3 ** np.arange(17)]
+    yields = [np.cumsum(kind) for kind in kinds]
+    best = max(
+        (yields[0][a] + yields[1][b]) / (cost.seconds[a] + cost.seconds[b]) for a in range(17) for b in range(17)
+    )
+    size = TreeSize(cost)
+    tokens = seconds = 0.0
+    for step in range(600):
+        n = size.of(kinds[step % 2])
+        made = yields[step % 2][n - 1]
+        size.learn(n, float(made))
+        if step >= 400:
+            tokens, seconds = tokens + made, seconds + cost.seconds[n - 1]
+    assert tokens / seconds > 0.999 * best
+
+
+def test_text_that_cannot_be_foretold_is_decoded_as_without_drafts() -> None:
+    """Probabilities that never come true are not calibrated here; even so a hopeless node is never worth its time."""
+    size = TreeSize(StepCost(np.linspace(1.0, 1.6, 9)))
+    assert size.of(np.array([1.0, 0.04, 0.02])) == 1
+
+
+def test_drafts_that_never_come_true_do_not_make_larger_trees_look_worth_it() -> None:
+    size = TreeSize(StepCost(np.linspace(1.0, 3.0, 17)))
+    probabilities = 0.6 ** np.arange(17)
+    first = size.of(probabilities)
+    for _ in range(500):
+        size.learn(size.of(probabilities), 1.0)
+    assert size.of(probabilities) <= first
+
+
+@given(
+    st.lists(st.floats(0, 1), max_size=12), st.lists(st.floats(1e-3, 1), min_size=13, max_size=13), st.integers(1, 12)
+)
+def test_below_the_least_probability_no_further_draft_is_worth_it(
+    probabilities: list[float], costs: list[float], kept: int
+) -> None:
+    size = TreeSize(StepCost(np.maximum.accumulate(np.array(costs))))
+    most_probable_first = np.array([1.0, *sorted(probabilities, reverse=True)])
+    most_probable_first[kept:] = np.minimum(most_probable_first[kept:], 0.999 * size.least_probabilities[kept - 1])
+    assert size.of(most_probable_first) <= kept
+    assert TreeSize(StepCost(np.ones(1))).least_probabilities[0] > 1.0
+
+
+def test_every_size_up_to_the_budget_has_a_cost_and_none_falls() -> None:
+    seconds = measure(TransformersTarget(tiny_model()), 20).seconds
+    assert len(seconds) == 21
+    assert (seconds > 0).all()
+    assert (np.diff(seconds) >= 0).all()

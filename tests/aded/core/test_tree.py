@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import path_to, trees
+
+from aded.core.settings import check_budget
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+
+SEQUENCES = st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=8)
+
+
+def paths(tree: DraftTree) -> set[tuple[int, ...]]:
+    """Every node as the tokens that lead to it."""
+    return {tuple(tree.tokens[path_to(tree, node)].tolist()) for node in range(len(tree))}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "parents"),
+    [
+        ([], []),
+        ([1, 2], [-1]),
+        ([1, 2], [0, 0]),  # the root has a parent
+        ([1, 2, 3], [-1, 2, 0]),  # a parent behind its child
+        ([1, 2], [-1, 1]),  # its own parent
+        ([1, 2], [-1, -1]),  # two roots
+        ([1, 2, 3, 2], [-1, 0, 1, 0]),  # equal siblings
+        ([1, -2], [-1, 0]),
+    ],
+)
+def test_refuses_what_is_no_tree(tokens: list[int], parents: list[int]) -> None:
+    with pytest.raises(ValueError, match="parents"):
+        DraftTree(np.array(tokens, np.int64), np.array(parents, np.int64))
+
+
+def test_refuses_more_than_one_dimension() -> None:
+    with pytest.raises(ValueError, match=r"\(1, 1\)"):
+        DraftTree(np.zeros((1, 1), np.int64), np.full((1, 1), -1, np.int64))
+
+
+def test_root_and_chain() -> None:
+    assert DraftTree.root(7).drafted == 0
+    chain = DraftTree.chain(7, [8, 9])
+    assert chain.tokens.tolist() == [7, 8, 9]
+    assert chain.parents.tolist() == [-1, 0, 1]
+
+
+@given(trees())
+def test_depths_and_ancestors_follow_the_parents(tree: DraftTree) -> None:
+    for node in range(len(tree)):
+        path = path_to(tree, node)
+        assert tree.depths[node] == len(path) - 1
+        assert np.flatnonzero(tree.ancestors[node]).tolist() == sorted(path)
+
+
+@given(trees(vocabulary=6))
+def test_child_is_found_by_its_token(tree: DraftTree) -> None:
+    for node in range(len(tree)):
+        below = {int(tree.tokens[c]): c for c in range(1, len(tree)) if tree.parents[c] == node}
+        assert {token: tree.child(node, token) for token in range(6)} == {t: below.get(t) for t in range(6)}
+
+
+@given(SEQUENCES)
+def test_from_sequences_holds_every_prefix_once(sequences: list[list[int]]) -> None:
+    tree = DraftTree.from_sequences(9, sequences, budget=1000)
+    prefixes = {(9, *sequence[:n]) for sequence in sequences for n in range(len(sequence) + 1)} | {(9,)}
+    assert paths(tree) == prefixes
+    assert len(tree) == len(prefixes)
+
+
+@given(SEQUENCES, st.integers(0, 12))
+def test_from_sequences_spends_the_budget_in_order(sequences: list[list[int]], budget: int) -> None:
+    whole = DraftTree.from_sequences(9, sequences, budget=1000)
+    tree = DraftTree.from_sequences(9, sequences, budget)
+    assert tree.drafted == min(budget, whole.drafted)
+    assert tree.tokens.tolist() == whole.tokens[: len(tree)].tolist()
+    assert tree.parents.tolist() == whole.parents[: len(tree)].tolist()
+
+
+@given(trees(), st.integers(0, 6))
+def test_up_to_depth_keeps_the_nodes_within(tree: DraftTree, depth: int) -> None:
+    tree = DraftTree(tree.tokens, tree.parents, np.arange(len(tree), dtype=float))
+    cut = tree.up_to_depth(depth)
+    within = [node for node in range(len(tree)) if len(path_to(tree, node)) - 1 <= depth]
+    assert paths(cut) == {tuple(tree.tokens[path_to(tree, node)].tolist()) for node in within}
+    assert cut.probabilities is not None
+    assert cut.probabilities.tolist() == within
+
+
+@given(trees())
+def test_up_to_the_full_depth_changes_nothing(tree: DraftTree) -> None:
+    assert tree.up_to_depth(int(tree.depths.max())) is tree
+
+
+@pytest.mark.parametrize("budget", [-1, 2.0, True, "8", None])
+def test_a_bad_budget_names_its_key(budget: object) -> None:
+    with pytest.raises(BadInput, match=r"^method\.budget"):
+        check_budget(budget)  # type: ignore[arg-type]
+
+
+def test_a_good_budget_is_returned() -> None:
+    assert [check_budget(budget) for budget in (0, 64)] == [0, 64]

@@ -1,0 +1,218 @@
+"""The back-off drafter: what it learns, how it is bounded, how large its trees are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aded.core.drafter import Step
+from aded.core.step_cost import StepCost, TreeSize
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.learning import learn_power
+from aded.errors import BadInput
+from aded.files.ngram_file import NgramFile, open_ngrams
+from datastore.ngrams import count_ngrams, write_ngrams
+
+VOCABULARY = 50
+CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
+
+
+@pytest.fixture(scope="module")
+def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
+    path = tmp_path_factory.mktemp("backoff") / "tiny.ngrams"
+    stream = np.tile(np.arange(10), 30)
+    orders = {order: count_ngrams([stream], order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
+    return open_ngrams(path)
+
+
+def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
+    settings = {"contexts": CONTEXTS, "cost": "none", "budget": 16, **settings}
+    return BackoffDrafter(datastore, **settings)
+
+
+def accepted(drafter: BackoffDrafter, prompt: np.ndarray, answer: np.ndarray) -> list[int]:
+    """Tokens of each step when the target says `answer`."""
+    text, n, lengths = np.concatenate([prompt, answer]), len(prompt) + 1, []
+    drafter.begin(prompt)
+    while n < len(text):
+        tree = drafter.draft(text[:n])
+        path, length = [0], 0
+        while n + length < len(text):
+            length += 1
+            child = tree.child(path[-1], int(text[n + length - 1]))
+            if child is None:
+                break
+            path.append(child)
+        drafter.observe(Step(tree, path, int(text[n + length - 1])))
+        lengths.append(length)
+        n += length
+    return lengths
+
+
+def test_probabilities_fall_along_a_path_and_siblings_share_their_parent(datastore: NgramFile) -> None:
+    mine = drafter(datastore)
+    text = np.random.default_rng(1).integers(4, size=300)
+    mine.begin(text[:200])
+    for n in range(201, 300):
+        tree = mine.draft(text[:n])
+        probabilities = tree.probabilities
+        assert probabilities is not None
+        assert probabilities[0] == 1
+        assert (np.diff(probabilities) <= 1e-12).all(), "most probable first"
+        children = np.zeros(len(probabilities))
+        np.add.at(children, tree.parents[1:], probabilities[1:])
+        assert (children <= probabilities * 1.5).all(), "calibration may lift a share, but not by much"
+
+
+def test_the_corpus_alone_drafts_what_it_knows(datastore: NgramFile) -> None:
+    mine = drafter(datastore, adaptation="off")
+    assert min(accepted(mine, np.array([3, 4]), np.arange(5, 25) % 10)[:-1]) > 2
+
+
+def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
+    span = np.random.default_rng(2).integers(10, VOCABULARY, size=60)
+    # Once its gates have learned that what stood there is copied, chains grow.
+    lengths = accepted(drafter(datastore), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3))
+    assert max(lengths) >= 10
+    short = accepted(
+        drafter(datastore, copy=False, contexts={}), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3)
+    )
+    assert set(short[:-1]) == {1}, "with every part off nothing is drafted"
+
+
+def test_it_learns_whom_to_believe(datastore: NgramFile) -> None:
+    """The target says the opposite of the corpus: the gates of the corpus close."""
+    mine = drafter(datastore, contexts={"corpus": 4}, copy=False)
+    before = mine.weights.gates.copy()
+    accepted(mine, np.array([3, 4]), np.arange(200)[::-1] % 10)
+    asked = mine.weights.updates > 0
+    assert asked.any()
+    assert (mine.weights.gates[asked] < before[asked]).all()
+
+
+@pytest.mark.parametrize("true_power", [0.7, 1.0, 1.4])
+def test_a_paths_probability_is_calibrated(true_power: float) -> None:
+    """Trees of two children, one of which has a child; nodes come true by a power of what they were given."""
+    rng, power = np.random.default_rng(7), np.array([1.0, 10.0])
+    tokens, parents = np.array([9, 1, 2, 3]), np.array([-1, 0, 0, 1])
+    for _ in range(4000):
+        first, below = rng.uniform(0.3, 0.7), rng.uniform(0.3, 0.9)
+        given = np.array([1.0, first, (1 - first) / 2, first * below])
+        true, drawn, path = given**true_power, rng.uniform(), []
+        if drawn < true[1]:
+            path = [1, 3] if drawn < true[3] else [1]
+        elif drawn < true[1] + true[2]:
+            path = [2]
+        learn_power(power, given ** power[0], parents, tokens, np.array(path, np.int64))
+    assert abs(power[0] - true_power) < 0.1
+
+
+def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:
+    import torch
+
+    mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
+    logits = torch.full((2, VOCABULARY), -9.0)
+    logits[0, 31], logits[1, 32] = 9.0, 9.0
+    mine.begin(np.array([20, 21]))
+    mine.draft(np.array([20, 21, 30]))
+    # Node 1 was rejected, and still what the target would have said there is kept.
+    mine.observe(Step(DraftTree(np.array([30, 40]), np.array([-1, 0])), [0], 31, logits))
+    tree = mine.draft(np.array([20, 21, 30, 31, 40]))
+    assert tree.tokens[:2].tolist() == [40, 32]
+
+
+@pytest.mark.parametrize("node", [0.03, 0.1])
+def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node: float) -> None:
+    """On random tokens, one in fifty of which can be guessed, all steps together, learning included, take at most 3 %
+    longer than a step a token; in the end nothing is drafted."""
+    mine = drafter(datastore)
+    cost = StepCost(1 + node * np.arange(17))
+    mine.tree_size = TreeSize(cost)
+    rng, steps, seconds = np.random.default_rng(3), [], 0.0
+    prompt, text = rng.integers(VOCABULARY, size=10), rng.integers(VOCABULARY, size=4000)
+    draft = mine.draft
+
+    def timed(context: np.ndarray) -> DraftTree:
+        nonlocal seconds
+        tree = draft(context)
+        seconds += cost.seconds[len(tree) - 1]
+        steps.append(len(tree))
+        return tree
+
+    mine.draft = timed  # type: ignore[method-assign]
+    tokens = sum(accepted(mine, prompt, text))
+    assert seconds <= 1.03 * tokens
+    assert np.mean(steps[-1000:]) < 1.1
+
+
+def test_what_is_not_drafted_would_not_have_paid(datastore: NgramFile) -> None:
+    """Giving up before the search changes no tree."""
+    cost, text = StepCost(1 + 0.05 * np.arange(17)), np.random.default_rng(5).integers(20, size=1500)
+    quick, whole = drafter(datastore), drafter(datastore)
+    quick.tree_size = TreeSize(cost)
+    sizes = []
+    for mine in (quick, whole):
+        mine.begin(text[:10])
+    for n in range(11, 1500):
+        tree, probabilities = quick.draft(text[:n]), whole.draft(text[:n]).probabilities
+        assert probabilities is not None
+        sizes.append(len(tree))
+        assert sizes[-1] == cost.best_size(probabilities, quick.tree_size.rate)
+    assert {1} < set(sizes)
+
+
+def test_the_next_turn_reads_on_where_the_last_one_ended(datastore: NgramFile) -> None:
+    text = np.random.default_rng(6).integers(10, VOCABULARY, size=90)
+    mine, anew = drafter(datastore), drafter(datastore)
+    mine.begin(text[:30])
+    for n in range(31, 61):
+        mine.draft(text[:n])
+    read = int(mine.sources.history.length[0])
+    mine.begin(text[:80])
+    assert (read, int(mine.sources.history.length[0])) == (60, 80)
+    anew.begin(text[:80])
+    context = np.concatenate([text[:80], text[40:42]])
+    assert mine.draft(context).tokens[1] == anew.draft(context).tokens[1] == text[42]
+    mine.begin(text[:20])
+    assert int(mine.sources.history.length[0]) == 102, "another prompt is read whole"
+
+
+def test_an_endless_session_stays_within_its_bounds(datastore: NgramFile) -> None:
+    mine = drafter(datastore, max_contexts=1024, max_history=512)
+    kept = [array for table in (mine.sources.session, mine.sources.prompt) for array in table]
+    sizes = [array.nbytes for array in [*kept, *mine.sources.history]]
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        accepted(mine, rng.integers(VOCABULARY, size=50), rng.integers(VOCABULARY, size=300))
+    assert [array.nbytes for array in [*kept, *mine.sources.history]] == sizes
+    assert len(mine.sources.session.marks) <= 1024
+    span = rng.integers(10, VOCABULARY, size=40)
+    assert max(accepted(mine, span, np.tile(span, 4))) >= 8, "and it still learns"
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"adaptation": "forever"}, "method.adaptation: 'forever' must be one of off, prompt, session"),
+        ({"cost": "guessed"}, "method.cost: 'guessed' must be measured, none or the file of a cost table"),
+        ({"keep": 0.0}, "method.keep: 0.0 must be above 0 and at most 1"),
+        ({"contexts": {"corpus": 5}}, "method.contexts.corpus: 5 must lie between 0 and 4"),
+        ({"contexts": {"copy": 1}}, "method.contexts: copy is none of corpus, target, session, prompt"),
+    ],
+)
+def test_bad_settings_are_named(datastore: NgramFile, settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(BadInput) as error:
+        drafter(datastore, **settings)
+    assert str(error.value) == line
+
+
+def test_missing_order_is_named(tmp_path: Path) -> None:
+    header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
+    write_ngrams(tmp_path / "three.ngrams", {3: count_ngrams([np.arange(9)], 3, VOCABULARY)}, header)
+    with pytest.raises(BadInput, match=r"holds orders \[3\], not 2"):
+        drafter(open_ngrams(tmp_path / "three.ngrams"))

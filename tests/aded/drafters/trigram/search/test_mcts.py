@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import path_to
+
+from aded.core.tree import DraftTree
+from aded.drafters.trigram.matrix import TrigramMatrix
+from aded.drafters.trigram.search.mcts import Mcts
+from aded.errors import BadInput
+from aded.files.ngram_file import NgramFile
+from datastore.ngrams import count_ngrams
+
+Row = list[tuple[int, float]]
+
+
+def matrix_of(ids: np.ndarray, vocabulary: int, adapted: int = 0) -> TrigramMatrix:
+    matrix = TrigramMatrix(
+        count_ngrams([ids], 3, vocabulary), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
+    )
+    for end in range(3, adapted):
+        matrix.adapt(ids[:end])
+    return matrix
+
+
+def random_matrix(seed: int, vocabulary: int = 6, tokens: int = 120) -> TrigramMatrix:
+    rng = np.random.default_rng(seed)
+    return matrix_of(rng.integers(vocabulary, size=tokens), vocabulary, adapted=int(rng.integers(40)))
+
+
+@dataclass
+class State:
+    token: int
+    weight: float
+    parent: State | None
+    visits: int = 0
+    q: float = 0.0
+    children: list[State] | None = None
+    """None: not expanded."""
+
+    def path(self) -> tuple[int, ...]:
+        """The tokens below the root."""
+        return (*self.parent.path(), self.token) if self.parent else ()
+
+    def depth_first(self) -> list[State]:
+        return [self, *(below for child in self.children or [] for below in child.depth_first())]
+
+
+@dataclass
+class Reference:
+    """The search of the paper with objects and lists, drawing the same random numbers."""
+
+    matrix: TrigramMatrix
+    seed: int
+    iterations: int = 150
+    depth: int = 4
+    c1: float = 32.0
+    c2: float = 8.0
+    sequences: int = 24
+    original_reward: bool = False
+
+    def __post_init__(self) -> None:
+        self.stream = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0]) | 1
+
+    def uniform(self) -> float:
+        x, mask = self.stream, 2**64 - 1
+        x ^= x >> 12
+        x ^= (x << 25) & mask
+        x ^= x >> 27
+        self.stream = x
+        return ((x * 2685821657736338717 & mask) >> 11) / 2**53
+
+    def row(self, a: int, b: int) -> Row:
+        tokens, weights = self.matrix.row(a, b)
+        return list(zip(tokens.tolist(), weights.tolist(), strict=True))
+
+    def score(self, parent: State, child: State) -> float:
+        share = child.weight / (1 + child.visits)
+        scale = (self.c1 + log((parent.visits + self.c2 + 1) / self.c2)) * sqrt(parent.visits)
+        return child.q + scale * share
+
+    def roll_out(self, a: int, b: int, levels: int) -> float:
+        reward = 0.0
+        for _ in range(levels):
+            row = self.row(a, b)
+            if not row:
+                break
+            mass = 0.0
+            for _, weight in row:
+                mass += weight
+            left, pick = self.uniform() * mass, 0
+            while pick < len(row) - 1 and left >= row[pick][1]:
+                left -= row[pick][1]
+                pick += 1
+            reward += dict(row).get(b, 0.0) if self.original_reward else row[pick][1]
+            a, b = b, row[pick][0]
+        return reward
+
+    def iterate(self, previous: int, root: State) -> None:
+        at, path, a, b, reward = root, [root], previous, root.token, 1.0
+        while len(path) < self.depth:
+            fresh = at.children is None
+            if at.children is None:
+                at.children = [State(token, weight, at) for token, weight in self.row(a, b)]
+            if not at.children:
+                break
+            siblings = {child.token: child.weight for child in at.children}
+            untried = [child for child in at.children if not child.visits]
+            best = max(at.children, key=lambda child, parent=at: self.score(parent, child))  # type: ignore[misc]
+            at = untried[0] if untried else best
+            reward += siblings.get(b, 0.0) if self.original_reward else at.weight
+            a, b = b, at.token
+            path.append(at)
+            if fresh:
+                break
+        reward += self.roll_out(a, b, self.depth - len(path))
+        for state in path:
+            state.visits += 1
+            state.q += (reward - state.q) / state.visits
+
+    def make(self, previous: int, last: int, budget: int) -> tuple[list[int], list[int]]:
+        root = State(last, 1.0, None)
+        for _ in range(self.iterations):
+            self.iterate(previous, root)
+        visited = [state for state in root.depth_first() if state.visits]
+        sequences = []
+        for state in sorted(visited, key=lambda state: -state.visits)[: self.sequences]:
+            before = state.parent.token if state.parent else previous
+            most_probable = [token for token, _ in self.row(before, state.token)[:1]]
+            sequences.append((*state.path(), *most_probable) if state.parent else ())
+        nodes: dict[tuple[int, ...], int] = {(): 0}
+        for path in sorted(sequences, key=len):
+            if len(path) <= budget:
+                budget -= len(path)
+                for length in range(1, len(path) + 1):
+                    nodes.setdefault(path[:length], len(nodes))
+        return [path[-1] if path else last for path in nodes], [nodes[path[:-1]] if path else -1 for path in nodes]
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 64),
+    st.booleans(),
+    st.integers(1, 4),
+    st.sampled_from([1, 2, 7, 40, 150]),
+)
+def test_the_compiled_search_is_the_reference(
+    seed: int, budget: int, original_reward: bool, depth: int, iterations: int
+) -> None:
+    matrix = random_matrix(seed)
+    settings = {"iterations": iterations, "depth": depth, "original_reward": original_reward}
+    maker = Mcts(**settings)  # type: ignore[arg-type]
+    maker.seed(seed)
+    reference = Reference(matrix, seed, **settings)  # type: ignore[arg-type]
+    for previous, last in ((0, 1), (3, 2), (5, 5)):  # the stream goes on from search to search
+        tokens, parents = maker.make(matrix, np.array([previous, last]), budget)
+        assert (tokens.tolist(), parents.tolist()) == reference.make(previous, last, budget)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 64))
+def test_drafts_are_successors_within_budget_and_depth(seed: int, budget: int) -> None:
+    matrix = random_matrix(seed, vocabulary=12)
+    tree = DraftTree(*Mcts().make(matrix, np.array([0, 1]), budget))
+    assert tree.drafted <= budget
+    assert tree.depths.max() <= 4
+    for node in range(1, len(tree)):
+        path = [0, *tree.tokens[path_to(tree, node)].tolist()]
+        assert path[-1] in matrix.row(*path[-3:-1])[0]
+
+
+def test_an_unknown_pair_has_no_draft() -> None:
+    tokens, parents = Mcts().make(matrix_of(np.arange(5), 6), np.array([5, 5]), 64)
+    assert (tokens.tolist(), parents.tolist()) == ([5], [-1])
+
+
+def test_the_same_seed_draws_the_same_drafts(ngram_file: NgramFile) -> None:
+    matrix = TrigramMatrix(ngram_file.counts(3), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20)
+    pairs = [(a, b) for a in range(64) for b in range(64) if len(matrix.row(a, b)[0]) > 1]
+
+    def drafts(seed: int) -> list[tuple[list[int], list[int]]]:
+        maker = Mcts(iterations=20)
+        maker.seed(seed)
+        return [(t.tolist(), p.tolist()) for t, p in (maker.make(matrix, np.array(pair), 64) for pair in pairs)]
+
+    assert drafts(1) == drafts(1)
+    assert drafts(1) != drafts(2)
+
+
+def test_original_reward_makes_other_drafts() -> None:
+    """A token that follows itself is rewarded wherever the path leads, so the visits shift."""
+    matrix = random_matrix(3)
+    drafts = [
+        Mcts(c1=0.1, original_reward=flag).make(matrix, np.array([0, 1]), 12)[0].tolist() for flag in (False, True)
+    ]
+    assert drafts[0] != drafts[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("iterations", 0), ("depth", 0), ("sequences", -1), ("iterations", 2.5), ("c2", 0)]
+)
+def test_bad_settings_name_their_key(key: str, value: float) -> None:
+    with pytest.raises(BadInput, match=f"^method.draft_maker.{key}: {value}"):
+        Mcts(**{key: value})  # type: ignore[arg-type]

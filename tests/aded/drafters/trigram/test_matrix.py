@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.drafters.trigram.matrix import TrigramMatrix
+from datastore.ngrams import count_ngrams
+
+DOCUMENTS = st.lists(st.lists(st.integers(0, 4), max_size=25), max_size=5)
+Pair = tuple[int, int]
+
+
+def matrix_of(documents: list[list[int]], vocabulary: int = 5, **changes: float) -> TrigramMatrix:
+    settings = {"top_k": 12, "gain": 0.04, "cap": 3.0, "window": 16, "max_pairs": 1 << 20, **changes}
+    counts = count_ngrams([np.array(ids, np.int64) for ids in documents], 3, vocabulary)
+    return TrigramMatrix(counts, **settings)  # type: ignore[arg-type]
+
+
+def read(matrix: TrigramMatrix, pair: Pair) -> list[tuple[int, float]]:
+    tokens, weights = matrix.row(*pair)
+    return list(zip(tokens.tolist(), weights.tolist(), strict=True))
+
+
+def base_rows(documents: list[list[int]]) -> dict[Pair, Counter[int]]:
+    rows: dict[Pair, Counter[int]] = defaultdict(Counter)
+    for ids in documents:
+        for a, b, c in zip(ids, ids[1:], ids[2:], strict=False):
+            rows[a, b][c] += 1
+    return rows
+
+
+class Reference:
+    """The overlay as a dictionary of dictionaries."""
+
+    def __init__(self, documents: list[list[int]], gain: float = 0.04, cap: float = 3.0) -> None:
+        self.base = {
+            pair: {token: times / row.total() for token, times in row.items()}
+            for pair, row in base_rows(documents).items()
+        }
+        self.rows: dict[Pair, dict[int, float]] = {}
+        self.gain, self.cap = gain, cap
+
+    def adapt(self, context: list[int]) -> None:
+        recent = context[-16:]
+        for a, b, c in zip(recent, recent[1:], recent[2:], strict=False):
+            row = self.rows.setdefault((a, b), dict(self.base.get((a, b), {})))
+            row[c] = min(row.get(c, 0.0) + self.gain, self.cap)
+
+    def row(self, pair: Pair) -> dict[int, float]:
+        return self.rows.get(pair, self.base.get(pair, {}))
+
+
+@given(DOCUMENTS, st.integers(1, 6))
+def test_base_rows_are_the_documents_own_counts(documents: list[list[int]], top_k: int) -> None:
+    """Probabilities are shares of all successors, also of those beyond the top k; no n-gram spans documents."""
+    matrix, rows = matrix_of(documents, top_k=top_k), base_rows(documents)
+    for pair in ((a, b) for a in range(5) for b in range(5)):
+        row = rows[pair]
+        commonest = sorted(row.items(), key=lambda item: (-item[1], item[0]))[:top_k]
+        assert read(matrix, pair) == [(c, pytest.approx(times / row.total())) for c, times in commonest]
+
+
+def test_a_token_beyond_the_vocabulary_has_no_row() -> None:
+    assert read(matrix_of([[1, 2, 3]]), (5, 2)) == read(matrix_of([[1, 2, 3]]), (1, 900)) == []
+
+
+@given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=1, max_size=60))
+def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context: list[int]) -> None:
+    matrix, reference = matrix_of(documents), Reference(documents)
+    for end in range(1, len(context) + 1):
+        matrix.adapt(np.array(context[:end], np.int64))
+        reference.adapt(context[:end])
+    for pair in ((a, b) for a in range(5) for b in range(5)):
+        row = read(matrix, pair)
+        weights = [weight for _, weight in row]
+        assert dict(row) == pytest.approx(reference.row(pair), abs=1e-4)
+        assert len(dict(row)) == len(row)
+        assert weights == sorted(weights, reverse=True)
+
+
+def test_the_published_constants() -> None:
+    """A tri-gram at its first sight gains 0.04; it counts once a step while in the window, up to 3.0."""
+    matrix = matrix_of([[1, 2, 3], [1, 2, 4]])
+    context = np.array([1, 2, 3], np.int64)
+    matrix.adapt(context)
+    assert read(matrix, (1, 2)) == [(3, pytest.approx(0.54)), (4, pytest.approx(0.5))]
+    for _ in range(100):
+        matrix.adapt(context)
+    assert read(matrix, (1, 2)) == [(3, pytest.approx(3.0)), (4, pytest.approx(0.5))]
+
+
+@pytest.mark.parametrize(("length", "learned"), [(16, True), (17, False)])
+def test_the_window_is_sixteen_tokens(length: int, learned: bool) -> None:
+    matrix = matrix_of([])
+    matrix.adapt(np.array([1, 2, 3] + [0] * (length - 3), np.int64))
+    assert bool(read(matrix, (1, 2))) is learned
+
+
+def test_the_base_is_never_written() -> None:
+    matrix = matrix_of([[1, 2, 3], [1, 2, 4]])
+    before = [array.copy() for array in matrix.base]
+    matrix.adapt(np.array([1, 2, 4, 1, 2, 0], np.int64))
+    assert read(matrix, (1, 2))[0][0] == 4
+    assert all(np.array_equal(old, new) for old, new in zip(before, matrix.base, strict=True))
+    matrix.forget()
+    assert read(matrix, (1, 2)) == [(3, 0.5), (4, 0.5)]
+
+
+def test_a_row_copied_to_the_overlay_is_the_pruned_one() -> None:
+    matrix = matrix_of([[1, 2, c] for c in (0, 1, 3, 4)], top_k=2)
+    matrix.adapt(np.array([1, 2, 4], np.int64))
+    assert read(matrix, (1, 2)) == [(0, 0.25), (1, 0.25), (4, pytest.approx(0.04))]
+
+
+def test_a_full_row_gives_up_its_lightest_token() -> None:
+    matrix = matrix_of([], vocabulary=64)
+    for c in range(3, 50):
+        for _ in range(1 if c < 20 else 2):
+            matrix.adapt(np.array([1, 2, c], np.int64))
+    row = read(matrix, (1, 2))
+    assert len(row) == 32
+    assert row[0][1] == pytest.approx(0.08)
+    assert {c for c, _ in row} >= set(range(20, 50)), "what was seen twice stays"
+    assert 49 in dict(row), "the newest is taken in"
+
+
+def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(64, size=3000).tolist()]
+    matrix, reference = matrix_of(documents, vocabulary=64), Reference(documents)
+    context = rng.integers(64, size=4000)
+    for end in range(3, len(context) + 1, 5):
+        matrix.adapt(context[:end])
+        reference.adapt(context[:end].tolist())
+    assert len(reference.rows) > 2048
+    for pair in ((a, b) for a in range(64) for b in range(64)):
+        assert dict(read(matrix, pair)) == pytest.approx(reference.row(pair), abs=1e-4)
+
+
+def test_at_its_bound_the_overlay_starts_anew() -> None:
+    matrix = matrix_of([], vocabulary=2, max_pairs=1024)
+    stream = np.arange(3000, dtype=np.int64)
+    for end in range(3, len(stream) + 1):
+        matrix.adapt(stream[:end])
+    held = [first for first in range(2998) if read(matrix, (first, first + 1))]
+    assert 0 < len(held) <= 1024
+    assert held == list(range(held[0], 2998)), "the latest pairs are those that are held"

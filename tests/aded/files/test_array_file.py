@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import contextlib
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from aded.errors import BadInput
+from aded.files import array_file
+from aded.files.array_file import Spill, open_arrays, write_arrays
+
+HEADER = {"format": "f", "version": "1", "tokenizer": "t", "vocabulary": "9"}
+ARRAYS: dict[str, np.ndarray] = {
+    "b": np.arange(5, dtype=np.int32),
+    "a": np.arange(3, dtype=np.uint32),
+    "wide": np.array([2**63], np.uint64),
+    "none": np.empty(0, np.int64),
+}
+
+
+def refused(path: Path) -> None:
+    with pytest.raises(BadInput, match=f"^datastore.path: .*{re.escape(str(path))}"):
+        open_arrays(path, "f", "1")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_arrays(tmp_path / "new" / "x.arrays", HEADER, ARRAYS)
+    return tmp_path / "new" / "x.arrays"
+
+
+def test_a_written_file_opens_as_it_was(path: Path) -> None:
+    header, arrays = open_arrays(path, "f", "1")
+    assert header == {**HEADER, "fingerprint": header["fingerprint"]}
+    assert arrays.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        assert arrays[name].dtype == array.dtype
+        assert np.array_equal(arrays[name], array)
+        assert not arrays[name].flags.writeable
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name], "no partial file is left"
+
+
+def test_other_programs_read_it_as_safetensors(path: Path) -> None:
+    loaded = load_file(path)
+    assert all(np.array_equal(loaded[name], array) for name, array in ARRAYS.items())
+
+
+def test_a_spill_is_written_as_the_array_it_holds(path: Path, tmp_path: Path) -> None:
+    spill = Spill(tmp_path / "b.raw", np.int32)
+    for part in ([0, 1], [], [2, 3, 4]):
+        spill.append(np.array(part, np.int64))
+    write_arrays(tmp_path / "spilled.arrays", HEADER, {**ARRAYS, "b": spill})
+    assert (tmp_path / "spilled.arrays").read_bytes() == path.read_bytes()
+
+
+def test_the_fingerprint_is_that_of_the_contents(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.arrays"
+    write_arrays(other, HEADER, ARRAYS | {"b": np.zeros(5, np.int32)})
+    assert open_arrays(other, "f", "1")[0]["fingerprint"] != open_arrays(path, "f", "1")[0]["fingerprint"]
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    refused(tmp_path / "none.arrays")
+    refused(tmp_path)
+
+
+def test_every_truncated_or_lengthened_file_is_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        refused(path)
+    path.write_bytes(whole + b"\0")
+    refused(path)
+
+
+def test_a_flipped_bit_in_any_byte_is_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    for at in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << (at % 8)
+        path.write_bytes(damaged)
+        refused(path)
+
+
+def test_a_bit_in_any_block_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_file, "BLOCK", 100)
+    path = tmp_path / "blocks.arrays"
+    write_arrays(path, HEADER, {"a": np.zeros(500, np.int32)})
+    whole = path.read_bytes()
+    for at in range(0, len(whole), 37):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        refused(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x",
+        b"PK\x03\x04 a zip file of some kind",
+        pickle.dumps({"a": 1}),
+        b"\xff" * 100,
+        bytes(100),
+        (2).to_bytes(8, "little") + b"[]",
+        (2).to_bytes(8, "little") + b"{}",
+        b'{"json": "lines"}\n' * 9,
+    ],
+)
+def test_garbage_is_refused(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "garbage.arrays").write_bytes(data)
+    refused(tmp_path / "garbage.arrays")
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, {"format": "pt"}, HEADER, HEADER | {"format": "other"}, HEADER | {"version": "0"}],
+)
+def test_a_foreign_safetensors_file_is_refused(metadata: dict[str, str] | None, tmp_path: Path) -> None:
+    """Also one with our header, since it lacks the checksum."""
+    save_file({"weight": np.zeros(3, np.int32)}, tmp_path / "foreign.arrays", metadata)
+    refused(tmp_path / "foreign.arrays")
+
+
+@pytest.mark.parametrize("changes", [{"vocabulary": "0"}, {"vocabulary": "many"}, {"tokenizer": ""}])
+def test_a_header_without_a_vocabulary_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
+    write_arrays(tmp_path / "x.arrays", HEADER | changes, ARRAYS)
+    refused(tmp_path / "x.arrays")
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_header_of_someone_elses_making_is_refused_or_harmless(path: Path, data: st.DataObject) -> None:
+    """Never another exception than BadInput."""
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    end = 8 + int.from_bytes(whole[:8], "little")
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, end - 1))] = data.draw(st.sampled_from(b'0123456789-"[]{},:IU x\xff'))
+    other = path.with_name("damaged.arrays")
+    other.write_bytes(damaged)
+    with contextlib.suppress(BadInput):
+        open_arrays(other, "f", "1")
+        assert bytes(damaged) == whole
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_arrays(tmp_path / "x.arrays", HEADER, ARRAYS)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,116 @@
+"""Our attention for few rows against torch's, and a node's result in a tree against the same token decoded alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tiny import MODELS, Obedient, path_to, random_tree, tiny_model
+from transformers import PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+from aded.core.tree import DraftTree
+from aded.kernels import attention
+from aded.kernels.linear import replace_linears
+from aded.targets.eager import TransformersTarget
+
+SDPA_MODELS = [name for name, (_, attention, _) in MODELS.items() if attention == "sdpa"]
+
+
+def attention_layer(groups: int) -> torch.nn.Module:
+    layer = torch.nn.Module()
+    layer.num_key_value_groups, layer.is_causal = groups, True  # type: ignore[assignment]
+    return layer
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("rows", [1, 2, 5, 40])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("slab", [False, True])
+@pytest.mark.parametrize("width", [8, 16, 64, 80, 128])
+def test_equals_torch(groups: int, rows: int, dtype: torch.dtype, tolerance: float, slab: bool, width: int) -> None:
+    torch.manual_seed(rows)
+    query = torch.randn(1, rows, 2 * groups, width).to(dtype).transpose(1, 2)
+    keys, values = (torch.randn(1, 2, 64 if slab else 50, width).to(dtype)[:, :, :50] for _ in range(2))
+    mask = torch.rand(1, 1, rows, 50) < 0.7
+    mask[..., 3] = True
+    layer, scaling = attention_layer(groups), 1.2 * width**-0.5
+    ours, _ = attention.tree_attention(layer, query, keys, values, mask, scaling=scaling)
+    wanted, _ = sdpa_attention_forward(layer, query, keys, values, mask, scaling=scaling)
+    assert ours.dtype == dtype
+    assert ours.shape == wanted.shape
+    torch.testing.assert_close(ours, wanted, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [8, 64, 80])
+def test_a_row_is_the_same_to_the_last_bit_beside_others_and_beyond_hidden_rows(
+    dtype: torch.dtype, width: int
+) -> None:
+    torch.manual_seed(0)
+    query, keys, values = (torch.randn(1, heads, 40, width).to(dtype) for heads in (6, 2, 2))
+    mask = torch.tril(torch.ones(40, 40, dtype=torch.bool))[None, None]
+    layer = attention_layer(3)
+    together, _ = attention.tree_attention(layer, query, keys, values, mask)
+    for i in range(40):
+        seen = (keys[:, :, : i + 1], values[:, :, : i + 1])
+        alone, _ = attention.tree_attention(layer, query[:, :, i : i + 1], *seen, None)
+        assert torch.equal(alone[:, 0], together[:, i])
+
+
+def test_one_row_without_a_mask_sees_everything() -> None:
+    query, keys, values = torch.randn(1, 4, 1, 8), torch.randn(1, 2, 9, 8), torch.randn(1, 2, 9, 8)
+    ours, _ = attention.tree_attention(attention_layer(2), query, keys, values, None)
+    wanted, _ = sdpa_attention_forward(attention_layer(2), query, keys, values, None)
+    torch.testing.assert_close(ours, wanted)
+
+
+def test_large_scores_neither_overflow_nor_vanish() -> None:
+    query, keys = torch.full((1, 1, 1, 8), 40.0), torch.randn(1, 1, 30, 8) * 40
+    values = torch.randn(1, 1, 30, 8)
+    ours, _ = attention.tree_attention(attention_layer(1), query, keys, values, None)
+    wanted, _ = sdpa_attention_forward(attention_layer(1), query, keys, values, None)
+    torch.testing.assert_close(ours, wanted)
+
+
+def test_prompts_go_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "attend", lambda *arguments: pytest.fail("not the kernel's work"))
+    query = torch.randn(1, 2, 6, 8)
+    ours, _ = attention.tree_attention(attention_layer(1), query, query, query, None)
+    wanted, _ = sdpa_attention_forward(attention_layer(1), query, query, query, None)
+    assert torch.equal(ours, wanted)
+
+
+def with_own_kernels(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> PreTrainedModel:
+    monkeypatch.setattr("aded.kernels.linear.processor_lacks_bf16", lambda: True)
+    attention.register()
+    model = tiny_model(name).bfloat16()
+    if dtype == torch.float32:  # with weights that bfloat16 holds
+        model = model.float()
+    replace_linears(model)
+    model.set_attn_implementation("tree")
+    return model
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", SDPA_MODELS)
+def test_a_node_has_the_logits_of_its_token_decoded_alone(
+    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit, over several steps: so greedy answers are identical in any dtype."""
+    model, rng = with_own_kernels(name, dtype, monkeypatch), np.random.default_rng(3)
+    prompt, sampler = np.arange(10, 22, dtype=np.int64), Obedient()
+    trees, alone = TransformersTarget(model), TransformersTarget(model)
+    for target in (trees, alone):
+        target.prefill(prompt, sampler, 64, {"logits"})
+    for nodes in (9, 1, 2, 12, 7):
+        tree = random_tree(rng, nodes, int(rng.integers(50)))
+        path = path_to(tree, int(rng.integers(nodes)))
+        sampler.path = path
+        step = trees.verify(tree)
+        assert step.logits is not None
+        sampler.path = [0]
+        for node in path:
+            single = alone.verify(DraftTree.root(int(tree.tokens[node])))
+            assert single.logits is not None
+            assert torch.equal(step.logits[node], single.logits[0])

@@ -1,0 +1,47 @@
+"""Our kernels as operations of a compiled step have the numbers of the eager ones."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from aded.kernels import attention, compiled_ops, install
+from aded.kernels.install import StepLinear
+from aded.kernels.linear import Bf16Linear
+
+pytestmark = pytest.mark.slow  # a C++ compiler runs
+DTYPES = [torch.float32, torch.bfloat16]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _operations() -> None:
+    compiled_ops.load()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("out_dtype", DTYPES)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(("rows", "outputs"), [(1, 40), (2, 7), (5, 64), (9, 33)])
+def test_a_product_is_that_of_bf16_linear(
+    dtype: torch.dtype, out_dtype: torch.dtype, bias: bool, rows: int, outputs: int
+) -> None:
+    torch.manual_seed(rows)
+    added = torch.randn(outputs).to(dtype) if bias else None
+    eager = Bf16Linear(torch.randn(outputs, 48).bfloat16(), added, out_dtype)
+    x = torch.randn(1, rows, 48).to(dtype)
+    assert torch.equal(StepLinear(eager.weight, added, out_dtype)(x), eager(x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("heads", "kv_heads"), [(2, 2), (6, 2), (3, 1)])
+@pytest.mark.parametrize("n", [1, 7])
+def test_attention_is_tree_attentions(dtype: torch.dtype, heads: int, kv_heads: int, n: int) -> None:
+    torch.manual_seed(n)
+    query = torch.randn(1, n, heads, 16).to(dtype).transpose(1, 2)
+    keys, values = (torch.randn(1, kv_heads, 64, 16).to(dtype)[:, :, :50] for _ in range(2))
+    mask = torch.rand(1, 1, n, 50) < 0.6
+    mask[..., 2] = True
+    layer = torch.nn.Module()
+    ours, _ = install.tree_step_attention(layer, query, keys, values, mask, scaling=0.3)
+    wanted, _ = attention.tree_attention(layer, query, keys, values, mask, scaling=0.3)
+    assert torch.equal(ours, wanted)

@@ -1,0 +1,148 @@
+"""Padded steps with walk and compaction on the device: run here without being captured."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import VOCABULARY, path_to, plain_logits, random_tree, tiny_model, trees
+
+from aded.core.decode import decode
+from aded.core.sampler import Decoding, Greedy
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.compiled_cpu import CompiledTarget
+from aded.targets.cuda_graph import GraphTarget
+from aded.targets.device_walk import walk
+from aded.targets.eager import TransformersTarget
+from aded.targets.engine import with_engine
+from baselines.autoregressive import Autoregressive
+from baselines.token_recycling import TokenRecycling
+
+PROMPT = np.arange(10, 22, dtype=np.int64)
+
+
+@cache
+def graphs() -> GraphTarget:
+    return GraphTarget(tiny_model(), backend="eager")
+
+
+@cache
+def eager() -> TransformersTarget:
+    return TransformersTarget(tiny_model())
+
+
+@given(trees(vocabulary=3), st.integers(0, 2**31), st.integers(0, 5))
+def test_the_walk_is_that_of_greedy_choice(tree: DraftTree, seed: int, padding: int) -> None:
+    n, padded = len(tree), len(tree) + padding
+    logits = torch.from_numpy(np.random.default_rng(seed).random((padded, 3), np.float32))
+    tokens, parents = torch.zeros(2, padded, dtype=torch.int64)
+    tokens[:n], parents[1:n] = torch.from_numpy(tree.tokens), torch.from_numpy(tree.parents[1:])
+    ancestors, live = torch.eye(padded, dtype=torch.bool), torch.arange(padded) < n
+    ancestors[:n, :n] = torch.from_numpy(tree.ancestors)
+    result, order = walk(logits, tokens, parents, ancestors, live)
+    path, token = Greedy().walk(tree, logits[:n], 0)
+    assert result.tolist() == [len(path), token, *order.tolist()]
+    assert order[: len(path)].tolist() == path
+    assert sorted(order.tolist()) == list(range(padded))
+
+
+@pytest.mark.parametrize("decoding", [Decoding(), Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("length", [1, 2, 12])
+def test_answers_are_those_of_the_eager_engine(decoding: Decoding, length: int) -> None:
+    """Token Recycling accepts paths that are no chains, so compaction counts."""
+    prompt = np.arange(10, 10 + length)
+    answers = [
+        decode(target, drafter, prompt, decoding.sampler(0), max_new_tokens=60)
+        for target in (eager(), graphs())
+        for drafter in (Autoregressive(), TokenRecycling(budget=30))
+    ]
+    assert all(answer.token_ids == answers[0].token_ids for answer in answers)
+    assert answers[1].accept_lengths == answers[3].accept_lengths
+    assert max(answers[3].accept_lengths) > 1
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 9, 40])
+def test_logits_and_hidden_states_are_the_trees_alone(nodes: int) -> None:
+    target, tree = graphs(), random_tree(np.random.default_rng(nodes), nodes, 5)
+    target.prefill(PROMPT, Greedy(), 60, {"logits", "hidden"})
+    step = target.verify(tree)
+    assert step.logits is not None
+    assert step.hidden is not None
+    assert step.logits.shape == (nodes, VOCABULARY)
+    for node in range(nodes):
+        wanted = plain_logits(target.model, [*PROMPT, *tree.tokens[path_to(tree, node)]])
+        torch.testing.assert_close(step.logits[node], wanted, atol=1e-4, rtol=1e-4)
+    with torch.inference_mode():
+        torch.testing.assert_close(target.output_projection(step.hidden), step.logits)
+
+
+def test_every_size_is_made_before_the_first_step_and_none_after() -> None:
+    target = graphs()
+    target.prefill(PROMPT, Greedy(), 300)
+    before = dict(target._programs)
+    for nodes in (1, 5, 64, 100, 1):
+        target.verify(random_tree(np.random.default_rng(nodes), nodes, 3))
+    assert target._programs == before
+
+
+def test_a_tree_beyond_the_largest_size_is_refused() -> None:
+    target = graphs()
+    target.prefill(PROMPT, Greedy(), 400)
+    with pytest.raises(BadInput, match="a tree of 300 nodes"):
+        target.verify(DraftTree(np.arange(300), np.arange(300) - 1))
+
+
+def test_a_model_with_windows_is_refused() -> None:
+    with pytest.raises(BadInput, match="without sliding windows"):
+        GraphTarget(tiny_model("mistral-window"), backend="eager")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_captured_steps_allocate_nothing_and_answer_as_eager_ones_do() -> None:
+    model = tiny_model(max_position_embeddings=4096)
+    torch.nn.Module.to(model, "cuda")
+    target = with_engine(TransformersTarget(model), "compiled", "cache")
+    assert isinstance(target, GraphTarget)
+    reference = TransformersTarget(model)
+    answers = [
+        decode(each, TokenRecycling(budget=30), PROMPT, Greedy(), max_new_tokens=100).token_ids
+        for each in (reference, target)
+    ]
+    assert answers[0] == answers[1]
+    target.prefill(PROMPT, Greedy(), 900)
+    target.verify(DraftTree.root(1))
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    for number in range(200):
+        target.verify(random_tree(np.random.default_rng(number), 1 + number % 60, 3))
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_steps_of_a_processor_allocate_no_rows() -> None:
+    """The slabs of the first prompt serve all later ones that fit, and a thousand steps leave memory as it was."""
+    target = CompiledTarget(tiny_model(max_position_embeddings=4096), backend="eager")
+    target.prefill(PROMPT, Greedy(), 900)
+    cache = target._cache
+    assert cache is not None
+    places = [(slab.keys.data_ptr(), slab.values.data_ptr()) for slab in cache.slabs]  # type: ignore[union-attr]
+    used = []
+    for round_ in range(4):
+        for number in range(250):
+            if number % 50 == 0:
+                target.prefill(PROMPT, Greedy(), 900)
+            target.verify(random_tree(np.random.default_rng(number), 1 + number % 7, 3))
+        used.append(_resident_mb())
+        assert [(slab.keys.data_ptr(), slab.values.data_ptr()) for slab in cache.slabs] == places, round_  # type: ignore[union-attr]
+    assert target._cache is cache
+    assert used[-1] - used[0] < 8, f"resident megabytes after each 250 steps: {used}"
+
+
+def _resident_mb() -> float:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 / 1e6

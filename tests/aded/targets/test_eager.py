@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import numpy as np
+import pytest
+import torch
+from tiny import MODELS, VOCABULARY, Obedient, path_to, plain_logits, random_tree, tiny_model
+from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
+
+from aded.core.drafter import Step
+from aded.core.sampler import Greedy
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.compiled_cpu import CompiledTarget
+from aded.targets.eager import TransformersTarget
+
+PROMPT = np.arange(10, 22, dtype=np.int64)  # longer than the sliding windows
+BINARY = DraftTree.from_sequences(5, [[a, b, c] for a in (6, 7) for b in (8, 9) for c in (10, 11)], budget=14)
+
+model_of = cache(tiny_model)
+ENGINES: dict[str, Callable[[PreTrainedModel], TransformersTarget]] = {
+    "eager": TransformersTarget,
+    "compiled": lambda model: CompiledTarget(model, backend="eager"),
+}
+Targets = Callable[[str], TransformersTarget]
+
+
+@cache
+def target_of(engine: str, name: str) -> TransformersTarget:
+    return ENGINES[engine](model_of(name))
+
+
+@pytest.fixture(params=ENGINES)
+def targets(request: pytest.FixtureRequest) -> Targets:
+    """Name of a model -> its target: what is tested with it holds for each engine."""
+    return partial(target_of, request.param)
+
+
+def check_logits(model: PreTrainedModel, step: Step, committed: list[int]) -> None:
+    """Each node's row equals a plain forward over the committed tokens and the node's path."""
+    assert step.logits is not None
+    assert len(step.logits) == len(step.tree)
+    for node in range(len(step.tree)):
+        ids = committed + step.tree.tokens[path_to(step.tree, node)].tolist()
+        torch.testing.assert_close(step.logits[node], plain_logits(model, ids), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1], PROMPT[:3]], ids=len)
+def test_tree_logits_are_those_of_plain_forwards(targets: Targets, name: str, prompt: np.ndarray) -> None:
+    """Over several steps, each with a random tree and a random accepted path."""
+    model, rng, sampler = model_of(name), np.random.default_rng(len(prompt)), Obedient()
+    target = targets(name)
+    step = target.prefill(prompt, sampler, 64, {"logits"})
+    assert step.logits is not None
+    torch.testing.assert_close(step.logits[0], plain_logits(model, prompt.tolist()), atol=1e-4, rtol=1e-4)
+    committed = prompt.tolist()
+    for nodes in (9, 1, 2, 12, 7):
+        tree = random_tree(rng, nodes, step.next_token)
+        sampler.path = path_to(tree, int(rng.integers(nodes)))
+        expected = sampler.path
+        sampler.token = int(rng.integers(VOCABULARY))
+        step = target.verify(tree)
+        assert step.path == expected
+        check_logits(model, step, committed)
+        committed += tree.tokens[expected].tolist()
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2-window", "gemma3-window", "mistral-window"])
+def test_every_accepted_path_leaves_the_cache_right(targets: Targets, name: str) -> None:
+    model, sampler = model_of(name), Obedient()
+    target = targets(name)
+    after = random_tree(np.random.default_rng(1), 4, sampler.token)
+    for node in range(len(BINARY)):
+        target.prefill(PROMPT, sampler, 64, {"logits"})
+        sampler.path = path_to(BINARY, node)
+        accepted = BINARY.tokens[sampler.path].tolist()
+        target.verify(BINARY)
+        check_logits(model, target.verify(after), PROMPT.tolist() + accepted)
+
+
+def test_hidden_states_are_what_the_output_projection_reads(targets: Targets) -> None:
+    target = targets("llama")
+    target.prefill(PROMPT, Obedient(), 64, {"logits", "hidden"})
+    step = target.verify(BINARY)
+    assert step.hidden is not None
+    assert step.logits is not None
+    with torch.inference_mode():
+        torch.testing.assert_close(target.output_projection(step.hidden), step.logits)
+
+
+def test_gives_only_what_is_wanted(targets: Targets) -> None:
+    target = targets("llama")
+    steps = [target.prefill(PROMPT, Greedy(), 64), target.verify(BINARY)]
+    assert all(step.logits is None and step.hidden is None for step in steps)
+
+
+def test_a_second_prompt_starts_afresh(targets: Targets) -> None:
+    """Also where the slab of the first, longer prompt is used again."""
+    target, sampler = targets("llama"), Obedient()
+    for prompt in (PROMPT, PROMPT[:4]):
+        target.prefill(prompt, sampler, 64, {"logits"})
+        check_logits(model_of("llama"), target.verify(BINARY), prompt.tolist())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_standard_models_pass_the_self_check(targets: Targets, name: str) -> None:
+    targets(name).self_check()
+
+
+def test_a_model_that_ignores_the_mask_fails_the_self_check() -> None:
+    model = tiny_model("llama")
+    target = TransformersTarget(model)
+    target.mask = lambda *_: None  # type: ignore[assignment]
+    with pytest.raises(BadInput, match="4-D mask"):
+        target.self_check()
+
+
+def test_a_recurrent_model_is_refused() -> None:
+    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, state_size=4)
+    with pytest.raises(BadInput, match="no KV cache"):
+        TransformersTarget(MambaForCausalLM(config))
+
+
+@pytest.mark.parametrize(("ids", "expected"), [(None, set()), (3, {3}), ([3, 4], {3, 4})])
+def test_eos_ids_are_the_generation_configs(ids: int | list[int] | None, expected: set[int]) -> None:
+    model = tiny_model("llama")
+    assert model.generation_config is not None
+    model.generation_config.eos_token_id = ids
+    assert TransformersTarget(model).eos_token_ids == expected

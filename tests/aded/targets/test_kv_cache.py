@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.targets.kv_cache import SlabCache
+
+
+def filled(layers: int, rows: int, capacity: int) -> tuple[SlabCache, list[torch.Tensor]]:
+    cache = SlabCache(layers, capacity)
+    keys = [torch.randn(1, 2, rows, 4) for _ in range(layers)]
+    for layer, key in enumerate(keys):
+        cache.update(key, -key, layer)
+    return cache, keys
+
+
+@given(st.integers(0, 5), st.sets(st.integers(1, 9)), st.integers(0, 3))
+def test_keep_is_an_index_select(start: int, drafted: set[int], later: int) -> None:
+    path = [0, *sorted(drafted)]
+    cache, keys = filled(2, start + 10, start + 14)
+    cache.keep(start, path)
+    assert cache.length == start + len(path)
+    for layer, key in enumerate(keys):
+        rows = torch.tensor([*range(start), *(start + index for index in path)])
+        expected = torch.cat([key.index_select(2, rows), torch.full((1, 2, later, 4), 7.0)], 2)
+        new = torch.full((1, 2, later, 4), 7.0)
+        got_keys, got_values = cache.update(new, -new, layer)
+        torch.testing.assert_close(got_keys, expected, rtol=0, atol=0)
+        torch.testing.assert_close(got_values, -expected, rtol=0, atol=0)
+
+
+def test_start_empties_and_keeps_the_memory() -> None:
+    cache, _ = filled(1, 6, 8)
+    before = cache.slabs[0].keys
+    cache.start()
+    assert cache.length == 0
+    new = torch.ones(1, 2, 8, 4)
+    keys, _ = cache.update(new, new, 0)
+    assert cache.slabs[0].keys is before
+    assert keys.shape == new.shape
+    assert bool((keys == 1).all())

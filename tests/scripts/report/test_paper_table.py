@@ -1,0 +1,117 @@
+"""The paper's layout: which runs share a cell, what stands beside it, and that nothing is filled in."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from made_up_run import MACHINE, row, times, write_run
+
+from aded.bench.finished_runs import read_runs
+from aded.errors import BadInput
+from scripts.report.cells import BASELINE, Cell, cells
+from scripts.report.paper_table import Sources, as_latex, as_markdown, blocks, long_table
+from scripts.report.published import FILES, Published, beside, read_published
+
+FIGURE = Published(
+    "aded", "vicuna-7b", "mt_bench", "mean_accepted_tokens", 2.0, None, (("order", "3"),), "A6000", "P"
+)
+ORDER = {"method.order": 3}
+
+
+def timed(question: int, lengths: list[int], method: float, plain: float) -> dict[str, object]:
+    return row(question, 0, lengths, **times(method, plain, sum(lengths)))
+
+
+def found(folder: Path) -> list[Cell]:
+    return cells(read_runs([folder]))
+
+
+def frame(folder: Path, metric: str = "mean accepted tokens") -> pd.DataFrame:
+    return blocks(found(folder), [FIGURE], Sources())[f"mt_bench, {metric}"]
+
+
+def test_a_cell_is_the_median_over_runs_that_differ_in_the_seed_alone(tmp_path: Path) -> None:
+    for seed, lengths in enumerate(([1, 1], [1, 2], [4, 4])):
+        write_run(tmp_path / str(seed), [row(81, 0, lengths), row(82, 0, lengths)], seed=seed)
+    (cell,) = found(tmp_path)
+    assert (cell.line, cell.value, len(cell.runs), cell.kind) == ("aded", 1.5, 3, "recorded")
+
+
+def test_runs_of_other_settings_machines_and_answers_stay_apart(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [1])], settings={"method.budget": 7})
+    write_run(tmp_path / "b", [row(81, 0, [2])], settings={"method.budget": 64})
+    write_run(tmp_path / "c", [row(81, 0, [3])], settings={"method.budget": 64}, machine={**MACHINE, "cores": 9})
+    write_run(tmp_path / "d", [row(81, 0, [4])], settings={"method.budget": 64}, answers="llama-2-7b-chat.jsonl")
+    mine = {(cell.model, cell.line): cell.value for cell in found(tmp_path)}
+    assert sorted(mine.values()) == [1.0, 2.0, 3.0, 4.0]
+    assert mine["llama-2-7b-chat", "aded (budget=64)"] == 4.0
+    assert len({line for model, line in mine if model == "vicuna-7b-v1.5"}) == 3
+
+
+def test_speedup_and_latency_are_ratios_of_sums_and_the_baseline_has_its_own_line(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [timed(1, [2, 2], 1.0, 2.0), timed(2, [4], 1.0, 6.0)], answers=None)
+    mine = {(cell.line, cell.metric): cell for cell in found(tmp_path)}
+    assert mine["aded", "speedup"].value == pytest.approx(4.0)
+    assert mine["aded", "latency_ms_per_token"].value == pytest.approx(250.0)
+    assert mine[BASELINE, "latency_ms_per_token"].value == pytest.approx(1000.0)
+    low, high = mine["aded", "speedup"].low, mine["aded", "speedup"].high
+    assert (low, high) == (pytest.approx(2.0), pytest.approx(6.0))
+
+
+def test_ours_stands_beside_the_published_figure_and_their_ratio(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2, 3]), row(82, 0, [2, 3])], settings=ORDER)
+    (line,) = frame(tmp_path).to_dict("records")
+    assert line["vicuna-7b-v1.5: ours"] == "2.50 [2.50, 2.50] r1"
+    assert line["vicuna-7b-v1.5: published"] == "2.00 p1"
+    assert line["vicuna-7b-v1.5: ratio"] == "1.25"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"method.order": 2}, {**ORDER, "benchmark.limit": 3}, {**ORDER, "decoding.temperature": 0.7}]
+)
+def test_other_settings_stand_beside_nothing_and_missing_is_shown(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])], settings=settings)
+    ours, theirs = frame(tmp_path).to_dict("records")
+    assert (ours["vicuna-7b-v1.5: published"], ours["vicuna-7b-v1.5: ratio"]) == ("–", "–")
+    assert (theirs["method"], theirs["vicuna-7b-v1.5: ours"]) == ("aded as published (order=3)", "–")
+
+
+def test_the_texts_and_the_long_table_hold_every_cell_with_its_source(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2, 3])], settings=ORDER)
+    sources = Sources()
+    frames = blocks(found(tmp_path), [FIGURE], sources)
+    assert "| 2.50 r1" in as_markdown(frames, sources)
+    assert "- r1: recorded answers" in as_markdown(frames, sources)
+    latex = as_latex(frames, sources)
+    assert "2.50 r1 & 2.00 p1 & 1.25" in latex
+    assert "mt\\_bench" in latex
+    (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
+    assert (line["median"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
+    assert line["folders"] == str(tmp_path / "a")
+
+
+def test_published_figures_are_read_and_table_1_comes_first() -> None:
+    figures = read_published()
+    assert len({one.source for one in figures}) > 5
+    rest = {"method.threads": 6}
+    one = beside(figures, "mean_accepted_tokens", "rest", "vicuna-7b-v1.5", "mt_bench", rest)
+    assert one is not None
+    assert (one.value, one.source) == (1.97, "arXiv 2407.12021v2, table 1")
+
+
+def test_the_papers_speedups_are_those_of_its_latencies() -> None:
+    figures = {(one.method, one.model, one.benchmark, one.metric): one.value for one in reversed(read_published())}
+    pairs = [key for key in figures if key[0] == "aded" and key[3] == "speedup"]
+    assert len(pairs) == 15
+    for _, model, benchmark, _ in pairs:
+        latency = {m: figures[m, model, benchmark, "latency_ms_per_token"] for m in ("autoregressive", "aded")}
+        ratio = latency["autoregressive"] / latency["aded"]
+        assert ratio == pytest.approx(figures["aded", model, benchmark, "speedup"], abs=0.02)
+
+
+def test_a_damaged_published_file_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / FILES[0]).write_text("method,value\naded,2\n")
+    with pytest.raises(BadInput, match=FILES[0]):
+        read_published(tmp_path)
