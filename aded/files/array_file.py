@@ -1,8 +1,8 @@
 """The container of every datastore file: named plain arrays and a header, memory-mapped and checksummed.
 
-The layout is safetensors (8 bytes of header length, a JSON header, the arrays' bytes), so nothing in a file is ever
-executed and other programs can read it. The last array, `checksum`, covers all bytes before it: a file that is
-cut short or has one wrong bit is refused when it is opened.
+The layout is safetensors (8 bytes of header length, a JSON header, the arrays' bytes): opening a file executes
+nothing, and other programs can read it. The last array, `checksum`, covers all bytes before it: `open_arrays` refuses
+a file that is cut short or has one wrong bit.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ import numpy as np
 import xxhash
 
 from aded.errors import BadInput
+from aded.files.atomic import whole_file
 
 KEY = "datastore.path"
+"""The key that errors name."""
 BLOCK = 4 << 20
+"""Bytes read or hashed at once."""
 CHECKSUM = 16
+"""Bytes of the checksum."""
 _NAMES = {"int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64", "uint8": "U8"}
 _DAMAGE = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, MemoryError)
 """What parsing a damaged header can raise."""
@@ -30,22 +34,23 @@ _KINDS = {name: np.dtype(kind) for kind, name in _NAMES.items()}
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """An open datastore file. `header` holds what the builder wrote and the contents' `fingerprint`, all strings."""
+    """An open datastore file."""
 
     path: Path
     header: dict[str, str]
+    """What the builder wrote, and the `fingerprint` of the contents."""
 
     @property
     def vocabulary(self) -> int:
         return int(self.header["vocabulary"])
 
     def describe(self) -> dict[str, str]:
-        """For a run's record: which file this is, and how large its corpus was."""
+        """For a run's record: the fingerprint of the file and the size of its corpus."""
         known = {"datastore": "fingerprint", "datastore_tokens": "tokens"}
         return {name: self.header[key] for name, key in known.items() if key in self.header}
 
     def check_tokenizer(self, fingerprint: str) -> None:
-        """Raise BadInput when the file was built with another tokenizer than the target's."""
+        """Raise BadInput unless the file was built with the tokenizer that has this fingerprint, the target's."""
         if self.header["tokenizer"] != fingerprint:
             raise BadInput(
                 KEY,
@@ -55,7 +60,7 @@ class ArrayFile:
 
 
 class Spill:
-    """One array that grows on disk, after what `path` holds already, and is never in memory as a whole."""
+    """An array that grows on disk and is never in memory as a whole. Values that `path` contains already stay."""
 
     def __init__(self, path: Path, dtype: np.typing.DTypeLike) -> None:
         self.path, self.dtype = path, np.dtype(dtype)
@@ -63,7 +68,7 @@ class Spill:
         self.length = self._file.tell() // self.dtype.itemsize
 
     def append(self, values: np.ndarray) -> None:
-        """values: [m] of any integer dtype whose numbers fit."""
+        """values: integers [m], each within the range of the array's dtype."""
         self._file.write(np.ascontiguousarray(values, self.dtype).data)
         self.length += len(values)
 
@@ -71,16 +76,16 @@ class Spill:
         return self.length
 
     def flush(self) -> None:
-        """Let other processes see what was appended."""
+        """Write buffered values to the file, so that other processes can read them."""
         self._file.flush()
 
     def read(self, start: int = 0, length: int = -1) -> np.ndarray:
-        """`length` numbers from `start` on, or what there is of them; all by default."""
+        """At most `length` numbers from position `start` on; by default all."""
         self._file.flush()
         return np.fromfile(self.path, self.dtype, length, offset=start * self.dtype.itemsize)
 
     def blocks(self) -> Iterator[bytes]:
-        """The array's bytes."""
+        """The array's bytes, block by block."""
         self._file.flush()
         with self.path.open("rb") as file:
             while block := file.read(BLOCK):
@@ -88,25 +93,17 @@ class Spill:
 
 
 def write_arrays(path: Path, header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -> None:
-    """Write the file whole or not at all: until its last byte is on disk it has another name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("w+b") as file:
-            file.write(_head(header, arrays))
-            for name in _by_width(arrays):
-                file.writelines(_blocks(arrays[name]))
-            file.flush()
-            file.write(_checksum(file.fileno(), file.tell()))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    """Write the file whole or not at all. Raises OSError."""
+    with whole_file(path) as file:
+        file.write(_head(header, arrays))
+        for name in _by_width(arrays):
+            file.writelines(_blocks(arrays[name]))
+        file.flush()
+        file.write(_checksum(file.fileno(), file.tell()))
 
 
 def _by_width(arrays: Mapping[str, np.ndarray | Spill]) -> list[str]:
-    """The widest numbers come first, so that every array is aligned without gaps."""
+    """Names, the widest numbers first: every array is aligned without gaps."""
     return sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
 
 
@@ -135,19 +132,19 @@ def _head(header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -
 
 
 def _checksum(handle: int, size: int) -> bytes:
-    """XXH3-128 over the XXH3-128 of each block of the file's first `size` bytes, read on all cores."""
+    """XXH3-128 of the XXH3-128 digests of all blocks in the file's first `size` bytes. All cores read."""
 
-    def one(start: int) -> bytes:
+    def digest(start: int) -> bytes:
         return xxhash.xxh3_128_digest(os.pread(handle, min(BLOCK, size - start), start))
 
     with ThreadPoolExecutor() as pool:
-        return xxhash.xxh3_128_digest(b"".join(pool.map(one, range(0, size, BLOCK))))
+        return xxhash.xxh3_128_digest(b"".join(pool.map(digest, range(0, size, BLOCK))))
 
 
 def open_arrays(path: Path, kind: str, version: str) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Map the file read-only: its header and its arrays by name.
+    """Map the file read-only; return its header and its arrays by name.
 
-    Raises BadInput, naming the file, when it is missing, foreign, of another version, truncated or damaged.
+    Raises BadInput, naming the file, when it is missing, of another format or version, truncated or damaged.
     """
     try:
         data = np.asarray(np.memmap(path, np.uint8, "r"))
@@ -171,7 +168,7 @@ def open_arrays(path: Path, kind: str, version: str) -> tuple[dict[str, str], di
 
 
 def format_of(path: Path) -> str:
-    """The format that a file's header names; empty when it has none."""
+    """The format that a file's header names; empty for a file without such a header."""
     try:
         return str(_parsed(np.asarray(np.memmap(path, np.uint8, "r")))[0].get("format", ""))
     except (OSError, *_DAMAGE):
@@ -179,7 +176,7 @@ def format_of(path: Path) -> str:
 
 
 def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Header and arrays; the arrays must fill the file to its last byte."""
+    """(header, arrays by name). The arrays must fill the file to its last byte."""
     size = int(data[:8].view("<u8")[0])
     entries = json.loads(bytes(data[8 : 8 + size]))
     header = entries.pop("__metadata__")

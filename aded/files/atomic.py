@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: what every writer of a result uses."""
+"""Files that appear whole or not at all. Every writer of results uses these functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file to write and read, which takes the place of `path` once the block ends and its bytes are on disk.
+    """A new file to write and read. It replaces `path` when the block ends and all its bytes are on disk.
 
-    A block that raises leaves `path` as it was, and nothing behind. Raises OSError.
+    A block that raises leaves `path` as it was and no other file. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two processes may write the same file: the last one to finish wins.

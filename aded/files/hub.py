@@ -9,7 +9,7 @@ from aded.errors import BadInput
 
 
 def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) -> Any:
-    """auto.from_pretrained, with every way it fails told in one line that names `key`."""
+    """auto.from_pretrained(path). Raises BadInput, one line that names `key`, for everything that fails there."""
     local = Path(path).expanduser()
     looks_local = local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
     if looks_local and not local.is_dir():

@@ -1,4 +1,4 @@
-"""JSON lines that people hand in: each line named when it is wrong."""
+"""Reads JSON lines that users provide; an error names the line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aded.errors import BadInput
 
 
 def json_lines(path: str | Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(file and line number, object) for each line of a file. Raises BadInput naming `key` and the line."""
+    """("FILE line N", object) for each line of a file. Raises BadInput naming `key` and the line."""
     try:
         lines = Path(path).expanduser().read_text(encoding="utf-8").split("\n")
     except OSError as error:

@@ -1,7 +1,7 @@
 """The n-gram file: counts of every n-gram of some orders, as plain arrays that are memory-mapped.
 
-For each order k there are, over the P distinct contexts of k - 1 tokens and the T distinct n-grams (both sorted by
-context), in a vocabulary of V tokens:
+An n-gram of order k is a context of k - 1 tokens and a last token. For each order k there are these arrays, with P
+the number of distinct contexts, T the number of distinct n-grams (both sorted by context), V the vocabulary size:
 
 =============  ===============  ======================================================================
 array          type, shape      meaning
@@ -11,13 +11,13 @@ array          type, shape      meaning
                                 token; uint64 above order 3
 ``k.offset``   uint32 [P + 1]   n-grams of context i are numbers offset[i] .. offset[i + 1] - 1
 ``k.total``    uint32 [P]       sum of their counts
-``k.token``    int32 [T]        the last token of each n-gram, commonest first within a context
+``k.token``    int32 [T]        the last token of each n-gram, most frequent first within a context
 ``k.times``    uint32 [T]       how often it occurs in the corpus
 =============  ===============  ======================================================================
 
-The one context of order 1 is empty; it counts as one that starts with token 0. From a corpus of 2^32 tokens on,
-first, offset, total and times are uint64. Counts are kept, not probabilities, and nothing is pruned: a reader takes
-the top k of each context.
+The only context of order 1 is empty; it is stored as a context that starts with token 0. For a corpus of 2^32 tokens
+or more, first, offset, total and times are uint64. The file contains counts, not probabilities, and nothing is
+pruned: a reader takes the top k of each context.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VERSION = "2"
 
 
 class Counts(NamedTuple):
-    """The arrays of one order, in the order that the compiled functions expect them."""
+    """The arrays of one order, in the sequence that the compiled functions expect."""
 
     first: np.ndarray
     rest: np.ndarray
@@ -62,7 +62,7 @@ class NgramFile(ArrayFile):
         return self.orders[order]
 
     def successors(self, *context: int) -> tuple[np.ndarray, np.ndarray]:
-        """(tokens int32 [n], times [n]) that follow the context in the corpus, commonest first."""
+        """(tokens int32 [n], times [n]) that follow the context in the corpus, most frequent first."""
         counts = self.counts(len(context) + 1)
         if not all(0 <= token < self.vocabulary for token in context):
             return counts.token[:0], counts.times[:0]
@@ -74,7 +74,7 @@ class NgramFile(ArrayFile):
         return counts.token[here], counts.times[here]
 
     def ngram(self, order: int, number: int) -> tuple[int, ...]:
-        """The tokens of one n-gram by its number, 0 to T - 1."""
+        """The tokens of n-gram `number`, 0 to T - 1."""
         counts = self.counts(order)
         context = int(np.searchsorted(counts.offset, number, "right")) - 1
         first, rest = int(np.searchsorted(counts.first, context, "right")) - 1, int(counts.rest[context])
@@ -83,7 +83,7 @@ class NgramFile(ArrayFile):
 
 
 def open_ngrams(path: str | Path) -> NgramFile:
-    """Map the file read-only. Raises BadInput, naming the file, when it is not a whole n-gram file."""
+    """Map the file read-only. Raises BadInput, naming the file, unless it is a whole n-gram file."""
     path = Path(path)
     header, arrays = open_arrays(path, FORMAT, VERSION)
     try:
@@ -95,7 +95,7 @@ def open_ngrams(path: str | Path) -> NgramFile:
 
 
 def _counts(arrays: dict[str, np.ndarray], order: int, vocabulary: int) -> Counts:
-    """The arrays of one order. Lookups check no bounds, so nothing may point outside of the arrays."""
+    """The arrays of one order, checked: lookups check no bounds, so no number may point outside of the arrays."""
     counts = Counts(*(arrays[f"{order}.{name}"] for name in Counts._fields))
     contexts, ngrams = len(counts.rest), len(counts.token)
     if tuple(map(len, counts)) != (vocabulary + 1, contexts, contexts + 1, contexts, ngrams, ngrams):
@@ -108,13 +108,17 @@ def _counts(arrays: dict[str, np.ndarray], order: int, vocabulary: int) -> Count
 
 
 def _rises(starts: np.ndarray, end: int) -> bool:
-    """True when the numbers go from 0 to `end` and never fall."""
+    """Do the numbers go from 0 to `end` and never fall?"""
     return bool(starts[0] == 0 and starts[-1] == end and (starts[1:] >= starts[:-1]).all())
 
 
 @njit(cache=True, inline="always")
 def find_context(counts: Counts, first: int, rest: int) -> int:
-    """Number of the context that starts with `first`, or -1; for order 3, `rest` is its second token."""
+    """The number of a context, or -1 if it is not in the file. A binary search.
+
+    first: the context's first token.
+    rest: its other tokens as one number, as in the array `rest`; for order 3, its second token.
+    """
     low, high = np.int64(counts.first[first]), np.int64(counts.first[first + 1])
     end = high
     while low < high:

@@ -1,13 +1,14 @@
-"""The suffix file: a token stream and its suffixes in sorted order, memory-mapped.
+"""The suffix file: a token stream and its suffixes in sorted order, as plain arrays that are memory-mapped.
 
 =============  ==============  ==================================================================================
 array          shape           meaning
 =============  ==============  ==================================================================================
-``tokens``     int32 [n]       the documents' tokens one after another; after each document, the separator
-``suffixes``   int32 [n]       the positions of all suffixes, by the tokens from there on (int64 from 2^31 tokens)
+``tokens``     int32 [n]       the documents' tokens one after another, with the separator after each document
+``suffixes``   int32 [n]       the start positions of all suffixes, sorted by the suffixes' tokens (int64 from 2^31
+                               tokens on)
 =============  ==============  ==================================================================================
 
-The separator is the vocabulary's size, a token that occurs in no context: a match never spans two documents.
+The separator is the vocabulary's size. No context contains this token, so a match never spans two documents.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class SuffixFile(ArrayFile):
 
 
 def open_suffixes(path: str | Path) -> SuffixFile:
-    """Map the file read-only. Raises BadInput, naming the file, when it is not a whole suffix file."""
+    """Map the file read-only. Raises BadInput, naming the file, unless it is a whole suffix file."""
     path = Path(path)
     header, arrays = open_arrays(path, FORMAT, VERSION)
     tokens, suffixes = arrays.get("tokens"), arrays.get("suffixes")

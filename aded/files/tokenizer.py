@@ -1,11 +1,15 @@
-"""Between text and token ids: the tokenizer's fingerprint and stop strings. The loop itself knows no text."""
+"""Tokenizers: loading, fingerprints and stop strings. The decoding loop itself knows no text."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from aded.files.embedded_model import EMBEDDED, embedded_model
+from aded.files.hub import pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -15,17 +19,29 @@ if TYPE_CHECKING:
 _PROBE = 'def f(x):\n    return x  # 3.14, "naïve" 東京\n<|im_start|></s>'
 
 
+def load_tokenizer(name: str, cache: str | Path, key: str = "tokenizer") -> PreTrainedTokenizerBase:
+    """The tokenizer of a Hub id or a folder. Raises BadInput naming `key`.
+
+    name: the Hub id or folder, or `embedded` for the embedded model's tokenizer.
+    cache: the folder that keeps the converted embedded model.
+    """
+    from transformers import AutoTokenizer  # takes seconds to import, and most commands load no tokenizer
+
+    folder = str(embedded_model(Path(cache).expanduser())) if name == EMBEDDED else name
+    return pretrained(AutoTokenizer, folder, key)
+
+
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
-    """sha256 hex of the vocabulary and of how a probe text is split: equal if and only if ids mean the same."""
+    """sha256 hex of the vocabulary and of a probe text's token ids: equal if and only if ids mean the same."""
     vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     probe = tokenizer(_PROBE, add_special_tokens=False)["input_ids"]
     return hashlib.sha256(json.dumps([vocabulary, probe]).encode()).hexdigest()
 
 
 def stop_rule(tokenizer: PreTrainedTokenizerBase, strings: Sequence[str]) -> StopRule | None:
-    """A rule that holds once the decoded answer contains one of the strings; None without strings.
+    """A rule that is true once the decoded answer contains one of the strings; None without strings.
 
-    It depends on the answer's tokens alone, so a speculative answer stops where an autoregressive one does.
+    The rule depends on the answer's tokens alone: speculative and autoregressive decoding stop at the same token.
     """
     if not strings:
         return None

@@ -10,7 +10,7 @@ from aded.errors import BadInput
 from aded.files.answer_file import RecordedTurn, read_answers
 
 
-def test_the_three_files_people_have(tmp_path: Path) -> None:
+def test_the_three_formats_are_read(tmp_path: Path) -> None:
     assert read_answers(written(tmp_path, fastchat(81, "a", "b"), "", fastchat(82, "c", "d"))) == {
         "81": [RecordedTurn("a"), RecordedTurn("b")],
         "82": [RecordedTurn("c"), RecordedTurn("d")],
@@ -27,7 +27,7 @@ def test_the_three_files_people_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         ([fastchat(81, "a"), fastchat(81, "b")], "line 2: question 81 appears twice"),
         ([{"task_id": "t/1", "completion": "a"}] * 2, "line 2: question t/1 appears twice"),
@@ -41,14 +41,14 @@ def test_the_three_files_people_have(tmp_path: Path) -> None:
         ([], "holds no answer"),
     ],
 )
-def test_a_bad_file_is_refused_by_line_and_id(tmp_path: Path, lines: list[object], told: str) -> None:
+def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object], message: str) -> None:
     file = written(tmp_path, *lines)
     with pytest.raises(BadInput, match=r"^model.answers: ") as error:
         read_answers(file)
-    assert f"{file} {told}" in str(error.value)
+    assert f"{file} {message}" in str(error.value)
 
 
-def test_no_file_and_no_text(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^model.answers: .*nowhere.* cannot be read"):
         read_answers(tmp_path / "nowhere")
     (tmp_path / "bytes").write_bytes(b'{"a": "\xff"}')
@@ -67,5 +67,5 @@ def test_no_file_and_no_text(tmp_path: Path) -> None:
         (RecordedTurn(json.loads('"half \\ud83d"')), "answer cut in the middle of a character"),
     ],
 )
-def test_what_cannot_be_replayed(turn: RecordedTurn, fault: str | None) -> None:
+def test_answers_that_cannot_be_replayed_are_marked(turn: RecordedTurn, fault: str | None) -> None:
     assert turn.fault == fault

@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "new" / "x.arrays"
 
 
-def test_a_written_file_opens_as_it_was(path: Path) -> None:
+def test_an_opened_file_equals_the_written_arrays(path: Path) -> None:
     header, arrays = open_arrays(path, "f", "1")
     assert header == {**HEADER, "fingerprint": header["fingerprint"]}
     assert arrays.keys() == ARRAYS.keys()
@@ -51,7 +51,7 @@ def test_other_programs_read_it_as_safetensors(path: Path) -> None:
     assert all(np.array_equal(loaded[name], array) for name, array in ARRAYS.items())
 
 
-def test_a_spill_is_written_as_the_array_it_holds(path: Path, tmp_path: Path) -> None:
+def test_a_spill_is_written_like_an_array(path: Path, tmp_path: Path) -> None:
     spill = Spill(tmp_path / "b.raw", np.int32)
     for part in ([0, 1], [], [2, 3, 4]):
         spill.append(np.array(part, np.int64))
@@ -59,7 +59,7 @@ def test_a_spill_is_written_as_the_array_it_holds(path: Path, tmp_path: Path) ->
     assert (tmp_path / "spilled.arrays").read_bytes() == path.read_bytes()
 
 
-def test_the_fingerprint_is_that_of_the_contents(path: Path, tmp_path: Path) -> None:
+def test_another_content_has_another_fingerprint(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.arrays"
     write_arrays(other, HEADER, ARRAYS | {"b": np.zeros(5, np.int32)})
     assert open_arrays(other, "f", "1")[0]["fingerprint"] != open_arrays(path, "f", "1")[0]["fingerprint"]
@@ -88,7 +88,7 @@ def test_a_flipped_bit_in_any_byte_is_refused(path: Path) -> None:
         refused(path)
 
 
-def test_a_bit_in_any_block_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flipped_bit_in_any_block_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_file, "BLOCK", 100)
     path = tmp_path / "blocks.arrays"
     write_arrays(path, HEADER, {"a": np.zeros(500, np.int32)})
@@ -122,7 +122,7 @@ def test_garbage_is_refused(data: bytes, tmp_path: Path) -> None:
     [None, {"format": "pt"}, HEADER, HEADER | {"format": "other"}, HEADER | {"version": "0"}],
 )
 def test_a_foreign_safetensors_file_is_refused(metadata: dict[str, str] | None, tmp_path: Path) -> None:
-    """Also one with our header, since it lacks the checksum."""
+    """Even with our header: it has no checksum."""
     save_file({"weight": np.zeros(3, np.int32)}, tmp_path / "foreign.arrays", metadata)
     refused(tmp_path / "foreign.arrays")
 
@@ -135,8 +135,8 @@ def test_a_header_without_a_vocabulary_is_refused(changes: dict[str, str], tmp_p
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_a_header_of_someone_elses_making_is_refused_or_harmless(path: Path, data: st.DataObject) -> None:
-    """Never another exception than BadInput."""
+def test_a_damaged_header_is_refused(path: Path, data: st.DataObject) -> None:
+    """It never raises anything but BadInput, and only the undamaged header opens."""
     whole = path.read_bytes()
     damaged = bytearray(whole)
     end = 8 + int.from_bytes(whole[:8], "little")

@@ -1,4 +1,4 @@
-"""End to end on the real embedded model."""
+"""The whole way, from prompt to answer, with the embedded model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from datastore.ngrams import count_ngrams
 
 
 def generated(model: Any, prompts: list[np.ndarray], tokens: int) -> list[list[int]]:
-    """transformers' own greedy answers to all prompts at once: those that are shorter are filled up on the left."""
+    """The greedy answers of transformers' own `generate` to all prompts in one batch, padded on the left."""
     end, width = int(model.generation_config.eos_token_id), max(map(len, prompts))
     ids = torch.tensor([[end] * (width - len(prompt)) + prompt.tolist() for prompt in prompts])
     mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
@@ -37,7 +37,7 @@ def test_aded_answers_human_eval_as_generate_does() -> None:
     folder = str(embedded_model(cache))
     target, tokenizer = load_target(folder, dtype="float32", device="cpu", cache=str(cache))
     stock, _ = load_target(folder, dtype="float32", device="cpu", cache=str(cache), kernels="torch")
-    # The shortest dozen, which is read soonest; the base is counted from other problems than those asked.
+    # The 12 shortest problems are the prompts, for speed; the corpus counts come from the other problems.
     questions = sorted(HumanEval().questions(), key=lambda question: len(question.turns[0]))
     known = [np.array(tokenizer(question.turns[0])["input_ids"], np.int64) for question in questions[12:]]
     base = NgramFile(Path("memory"), {}, {3: count_ngrams(known, 3, len(tokenizer))})

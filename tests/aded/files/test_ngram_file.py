@@ -29,7 +29,7 @@ def written(path: Path, header: dict[str, str] = HEADER, **changes: list[int]) -
     return path
 
 
-def test_the_arrays_mean_what_the_documentation_says(tmp_path: Path) -> None:
+def test_the_arrays_have_their_documented_meaning(tmp_path: Path) -> None:
     opened = open_ngrams(written(tmp_path / "good.ngrams"))
     rows = {(a, b): opened.successors(a, b) for a in range(V) for b in range(V)}
     found = {pair: list(zip(*map(np.ndarray.tolist, row), strict=True)) for pair, row in rows.items() if len(row[0])}
@@ -60,7 +60,7 @@ def test_the_arrays_mean_what_the_documentation_says(tmp_path: Path) -> None:
 def test_a_crafted_file_that_would_be_read_out_of_bounds_is_refused(
     changes: dict[str, list[int]], tmp_path: Path
 ) -> None:
-    """Its checksum is right: somebody made it so."""
+    """Even when its checksum is right."""
     path = written(tmp_path / "crafted.ngrams", HEADER, **changes)
     with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is damaged"):
         open_ngrams(path)
@@ -86,7 +86,7 @@ def test_another_tokenizer_is_refused(ngram_file: NgramFile) -> None:
         ngram_file.check_tokenizer("f" * 64)
 
 
-def test_an_order_that_is_not_there_names_those_that_are(ngram_file: NgramFile) -> None:
+def test_an_order_that_the_file_lacks_is_refused(ngram_file: NgramFile) -> None:
     with pytest.raises(BadInput, match=r"holds orders \[3\], not 4"):
         ngram_file.counts(4)
 

@@ -1,41 +1,61 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_tokenizer
 from tokenizers import pre_tokenizers
 
-from aded.files.tokenizer import cut_at, stop_rule, tokenizer_fingerprint
+from aded.errors import BadInput
+from aded.files import tokenizer as module
+from aded.files.tokenizer import cut_at, load_tokenizer, stop_rule, tokenizer_fingerprint
 
 TOKENIZER = tiny_tokenizer()
 
 
-def test_the_fingerprint_is_that_of_the_vocabulary() -> None:
+def test_a_tokenizer_is_loaded_from_a_folder_or_is_the_embedded_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TOKENIZER.save_pretrained(tmp_path / "models")
+    monkeypatch.setattr(module, "embedded_model", lambda cache: cache / "models")
+    for name in (str(tmp_path / "models"), "embedded"):
+        assert tokenizer_fingerprint(load_tokenizer(name, tmp_path)) == tokenizer_fingerprint(TOKENIZER)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "./nowhere", ""])
+def test_a_name_without_a_tokenizer_is_one_line_that_names_the_key(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^model.tokenizer: ") as error:
+        load_tokenizer(name, tmp_path, "model.tokenizer")
+    assert "\n" not in str(error.value)
+
+
+def test_another_vocabulary_has_another_fingerprint() -> None:
     assert tokenizer_fingerprint(TOKENIZER) == tokenizer_fingerprint(tiny_tokenizer())
     assert tokenizer_fingerprint(TOKENIZER) != tokenizer_fingerprint(tiny_tokenizer(["é"]))
 
 
-def test_the_fingerprint_tells_how_text_is_split() -> None:
-    """The same vocabulary that takes a text as one word gives other ids."""
+def test_another_way_to_split_text_has_another_fingerprint() -> None:
+    """The vocabulary is the same, but the text is one token."""
     other = tiny_tokenizer()
     other.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     assert other.get_vocab() == TOKENIZER.get_vocab()
     assert tokenizer_fingerprint(other) != tokenizer_fingerprint(TOKENIZER)
 
 
-def test_no_stop_strings_no_rule() -> None:
+def test_without_stop_strings_there_is_no_rule() -> None:
     assert stop_rule(TOKENIZER, []) is None
 
 
 @given(st.text("ab\n", max_size=30), st.lists(st.text("ab\n", min_size=1, max_size=4), min_size=1, max_size=3))
-def test_the_rule_holds_first_where_a_string_is_complete(text: str, strings: list[str]) -> None:
+def test_the_rule_is_first_true_where_a_string_is_complete(text: str, strings: list[str]) -> None:
     rule = stop_rule(TOKENIZER, strings)
     assert rule is not None
     ids = TOKENIZER(text)["input_ids"]
-    held = next((n for n in range(1, len(ids) + 1) if rule(ids[:n])), None)
+    first = next((n for n in range(1, len(ids) + 1) if rule(ids[:n])), None)
     complete = next((n for n in range(1, len(text) + 1) if any(s in text[:n] for s in strings)), None)
-    assert held == complete
+    assert first == complete
 
 
 def test_a_special_token_may_be_a_stop_string() -> None:
