@@ -8,33 +8,33 @@ from numba import njit
 
 @njit(cache=True, inline="always")
 def push(heap: np.ndarray, n: int, probability: float, entry: int) -> None:
-    """Add to a heap of n rows: sift the new last element up."""
+    """Add an entry to a heap of n rows: sift the new last row up."""
     i = n
     while i > 0:
-        up = (i - 1) >> 1
-        if heap[up, 0] <= -probability:
+        parent = (i - 1) >> 1
+        if heap[parent, 0] <= -probability:
             break
-        heap[i, 0], heap[i, 1] = heap[up, 0], heap[up, 1]
-        i = up
+        heap[i, 0], heap[i, 1] = heap[parent, 0], heap[parent, 1]
+        i = parent
     heap[i, 0], heap[i, 1] = -probability, entry
 
 
 @njit(cache=True, inline="always")
 def pop(heap: np.ndarray, n: int) -> int:
-    """Remove and return the entry with the largest probability from a heap of n rows: sift the last element down."""
+    """Remove and return the most probable entry of a heap of n rows: sift the last row down."""
     top = int(heap[0, 1])
     n -= 1
     key, entry = heap[n, 0], heap[n, 1]
     i = 0
     while True:
-        c = 2 * i + 1
-        if c >= n:
+        child = 2 * i + 1
+        if child >= n:
             break
-        if c + 1 < n and heap[c + 1, 0] < heap[c, 0]:
-            c += 1
-        if heap[c, 0] >= key:
+        if child + 1 < n and heap[child + 1, 0] < heap[child, 0]:
+            child += 1
+        if heap[child, 0] >= key:
             break
-        heap[i, 0], heap[i, 1] = heap[c, 0], heap[c, 1]
-        i = c
+        heap[i, 0], heap[i, 1] = heap[child, 0], heap[child, 1]
+        i = child
     heap[i, 0], heap[i, 1] = key, entry
     return top

@@ -1,1 +1,1 @@
-"""The back-off drafter's parts: what predicts the next token, how the predictions mix, and the tree search."""
+"""The back-off drafter: the sources of its predictions, how it mixes them, what it learns, and its tree search."""

@@ -1,9 +1,8 @@
-"""ADED beyond the paper: the tri-gram matrix generalised to an adaptive back-off model of the target's output.
+"""ADED beyond the paper: an adaptive back-off model of the target's output in place of the tri-gram matrix.
 
-Corpus n-grams of several orders, what prompt, output and earlier answers held, copies of long matches, and the
-target's own distributions at every verified node are mixed with weights that are learned from what the target says;
-the draft tree is the one that the mixture expects the most of, in the size that this machine verifies at the best
-rate.
+It mixes corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long matches,
+and the target's own distributions at all verified nodes. The weights of the mixture are learned from the target's
+decisions. The draft tree holds the most probable paths, and has the size at which this machine decodes fastest.
 """
 
 from __future__ import annotations
@@ -15,32 +14,42 @@ import numpy as np
 
 from aded.core.drafter import Drafter, Step
 from aded.core.settings import check_budget, check_scope, positive
-from aded.core.step_cost import TreeSize, measure, read_table
+from aded.core.step_cost import TreeSize, measure
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+from aded.drafters.backoff.candidates import CORPUS, LENGTHS, PROMPT, SESSION, TARGET
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
 from aded.drafters.backoff.history import clear, empty_history
-from aded.drafters.backoff.learning import learn_and_search, learn_power, read_prompt, recycle
-from aded.drafters.backoff.mixture import CORPUS, LENGTHS, PROMPT, SESSION, TARGET, Sources, new_weights
+from aded.drafters.backoff.learning import learn_and_search, read_prompt, recycle
+from aded.drafters.backoff.mixture import MixtureSources
 from aded.drafters.backoff.packed_state import PackedState
-from aded.drafters.backoff.tree_search import new_work
+from aded.drafters.backoff.tree_search import new_scratch
+from aded.drafters.backoff.weights import learn_power, new_weights
 from aded.errors import BadInput
+from aded.files.cost_table import read_cost_table
 from aded.files.ngram_file import NgramFile
 from aded.kernels.top_k import top
 
 
 class BackoffDrafter(Drafter):
-    """At each step: learn from the tokens decided since the last one, then search below them.
+    """At each step: learn from the tokens decided since the last step, then search below them.
 
-    datastore: corpus n-grams of orders 2 to contexts.corpus + 1; budget: most drafted nodes; adaptation: what the
-    learned outlives (off, prompt, session); contexts: longest context in tokens of each source, 0 for none: corpus
-    (up to 4), target, session, prompt (up to 6); copy: go on from the longest match; top_k: successors a corpus
-    context keeps at read; keep: how much of a row's weight stays when another token follows; gate_rate, curve_rate:
-    how fast mixture weights and calibration follow, 0 for never; depth: most drafted tokens on one path;
-    max_contexts: bound on the session's table, 72 bytes each; max_history: tokens that can be copied from; cost:
-    `measured` to size each tree by what a step costs on this machine, a file of scripts.bench_verify to read that
-    there, `none` for the whole budget.
+    datastore: corpus n-grams of orders 2 to contexts["corpus"] + 1
+    budget: most drafted nodes per step
+    adaptation: how long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session
+        (kept across questions)
+    contexts: longest context in tokens per source, 0: the source is off. Sources: corpus (up to 4), target, session
+        and prompt (up to 6)
+    copy: copy what followed the longest match
+    top_k: successors per corpus context
+    keep: factor of the other weights of a row each time a token follows
+    gate_rate, curve_rate: how fast mixture weights and calibration curve follow, 0: they stay as they are
+    depth: most drafted tokens on one path
+    max_contexts: contexts of the session's table, 72 bytes each
+    max_history: tokens that can be copied from, 20 bytes each
+    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench_verify (by
+        the step times in it), or none (each tree has the whole budget)
     """
 
     def __init__(
@@ -71,7 +80,7 @@ class BackoffDrafter(Drafter):
         if adaptation == "off":
             self.gate_rate = self.curve_rate = 0.0
         longest = _longest(contexts, adaptation, copy)
-        self.sources = Sources(
+        self.sources = MixtureSources(
             open_corpus(datastore, int(longest[CORPUS])),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
             session=empty_table(positive(max_contexts, "max_contexts") if longest[SESSION] else 1),
@@ -81,10 +90,10 @@ class BackoffDrafter(Drafter):
             vocabulary=np.array([datastore.vocabulary]),
             top_k=np.array([positive(top_k, "top_k")]),
         )
-        self.weights, self.work = new_weights(), new_work(self.budget)
-        self._state = PackedState((self.sources, self.weights, self.work))
+        self.weights, self.scratch = new_weights(), new_scratch(self.budget)
+        self._state = PackedState((self.sources, self.weights, self.scratch))
         self.tree_size: TreeSize | None = None
-        self._no_least = np.zeros(self.budget + 1)
+        self._no_stop = np.zeros(self.budget + 1)
         self._tree: DraftTree | None = None
         self._context = np.empty(0, np.int64)
         self._learned = 0
@@ -95,10 +104,11 @@ class BackoffDrafter(Drafter):
         if self.cost == "measured" and "seconds" in target.provides:
             self.tree_size = TreeSize(measure(target, self.budget))
         elif self.cost not in ("measured", "none"):
-            self.tree_size = TreeSize(read_table(self.cost, target.describe()["engine"], self.budget))
+            self.tree_size = TreeSize(read_cost_table(self.cost, target.describe()["engine"], self.budget))
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        """Read the prompt: of one that goes on from the last answer, as a conversation's next turn does, the rest."""
+        """Read the prompt. If it continues the last answer, as a conversation's next turn does, read only the new
+        tokens."""
         if self.adaptation != "session":
             self.reset()
         first = self._learned
@@ -109,7 +119,7 @@ class BackoffDrafter(Drafter):
         self._context, self._learned, self._tree = prompt_ids, len(prompt_ids), None
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        work, power = self.work, float(self.weights.power[0])
+        scratch, power = self.scratch, float(self.weights.power[0])
         n = learn_and_search(
             self._state,
             context,
@@ -119,26 +129,26 @@ class BackoffDrafter(Drafter):
             self.curve_rate,
             self.budget,
             self.depth,
-            self._no_least if self.tree_size is None else self.tree_size.least_probabilities ** (1.0 / power),
+            self._no_stop if self.tree_size is None else self.tree_size.least_probabilities ** (1.0 / power),
         )
         self._context, self._learned = context, len(context)
-        probabilities = work.probabilities[:n] ** power
+        probabilities = scratch.probabilities[:n] ** power
         if self.tree_size is not None:
-            n = self.tree_size.of(probabilities)
-        self._tree = DraftTree(work.tokens[:n].copy(), work.parents[:n].copy(), probabilities[:n])
+            n = self.tree_size.choose_size(probabilities)
+        self._tree = DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
         return self._tree
 
     def observe(self, step: Step) -> None:
         if self.tree_size is not None:
             self.tree_size.learn(len(step.tree), len(step.path))
         if self._tree is not None and self.curve_rate > 0.0:
-            # Of the tree that was drafted: one that is replayed holds the accepted path alone.
+            # Not step.tree: when a run is resumed, that holds the accepted path alone.
             drafted, accepted = self._tree, step.tree.tokens[step.path[1:]]
             learn_power(self.weights.power, drafted.probabilities, drafted.parents, drafted.tokens, accepted)
         if step.logits is None or self.adaptation == "off":
             return
         best, logits = top(step.logits, ROW)
-        # Among the best alone: the sum over the vocabulary would cost more than the search.
+        # Normalised over the best tokens: a sum over the vocabulary would cost more than the search.
         probabilities = np.exp(logits - logits[:, :1])
         probabilities /= probabilities.sum(1, keepdims=True)
         recycle(
@@ -156,8 +166,8 @@ class BackoffDrafter(Drafter):
             forget(table)
         clear(self.sources.history)
         self._context, self._learned = np.empty(0, np.int64), 0
-        for mine, new in zip(self.weights, new_weights(), strict=True):
-            mine[:] = new
+        for array, initial in zip(self.weights, new_weights(), strict=True):
+            array[:] = initial
         if self.tree_size is not None:
             self.tree_size.restart()
 
@@ -166,7 +176,7 @@ class BackoffDrafter(Drafter):
 
 
 def _longest(contexts: Mapping[str, int], adaptation: str, copy: bool) -> np.ndarray:
-    """The array of Sources.longest. Raises BadInput naming the key."""
+    """MixtureSources.longest. Raises BadInput naming the key."""
     limits = {"corpus": (CORPUS, CONTEXTS), "target": (TARGET, LENGTHS)}
     limits |= {"session": (SESSION, LENGTHS), "prompt": (PROMPT, LENGTHS)}
     if unknown := set(contexts) - set(limits):

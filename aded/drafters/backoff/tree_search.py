@@ -1,4 +1,4 @@
-"""Best-first search over the mixture: the most probable paths, until the budget is spent or nothing is probable."""
+"""Best-first search over the mixture: the most probable paths, until the budget is spent or drafts no longer pay."""
 
 from __future__ import annotations
 
@@ -7,59 +7,64 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.drafters.backoff.corpus import CONTEXTS, follow, locate
-from aded.drafters.backoff.history import LONGEST, longest_match, token_at
-from aded.drafters.backoff.mixture import (
-    CORPUS,
-    LENGTHS,
-    SOURCES,
-    TARGET,
-    Candidates,
-    Sources,
-    Weights,
-    calibrated,
-    mix,
-    new_candidates,
-)
+from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, Candidates, new_candidates
+from aded.drafters.backoff.corpus import CONTEXTS, follow_token, locate
+from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
+from aded.drafters.backoff.mixture import MixtureSources, mix
+from aded.drafters.backoff.weights import MixtureWeights, calibrated
 from aded.drafters.heap import pop, push
 from aded.drafters.trigram.matrix import INLINED, UNCOUNTED
 
-OCTAVES = 104
+BUCKETS = 104
+"""Buckets of probabilities, see `_bucket`."""
 ROOT: int = np.int64(0)  # type: ignore[assignment]
-NOBODY: int = np.int64(-1)  # type: ignore[assignment]
-"""Node 0, and no token. Of numpy's type: numba compiles a function anew for each plain number it is called with."""
-WAITING = 2048
-"""Most drafts that ever wait in the heap; with a thousand waiting, one more is never drawn."""
+NO_TOKEN: int = np.int64(-1)  # type: ignore[assignment]
+"""Of numpy's type: numba compiles a function anew for each plain number that is passed to it."""
+MAX_WAITING = 2048
+"""Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
 
 
-class Work(NamedTuple):
-    """The search's memory. Per node: tokens, parents, depths, known int64 [nodes]; probabilities float64 [nodes]; recent
-    int64 [nodes, LENGTHS], the last `known` tokens up to the node, at the row's end; numbers int64 [nodes, CONTEXTS];
-    longest int64 [nodes, SOURCES], the contexts worth looking up; copied int64 [nodes, 2]. Of the drafts that wait:
-    heap float64 [.., 2], owners and drafts int64, reach int64 [WAITING, SOURCES]; waiting_at int64 [OCTAVES], how
-    many wait by probability.
+class BackoffScratch(NamedTuple):
+    """Memory of the search, used again at each step.
+
+    Per node of the tree, the root first:
+    tokens, parents, depths: int64 [nodes]
+    recent_lengths: int64 [nodes], tokens in a row of `recent`
+    probabilities: float64 [nodes]
+    recent: int64 [nodes, LENGTHS], the last tokens up to the node, at the end of the row
+    indices: int64 [nodes, CONTEXTS], the corpus contexts at the node
+    longest: int64 [nodes, SOURCES], the longest context to look up in each source
+    matches: int64 [nodes, 2], position in the history of the token to copy, or -1, and the match's length
+
+    Per draft, a possible node that waits in the heap:
+    heap: float64 [MAX_WAITING, 2]
+    draft_parents, draft_tokens: int64 [MAX_WAITING]
+    known_lengths: int64 [MAX_WAITING, SOURCES], see Candidates
+    waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
+
+    candidates: of the latest mixture
     """
 
     tokens: np.ndarray
     parents: np.ndarray
     depths: np.ndarray
-    known: np.ndarray
+    recent_lengths: np.ndarray
     probabilities: np.ndarray
     recent: np.ndarray
-    numbers: np.ndarray
+    indices: np.ndarray
     longest: np.ndarray
-    copied: np.ndarray
+    matches: np.ndarray
     heap: np.ndarray
-    owners: np.ndarray
-    drafts: np.ndarray
-    reach: np.ndarray
+    draft_parents: np.ndarray
+    draft_tokens: np.ndarray
+    known_lengths: np.ndarray
     waiting_at: np.ndarray
     candidates: Candidates
 
 
-def new_work(budget: int) -> Work:
+def new_scratch(budget: int) -> BackoffScratch:
     nodes = budget + 1
-    return Work(
+    return BackoffScratch(
         np.zeros(nodes, np.int64),
         np.zeros(nodes, np.int64),
         np.zeros(nodes, np.int64),
@@ -69,134 +74,157 @@ def new_work(budget: int) -> Work:
         np.zeros((nodes, CONTEXTS), np.int64),
         np.zeros((nodes, SOURCES), np.int64),
         np.zeros((nodes, 2), np.int64),
-        np.zeros((WAITING, 2)),
-        np.zeros(WAITING, np.int64),
-        np.zeros(WAITING, np.int64),
-        np.zeros((WAITING, SOURCES), np.int64),
-        np.zeros(OCTAVES, np.int64),
+        np.zeros((MAX_WAITING, 2)),
+        np.zeros(MAX_WAITING, np.int64),
+        np.zeros(MAX_WAITING, np.int64),
+        np.zeros((MAX_WAITING, SOURCES), np.int64),
+        np.zeros(BUCKETS, np.int64),
         new_candidates(),
     )
 
 
 @njit(**UNCOUNTED)
-def start(sources: Sources, work: Work, context: np.ndarray) -> None:
-    """Make node 0 the last token of `context`, int64 [m >= 1], which the history ends with too."""
-    known = min(LENGTHS, len(context))
-    work.tokens[0], work.parents[0], work.depths[0], work.known[0] = context[-1], -1, 0, known
-    work.probabilities[0] = 1.0
-    for i in range(known):
-        work.recent[0, LENGTHS - known + i] = context[len(context) - known + i]
+def start(sources: MixtureSources, scratch: BackoffScratch, context: np.ndarray) -> None:
+    """Make the last token of `context`, int64 [m >= 1], the root. The history ends with the same token."""
+    length = min(LENGTHS, len(context))
+    scratch.tokens[0], scratch.parents[0], scratch.depths[0], scratch.recent_lengths[0] = context[-1], -1, 0, length
+    scratch.probabilities[0] = 1.0
+    for i in range(length):
+        scratch.recent[0, LENGTHS - length + i] = context[len(context) - length + i]
     for source in range(SOURCES):
-        work.longest[0, source] = sources.longest[source]
-    locate(sources.corpus, sources.vocabulary[0], context, work.numbers[0])
-    work.copied[0, 0], work.copied[0, 1] = -1, 0
+        scratch.longest[0, source] = sources.longest[source]
+    locate(sources.corpus, sources.vocabulary[0], context, scratch.indices[0])
+    scratch.matches[0, 0], scratch.matches[0, 1] = -1, 0
     if sources.longest[-1] > 0:
-        longest_match(sources.history, work.copied[0])
+        longest_match(sources.history, scratch.matches[0])
 
 
 @njit(**INLINED)
-def advance(sources: Sources, work: Work, token: int) -> None:
-    """Move node 0 on to the next decided token, which the history ends with now."""
-    _go_on(sources, work, ROOT, token, ROOT)
-    work.copied[0, 1] = min(work.copied[0, 1], LONGEST)
-    if work.copied[0, 0] < 0 and sources.longest[-1] > 0:
-        longest_match(sources.history, work.copied[0])
+def move_root(sources: MixtureSources, scratch: BackoffScratch, token: int) -> None:
+    """Move the root on to the next decided token, which the history ends with now."""
+    _set_token(sources, scratch, ROOT, token, ROOT)
+    scratch.matches[0, 1] = min(scratch.matches[0, 1], MAX_MATCH)
+    if scratch.matches[0, 0] < 0 and sources.longest[-1] > 0:
+        longest_match(sources.history, scratch.matches[0])
 
 
 @njit(**INLINED)
-def _go_on(sources: Sources, work: Work, parent: int, token: int, node: int) -> None:
-    """Fill in the node's token and its contexts, which follow from its parent's. The two may be one."""
-    longest = work.longest[node, CORPUS]
-    follow(sources.corpus, sources.vocabulary[0], work.numbers[parent], token, longest, work.numbers[node])
-    work.tokens[node], work.known[node] = token, min(LENGTHS, work.known[parent] + 1)
+def _set_token(sources: MixtureSources, scratch: BackoffScratch, parent: int, token: int, node: int) -> None:
+    """Set the node's token, and its contexts and match, which follow from its parent's. The two may be one node."""
+    longest = scratch.longest[node, CORPUS]
+    follow_token(
+        sources.corpus, sources.vocabulary[0], scratch.indices[parent], token, longest, scratch.indices[node]
+    )
+    scratch.tokens[node] = token
+    scratch.recent_lengths[node] = min(LENGTHS, scratch.recent_lengths[parent] + 1)
     for i in range(LENGTHS - 1):
-        work.recent[node, i] = work.recent[parent, i + 1]
-    work.recent[node, LENGTHS - 1] = token
-    place = work.copied[parent, 0]
-    goes_on = place >= 0 and place + 1 < sources.history.length[0] and token_at(sources.history, place) == token
-    work.copied[node, 0] = place + 1 if goes_on else -1
-    work.copied[node, 1] = work.copied[parent, 1] + 1
+        scratch.recent[node, i] = scratch.recent[parent, i + 1]
+    scratch.recent[node, LENGTHS - 1] = token
+    position = scratch.matches[parent, 0]
+    in_history = position >= 0 and position + 1 < sources.history.length[0]
+    matches = in_history and token_at(sources.history, position) == token
+    scratch.matches[node, 0] = position + 1 if matches else -1
+    scratch.matches[node, 1] = scratch.matches[parent, 1] + 1
 
 
 @njit(**INLINED)
-def _enter(sources: Sources, work: Work, node: int, draft: int, probability: float) -> None:
-    """Make a draft a node: what its own expansion needs follows from its parent's.
+def _add_node(sources: MixtureSources, scratch: BackoffScratch, node: int, draft: int, probability: float) -> None:
+    """Make a draft a node of the tree.
 
-    A context one token longer can only be known where the parent's was known to go on with the token, but for the
-    target's, which is kept after rejected nodes too.
+    A source can only have a context one token longer if the parent's context had the token as a successor there. The
+    target's table is an exception: it also stores rejected nodes.
     """
-    parent, token = work.owners[draft], work.drafts[draft]
+    parent, token = scratch.draft_parents[draft], scratch.draft_tokens[draft]
     for source in range(SOURCES):
-        work.longest[node, source] = min(sources.longest[source], work.reach[draft, source] + 1)
-    work.longest[node, TARGET] = sources.longest[TARGET]
-    work.parents[node], work.depths[node], work.probabilities[node] = parent, work.depths[parent] + 1, probability
-    _go_on(sources, work, parent, token, node)
+        scratch.longest[node, source] = min(sources.longest[source], scratch.known_lengths[draft, source] + 1)
+    scratch.longest[node, TARGET] = sources.longest[TARGET]
+    scratch.parents[node], scratch.depths[node] = parent, scratch.depths[parent] + 1
+    scratch.probabilities[node] = probability
+    _set_token(sources, scratch, parent, token, node)
 
 
 @njit(**INLINED)
-def mix_at(sources: Sources, weights: Weights, work: Work, node: int, wanted: int, enough: float) -> int:
-    """`mix` below a node, into the work's candidates."""
-    recent = work.recent[node, LENGTHS - work.known[node] :]
-    longest, numbers, copied = work.longest[node], work.numbers[node], work.copied[node]
-    return mix(sources, weights, recent, longest, numbers, copied, wanted, enough, work.candidates)
+def mix_at(
+    sources: MixtureSources,
+    weights: MixtureWeights,
+    scratch: BackoffScratch,
+    node: int,
+    decided: int,
+    min_remaining_mass: float,
+) -> int:
+    """`mix` at a node, into scratch.candidates."""
+    recent = scratch.recent[node, LENGTHS - scratch.recent_lengths[node] :]
+    longest, indices, match = scratch.longest[node], scratch.indices[node], scratch.matches[node]
+    return mix(sources, weights, recent, longest, indices, match, decided, min_remaining_mass, scratch.candidates)
 
 
 @njit(cache=True, inline="always")
-def _octave(probability: float) -> int:
-    """Bucket of a probability: eight to an octave, from 2^-12 to 1, read off the number's exponent."""
+def _bucket(probability: float) -> int:
+    """Bucket of a probability from 2^-12 to 1, eight per factor of 2, read off the number's exponent."""
     return max(0, (int(np.float32(probability).view(np.int32)) >> 20) - (115 << 3))
 
 
 @njit(cache=True, inline="always")
-def _least(bucket: int) -> float:
-    """Smallest probability of the bucket."""
+def _smallest_of(bucket: int) -> float:
+    """The smallest probability in a bucket."""
     return np.float64(np.int32((bucket + (115 << 3)) << 20).view(np.float32))
 
 
 @njit(**UNCOUNTED)
-def search(sources: Sources, weights: Weights, work: Work, budget: int, depth: int, least: np.ndarray) -> int:
-    """Fill the work's nodes below the root in the order of their probabilities; returns how many, the root included.
+def search(
+    sources: MixtureSources,
+    weights: MixtureWeights,
+    scratch: BackoffScratch,
+    budget: int,
+    depth: int,
+    least_probabilities: np.ndarray,
+) -> int:
+    """Fill the nodes below the root, the most probable first; return how many there are, the root included.
 
-    A draft that could no longer be drawn, since as many likelier ones wait as there is room for, is left out, and so
-    is one whose probability is far below the budget's average share; experts that cannot lift one above that are not
-    asked. least: float64 [budget + 1], when the most probable draft's probability is below least[n - 1], n nodes are enough.
+    A draft stays out of the heap if more probable drafts already fill the budget, or if its probability is far below
+    the budget's average share. Experts that cannot lift a draft above that are left out of the mixture.
+
+    depth: most tokens on one path
+    least_probabilities: float64 [budget + 1], at n nodes, stop if every remaining draft is less probable than
+        least_probabilities[n - 1]
     """
-    waiting_at = work.waiting_at
+    waiting_at = scratch.waiting_at
     waiting_at[:] = 0
     n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
-    # Drafts below bucket `cut` are useless; `above` wait in or over it.
-    cut, above = max(0, _octave(0.1 / (budget + 1))), 0
+    # Drafts below the bucket `cutoff` are never taken; `above` drafts wait in that bucket and higher ones.
+    cutoff, above = max(0, _bucket(0.1 / (budget + 1))), 0
     while True:
-        useful = _least(cut)
-        if work.depths[at] < depth and work.probabilities[at] > useful:
-            found = mix_at(sources, weights, work, at, NOBODY, useful / work.probabilities[at])
+        useful = _smallest_of(cutoff)
+        if scratch.depths[at] < depth and scratch.probabilities[at] > useful:
+            found = mix_at(sources, weights, scratch, at, NO_TOKEN, useful / scratch.probabilities[at])
             for i in range(found):
-                probability = work.probabilities[at] * calibrated(weights, work.candidates.probabilities[i])
-                bucket = _octave(probability)
-                if bucket >= cut and drafts < WAITING:
-                    work.owners[drafts], work.drafts[drafts] = at, work.candidates.tokens[i]
+                probability = scratch.probabilities[at] * calibrated(weights, scratch.candidates.probabilities[i])
+                bucket = _bucket(probability)
+                if bucket >= cutoff and drafts < MAX_WAITING:
+                    scratch.draft_parents[drafts] = at
+                    scratch.draft_tokens[drafts] = scratch.candidates.tokens[i]
                     for source in range(SOURCES):
-                        work.reach[drafts, source] = work.candidates.reach[i, source]
-                    push(work.heap, waiting, probability, drafts)
+                        scratch.known_lengths[drafts, source] = scratch.candidates.known_lengths[i, source]
+                    push(scratch.heap, waiting, probability, drafts)
                     drafts += 1
                     waiting += 1
                     above += 1
                     waiting_at[bucket] += 1
-            while above - waiting_at[cut] >= budget + 1 - n:
-                above -= waiting_at[cut]
-                cut += 1
+            while above - waiting_at[cutoff] >= budget + 1 - n:
+                above -= waiting_at[cutoff]
+                cutoff += 1
         if waiting == 0 or n > budget:
             return n
-        probability = -work.heap[0, 0]
-        if probability < least[n - 1]:
+        probability = -scratch.heap[0, 0]
+        if probability < least_probabilities[n - 1]:
             return n
-        draft = pop(work.heap, waiting)
+        draft = pop(scratch.heap, waiting)
         waiting -= 1
-        bucket = _octave(probability)
-        if bucket >= cut:
+        bucket = _bucket(probability)
+        if bucket >= cutoff:
             waiting_at[bucket] -= 1
             above -= 1
-        _enter(sources, work, n, draft, probability)
+        _add_node(sources, scratch, n, draft, probability)
         at = n
         n += 1
         if n > budget:

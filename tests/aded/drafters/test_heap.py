@@ -8,7 +8,7 @@ from aded.drafters.heap import pop, push
 
 
 @given(st.lists(st.floats(0, 1), max_size=40), st.integers(0, 40))
-def test_the_most_probable_comes_first(probabilities: list[float], pushed_later: int) -> None:
+def test_the_most_probable_entry_comes_first(probabilities: list[float], pushed_later: int) -> None:
     heap, n, later = np.zeros((40, 2)), 0, probabilities[:pushed_later]
     for entry in range(len(later), len(probabilities)):
         push(heap, n, probabilities[entry], entry)

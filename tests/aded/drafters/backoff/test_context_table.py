@@ -1,25 +1,33 @@
-"""The bounded table against a dictionary, its decay, its forgetting."""
+"""The context table against a dictionary: decay, replacement and forgetting."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.context_table import BUCKET, ROW, ContextTable, empty_table, extend, find, forget, put, see
+from aded.drafters.backoff.context_table import (
+    BUCKET,
+    ROW,
+    ContextTable,
+    count_successor,
+    empty_table,
+    extend_hash,
+    find,
+    forget,
+    replace_row,
+)
 
 
 def row(table: ContextTable, hashed: np.uint64) -> dict[int, float]:
     slot = find(table, hashed)
-    return (
-        {}
-        if slot < 0
-        else {int(t): float(w) for t, w in zip(table.tokens[slot], table.weights[slot], strict=True) if w > 0}
-    )
+    if slot < 0:
+        return {}
+    return {int(t): float(w) for t, w in zip(table.tokens[slot], table.weights[slot], strict=True) if w > 0}
 
 
 def hash_of(*context: int) -> np.uint64:
     hashed = np.uint64(0)
     for token in reversed(context):
-        hashed = np.uint64(extend(hashed, token))
+        hashed = np.uint64(extend_hash(hashed, token))
     return hashed
 
 
@@ -28,47 +36,47 @@ def test_weights_are_decayed_counts(seen: list[tuple[int, int]]) -> None:
     table = empty_table(64)
     expected: dict[int, dict[int, float]] = {}
     for context, token in seen:
-        see(table, hash_of(context), token, 0.5)
+        count_successor(table, hash_of(context), token, 0.5)
         weights = expected.setdefault(context, {})
         for other in weights:
             weights[other] *= 0.5
         weights[token] = weights.get(token, 0.0) + 1.0
     for context in range(4):
         found = row(table, hash_of(context))
-        wanted = expected.get(context, {})
-        assert found.keys() == wanted.keys()
-        assert all(abs(found[token] - weight) < 1e-5 for token, weight in wanted.items())
+        weights = expected.get(context, {})
+        assert found.keys() == weights.keys()
+        assert all(abs(found[token] - weight) < 1e-5 for token, weight in weights.items())
         assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
-def test_a_full_row_gives_up_its_lightest() -> None:
+def test_a_full_row_replaces_its_smallest_weight() -> None:
     table = empty_table(64)
     for token in range(ROW + 1):
-        see(table, hash_of(1), token, 0.9)
+        count_successor(table, hash_of(1), token, 0.9)
     assert sorted(row(table, hash_of(1))) == [*range(1, ROW + 1)]
 
 
-def test_a_full_table_forgets_what_was_not_met_for_longest() -> None:
+def test_a_full_bucket_replaces_its_oldest_context() -> None:
     table = empty_table(BUCKET)
     for context in range(BUCKET):
-        see(table, hash_of(context), 5, 1.0)
-    see(table, hash_of(0), 5, 1.0)
-    see(table, hash_of(99), 5, 1.0)
+        count_successor(table, hash_of(context), 5, 1.0)
+    count_successor(table, hash_of(0), 5, 1.0)
+    count_successor(table, hash_of(99), 5, 1.0)
     assert find(table, hash_of(1)) == -1
     assert all(find(table, hash_of(context)) >= 0 for context in [0, *range(2, BUCKET), 99])
 
 
-def test_forget_empties_it_and_it_fills_again() -> None:
+def test_a_forgotten_table_is_empty_and_fills_again() -> None:
     table = empty_table(64)
-    see(table, hash_of(1, 2), 5, 1.0)
+    count_successor(table, hash_of(1, 2), 5, 1.0)
     forget(table)
     assert row(table, hash_of(1, 2)) == {}
-    see(table, hash_of(1, 2), 6, 1.0)
+    count_successor(table, hash_of(1, 2), 6, 1.0)
     assert row(table, hash_of(1, 2)) == {6: 1.0}
 
 
-def test_put_replaces_a_row() -> None:
+def test_replace_row_drops_the_old_row() -> None:
     table = empty_table(64)
-    see(table, hash_of(1), 50, 1.0)
-    put(table, hash_of(1), np.arange(ROW), np.linspace(0.8, 0.1, ROW).astype(np.float32))
+    count_successor(table, hash_of(1), 50, 1.0)
+    replace_row(table, hash_of(1), np.arange(ROW), np.linspace(0.8, 0.1, ROW).astype(np.float32))
     assert list(row(table, hash_of(1))) == [*range(ROW)]

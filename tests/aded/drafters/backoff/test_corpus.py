@@ -1,4 +1,4 @@
-"""Corpus contexts, walked a token at a time, against a dictionary."""
+"""Corpus contexts, looked up one token at a time, against a dictionary."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.corpus import CONTEXTS, Corpus, follow, locate, open_corpus
+from aded.drafters.backoff.corpus import CONTEXTS, CorpusNgrams, follow_token, locate, open_corpus
 from aded.errors import BadInput
 from aded.files.ngram_file import open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -18,7 +18,7 @@ STREAM = np.random.default_rng(0).integers(5, size=400)
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> CorpusNgrams:
     path = tmp_path_factory.mktemp("corpus") / "tiny.ngrams"
     orders = {order: count_ngrams([STREAM], order, VOCABULARY) for order in range(2, 6)}
     write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
@@ -35,34 +35,34 @@ def dictionary() -> dict[tuple[int, ...], Counter[int]]:
     return counts
 
 
-def told(corpus: Corpus, length: int, number: int) -> Counter[int]:
+def successors(corpus: CorpusNgrams, length: int, index: int) -> Counter[int]:
     order = corpus.orders[length - 1]
-    here = slice(int(order.offset[number]), int(order.offset[number + 1]))
-    assert order.times[here].sum() == order.total[number]
+    here = slice(int(order.offset[index]), int(order.offset[index + 1]))
+    assert order.times[here].sum() == order.total[index]
     return Counter(dict(zip(order.token[here].tolist(), order.times[here].tolist(), strict=True)))
 
 
 @given(st.lists(st.integers(0, VOCABULARY + 1), min_size=1, max_size=6))
-def test_every_context_is_found_and_no_other(corpus: Corpus, context: list[int]) -> None:
-    numbers = np.zeros(CONTEXTS, np.int64)
-    locate(corpus, VOCABULARY, np.array(context), numbers)
+def test_every_context_is_found_and_no_other(corpus: CorpusNgrams, context: list[int]) -> None:
+    indices = np.zeros(CONTEXTS, np.int64)
+    locate(corpus, VOCABULARY, np.array(context), indices)
     known = dictionary()
     for length in range(1, CONTEXTS + 1):
-        wanted = known.get(tuple(context[-length:])) if length <= len(context) else None
-        found = told(corpus, length, int(numbers[length - 1])) if numbers[length - 1] >= 0 else None
-        assert found == wanted
+        expected = known.get(tuple(context[-length:])) if length <= len(context) else None
+        index = int(indices[length - 1])
+        assert (successors(corpus, length, index) if index >= 0 else None) == expected
 
 
-def test_a_walk_goes_no_further_than_it_is_told(corpus: Corpus) -> None:
-    numbers = np.zeros(CONTEXTS, np.int64)
-    locate(corpus, VOCABULARY, STREAM[:20], numbers)
-    after = np.zeros(CONTEXTS, np.int64)
-    follow(corpus, VOCABULARY, numbers, int(STREAM[20]), 2, after)
-    assert (after[:2] >= 0).all()
-    assert after[2:].tolist() == [-1, -1]
+def test_a_token_is_followed_up_to_the_longest_context(corpus: CorpusNgrams) -> None:
+    indices = np.zeros(CONTEXTS, np.int64)
+    locate(corpus, VOCABULARY, STREAM[:20], indices)
+    child = np.zeros(CONTEXTS, np.int64)
+    follow_token(corpus, VOCABULARY, indices, int(STREAM[20]), 2, child)
+    assert (child[:2] >= 0).all()
+    assert child[2:].tolist() == [-1, -1]
 
 
-def test_a_file_without_an_order_is_refused(tmp_path: Path) -> None:
+def test_a_missing_order_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "trigrams.ngrams"
     header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
     write_ngrams(path, {3: count_ngrams([STREAM], 3, VOCABULARY)}, header)

@@ -1,4 +1,4 @@
-"""The back-off drafter: what it learns, how it is bounded, how large its trees are."""
+"""The back-off drafter: what it learns, how much memory it uses, how large its trees are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aded.core.drafter import Step
 from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.learning import learn_power
+from aded.drafters.backoff.weights import learn_power
 from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile, open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -36,7 +36,7 @@ def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
 
 
 def accepted(drafter: BackoffDrafter, prompt: np.ndarray, answer: np.ndarray) -> list[int]:
-    """Tokens of each step when the target says `answer`."""
+    """The accept length of each step when the target answers `answer`."""
     text, n, lengths = np.concatenate([prompt, answer]), len(prompt) + 1, []
     drafter.begin(prompt)
     while n < len(text):
@@ -69,50 +69,50 @@ def test_probabilities_fall_along_a_path_and_siblings_share_their_parent(datasto
         assert (children <= probabilities * 1.5).all(), "calibration may lift a share, but not by much"
 
 
-def test_the_corpus_alone_drafts_what_it_knows(datastore: NgramFile) -> None:
+def test_the_corpus_alone_drafts_its_ngrams(datastore: NgramFile) -> None:
     mine = drafter(datastore, adaptation="off")
     assert min(accepted(mine, np.array([3, 4]), np.arange(5, 25) % 10)[:-1]) > 2
 
 
 def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
     span = np.random.default_rng(2).integers(10, VOCABULARY, size=60)
-    # Once its gates have learned that what stood there is copied, chains grow.
+    # Chains grow once the gates have learned to trust copies.
     lengths = accepted(drafter(datastore), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3))
     assert max(lengths) >= 10
     short = accepted(
         drafter(datastore, copy=False, contexts={}), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3)
     )
-    assert set(short[:-1]) == {1}, "with every part off nothing is drafted"
+    assert set(short[:-1]) == {1}, "without any source nothing is drafted"
 
 
-def test_it_learns_whom_to_believe(datastore: NgramFile) -> None:
-    """The target says the opposite of the corpus: the gates of the corpus close."""
+def test_the_gates_of_a_wrong_source_close(datastore: NgramFile) -> None:
+    """The target's answer contradicts the corpus."""
     mine = drafter(datastore, contexts={"corpus": 4}, copy=False)
     before = mine.weights.gates.copy()
     accepted(mine, np.array([3, 4]), np.arange(200)[::-1] % 10)
-    asked = mine.weights.updates > 0
-    assert asked.any()
-    assert (mine.weights.gates[asked] < before[asked]).all()
+    updated = mine.weights.updates > 0
+    assert updated.any()
+    assert (mine.weights.gates[updated] < before[updated]).all()
 
 
 @pytest.mark.parametrize("true_power", [0.7, 1.0, 1.4])
 def test_a_paths_probability_is_calibrated(true_power: float) -> None:
-    """Trees of two children, one of which has a child; nodes come true by a power of what they were given."""
+    """Trees of two children, one of which has a child. The target accepts with p^true_power."""
     rng, power = np.random.default_rng(7), np.array([1.0, 10.0])
     tokens, parents = np.array([9, 1, 2, 3]), np.array([-1, 0, 0, 1])
     for _ in range(4000):
-        first, below = rng.uniform(0.3, 0.7), rng.uniform(0.3, 0.9)
-        given = np.array([1.0, first, (1 - first) / 2, first * below])
-        true, drawn, path = given**true_power, rng.uniform(), []
+        first, second = rng.uniform(0.3, 0.7), rng.uniform(0.3, 0.9)
+        drafted = np.array([1.0, first, (1 - first) / 2, first * second])
+        true, drawn, path = drafted**true_power, rng.uniform(), []
         if drawn < true[1]:
             path = [1, 3] if drawn < true[3] else [1]
         elif drawn < true[1] + true[2]:
             path = [2]
-        learn_power(power, given ** power[0], parents, tokens, np.array(path, np.int64))
+        learn_power(power, drafted ** power[0], parents, tokens, np.array(path, np.int64))
     assert abs(power[0] - true_power) < 0.1
 
 
-def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:
+def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: NgramFile) -> None:
     import torch
 
     mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
@@ -120,16 +120,16 @@ def test_the_targets_own_runners_up_are_drafted(datastore: NgramFile) -> None:
     logits[0, 31], logits[1, 32] = 9.0, 9.0
     mine.begin(np.array([20, 21]))
     mine.draft(np.array([20, 21, 30]))
-    # Node 1 was rejected, and still what the target would have said there is kept.
+    # Node 1 is rejected; the target's choice after it is stored all the same.
     mine.observe(Step(DraftTree(np.array([30, 40]), np.array([-1, 0])), [0], 31, logits))
     tree = mine.draft(np.array([20, 21, 30, 31, 40]))
     assert tree.tokens[:2].tolist() == [40, 32]
 
 
 @pytest.mark.parametrize("node", [0.03, 0.1])
-def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node: float) -> None:
-    """On random tokens, one in fifty of which can be guessed, all steps together, learning included, take at most 3 %
-    longer than a step a token; in the end nothing is drafted."""
+def test_an_unpredictable_text_costs_little(datastore: NgramFile, node: float) -> None:
+    """On random tokens, of which one in fifty can be guessed, the steps together take at most 3 % longer than
+    autoregressive decoding, and in the end nothing is drafted."""
     mine = drafter(datastore)
     cost = StepCost(1 + node * np.arange(17))
     mine.tree_size = TreeSize(cost)
@@ -150,46 +150,46 @@ def test_an_unpredictable_text_costs_next_to_nothing(datastore: NgramFile, node:
     assert np.mean(steps[-1000:]) < 1.1
 
 
-def test_what_is_not_drafted_would_not_have_paid(datastore: NgramFile) -> None:
-    """Giving up before the search changes no tree."""
+def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None:
+    """With a tree size the search stops early; the tree is the one cut from the whole search."""
     cost, text = StepCost(1 + 0.05 * np.arange(17)), np.random.default_rng(5).integers(20, size=1500)
-    quick, whole = drafter(datastore), drafter(datastore)
-    quick.tree_size = TreeSize(cost)
+    early, whole = drafter(datastore), drafter(datastore)
+    early.tree_size = TreeSize(cost)
     sizes = []
-    for mine in (quick, whole):
+    for mine in (early, whole):
         mine.begin(text[:10])
     for n in range(11, 1500):
-        tree, probabilities = quick.draft(text[:n]), whole.draft(text[:n]).probabilities
+        tree, probabilities = early.draft(text[:n]), whole.draft(text[:n]).probabilities
         assert probabilities is not None
         sizes.append(len(tree))
-        assert sizes[-1] == cost.best_size(probabilities, quick.tree_size.rate)
+        assert sizes[-1] == cost.best_size(probabilities, early.tree_size.rate)
     assert {1} < set(sizes)
 
 
-def test_the_next_turn_reads_on_where_the_last_one_ended(datastore: NgramFile) -> None:
+def test_the_next_turn_reads_only_the_new_tokens(datastore: NgramFile) -> None:
     text = np.random.default_rng(6).integers(10, VOCABULARY, size=90)
-    mine, anew = drafter(datastore), drafter(datastore)
+    mine, new = drafter(datastore), drafter(datastore)
     mine.begin(text[:30])
     for n in range(31, 61):
         mine.draft(text[:n])
     read = int(mine.sources.history.length[0])
     mine.begin(text[:80])
     assert (read, int(mine.sources.history.length[0])) == (60, 80)
-    anew.begin(text[:80])
+    new.begin(text[:80])
     context = np.concatenate([text[:80], text[40:42]])
-    assert mine.draft(context).tokens[1] == anew.draft(context).tokens[1] == text[42]
+    assert mine.draft(context).tokens[1] == new.draft(context).tokens[1] == text[42]
     mine.begin(text[:20])
     assert int(mine.sources.history.length[0]) == 102, "another prompt is read whole"
 
 
-def test_an_endless_session_stays_within_its_bounds(datastore: NgramFile) -> None:
+def test_an_endless_session_keeps_a_bounded_memory(datastore: NgramFile) -> None:
     mine = drafter(datastore, max_contexts=1024, max_history=512)
-    kept = [array for table in (mine.sources.session, mine.sources.prompt) for array in table]
-    sizes = [array.nbytes for array in [*kept, *mine.sources.history]]
+    tables = [array for table in (mine.sources.session, mine.sources.prompt) for array in table]
+    sizes = [array.nbytes for array in [*tables, *mine.sources.history]]
     rng = np.random.default_rng(4)
     for _ in range(20):
         accepted(mine, rng.integers(VOCABULARY, size=50), rng.integers(VOCABULARY, size=300))
-    assert [array.nbytes for array in [*kept, *mine.sources.history]] == sizes
+    assert [array.nbytes for array in [*tables, *mine.sources.history]] == sizes
     assert len(mine.sources.session.marks) <= 1024
     span = rng.integers(10, VOCABULARY, size=40)
     assert max(accepted(mine, span, np.tile(span, 4))) >= 8, "and it still learns"
