@@ -1,1 +1,1 @@
-"""Corpus readers and the builders of datastores."""
+"""Readers of corpora, and the builders of datastore files."""

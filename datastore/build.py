@@ -1,7 +1,7 @@
-"""Builds datastores: python -m datastore.build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
+"""Builds datastore files: python -m datastore.build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
 
-Corpus, tokens, counts, file. Exit code 0: built; 2: bad input, told in one line on stderr; 130: interrupted, nothing
-left behind.
+Tokenises a corpus and writes its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), or both. Exit code 0:
+built; 2: bad input, one line on stderr; 130: interrupted, and no file is left behind.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hydra
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from aded.command_line import CONF, exit_with_error, run_hydra
+from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.errors import BadInput
-from aded.files.embedded_model import EMBEDDED, embedded_model
+from aded.files import tokenizer as tokenizers
 from datastore.builder import build
 
 if TYPE_CHECKING:
@@ -28,18 +26,12 @@ ORDERS = (1, 2, 3, 4, 5)
 
 
 def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """By Hub id or folder; `embedded` is that of the embedded model, which the cache holds."""
-    from transformers import AutoTokenizer  # takes seconds to load, and commands on files alone need none
-
-    if name == EMBEDDED:
-        name = str(embedded_model(Path(OmegaConf.load(CONF / "paths" / "default.yaml").cache).expanduser()))
-    try:
-        return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise BadInput("tokenizer", f"{name} is no folder with a tokenizer and no Hub id at hand ({error})") from None
+    """For scripts.bench_datastore, which is to use aded.files.tokenizer."""
+    return tokenizers.load_tokenizer(name, OmegaConf.load(CONF / "paths" / "default.yaml").cache)
 
 
 def checked_orders(orders: Sequence[int]) -> list[int]:
+    """The orders of n-grams, each once, in increasing order. Raises BadInput."""
     if not orders or not all(order in ORDERS for order in orders):
         raise BadInput("orders", f"{list(orders)} must be a list of numbers from 1 to 5, such as [2,3,4]")
     return sorted(set(orders))
@@ -50,14 +42,14 @@ def _hydra_main(cfg: DictConfig) -> None:
     try:
         build(
             hydra.utils.instantiate(cfg.corpus),
-            load_tokenizer(cfg.tokenizer),
+            tokenizers.load_tokenizer(cfg.tokenizer, cfg.paths.cache),
             out=cfg.out and Path(cfg.out),
             orders=checked_orders(cfg.orders),
             suffixes=cfg.suffixes and Path(cfg.suffixes),
             progress=cfg.progress and sys.stderr.isatty(),
         )
         print(f"built {' and '.join(file for file in (cfg.out, cfg.suffixes) if file)}")
-    except (BadInput, HydraException, OmegaConfBaseException) as error:
+    except INPUT_ERRORS as error:  # Hydra would print a line of its own first
         exit_with_error(error)
 
 

@@ -1,4 +1,4 @@
-"""Builds datastores: documents to tokens, tokens to counts or sorted suffixes, these to a file."""
+"""Builds datastore files: documents to tokens, tokens to n-gram counts or sorted suffixes, and these to a file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tqdm import tqdm
 from aded.errors import BadInput
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.corpus import Corpus
-from datastore.ngrams import CountsOnDisk, rows, write_ngrams
-from datastore.runs import CHUNK, Runs, count_chunk
+from datastore.ngrams import CountsOnDisk, context_batches, write_ngrams
 from datastore.scratch import scratch_folder
+from datastore.spilled_counts import CHUNK, SpilledCounts, count_chunk
 from datastore.suffix_array import write_suffixes
 from datastore.token_stream import TokenStream, tokenise
 
@@ -34,9 +34,12 @@ def build(
     suffixes: Path | None = None,
     progress: bool = False,
 ) -> None:
-    """Build the n-gram file `out`, the suffix file `suffixes` or both from one token stream.
+    """Build the n-gram file `out`, the suffix file `suffixes` or both from one token stream. Raises BadInput.
 
-    Scratch files lie beside it, about 20 bytes a token and order, and are gone afterwards. Raises BadInput.
+    orders: lengths of the n-grams to count.
+    progress: show bars on the terminal.
+
+    Scratch files take about 20 bytes per token and order, in a folder beside the file, and are removed at the end.
     """
     file = out or suffixes
     if file is None:
@@ -63,13 +66,13 @@ def build(
 
 
 def count_stream(stream: TokenStream, order: int, folder: Path, *, progress: bool) -> CountsOnDisk:
-    """Count one order of the stream; tell how fast it goes."""
-    start, runs = perf_counter(), Runs(folder)
+    """Count the n-grams of one order in the stream, and log the speed."""
+    start, spilled = perf_counter(), SpilledCounts(folder)
     with tqdm(desc=f"order {order}", total=len(stream), unit=" tokens", unit_scale=True, disable=not progress) as bar:
         for tokens in stream.chunks(CHUNK, order - 1):
-            runs.add(count_chunk(tokens, order, stream.vocabulary))
+            spilled.add(count_chunk(tokens, order, stream.vocabulary))
             bar.update(min(CHUNK, len(tokens)))
-    counts = gather(runs, order, folder, stream.vocabulary, len(stream), progress=progress)
+    counts = merge_spilled(spilled, order, folder, stream.vocabulary, len(stream), progress=progress)
     seconds = perf_counter() - start
     log.info(
         "order %d: %d n-grams counted in %.1f s (%.2f M tokens/s)",
@@ -81,12 +84,17 @@ def count_stream(stream: TokenStream, order: int, folder: Path, *, progress: boo
     return counts
 
 
-def gather(runs: Runs, order: int, folder: Path, vocabulary: int, tokens: int, *, progress: bool) -> CountsOnDisk:
-    """Merge the runs of one order into its arrays."""
-    counts = CountsOnDisk(folder, order, vocabulary, tokens)
-    with tqdm(desc=f"merge {order}", total=tokens, unit=" tokens", unit_scale=True, disable=not progress) as bar:
-        for part in rows(runs.merged(), order, vocabulary):
-            counts.append(part)
-            bar.update(int(part.total.sum()))
-    runs.clear()
+def merge_spilled(
+    spilled: SpilledCounts, order: int, folder: Path, vocabulary: int, length: int, *, progress: bool
+) -> CountsOnDisk:
+    """Merge the spilled counts of one order into its arrays.
+
+    length: tokens and separators of the whole stream.
+    """
+    counts = CountsOnDisk(folder, order, vocabulary, length)
+    with tqdm(desc=f"merge {order}", total=length, unit=" tokens", unit_scale=True, disable=not progress) as bar:
+        for batch in context_batches(spilled.merged(), order, vocabulary):
+            counts.append(batch)
+            bar.update(int(batch.total.sum()))
+    spilled.clear()
     return counts

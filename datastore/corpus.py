@@ -1,4 +1,4 @@
-"""What every corpus is: a named stream of documents that counts what it skips."""
+"""The contract of a corpus: a named stream of documents that counts what it skips."""
 
 from __future__ import annotations
 
@@ -9,26 +9,31 @@ from collections import Counter
 from collections.abc import Iterator
 
 TEXT_FIELDS = ("text", "content", "data", "conversations")
-"""Where a row's text is looked for: plain rows, The Stack, UltraChat, ShareGPT."""
+"""The keys of a row that may contain its text: of plain rows, The Stack, UltraChat, ShareGPT."""
 
 
 class Corpus(ABC):
-    """Documents in a fixed order. `skipped` counts rows, or messages of a row, by what is wrong with them."""
+    """Documents in a fixed order."""
 
     def __init__(self, name: str, **settings: object) -> None:
-        """settings: all that decides which documents there are; a datastore in the cache is named after them."""
+        """name: shown to the user. settings: all settings that decide which documents the corpus has."""
         self.name = name
         self.identity = f"{name}-{hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:8]}"
+        """Name and hash of the settings; names the corpus's datastore file in the cache."""
         self.skipped: Counter[str] = Counter()
+        """Reason -> number of skipped rows, or of skipped messages of a row."""
         self.fraction = 0.0
-        """How much of the corpus has been read, from 0 to 1; 0 while that is unknown."""
+        """The share of the corpus that has been read, 0 to 1; 0 while it is unknown."""
 
     @abstractmethod
     def documents(self) -> Iterator[str]:
         """The documents, none of them blank. Raises BadInput when the corpus cannot be read."""
 
     def texts(self, row: object, field: str | None = None) -> Iterator[str]:
-        """The documents of a row: its text, or each message of its conversation; what has none is counted."""
+        """The documents of a row: its text, or each message of its conversation. Counts a row without text.
+
+        field: the key that contains the text; None: the first of TEXT_FIELDS that the row has.
+        """
         if not isinstance(row, dict):
             self.skipped["no object"] += 1
             return
@@ -43,18 +48,18 @@ class Corpus(ABC):
                 yield str(text)
 
     def usable(self, text: object) -> bool:
-        """True for text to tokenise; anything else is counted."""
+        """Can this be tokenised? If not, count the reason."""
         if not isinstance(text, str):
             self.skipped["wrong type"] += 1
         elif not text.strip():
             self.skipped["empty"] += 1
-        elif not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        elif not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             self.skipped["not UTF-8"] += 1
         else:
             return True
         return False
 
     def describe_skipped(self) -> str:
-        """What was skipped, in words; empty when nothing was."""
+        """What was skipped, as text; empty when nothing was skipped."""
         reasons = ", ".join(f"{times} {reason}" for reason, times in self.skipped.most_common())
         return f"skipped {self.skipped.total()}: {reasons}" if reasons else ""

@@ -1,4 +1,4 @@
-"""Corpora read row by row through `datasets`: streamed from the Hub, or from local files of the same form."""
+"""Corpora of rows, streamed from the Hub or read from a local file, and corpora of plain text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,22 @@ from typing import Any
 
 from aded.errors import BadInput
 from datastore.corpus import Corpus
-from datastore.local_file import BROKEN, json_rows, opened, split_text
+from datastore.local_file import BROKEN, json_rows, open_text, split_text
 
 log = logging.getLogger(__name__)
 
 
 class DatasetCorpus(Corpus):
-    """Rows of a Hub dataset, or of the local file `path` in its place.
+    """Rows of a dataset on the Hub, or of a local file instead.
 
-    path: JSON lines, a JSON array or Parquet, the first two also compressed; dataset, split: on the Hub; files: the
-    dataset's files to read, where `{shard}` stands for each number from shards[0] up to shards[1], exclusive; field:
-    where a row's text is, null for the usual ones; skip, limit: rows to leave out first, and rows to read at most.
+    path: a local file of JSON lines, a JSON array (both also compressed) or Parquet; None: read the dataset.
+    dataset: its id on the Hub.
+    split: the dataset's split to read.
+    files: the dataset's files to read; `{shard}` stands for each number of `shards`.
+    shards: the first number, and the last number plus 1.
+    field: the rows' key that contains the text; None: the first of TEXT_FIELDS that a row has.
+    skip: rows to skip at the start.
+    limit: rows to read at most; None: all.
     """
 
     def __init__(
@@ -61,7 +66,7 @@ class DatasetCorpus(Corpus):
                 yield from self.texts(row, self.field)
 
     def _json_rows(self) -> Iterator[object]:
-        with opened(str(self.path)) as (file, fraction):
+        with open_text(str(self.path)) as (file, fraction):
             for row in json_rows(file):
                 self.fraction = fraction()
                 yield row
@@ -78,7 +83,7 @@ class DatasetCorpus(Corpus):
             raise BadInput("corpus.path", f"{self.path} cannot be read ({error})") from None
 
     def _hub_rows(self) -> Iterator[object]:
-        """Streamed; with advice in place of the Hub's various errors."""
+        """The dataset's rows, streamed. Raises BadInput with advice, whatever error the Hub raises."""
         from datasets import load_dataset
         from datasets.exceptions import DatasetsError
 
@@ -99,7 +104,11 @@ class DatasetCorpus(Corpus):
 
 
 class TextCorpus(Corpus):
-    """A plain text file, also compressed; a document ends at each `separator`."""
+    """The documents of a plain text file, also compressed.
+
+    path: the file.
+    separator: the text between two documents.
+    """
 
     def __init__(self, name: str, *, path: str, separator: str = "\n\n") -> None:
         super().__init__(name, path=path, separator=separator)
@@ -108,7 +117,7 @@ class TextCorpus(Corpus):
             raise BadInput("corpus.separator", "must not be empty")
 
     def documents(self) -> Iterator[str]:
-        with opened(self.path) as (file, fraction):
+        with open_text(self.path) as (file, fraction):
             for text in split_text(file, self.separator):
                 self.fraction = fraction()
                 if self.usable(text):

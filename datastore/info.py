@@ -1,84 +1,91 @@
-"""What a datastore file holds: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]
+"""Prints what a datastore file contains: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]
 
-Its header, then its commonest entries: as text with the tokenizer, as token ids without.
+Its header, then its N most frequent entries: as text with a tokenizer, as token ids without.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from omegaconf import OmegaConf
 from tabulate import tabulate
 
-from aded.command_line import exit_with_error
+from aded.command_line import CONF, run_command
 from aded.errors import BadInput
 from aded.files.array_file import format_of
 from aded.files.ngram_file import NgramFile, open_ngrams
 from aded.files.suffix_file import FORMAT as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
-from aded.files.tokenizer import tokenizer_fingerprint
-from datastore.build import load_tokenizer
+from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 
-Told = Callable[[Sequence[int]], str]
+Decode = Callable[[Sequence[int]], str]
+"""Token ids to text that is ready to print."""
+
+
+@dataclass
+class InfoSettings:
+    tokenizer: str | None = None
+    """A Hub id or folder of the tokenizer that the file was built with; None: print token ids."""
+    top: int = 10
+    """Entries to print per table."""
 
 
 def describe(path: Path, tokenizer: str | None, top: int) -> str:
-    """The tables, ready to print."""
+    """The tables, ready to print. Raises BadInput. The parameters are those of InfoSettings."""
     file = open_suffixes(path) if format_of(path) == SUFFIXES else open_ngrams(path)
-    told: Told = lambda ids: " ".join(map(str, ids))  # noqa: E731
+    decode: Decode = lambda ids: " ".join(map(str, ids))  # noqa: E731
     if tokenizer is not None:
-        loaded = load_tokenizer(tokenizer)
+        loaded = load_tokenizer(tokenizer, OmegaConf.load(CONF / "paths" / "default.yaml").cache)
         file.check_tokenizer(tokenizer_fingerprint(loaded))
-        told = lambda ids: repr(loaded.decode(list(ids)))  # noqa: E731
+        decode = lambda ids: repr(loaded.decode(list(ids)))  # noqa: E731
     facts = [*file.header.items(), ("bytes", str(path.stat().st_size))]
     tables = [tabulate(facts, disable_numparse=True)]
     if isinstance(file, NgramFile):
-        tables += [_commonest_ngrams(file, order, top, told) for order in sorted(file.orders)]
+        tables += [_frequent_ngrams(file, order, top, decode) for order in sorted(file.orders)]
     else:
-        tables.append(_commonest_tokens(file, top, told))
+        tables.append(_frequent_tokens(file, top, decode))
     return "\n\n".join(tables)
 
 
-def _commonest_ngrams(file: NgramFile, order: int, top: int, told: Told) -> str:
+def _frequent_ngrams(file: NgramFile, order: int, top: int, decode: Decode) -> str:
     counts = file.counts(order)
     numbers = _largest(counts.times, top)
-    title = f"order {order}: {len(counts.rest)} contexts, {len(counts.token)} n-grams; the commonest:"
-    entries = [(int(counts.times[number]), told(file.ngram(order, number))) for number in numbers]
+    title = f"order {order}: {len(counts.rest)} contexts, {len(counts.token)} n-grams; the most frequent:"
+    entries = [(int(counts.times[number]), decode(file.ngram(order, number))) for number in numbers]
     return f"{title}\n{tabulate(entries, ('times', 'n-gram'), disable_numparse=True)}"
 
 
-def _commonest_tokens(file: SuffixFile, top: int, told: Told) -> str:
+def _frequent_tokens(file: SuffixFile, top: int, decode: Decode) -> str:
     times = np.bincount(file.tokens, minlength=file.vocabulary)[: file.vocabulary]
-    title = f"{len(file.suffixes)} suffixes; the commonest tokens:"
-    entries = [(int(times[token]), told([token])) for token in _largest(times, top) if times[token]]
+    title = f"{len(file.suffixes)} suffixes; the most frequent tokens:"
+    entries = [(int(times[token]), decode([token])) for token in _largest(times, top) if times[token]]
     return f"{title}\n{tabulate(entries, ('times', 'token'), disable_numparse=True)}"
 
 
 def _largest(values: np.ndarray, top: int) -> list[int]:
-    """Positions of the `top` largest values, the largest first, equal ones in order."""
+    """Positions of the `top` largest values: the largest first, equal values by position."""
     if not len(values):
         return []
-    bar = np.partition(values, max(0, len(values) - top))[max(0, len(values) - top)]
-    found = np.flatnonzero(values >= bar)
+    smallest = np.partition(values, max(0, len(values) - top))[max(0, len(values) - top)]
+    found = np.flatnonzero(values >= smallest)
     return found[np.argsort(-values[found].astype(np.int64), kind="stable")][:top].tolist()
 
 
-def _words(words: Sequence[str]) -> tuple[Path, str | None, int]:
-    keys = dict(word.split("=", 1) for word in words if word.startswith(("tokenizer=", "top=")))
-    files = [word for word in words if not word.startswith(("tokenizer=", "top="))]
-    top = keys.get("top", "10")
-    if len(files) != 1 or not top.isdecimal() or int(top) < 1:
-        raise BadInput("FILE", "write: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]")
-    return Path(files[0]), keys.get("tokenizer"), int(top)
+def _run(files: list[str], settings: InfoSettings) -> None:
+    if len(files) != 1:
+        raise BadInput(
+            "FILE", "name one datastore file: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]"
+        )
+    if settings.top < 1:
+        raise BadInput("top", f"{settings.top} must be a whole number, 1 or more")
+    print(describe(Path(files[0]), settings.tokenizer, settings.top))
 
 
 def main() -> None:
-    try:
-        print(describe(*_words(sys.argv[1:])))
-    except BadInput as error:
-        exit_with_error(error)
+    run_command(_run, InfoSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

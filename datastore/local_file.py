@@ -1,6 +1,6 @@
-"""Rows of a local file: JSON lines, one JSON array, or plain text, as they are or compressed (gz, bz2, xz, zst).
+"""Reads local files of JSON lines, of one JSON array or of plain text, also compressed (gz, bz2, xz, zst).
 
-Bytes that are no UTF-8 become lone surrogates, so that only the rows they stand in are skipped.
+Bytes that are not UTF-8 become lone surrogates: only the rows that contain them are skipped.
 """
 
 from __future__ import annotations
@@ -19,15 +19,20 @@ from zstandard import ZstdError
 from aded.errors import BadInput
 
 BLOCK = 1 << 20
+"""Characters read at once."""
 BROKEN = object()
-"""Stands for a row that is no JSON."""
+"""Stands for a row that is not JSON."""
 
 Fraction = Callable[[], float]
+"""Returns the share of the file that has been read, 0 to 1."""
 
 
 @contextmanager
-def opened(path: str) -> Iterator[tuple[TextIO, Fraction]]:
-    """The file's text, decompressed by its extension, and how much of the file has been read, 0 to 1."""
+def open_text(path: str) -> Iterator[tuple[TextIO, Fraction]]:
+    """The file's text, decompressed as its extension says, and the share that has been read.
+
+    Raises BadInput when the file cannot be opened or read.
+    """
     reader = fsspec.open(path, "rt", encoding="utf-8", errors="surrogateescape", compression="infer")
     try:
         size = max(1, os.stat(path).st_size)
@@ -40,7 +45,7 @@ def opened(path: str) -> Iterator[tuple[TextIO, Fraction]]:
 
 
 def json_rows(file: TextIO) -> Iterator[object]:
-    """One value a line, or the values of one array that fills the file; BROKEN for what is neither."""
+    """One value per line, or the values of the JSON array that fills the file; BROKEN for anything else."""
     line = next((line for line in file if line.strip()), "")
     if line.lstrip().startswith("["):
         yield from _array(line.lstrip()[1:], file)
@@ -58,7 +63,11 @@ def _value(line: str) -> object:
 
 
 def _array(text: str, file: TextIO) -> Iterator[object]:
-    """The values of an array whose start is `text` and whose rest is in the file, a block in memory at a time."""
+    """The values of a JSON array, with one block in memory at a time.
+
+    text: the start of the array, after its bracket.
+    file: the rest of the array.
+    """
     decoder, more = json.JSONDecoder(), True
     while more:
         block = file.read(BLOCK)
@@ -78,7 +87,7 @@ def _array(text: str, file: TextIO) -> Iterator[object]:
 
 
 def split_text(file: TextIO, separator: str) -> Iterator[str]:
-    """The file's pieces between separators."""
+    """The parts of the file between separators."""
     rest = ""
     while block := file.read(BLOCK):
         *whole, rest = (rest + block).split(separator)

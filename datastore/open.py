@@ -1,6 +1,7 @@
-"""The datastore of a run: the file at `path`, or one built once from `corpus` in the cache.
+"""Opens the datastore file of a run: the file at `path`, or a file that is built once from `corpus` in the cache.
 
-A method says which kind of file it reads: `ngrams` (counts) or `suffixes` (the tokens themselves, sorted).
+A method's config names the kind of datastore that the method reads: `ngrams` (an n-gram file) or `suffixes` (a suffix
+file).
 """
 
 from __future__ import annotations
@@ -52,7 +53,14 @@ def open_or_build(
     cache: str,
     kind: str = "ngrams",
 ) -> NgramFile | SuffixFile:
-    """Open the file of this kind for this tokenizer; without `path` it is built once, in the cache."""
+    """Open the datastore file for this tokenizer. Raises BadInput.
+
+    path: the file; None: build it from the corpus once, in the cache.
+    corpus: the documents to build it from.
+    orders: lengths of the n-grams to count, if it is built.
+    cache: the folder that keeps built files.
+    kind: the kind of datastore, `ngrams` or `suffixes`.
+    """
     fingerprint = tokenizer_fingerprint(tokenizer)
     start = Path(cache) / "datastores" / f"{corpus.identity}-{fingerprint[:16]}"
     opened: NgramFile | SuffixFile
@@ -67,14 +75,17 @@ def open_or_build(
 
 
 def _cached(
-    file: Path, opener: Callable[[Path], File], corpus: Corpus, tokenizer: PreTrainedTokenizerBase, **wanted: Any
+    file: Path, opener: Callable[[Path], File], corpus: Corpus, tokenizer: PreTrainedTokenizerBase, **outputs: Any
 ) -> File:
-    """The cache's file, built first where it is missing or damaged."""
+    """The cache's file, opened; it is built first if it is missing or damaged.
+
+    outputs: build's arguments that name the file and what to put in it.
+    """
     if file.exists():
         try:
             return opener(file)
         except BadInput as error:
             log.warning("%s", error)
-    log.info("building the datastore %s from %s (once)", file, corpus.name)
-    build(corpus, tokenizer, **wanted)
+    log.info("building the datastore file %s from %s (once)", file, corpus.name)
+    build(corpus, tokenizer, **outputs)
     return opener(file)

@@ -14,7 +14,7 @@ LEFT_OUT = {"site-packages", "test", "tests", "idle_test", "__pycache__"}
 
 
 class PythonStdlib(Corpus):
-    """One document a source file, in a fixed order; the library's tests are left out."""
+    """One document per source file, in a fixed order, without the library's tests."""
 
     def __init__(self, name: str = "python_stdlib") -> None:
         super().__init__(name, python=sys.version_info[:3])
@@ -25,7 +25,7 @@ class PythonStdlib(Corpus):
         for number, path in enumerate(paths):
             self.fraction = number / len(paths)
             try:
-                with tokenize.open(path) as file:  # honours the file's own encoding line
+                with tokenize.open(path) as file:  # decodes as the file's own encoding line says
                     text = file.read()
             except (SyntaxError, UnicodeDecodeError, OSError):
                 self.skipped["not in its own encoding"] += 1

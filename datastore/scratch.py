@@ -1,8 +1,9 @@
-"""The folder of one build: beside the file that is built, its own, and gone when the build ends."""
+"""The scratch folder of one build: beside the file to build, used by one process, removed when the build ends."""
 
 from __future__ import annotations
 
 import fcntl
+import glob
 import logging
 import os
 import shutil
@@ -18,11 +19,11 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def scratch_folder(out: Path) -> Iterator[Path]:
-    """An empty folder beside `out`. What a killed build left there is dropped; a running one is waited for."""
+    """An empty folder beside `out`. Waits for a running build of `out`; removes what a killed build left behind."""
     folder = out.with_name(f".{out.name}.building")
     try:
-        lock = _locked(folder)
-        _empty(folder)
+        lock = _lock(folder)
+        _clean(folder, out)
     except OSError as error:
         raise BadInput("out", f"{out.parent} takes no files ({error.strerror})") from None
     try:
@@ -34,8 +35,8 @@ def scratch_folder(out: Path) -> Iterator[Path]:
         lock.close()
 
 
-def _locked(folder: Path) -> TextIO:
-    """The folder's lock file, held by this process alone."""
+def _lock(folder: Path) -> TextIO:
+    """The folder's lock file, which this process alone has locked."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / "lock").open("w")
@@ -46,17 +47,19 @@ def _locked(folder: Path) -> TextIO:
             fcntl.flock(lock, fcntl.LOCK_EX)
         if _is_at(lock, folder / "lock"):
             return lock
-        lock.close()  # the build that was waited for has removed its folder
+        lock.close()  # another build has removed the folder at its end
 
 
 def _is_at(lock: TextIO, path: Path) -> bool:
+    """Is the locked file still the file at `path`?"""
     try:
         return os.path.samestat(os.fstat(lock.fileno()), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _empty(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name != "lock":
-            path.unlink()
+def _clean(folder: Path, out: Path) -> None:
+    """Remove the scratch files and the half-written file of a build that was killed."""
+    left = [path for path in folder.iterdir() if path.name != "lock"]
+    for path in [*left, *out.parent.glob(f".{glob.escape(out.name)}.*.partial")]:
+        path.unlink()

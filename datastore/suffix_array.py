@@ -1,8 +1,8 @@
-"""Sorts the suffixes of a token stream and writes them as a suffix file, which REST's lookups read.
+"""Sorts the suffixes of a token stream and writes them as a suffix file, which REST reads.
 
-pydivsufsort sorts bytes; given wider numbers it sorts the suffixes of their big-endian bytes and keeps those that
-start a number. That is the order of the numbers' own suffixes. Its memory is about 10 bytes a token of a vocabulary
-below 65 535, and 20 above.
+pydivsufsort sorts bytes. For wider numbers it sorts the suffixes of their big-endian bytes and keeps the suffixes
+that start a number: this is the order of the numbers' own suffixes. It takes about 10 bytes of memory per token for a
+vocabulary below 65 535, and 20 above.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from aded.files.suffix_file import FORMAT, VERSION
 
 
 def sorted_suffixes(tokens: np.ndarray) -> np.ndarray:
-    """Positions of all suffixes of tokens, int32 [n], by the tokens from there on: int32 or int64 [n]."""
+    """The start positions of all suffixes, sorted by the suffixes' tokens: int32 [n], int64 from 2^31 tokens on.
+
+    tokens: int32 [n].
+    """
     if not len(tokens):
         return np.empty(0, np.int32)
     return divsufsort(tokens).astype(np.int32 if len(tokens) < 2**31 else np.int64, copy=False)
@@ -32,6 +35,9 @@ def with_separators(documents: Iterable[np.ndarray], vocabulary: int) -> np.ndar
 
 
 def write_suffixes(path: Path, tokens: np.ndarray, header: dict[str, str]) -> None:
-    """tokens: int32 [n] with separators. Write the file whole or not at all."""
+    """Write the suffix file whole or not at all. Raises OSError.
+
+    tokens: int32 [n], with a separator after each document.
+    """
     suffixes = sorted_suffixes(tokens)
     write_arrays(path, {"format": FORMAT, "version": VERSION, **header}, {"tokens": tokens, "suffixes": suffixes})

@@ -1,4 +1,4 @@
-"""The token stream that every datastore is built from: the documents' tokens in one file, a separator after each."""
+"""The token stream that every datastore file is built from: all documents' tokens in one file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from datastore.corpus import Corpus
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-BATCH_DOCUMENTS, BATCH_LETTERS = 4096, 1 << 22
-"""Most documents and letters tokenised at once (one longer document still comes whole)."""
+BATCH_DOCUMENTS, BATCH_CHARACTERS = 4096, 1 << 22
+"""A batch of documents to tokenise ends when it has this many documents or characters."""
 log = logging.getLogger(__name__)
 
 
 class TokenStream:
-    """int32 tokens in `path`, after what it holds already. The separator is `vocabulary`."""
+    """int32 tokens in the file `path`, with a separator after each document. Tokens that are there already stay.
+
+    vocabulary: one more than the highest token id; it is also the separator.
+    """
 
     def __init__(self, path: Path, vocabulary: int) -> None:
         self.vocabulary = vocabulary
@@ -31,23 +34,26 @@ class TokenStream:
         self.documents = sum(self._separators(part) for part in self.chunks(1 << 22, 0))
 
     def append(self, ids: np.ndarray | list[int]) -> None:
-        """One document."""
+        """Append one document's token ids, and the separator."""
         self.extend(np.append(np.asarray(ids, np.int32), np.int32(self.vocabulary)))
 
     def extend(self, tokens: np.ndarray) -> None:
-        """tokens: int [m], documents with a separator after each."""
+        """Append several documents.
+
+        tokens: int [m], with a separator after each document.
+        """
         self._spill.append(tokens)
         self.documents += self._separators(tokens)
 
     def flush(self) -> None:
-        """Let other processes see what was appended."""
+        """Write buffered tokens to the file, so that other processes can read them."""
         self._spill.flush()
 
     def _separators(self, tokens: np.ndarray) -> int:
         return int(np.count_nonzero(tokens == self.vocabulary))
 
     def __len__(self) -> int:
-        """Tokens and separators."""
+        """The number of tokens and separators."""
         return len(self._spill)
 
     @property
@@ -55,12 +61,12 @@ class TokenStream:
         return len(self._spill) - self.documents
 
     def chunks(self, length: int, overlap: int) -> Iterator[np.ndarray]:
-        """int32 parts that start every `length` tokens and share `overlap` tokens with the next."""
+        """The stream in parts, int32 [at most length + overlap]; each shares `overlap` tokens with the next part."""
         for start in range(0, len(self), length):
             yield self._spill.read(start, length + overlap)
 
     def read(self) -> np.ndarray:
-        """int32 [n], all of it."""
+        """The whole stream, int32 [n]."""
         return self._spill.read()
 
 
@@ -70,7 +76,7 @@ def vocabulary_of(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 def tokenise(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, path: Path, *, progress: bool) -> TokenStream:
-    """Write the corpus to `path`, without special tokens; tell how fast it goes and what was skipped."""
+    """Tokenise the corpus without special tokens into the file `path`; log the speed and what was skipped."""
     stream, start = TokenStream(path, vocabulary_of(tokenizer)), perf_counter()
     with tqdm(desc="tokenise", unit=" tokens", unit_scale=True, disable=not progress) as bar:
         for texts in _batches(corpus.documents()):
@@ -94,12 +100,12 @@ def tokenise(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, path: Path, *, 
 
 def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
     batch: list[str] = []
-    letters = 0
+    characters = 0
     for text in documents:
         batch.append(text)
-        letters += len(text)
-        if len(batch) >= BATCH_DOCUMENTS or letters >= BATCH_LETTERS:
+        characters += len(text)
+        if len(batch) >= BATCH_DOCUMENTS or characters >= BATCH_CHARACTERS:
             yield batch
-            batch, letters = [], 0
+            batch, characters = [], 0
     if batch:
         yield batch

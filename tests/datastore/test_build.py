@@ -1,4 +1,4 @@
-"""Building, merging and telling files, through the functions and the command line."""
+"""Building, merging and printing datastore files, through the functions and the command line."""
 
 from __future__ import annotations
 
@@ -32,42 +32,42 @@ TEXTS = ["abcab", "ab", "the cat sat on the mat", "a", "the dog sat on the log"]
 
 
 class Texts(Corpus):
-    """Documents of the test's own."""
+    """Given documents; counts how often they are read."""
 
     def __init__(self, *texts: str) -> None:
         super().__init__("texts", texts=texts)
-        self.given, self.reads = texts, 0
+        self.all, self.reads = texts, 0
 
     def documents(self) -> Iterator[str]:
         self.reads += 1
-        yield from self.given
+        yield from self.all
 
 
 @pytest.fixture
 def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> Path:
-    """Holds a tokenizer, `tok`, and a corpus, `rows.jsonl`."""
+    """Contains a tokenizer, `tok`, and a corpus, `rows.jsonl`."""
     tokenizer.save_pretrained(tmp_path / "tok")
     rows = [{"text": text} for text in TEXTS]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"no": 1}]))
     return tmp_path
 
 
-Told = tuple[int, str, str]
+Result = tuple[int, str, str]
+"""Exit code, stdout and stderr."""
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Told]:
-    """Run a command in this process: its exit code, stdout and stderr."""
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    """Run a command in this process."""
 
-    def call(module: ModuleType, *words: str) -> Told:
-        monkeypatch.setattr(sys, "argv", [module.__name__, *words])
+    def call(module: ModuleType, *arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
         code = 0
         try:
             module.main()
         except SystemExit as stopped:
             code = int(stopped.code or 0)
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        return code, *capsys.readouterr()
 
     return call
 
@@ -78,13 +78,13 @@ def contents(path: Path) -> list[bytes]:
 
 
 def test_one_command_builds_both_files_from_one_stream(
-    folder: Path, tokenizer: PreTrainedTokenizerFast, run: Callable[..., Told], caplog: pytest.LogCaptureFixture
+    folder: Path, tokenizer: PreTrainedTokenizerFast, run: Callable[..., Result], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     out, suffixes = folder / "new" / "x.ngrams", folder / "x.suffixes"
-    words = (f"corpus.path={folder}/rows.jsonl", f"tokenizer={folder}/tok", f"out={out}", f"suffixes={suffixes}")
-    code, told, errors = run(command, "corpus=jsonl", *words, "orders=[1,2,3,4,5]")
-    assert (code, told) == (0, f"built {out} and {suffixes}\n"), errors
+    arguments = (f"corpus.path={folder}/rows.jsonl", f"tokenizer={folder}/tok", f"out={out}", f"suffixes={suffixes}")
+    code, output, errors = run(command, "corpus=jsonl", *arguments, "orders=[1,2,3,4,5]")
+    assert (code, output) == (0, f"built {out} and {suffixes}\n"), errors
     assert "5 documents" in caplog.text
     assert "skipped 1: 1 no text" in caplog.text
     ngrams, stream = open_ngrams(out), open_suffixes(suffixes)
@@ -101,7 +101,7 @@ def test_one_command_builds_both_files_from_one_stream(
 
 
 @pytest.mark.parametrize(
-    ("words", "key"),
+    ("arguments", "key"),
     [
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok", "out"),
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x orders=[0]", "orders"),
@@ -116,18 +116,18 @@ def test_one_command_builds_both_files_from_one_stream(
     ],
 )
 def test_bad_input_is_reported_in_one_line_and_builds_nothing(
-    words: str, key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Told]
+    arguments: str, key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Result]
 ) -> None:
     (folder / "empty.jsonl").write_text('{"text": " "}\n')
     before = sorted(os.listdir(folder))
     monkeypatch.chdir(folder)
-    code, _, errors = run(command, *words.split())
+    code, _, errors = run(command, *arguments.split())
     assert code == 2
     assert key in errors.strip().splitlines()[-1]
     assert sorted(os.listdir(folder)) == before
 
 
-def test_parts_merged_are_the_whole(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_merged_parts_equal_the_whole(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     orders, parts = (1, 2, 3, 4, 5), [TEXTS[:2], TEXTS[2:3], TEXTS[3:]]
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "whole", orders=orders)
     paths = [tmp_path / str(number) for number in range(len(parts))]
@@ -156,7 +156,7 @@ def test_merging_reads_its_inputs_in_parts(
 ) -> None:
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "one", orders=(3, 5))
     build(Texts(*TEXTS, *TEXTS), tokenizer, out=tmp_path / "twice", orders=(3, 5))
-    monkeypatch.setattr("datastore.runs.CHUNK", 3)
+    monkeypatch.setattr("datastore.spilled_counts.CHUNK", 3)
     merge.merge(tmp_path / "merged", [tmp_path / "one", tmp_path / "one"])
     assert contents(tmp_path / "merged") == contents(tmp_path / "twice")
 
@@ -165,35 +165,76 @@ def test_files_that_do_not_fit_together_are_not_merged(tokenizer: PreTrainedToke
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "a", orders=(3,))
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "b", orders=(2, 3))
     build(Texts(*TEXTS), tiny_tokenizer(["é"]), out=tmp_path / "c", orders=(3,))
-    for other, told in (("b", "merge files of one kind"), ("c", "was built with the tokenizer"), ("d", "no file")):
-        with pytest.raises(BadInput, match=told):
+    for other, message in (("b", "merge files of one kind"), ("c", "was built with the tokenizer"), ("d", "no file")):
+        with pytest.raises(BadInput, match=message):
             merge.merge(tmp_path / "out", [tmp_path / "a", tmp_path / other])
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
 
 
 def test_merge_and_info_have_command_lines(
-    folder: Path, tokenizer: PreTrainedTokenizerFast, run: Callable[..., Told]
+    folder: Path, tokenizer: PreTrainedTokenizerFast, run: Callable[..., Result]
 ) -> None:
     build(Texts(*TEXTS), tokenizer, out=folder / "a", orders=(3,))
     assert run(merge, f"out={folder}/m", f"{folder}/a", f"{folder}/a")[:2] == (0, f"built {folder}/m\n")
-    code, told, _ = run(info, f"{folder}/m", f"tokenizer={folder}/tok", "top=1")
+    code, output, _ = run(info, f"{folder}/m", f"tokenizer={folder}/tok", "top=1")
     assert code == 0
-    assert "documents    10" in told
-    assert told.splitlines()[-1].split(maxsplit=1) == ["8", "'he '"]
-    refused = [run(info, *words) for words in ([], ["a", "b"], ["x", "top=0"])]
-    refused += [run(merge, *words) for words in ([], ["a"], ["out=b"], ["out=b", f"{folder}/rows.jsonl"])]
-    assert [(code, len(errors.splitlines())) for code, _, errors in refused] == [(2, 1)] * 7
+    assert "documents    10" in output
+    assert output.splitlines()[-1].split(maxsplit=1) == ["8", "'he '"]
+    assert run(info, f"{folder}/m", "--tokenizer", f"{folder}/tok", "--top", "1") == (0, output, "")
 
 
-def test_info_tells_the_commonest_entries_first(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("module", "arguments", "key"),
+    [
+        (info, "", "FILE"),
+        (info, "a b", "FILE"),
+        (info, "none", "datastore.path"),
+        (info, "x top=0", "top"),
+        (info, "x top=many", "top"),
+        (info, "x tokeniser=y", "tokeniser"),
+        (merge, "", "out"),
+        (merge, "a", "out"),
+        (merge, "a out=", "out"),
+        (merge, "out=b", "inputs"),
+        (merge, "out=b rows.jsonl", "datastore.path"),
+        (merge, "out=b a into=c", "into"),
+    ],
+)
+def test_bad_input_of_merge_and_info_is_one_line_that_names_the_key(
+    module: ModuleType,
+    arguments: str,
+    key: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[..., Result],
+) -> None:
+    monkeypatch.chdir(folder)
+    code, output, errors = run(module, *arguments.split())
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert errors.startswith(f"{key}: ")
+
+
+@pytest.mark.parametrize(("module", "work"), [(info, "describe"), (merge, "merge")])
+def test_an_interrupted_command_ends_with_code_130(
+    module: ModuleType, work: str, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Result]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, work, interrupt)
+    code, _, errors = run(module, "a", *(["out=b"] if module is merge else []))
+    assert (code, errors.count("\n")) == (130, 1)
+
+
+def test_info_prints_the_most_frequent_entries_first(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     build(Texts("aab", "aac"), tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", orders=(1, 2))
     a, b, c = tokenizer("abc", add_special_tokens=False)["input_ids"]
-    told = [line.split() for line in info.describe(tmp_path / "a", None, 2).splitlines()]
-    at = told.index(["4", str(a)])
-    assert told[at + 1] == ["1", str(b)]
-    assert [["2", str(a), str(a)], ["1", str(a), str(b)]] == told[-2:]
-    told = [line.split() for line in info.describe(tmp_path / "s", None, 9).splitlines()]
-    assert told[-3:] == [["4", str(a)], ["1", str(b)], ["1", str(c)]]
+    lines = [line.split() for line in info.describe(tmp_path / "a", None, 2).splitlines()]
+    at = lines.index(["4", str(a)])
+    assert lines[at + 1] == ["1", str(b)]
+    assert [["2", str(a), str(a)], ["1", str(a), str(b)]] == lines[-2:]
+    lines = [line.split() for line in info.describe(tmp_path / "s", None, 9).splitlines()]
+    assert lines[-3:] == [["4", str(a)], ["1", str(b)], ["1", str(c)]]
     tiny_tokenizer(["é"]).save_pretrained(tmp_path / "other")
     with pytest.raises(BadInput, match="was built with the tokenizer"):
         info.describe(tmp_path / "a", str(tmp_path / "other"), 2)
@@ -248,14 +289,18 @@ def test_an_interrupted_build_leaves_no_file_and_the_next_starts_clean(
     assert child.exitcode != 0
     left = os.listdir(tmp_path)
     assert left == ([".x.ngrams.building"] if how == signal.SIGKILL else [])
+    if how == signal.SIGKILL:  # it could as well have been writing the file
+        (tmp_path / f".x.ngrams.{child.pid}.partial").touch()
     build(Texts(*TEXTS), tokenizer, out=out)
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "y")
     assert sorted(os.listdir(tmp_path)) == ["x.ngrams", "y"]
     assert contents(out) == contents(tmp_path / "y")
 
 
-@pytest.mark.parametrize("stage", ["datastore.builder.tokenise", "datastore.runs.Runs.merged", "os.fsync"])
-def test_a_full_disk_is_told_and_leaves_nothing(
+@pytest.mark.parametrize(
+    "stage", ["datastore.builder.tokenise", "datastore.spilled_counts.SpilledCounts.merged", "os.fsync"]
+)
+def test_a_full_disk_is_reported_and_leaves_nothing(
     stage: str, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -279,7 +324,7 @@ def test_two_builds_of_one_file_wait_for_each_other(tokenizer: PreTrainedTokeniz
     assert os.listdir(tmp_path) == ["x.ngrams"]
 
 
-def test_a_datastore_is_built_once_a_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_a_datastore_file_is_built_once_per_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
     first = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
     again = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
@@ -310,7 +355,7 @@ def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFa
         )
 
 
-def test_the_same_corpus_gives_the_same_file(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+def test_building_twice_writes_the_same_bytes(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     for name in ("a", "b"):
         build(Texts(*TEXTS), tokenizer, out=tmp_path / name, suffixes=tmp_path / f"{name}.suffixes", orders=(2, 3))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -91,7 +91,7 @@ def test_bad_rows_are_counted_and_skipped(tmp_path: Path) -> None:
     assert read(path) == (["one", "two"], expected)
 
 
-def test_an_array_that_breaks_off_gives_what_came_before(tmp_path: Path) -> None:
+def test_the_rows_before_the_end_of_a_cut_array_are_read(tmp_path: Path) -> None:
     path = tmp_path / "cut.json"
     path.write_text('[{"text": "one"}, {"text": "two"}, {"text": "th')
     assert read(path) == (["one", "two"], {"not JSON": 1})
@@ -101,10 +101,10 @@ def test_an_array_that_breaks_off_gives_what_came_before(tmp_path: Path) -> None
 @given(
     rows=st.lists(st.dictionaries(st.sampled_from(["text", "x"]), st.text() | st.integers())), block=st.integers(1, 9)
 )
-def test_blocks_of_any_size_give_the_same_rows(
+def test_the_size_of_a_block_changes_no_row(
     rows: list[object], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An array and lines hold the same rows."""
+    """An array and JSON lines of the same rows."""
     (tmp_path / "a.json").write_text(json.dumps(rows))
     (tmp_path / "a.jsonl").write_bytes(lines(rows))
     with monkeypatch.context() as patch:
@@ -112,13 +112,13 @@ def test_blocks_of_any_size_give_the_same_rows(
         assert read(tmp_path / "a.json") == read(tmp_path / "a.jsonl")
 
 
-def test_a_field_of_ones_own_a_start_and_an_end(tmp_path: Path) -> None:
+def test_field_skip_and_limit_choose_the_texts(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(lines([{"text": "no", "answer": str(number)} for number in range(10)]))
     assert read(path, field="answer", skip=3, limit=4) == (["3", "4", "5", "6"], Counter())
 
 
-def test_how_much_was_read_ends_at_all_of_it(tmp_path: Path) -> None:
+def test_the_fraction_ends_at_1(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(gzip.compress(lines(ROWS)))
     corpus = DatasetCorpus("test", path=str(path))
@@ -153,15 +153,13 @@ def test_text_is_split_into_documents(block: int, tmp_path: Path, monkeypatch: p
 def test_a_file_that_cannot_be_read_is_reported_in_one_line(name: str, data: bytes | None, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(BadInput, match=rf"^corpus.path: .*{name}") as told:
+    with pytest.raises(BadInput, match=rf"^corpus.path: .*{name}") as error:
         read(tmp_path / name)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("error", [ConnectionError("no route"), FileNotFoundError("is a gated dataset on the Hub")])
-def test_a_dataset_that_the_hub_does_not_give_comes_with_advice(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_dataset_is_refused_with_advice(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise error
 

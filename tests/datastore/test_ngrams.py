@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from aded.files.ngram_file import Counts, open_ngrams
-from datastore import ngrams, runs
+from datastore import ngrams, spilled_counts
 from datastore.builder import count_stream
 from datastore.dataset_corpus import DatasetCorpus
 from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.runs import key_type
+from datastore.spilled_counts import key_type
 from datastore.token_stream import TokenStream, tokenise
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -34,7 +34,7 @@ def plain_counts(documents: Sequence[Sequence[int]], order: int) -> Table:
 
 
 def table(counts: Counts, order: int, vocabulary: int) -> Table:
-    """The arrays read as their documentation has it."""
+    """The arrays, read as documented."""
     rows: Table = {}
     for first in np.flatnonzero(np.diff(counts.first.astype(np.int64))).tolist():
         for i in range(counts.first[first], counts.first[first + 1]):
@@ -59,7 +59,7 @@ def stream_of(documents: Sequence[Sequence[int]], vocabulary: int, folder: Path)
 
 
 def on_disk(documents: Sequence[Sequence[int]], orders: Sequence[int], vocabulary: int, folder: Path) -> Path:
-    """Built out of core."""
+    """An n-gram file that is counted in parts."""
     stream = stream_of(documents, vocabulary, folder)
     counted = {order: count_stream(stream, order, folder, progress=False) for order in orders}
     write_ngrams(folder / "disk.ngrams", counted, {"tokenizer": "t", "vocabulary": str(vocabulary)})
@@ -67,7 +67,7 @@ def on_disk(documents: Sequence[Sequence[int]], orders: Sequence[int], vocabular
 
 
 @given(DOCUMENTS, st.integers(1, 5))
-def test_counts_are_those_of_plain_dictionaries(documents: list[list[int]], order: int) -> None:
+def test_counts_equal_those_of_plain_dictionaries(documents: list[list[int]], order: int) -> None:
     counts = count_ngrams([np.array(ids, np.int64) for ids in documents], order, VOCABULARY)
     assert table(counts, order, VOCABULARY) == plain_counts(documents, order)
 
@@ -76,10 +76,10 @@ def test_counts_are_those_of_plain_dictionaries(documents: list[list[int]], orde
 def test_counting_in_parts_changes_nothing(
     chunk: int, batch: int, fan_in: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts cut documents and n-grams anywhere, are merged in several rounds and read in small batches."""
+    """The parts end anywhere in documents and n-grams, are merged in several rounds and read in small batches."""
     monkeypatch.setattr("datastore.builder.CHUNK", chunk)
     monkeypatch.setattr(ngrams, "BATCH", batch)
-    monkeypatch.setattr(runs, "FAN_IN", fan_in)
+    monkeypatch.setattr(spilled_counts, "FAN_IN", fan_in)
     rng = np.random.default_rng(chunk)
     documents = [rng.integers(VOCABULARY, size=size).tolist() for size in (40, 0, 1, 2, 30, 3)]
     path = on_disk(documents, (1, 2, 3, 4, 5), VOCABULARY, tmp_path)
@@ -89,7 +89,7 @@ def test_counting_in_parts_changes_nothing(
 
 @pytest.mark.parametrize("vocabulary", [65_536, 128_256, 2_000_000])
 def test_large_vocabularies_keep_their_ids(vocabulary: int, tmp_path: Path) -> None:
-    """Of the longest orders an n-gram's number needs more than 64 bits."""
+    """The number of an n-gram of the highest orders has more than 64 bits."""
     top = vocabulary - 1
     documents = [[top, 0, top, top, top, top, top, 1, top], [0, 0, 0, 0, 0, top], [top] * 7]
     opened = open_ngrams(on_disk(documents, (1, 2, 3, 4, 5), vocabulary, tmp_path))
@@ -100,7 +100,7 @@ def test_large_vocabularies_keep_their_ids(vocabulary: int, tmp_path: Path) -> N
     assert key_type(5, vocabulary) != key_type(2, vocabulary)
 
 
-def test_a_written_file_opens_as_it_was(documents: list[np.ndarray], tmp_path: Path) -> None:
+def test_an_opened_file_equals_the_written_counts(documents: list[np.ndarray], tmp_path: Path) -> None:
     orders = {order: count_ngrams(documents, order, 64) for order in (2, 3, 4)}
     path = tmp_path / "new" / "three.ngrams"
     write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": "64"})
@@ -117,7 +117,7 @@ def test_a_written_file_opens_as_it_was(documents: list[np.ndarray], tmp_path: P
 def test_a_million_tokens_of_a_real_corpus_count_as_in_dictionaries(tmp_path: Path) -> None:
     corpus, tokenizer = SHARED / "corpora" / "chat.jsonl.xz", SHARED / "tokenizers" / "llama-2"
     if not corpus.exists():
-        pytest.skip("the shared corpus is not here; the tests above count made-up ones")
+        pytest.skip("the large corpus is not here; the tests above count made-up ones")
     some = DatasetCorpus("chat", path=str(corpus), limit=2200)
     stream = tokenise(some, AutoTokenizer.from_pretrained(tokenizer), tmp_path / "tokens", progress=False)
     assert stream.tokens > 1_000_000

@@ -17,7 +17,7 @@ HEADER = {"tokenizer": "t", "vocabulary": "70000"}
 
 @given(st.lists(st.integers(0, 3), max_size=40), st.sampled_from([1, 300, 65_535, 2**20]))
 def test_suffixes_are_in_the_order_of_their_tokens(small: list[int], scale: int) -> None:
-    """Tokens of one, two and four bytes, whose bytes alone would sort otherwise in little-endian order."""
+    """Also tokens of two and four bytes, whose little-endian bytes would sort in another order."""
     tokens = np.array(small, np.int32) * scale + np.array(small, np.int32) % 2
     stream = tokens.tolist()
     assert sorted_suffixes(tokens).tolist() == sorted(range(len(stream)), key=lambda at: stream[at:])
@@ -44,7 +44,7 @@ def test_an_empty_stream_has_no_suffixes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "message"),
     [
         ({"tokens": [1, 2]}, "do not fit"),
         ({"tokens": [1, 2], "suffixes": [0]}, "do not fit"),
@@ -53,10 +53,10 @@ def test_an_empty_stream_has_no_suffixes(tmp_path: Path) -> None:
     ],
 )
 def test_suffixes_that_would_be_read_out_of_bounds_are_refused(
-    arrays: dict[str, list[int]], told: str, tmp_path: Path
+    arrays: dict[str, list[int]], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "crafted.suffixes"
     header = {"format": FORMAT, "version": VERSION, **HEADER}
     write_arrays(path, header, {name: np.array(values, np.int32) for name, values in arrays.items()})
-    with pytest.raises(BadInput, match=f"crafted.suffixes.*{told}"):
+    with pytest.raises(BadInput, match=f"crafted.suffixes.*{message}"):
         open_suffixes(path)

@@ -1,14 +1,14 @@
-"""Counts the n-grams of parts of a token stream and merges the counts, out of core.
+"""Counts the n-grams of parts of a token stream, spills the counts to disk and merges them.
 
-Every n-gram becomes one number; Polars sorts a chunk's numbers, counts the runs of equal ones and spills the result
-as a sorted Parquet file. Its streaming `merge_sorted` then reads all spilled files as one. Memory depends on the
-chunk and on how many files are merged at once, never on the corpus.
+Every n-gram becomes one number. Polars sorts the numbers of a chunk, counts equal numbers and spills the result as a
+sorted Parquet file; its streaming `merge_sorted` then reads all spilled files as one. Memory depends on the chunk and
+on the number of files that are merged at once, never on the corpus.
 
 Polars was chosen by measurement (24.4 M Llama tokens, tri-grams, processor seconds on two threads). Counting: Polars'
 sort 1.0, its hash aggregation 3.6; DuckDB's aggregation 3.9, sorted 4.3; numpy's sort 0.7. Merging the spilled
-counts: Polars' `merge_sorted` 0.5, DuckDB's aggregation 3.3. At ten times the corpus Polars merged in 14 s and
-0.5 GB; DuckDB within 1 GB had not finished after 150 s. Numbers of 128 bits (long orders, large vocabularies) go the
-same way, which numpy cannot offer.
+counts: Polars' `merge_sorted` 0.5, DuckDB's aggregation 3.3. For ten times the corpus Polars merged in 14 s and
+0.5 GB; DuckDB, limited to 1 GB, had not finished after 150 s. Polars also sorts numbers of 128 bits (long orders,
+large vocabularies); numpy cannot.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from aded.files.ngram_file import NgramFile
 CHUNK = 1 << 23
 """Tokens, or n-grams of a file, in memory at once."""
 FAN_IN, ROW_GROUP = 32, 1 << 14
-"""Spilled files merged at once, and rows of each that are read at once: merging takes memory for their product."""
+"""Spilled files merged at once, and rows read at once of each: merging needs memory for their product."""
 
 
 def count_chunk(tokens: np.ndarray, order: int, vocabulary: int) -> pl.LazyFrame:
-    """Distinct n-grams (`key`: base `vocabulary`, increasing) and `times` of int [m] tokens.
+    """The distinct n-grams of a chunk: `key`, the n-gram as a number of base `vocabulary`, increasing, and `times`.
 
-    A token that is no member of the vocabulary separates documents; no n-gram spans it.
+    tokens: int [m]. A token outside of the vocabulary separates documents: no n-gram contains it.
     """
-    kind = key_type(order, vocabulary)
-    token = pl.when(pl.col("token").is_between(0, vocabulary - 1)).then(pl.col("token").cast(kind))
+    dtype = key_type(order, vocabulary)
+    token = pl.when(pl.col("token").is_between(0, vocabulary - 1)).then(pl.col("token").cast(dtype))
     key: pl.Expr = token
-    for step in range(1, order):
-        key = key * pl.lit(vocabulary, kind) + token.shift(-step)
+    for shift in range(1, order):
+        key = key * pl.lit(vocabulary, dtype) + token.shift(-shift)
     numbered = pl.LazyFrame({"token": tokens}).select(key=key).drop_nulls()
     return numbered.sort("key").group_by("key", maintain_order=True).agg(times=pl.len().cast(pl.Int64))
 
 
 def key_type(order: int, vocabulary: int) -> type[pl.DataType]:
-    """The narrowest type that numbers all n-grams."""
+    """The narrowest type that can number all n-grams."""
     return pl.UInt64 if vocabulary**order <= 2**64 else pl.UInt128
 
 
-class Runs:
-    """Sorted counts of parts of a stream, spilled to `folder`."""
+class SpilledCounts:
+    """The counts of the parts of a stream, each part as a sorted Parquet file in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,14 +56,17 @@ class Runs:
         self._spilled = 0
 
     def add(self, counts: pl.LazyFrame) -> None:
-        """counts: `key`, increasing, and `times`."""
-        path = self.folder / f"{self._spilled}.run"
+        """Spill one part.
+
+        counts: the columns `key`, increasing, and `times`.
+        """
+        path = self.folder / f"{self._spilled}.parquet"
         counts.sink_parquet(path, compression="uncompressed", row_group_size=ROW_GROUP, statistics=False)
         self._paths.append(path)
         self._spilled += 1
 
     def merged(self) -> pl.LazyFrame:
-        """All runs in order; a key of several runs occurs several times, one after another."""
+        """All parts merged by key. A key of several parts occurs several times, one after another."""
         while len(self._paths) > FAN_IN:
             oldest, self._paths = self._paths[:FAN_IN], self._paths[FAN_IN:]
             self.add(_merged(oldest).group_by("key", maintain_order=True).agg(pl.col("times").sum()))
@@ -84,16 +87,16 @@ def _merged(paths: Sequence[Path]) -> pl.LazyFrame:
     frames = [pl.scan_parquet(path) for path in paths]
     if not frames:
         return pl.LazyFrame(schema={"key": pl.UInt64, "times": pl.Int64})
-    while len(frames) > 1:  # in pairs, so that a row passes through few merges
+    while len(frames) > 1:  # in pairs: each row passes through few merges
         pairs = [frames[i : i + 2] for i in range(0, len(frames), 2)]
         frames = [pair[0].merge_sorted(pair[1], "key") if len(pair) == 2 else pair[0] for pair in pairs]
     return frames[0]
 
 
-def runs_of_file(file: NgramFile, order: int) -> Iterator[pl.LazyFrame]:
-    """The n-grams of a file again as sorted `key` and `times`, a chunk at a time."""
+def counts_of_file(file: NgramFile, order: int) -> Iterator[pl.LazyFrame]:
+    """The n-grams of a file, chunk by chunk, in the form that `SpilledCounts.add` takes."""
     counts, vocabulary = file.counts(order), file.vocabulary
-    kind = key_type(order, vocabulary)
+    dtype = key_type(order, vocabulary)
     bounds = np.arange(0, len(counts.token), CHUNK)
     contexts = np.append(np.unique(np.searchsorted(counts.offset, bounds, "right") - 1), len(counts.rest))
     for low, high in pairwise(contexts.tolist()):
@@ -109,6 +112,6 @@ def runs_of_file(file: NgramFile, order: int) -> Iterator[pl.LazyFrame]:
                 "times": counts.times[here].astype(np.int64),
             }
         )
-        lead, base = pl.lit(vocabulary ** max(0, order - 2), kind), pl.lit(vocabulary, kind)
-        context = pl.col("first").cast(kind) * lead + pl.col("rest").cast(kind)
-        yield frame.select("times", key=context * base + pl.col("token").cast(kind)).sort("key")
+        lead, base = pl.lit(vocabulary ** max(0, order - 2), dtype), pl.lit(vocabulary, dtype)
+        context = pl.col("first").cast(dtype) * lead + pl.col("rest").cast(dtype)
+        yield frame.select("times", key=context * base + pl.col("token").cast(dtype)).sort("key")
