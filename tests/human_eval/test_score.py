@@ -1,4 +1,4 @@
-"""Scoring in a process of its own: right, wrong, endless and misbehaving samples; nothing runs without the flag."""
+"""Scoring right, wrong, endless and misbehaving samples. Nothing is executed without execute=true."""
 
 import json
 import subprocess
@@ -14,17 +14,18 @@ PROBLEMS = read_problems()
 
 
 def isolates() -> bool:
-    """As score.py asks: can a process have a network namespace of its own here?"""
+    """Can a process have a network namespace of its own here? As score.py checks."""
     try:
-        words = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--ipc", "--fork", "true"]
-        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+        command = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--ipc", "--fork", "true"]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
-def score(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, str(SCORE), str(folder), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+def score(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command in a folder outside of the project."""
+    command = [sys.executable, str(SCORE), str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
 
 
 def write(folder: Path, completions: list[str]) -> Path:
@@ -34,10 +35,10 @@ def write(folder: Path, completions: list[str]) -> Path:
     return folder
 
 
-def test_without_the_flag_nothing_is_executed(tmp_path: Path) -> None:
-    told = score(write(tmp_path, [f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n"]))
-    assert (told.returncode, told.stdout, told.stderr.count("\n")) == (2, "", 1)
-    assert "--execute" in told.stderr
+def test_without_permission_nothing_is_executed(tmp_path: Path) -> None:
+    done = score(write(tmp_path, [f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n"]))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "execute=true" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"samples.jsonl"}
 
 
@@ -52,15 +53,36 @@ def test_without_the_flag_nothing_is_executed(tmp_path: Path) -> None:
 )
 def test_other_samples_are_refused_in_one_line(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "samples.jsonl").write_text(text)
-    told = score(tmp_path, "--execute")
-    assert (told.returncode, told.stderr.count("\n")) == (2, 1)
-    assert problem in told.stderr
+    done = score(tmp_path, "execute=true")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert problem in done.stderr
+    assert done.stderr.startswith("RUN_FOLDER: ")
     assert not (tmp_path / "score.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        ("timeout=0", "timeout"),
+        ("timeout=inf", "timeout"),
+        ("timeout=nan", "timeout"),
+        ("timeout=soon", "timeout"),
+        ("memory_mb=511", "memory_mb"),
+        ("--memory-mb 1.5", "memory_mb"),
+        ("workers=0", "workers"),
+        ("worker=1", "worker"),
+        ("another_folder", "RUN_FOLDER"),
+    ],
+)
+def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, arguments: str, key: str) -> None:
+    done = score(tmp_path, "execute=true", *arguments.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"{key}: ")
 
 
 @pytest.mark.skipif(not isolates(), reason="unshare cannot make namespaces here")
 def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
-    """Right; wrong; endless; greedy for memory; reaching for the network, where only a refusal would pass."""
+    """Right; wrong; endless; 64 GiB of memory; and a sample that passes only if the network is closed."""
     connects = (
         "    import socket\n"
         "    try:\n"
@@ -71,9 +93,9 @@ def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
     )
     right = PROBLEMS["HumanEval/0"]["canonical_solution"]
     completions = [right, "    return None\n", "    while True: pass\n", "    x = bytearray(64 << 30)\n", connects]
-    told = score(write(tmp_path, completions), "--execute", "--timeout", "2")
-    assert told.returncode == 0, told.stderr
-    assert "pass@1 0.400 (2 of 5)" in told.stdout
+    done = score(write(tmp_path, completions), "--execute", "--timeout", "2")  # dashes are accepted too
+    assert done.returncode == 0, done.stderr
+    assert "pass@1 0.400 (2 of 5)" in done.stdout
     found = json.loads((tmp_path / "score.json").read_text())
     results = [found["results"][f"HumanEval/{n}"] for n in range(5)]
     assert results[0] == results[4] == "passed"
