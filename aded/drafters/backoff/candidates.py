@@ -24,7 +24,7 @@ class Candidates(NamedTuple):
     tokens: int64 [CANDIDATES]
     probabilities: float64 [CANDIDATES]
     levels: int64 [EXPERTS], the level of each expert, -1: it predicts nothing
-    shares: float64 [EXPERTS], the probability that each expert gives to the decided token
+    shares: float64 [EXPERTS], each expert's probability of the decided token
     known_lengths: int64 [CANDIDATES, SOURCES], the longest context after which each source knows the token, or 0
     hashes: uint64 [LENGTHS + 1], of the contexts
     """

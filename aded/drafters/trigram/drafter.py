@@ -16,10 +16,16 @@ from aded.files.ngram_file import NgramFile
 class AdedDrafter(Drafter):
     """At each step: adapt the matrix to the last 16 tokens, then search below the last two.
 
-    datastore: the base's file; order: of its n-grams, 3 as published; budget: most drafted nodes a step;
-    adaptation: what the overlay outlives (`off`, `prompt`, `session`); gain, cap, window: the adaptation's constants;
-    read_prompt: adapt to the whole prompt, as if it had been generated, where the paper sees its last tokens only;
-    top_k: successors a pair keeps at read; max_pairs: bound on the overlay's memory, about 260 bytes a pair.
+    datastore: the n-gram file of the base
+    draft_maker: the search
+    order: of the n-grams, 3 as published
+    budget: most drafted nodes per step
+    top_k: successors of a base row
+    adaptation: how long adapted rows are kept: off (the matrix never adapts), prompt (cleared at each prompt),
+        session (kept across questions)
+    gain, cap, window: constants of the adaptation, see TrigramMatrix
+    read_prompt: adapt to the whole prompt; the paper adapts to its last `window` tokens only
+    max_pairs: most adapted rows, about 260 bytes each
     """
 
     def __init__(
@@ -57,7 +63,7 @@ class AdedDrafter(Drafter):
         if self.adaptation == "prompt":
             self.matrix.forget()
         if self.read_prompt:
-            self.matrix.read(prompt_ids)
+            self.matrix.adapt_to_prompt(prompt_ids)
         self.draft_maker.seed(seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:

@@ -1,13 +1,13 @@
 """The tri-gram matrix: a read-only base and an adaptive overlay (ADED, arXiv 2407.12021, section 3.1).
 
-For a token pair the base gives the corpus probabilities of the next token, pruned to the top k at read. The
-overlay holds whole rows: the first time a pair is seen in a context its base row is copied there, and from then on
-the overlay's row is read in its place. Every tri-gram within the last 16 context tokens gains 0.04 a step, up
-to 3.0, so a row's values are weights rather than probabilities; draft makers that need probabilities divide
-by the row's sum where it exceeds 1.
+A row is the successors of a token pair with their weights. The base has the corpus probabilities of the next token;
+reading a row takes the top k. The overlay has adapted rows: when a pair first occurs in a context, its base row is
+copied to the overlay, and from then on the overlay's row is read instead. At each step every tri-gram within the last
+16 context tokens gains 0.04, up to 3.0. So a row's values are weights, not probabilities; draft makers that need
+probabilities divide by the row's sum if it exceeds 1.
 
-The paper's ablation has bi-grams and 4-grams too: of order n, the matrix knows what follows n - 1 tokens, the state.
-A state is one int64, the tokens packed with the latest lowest, so that searches carry and hash it whatever the order.
+The paper's ablation also has bi-grams and 4-grams. A matrix of order n has a row for each state, and a state is n - 1
+tokens packed into one int64, the latest token in the lowest bits. So the searches are the same for all orders.
 """
 
 from __future__ import annotations
@@ -20,27 +20,31 @@ from numba import njit
 from aded.files.ngram_file import Counts, find_context
 
 ROW = 32
-"""Most successors an overlay row holds; a full row gives up its lightest one for a new one."""
+"""Most successors of an overlay row. In a full row a new successor replaces the one with the smallest weight."""
 
 ORDERS = (2, 3, 4)
 BITS = 21
-"""Bits of a token in a state: three tokens fit an int64, and no vocabulary comes near 2 million."""
+"""Bits per token of a state: three tokens fit an int64, and every vocabulary is far smaller than 2^21."""
 LATEST = (1 << BITS) - 1
 """state & LATEST: the state's latest token."""
 
 UNCOUNTED: dict[str, Any] = {"cache": True, "_nrt": False}
-"""njit options for functions that allocate nothing: no reference counts, which are atomic instructions at each use
-of a tuple's array and took more than half of a lookup (225 ns, 94 ns without). numba refuses to compile a function
-that allocates after all."""
+"""njit options for functions that allocate nothing: they count no references. Counting takes an atomic instruction at
+each use of a tuple's array, which was more than half of a lookup (225 ns, 94 ns without). numba refuses to compile a
+function that allocates after all."""
 INLINED: dict[str, Any] = {**UNCOUNTED, "forceinline": True}
-"""The same for what is called in inner loops with a tuple of many arrays: numba would pass each word of it."""
+"""The same for functions called in inner loops with a tuple of many arrays: a call would pass the fields of each."""
 
 
 class Overlay(NamedTuple):
-    """An open-addressing hash table from states to rows, sorted by weight, heaviest first.
+    """A hash table from states to rows, with open addressing.
 
-    slots: int64 [2^s], the state + 1, 0 where free; row_of: int32 [2^s];
-    tokens: int32 [rows, ROW]; weights: float32 [rows, ROW]; sizes: int32 [rows]; used: int64 [1], rows in use.
+    slots: int64 [2^s], the state + 1, 0: the slot is free
+    row_of: int32 [2^s], the index of the state's row
+    tokens: int32 [rows, ROW], the successors
+    weights: float32 [rows, ROW], in falling order
+    sizes: int32 [rows], successors per row
+    used: int64 [1], rows in use
     """
 
     slots: np.ndarray
@@ -52,7 +56,7 @@ class Overlay(NamedTuple):
 
 
 def empty_overlay(rows: int) -> Overlay:
-    """Room for `rows` states, in a hash table at most half full."""
+    """An overlay for `rows` states; its hash table is at most half full."""
     slots = 1 << max(4, (2 * rows - 1).bit_length())
     return Overlay(
         np.zeros(slots, np.int64),
@@ -65,8 +69,8 @@ def empty_overlay(rows: int) -> Overlay:
 
 
 @njit(cache=True, inline="always")
-def after(state: int, token: int, order: int) -> int:
-    """The state that `token` leads to."""
+def next_state(state: int, token: int, order: int) -> int:
+    """The state after `token` follows `state`."""
     return ((state << BITS) | token) & ((1 << (BITS * (order - 1))) - 1)
 
 
@@ -75,13 +79,13 @@ def state_of(context: np.ndarray, order: int) -> int:
     """The state at the end of a context, int64 [m], m >= order - 1."""
     state = 0
     for i in range(len(context) - order + 1, len(context)):
-        state = after(state, context[i], order)
+        state = next_state(state, context[i], order)
     return state
 
 
 @njit(cache=True, inline="always")
 def _slot(overlay: Overlay, state: int) -> np.int64:
-    """The slot that holds the state, or the free one where it belongs."""
+    """The state's slot, or the free slot to put it in."""
     mask = len(overlay.slots) - 1
     mixed = (np.uint64(state) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)
     slot = np.int64(mixed) & mask
@@ -92,7 +96,7 @@ def _slot(overlay: Overlay, state: int) -> np.int64:
 
 @njit(cache=True, inline="always")
 def state_below(tokens: np.ndarray, parents: np.ndarray, node: int, root_state: int, order: int) -> int:
-    """The state at a node of a tree below `root_state`; node 0 is the root."""
+    """The state at a node of a draft tree whose root has the state `root_state`."""
     state, n = 0, 0
     while node > 0 and n < order - 1:
         state |= int(tokens[node]) << (BITS * n)
@@ -105,7 +109,7 @@ def state_below(tokens: np.ndarray, parents: np.ndarray, node: int, root_state: 
 def read_row(
     base: Counts, overlay: Overlay, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray
 ) -> int:
-    """Write the successors of a state, heaviest first, into tokens, weights [>= ROW]; return how many."""
+    """Write a state's successors and their falling weights to tokens, weights [>= ROW or top_k]; return how many."""
     if overlay.used[0] > 0:
         slot = _slot(overlay, state)
         if overlay.slots[slot] != 0:
@@ -120,14 +124,14 @@ def read_row(
 
 @njit(**UNCOUNTED)
 def read_base(base: Counts, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray) -> int:
-    """The base's part of `read_row`: count / total of the state's top k successors."""
+    """`read_row` without the overlay: count / total of the state's top k successors."""
     vocabulary = len(base.first) - 1
     first, rest = state >> (BITS * (order - 2)), 0
     if first >= vocabulary:
         return 0
     for i in range(order - 3, -1, -1):
         token = (state >> (BITS * i)) & LATEST
-        if token >= vocabulary:  # it would be taken for another pair
+        if token >= vocabulary:  # its number would be that of another context
             return 0
         rest = rest * vocabulary + token
     found = find_context(base, first, rest)
@@ -146,19 +150,20 @@ def read_base(base: Counts, top_k: int, order: int, state: int, tokens: np.ndarr
 def adapt(
     base: Counts, overlay: Overlay, top_k: int, order: int, context: np.ndarray, window: int, gain: float, cap: float
 ) -> None:
-    """Every n-gram within the last `window` tokens of `context` gains `gain`, up to `cap`."""
+    """Add `gain` to every n-gram within the last `window` tokens of `context`, up to a weight of `cap`."""
     state = 0
     start = max(0, len(context) - window)
     for i in range(start, len(context)):
         if i - start >= order - 1:
             _gain(base, overlay, top_k, order, state, context[i], gain, cap)
-        state = after(state, context[i], order)
+        state = next_state(state, context[i], order)
 
 
 @njit(**UNCOUNTED)
 def _gain(
     base: Counts, overlay: Overlay, top_k: int, order: int, state: int, token: int, gain: float, cap: float
 ) -> None:
+    """Add `gain` to the weight of a state's successor."""
     slot = _slot(overlay, state)
     if overlay.slots[slot] == 0:
         row = np.int32(overlay.used[0])
@@ -187,10 +192,15 @@ def _gain(
 
 
 class TrigramMatrix:
-    """Base and overlay with room that grows with use, up to `max_pairs` adapted states.
+    """Base and overlay. The overlay grows up to `max_pairs` states; then it starts empty again, so the memory of an
+    endless session is bounded.
 
-    base: counts of the same order, 3 unless the paper's ablation is repeated. At the bound the overlay starts anew,
-    so an endless session keeps a bounded memory.
+    base: corpus counts of the same order
+    top_k: successors of a base row
+    gain, cap: added to an n-gram's weight per step in the window; the largest weight it can reach
+    window: last tokens of the context that the overlay adapts to
+    max_pairs: most states of the overlay, about 260 bytes each
+    order: of the n-grams; 3 except in the paper's ablation
     """
 
     def __init__(
@@ -201,30 +211,30 @@ class TrigramMatrix:
         self.forget()
 
     def forget(self) -> None:
-        """Drop all that was learned; the base stays."""
+        """Empty the overlay."""
         self.overlay = empty_overlay(1024)
 
     def adapt(self, context: np.ndarray) -> None:
-        """context: int64 [m]. Learn from its last `window` tokens."""
-        self._make_room(self.window)
+        """Learn from the last `window` tokens of `context`, int64 [m]."""
+        self._reserve(self.window)
         adapt(self.base, self.overlay, self.top_k, self.order, context, self.window, self.gain, self.cap)
 
-    def read(self, prompt: np.ndarray) -> None:
-        """prompt: int64 [m]. Learn from all of it, as if the window had passed over it a token a step."""
-        passes = max(0, self.window - self.order + 1)  # an n-gram stays that many steps in the window
-        self._make_room(len(prompt))
+    def adapt_to_prompt(self, prompt: np.ndarray) -> None:
+        """Learn from the whole prompt, int64 [m], as if the window had moved over it by one token per step."""
+        passes = max(0, self.window - self.order + 1)  # steps that an n-gram is in the window
+        self._reserve(len(prompt))
         adapt(self.base, self.overlay, self.top_k, self.order, prompt, len(prompt), passes * self.gain, self.cap)
 
     def row(self, *context: int) -> tuple[np.ndarray, np.ndarray]:
-        """(tokens int32 [n], weights float32 [n]) that follow the last order - 1 tokens, heaviest first."""
+        """(tokens int32 [n], weights float32 [n]) after the last order - 1 tokens of `context`, in falling weight."""
         state = state_of(np.array(context, np.int64), self.order)
         size = max(ROW, self.top_k)
         tokens, weights = np.empty(size, np.int32), np.empty(size, np.float32)
         n = read_row(self.base, self.overlay, self.top_k, self.order, state, tokens, weights)
         return tokens[:n], weights[:n]
 
-    def _make_room(self, more: int) -> None:
-        """Room for `more` states."""
+    def _reserve(self, more: int) -> None:
+        """Make sure that the overlay can take `more` states."""
         old = self.overlay
         needed = int(old.used[0]) + more
         if needed <= len(old.sizes):
@@ -242,6 +252,7 @@ class TrigramMatrix:
 
 @njit(**UNCOUNTED)
 def _rehash(old: Overlay, new: Overlay) -> None:
+    """Copy the hash table of `old` to the larger one of `new`."""
     for slot in range(len(old.slots)):
         if old.slots[slot] != 0:
             to = _slot(new, old.slots[slot] - 1)

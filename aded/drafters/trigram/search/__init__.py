@@ -1,1 +1,1 @@
-"""The searches that turn the tri-gram matrix into a draft tree: mcts (the paper), best_first, greedy, full."""
+"""Draft makers: searches that turn the tri-gram matrix into a draft tree. mcts is the paper's."""

@@ -1,4 +1,4 @@
-"""Random draws inside compiled searches: seeded, the same on every platform."""
+"""Random draws inside compiled searches: seeded, and the same on every platform."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, inline="always")
 def uniform(stream: np.ndarray) -> float:
-    """[0, 1) by xorshift64*. stream: uint64 [1], the state, never 0."""
+    """A number in [0, 1), by xorshift64*. stream: uint64 [1], the generator's state, never 0."""
     x = stream[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
@@ -19,7 +19,7 @@ def uniform(stream: np.ndarray) -> float:
 
 @njit(cache=True, inline="always")
 def pick(weights: np.ndarray, n: int, stream: np.ndarray) -> int:
-    """Draw one of the first n weights in proportion; return its index."""
+    """Draw one of the first n weights with probability in proportion to it; return its index."""
     mass = 0.0
     for i in range(n):
         mass += weights[i]

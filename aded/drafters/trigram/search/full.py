@@ -10,7 +10,7 @@ from aded.drafters.trigram.search.draft_maker import DraftMaker
 
 
 class Full(DraftMaker):
-    """depth: levels below the root."""
+    """depth: levels below the root"""
 
     def __init__(self, depth: int = 4) -> None:
         self.depth = positive(depth, "draft_maker.depth")

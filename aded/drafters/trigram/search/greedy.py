@@ -1,4 +1,4 @@
-"""Greedy search: the chain of most probable successors."""
+"""Greedy search: a chain of the most probable successors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.draft_maker import DraftMaker
 
 
-class Greedy(DraftMaker):
-    """depth: drafted tokens of the chain, at most the budget."""
+class GreedyChain(DraftMaker):
+    """depth: tokens of the chain, if the budget allows"""
 
     def __init__(self, depth: int = 4) -> None:
         self.depth = positive(depth, "draft_maker.depth")
 
     def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
         path = context[1 - matrix.order :].tolist()
-        before = len(path) - 1
-        while len(path) - before <= min(self.depth, budget):
+        root = len(path) - 1
+        while len(path) - root <= min(self.depth, budget):
             successors, _ = matrix.row(*path[1 - matrix.order :])
             if len(successors) == 0:
                 break
             path.append(int(successors[0]))
-        tokens = np.array(path[before:], np.int64)
+        tokens = np.array(path[root:], np.int64)
         return tokens, np.arange(-1, len(tokens) - 1, dtype=np.int64)

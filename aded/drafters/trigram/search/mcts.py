@@ -1,19 +1,23 @@
 """Monte-Carlo tree search, the paper's draft maker (ADED, arXiv 2407.12021, section 3.2).
 
-A state is a token in its path; its successors are the matrix row of its last two tokens. One iteration walks from
-the root to a state not yet expanded, expands all its successors at once, goes on to the most probable, rolls out from
-there by drawing successors by weight to the full depth, and adds the reward, 1 + the sum of the weights along the
-path, to every state walked over. The walk tries each successor of a state once, the most probable first, before it
-weighs them by PUCT, with N the parent's visits, n the child's, p its weight, Q its mean reward::
+A state is a token on a path; its successors are the matrix row of the path's last two tokens. Each iteration
 
-    Q + (c1 + ln((N + c2 + 1) / c2)) * p * sqrt(N) / (1 + n)
+1. walks from the root to a state that is not expanded, expands it with all its successors, and goes on to the most
+   probable one. At each state the walk first tries each successor once, the most probable first. After that it takes
+   the successor with the largest PUCT score, with N the parent's visits and, of the successor, n the visits, p the
+   weight and Q the mean reward::
 
-The draft is the `sequences` most visited states, the root among them, each a path from the root, each lengthened by
-its most probable successor; of these sequences the shortest come first, until their lengths have spent the budget.
+       Q + (c1 + ln((N + c2 + 1) / c2)) * p * sqrt(N) / (1 + n)
 
-What the paper leaves open is as in the original, found out by comparing drafts with those of draftretriever 0.1.1:
-each successor is tried once, the root is one of the states, and a token costs budget in every sequence that has it,
-so that a budget of 64 drafts about 35 nodes.
+2. rolls out from there to the full depth, drawing successors with probability in proportion to their weights;
+3. adds the reward, 1 + the sum of the weights along the path, to every state of the walk.
+
+The sequences of the draft are the paths to the `sequences` most visited states, the root among them, each followed by
+its most probable successor. The shortest sequences come first, until their lengths have spent the budget.
+
+The paper leaves three things open; here they are as in the original, found by comparison with the drafts of
+draftretriever 0.1.1: each successor is tried once first, the root is one of the states, and a token counts in every
+sequence that contains it, so that a budget of 64 drafts about 35 nodes.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from aded.drafters.trigram.matrix import (
     UNCOUNTED,
     Overlay,
     TrigramMatrix,
-    after,
+    next_state,
     read_row,
     state_below,
     state_of,
@@ -39,18 +43,18 @@ from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.draws import pick
 from aded.drafters.trigram.search.mcts_scratch import (
     FIRST,
-    OPEN,
+    NODE,
+    OPENED,
     PARENT,
-    PLACE,
     SHARE,
     SIZE,
     TOKEN,
     VISITS,
+    MctsScratch,
     Q,
-    Work,
     most_visited,
+    new_mcts_scratch,
     open_state,
-    room,
 )
 from aded.errors import BadInput
 from aded.files.ngram_file import Counts
@@ -71,31 +75,31 @@ def _roll_out(
     top_k: int,
     order: int,
     state: int,
-    levels: int,
+    steps: int,
     original_reward: bool,
     stream: np.ndarray,
-    token: np.ndarray,
-    weight: np.ndarray,
+    tokens: np.ndarray,
+    weights: np.ndarray,
 ) -> float:
-    """Draw `levels` successors of the state by weight; return the sum of the weights of the tokens reached.
+    """Draw `steps` successors, one after another; return the sum of their weights.
 
-    token, weight [>= row]: free places to read rows to. original_reward: sum the weights of the tokens come from
-    instead, as the original does by looking up the previous token in the row.
+    tokens, weights [>= row]: memory for the rows
+    original_reward: sum the weights of the previous tokens instead, see Mcts
     """
     reward = 0.0
-    for _ in range(levels):
-        n = read_row(base, overlay, top_k, order, state, token, weight)
+    for _ in range(steps):
+        n = read_row(base, overlay, top_k, order, state, tokens, weights)
         if n == 0:
             break
-        drawn = pick(weight, n, stream)
-        reward += _weight_of(token, weight, 0, n, state & LATEST) if original_reward else weight[drawn]
-        state = after(state, token[drawn], order)
+        drawn = pick(weights, n, stream)
+        reward += _weight_of(tokens, weights, 0, n, state & LATEST) if original_reward else weights[drawn]
+        state = next_state(state, tokens[drawn], order)
     return reward
 
 
 @njit(cache=True, inline="always")
 def _best_child(q: np.ndarray, share: np.ndarray, first: int, n: int, scale: float) -> int:
-    """argmax of PUCT, the first of equals; share[c] = p / (1 + visits) is kept up to date at back-propagation."""
+    """The child with the largest PUCT score, the first of equals. share: p / (1 + n), as of the latest visits."""
     best, best_score = first, q[first] + scale * share[first]
     for c in range(first + 1, first + n):
         score = q[c] + scale * share[c]
@@ -115,60 +119,55 @@ def search(
     scales: np.ndarray,
     original_reward: bool,
     stream: np.ndarray,
-    work: Work,
+    scratch: MctsScratch,
 ) -> int:
-    """Grow the search tree in `work`; return how many places it takes.
+    """Grow the search tree in `scratch`; return how many slots it takes.
 
-    root: the root's state in the matrix; scales: float64 [iterations], the factor of p / (1 + n) in PUCT by N. An
-    expansion reads the row straight into the places of the children. Rows are sorted, so the next child to be tried
-    is the first one that is not open yet.
+    root: the root's state in the matrix
+    scales: float64 [iterations], the factor of p / (1 + n) in the PUCT score, by N
+
+    An expansion reads the row into the slots of the children. Rows are sorted, so the next child to try is the first
+    one that is not opened.
     """
-    node, value, weight, path, _, _ = work
-    token, first, size, opened, visits = node[TOKEN], node[FIRST], node[SIZE], node[OPEN], node[VISITS]
-    q, share = value[Q], value[SHARE]
-    token[0], weight[0] = root & LATEST, 0.0
-    open_state(node, value, weight, 0, -1)
-    places = 1
+    states, values, weights, path, _, _ = scratch
+    tokens, first, size, opened, visits = states[TOKEN], states[FIRST], states[SIZE], states[OPENED], states[VISITS]
+    q, share = values[Q], values[SHARE]
+    tokens[0], weights[0] = root & LATEST, 0.0
+    open_state(states, values, weights, 0, -1)
+    slots = 1
     for _ in range(len(scales)):
         at, length, state, reward, walking = 0, 1, root, 1.0, True
         path[0] = 0
         while walking and length < depth:
             if size[at] < 0:
-                n = read_row(base, overlay, top_k, order, state, token[places:], weight[places:])
-                first[at], size[at] = places, n
-                places += n
+                n = read_row(base, overlay, top_k, order, state, tokens[slots:], weights[slots:])
+                first[at], size[at] = slots, n
+                slots += n
                 walking = False
             if size[at] == 0:
                 break
-            up, start = at, first[at]
-            if opened[up] < size[up]:
-                at = start + opened[up]
-                opened[up] += 1
-                open_state(node, value, weight, at, up)
+            parent, start = at, first[at]
+            n = size[parent]
+            if opened[parent] < n:
+                at = start + opened[parent]
+                opened[parent] += 1
+                open_state(states, values, weights, at, parent)
             else:
-                at = _best_child(q, share, start, size[up], scales[visits[up]])
-            reward += _weight_of(token, weight, start, size[up], state & LATEST) if original_reward else weight[at]
-            state = after(state, token[at], order)
+                at = _best_child(q, share, start, n, scales[visits[parent]])
+            reward += _weight_of(tokens, weights, start, n, state & LATEST) if original_reward else weights[at]
+            state = next_state(state, tokens[at], order)
             path[length] = at
             length += 1
+        free_tokens, free_weights, steps = tokens[slots:], weights[slots:], depth - length
         reward += _roll_out(
-            base,
-            overlay,
-            top_k,
-            order,
-            state,
-            depth - length,
-            original_reward,
-            stream,
-            token[places:],
-            weight[places:],
+            base, overlay, top_k, order, state, steps, original_reward, stream, free_tokens, free_weights
         )
         for i in range(length):
-            c = path[i]
-            visits[c] += 1
-            q[c] += (reward - q[c]) / visits[c]
-            share[c] = weight[c] / (1.0 + visits[c])
-    return places
+            s = path[i]
+            visits[s] += 1
+            q[s] += (reward - q[s]) / visits[s]
+            share[s] = weights[s] / (1.0 + visits[s])
+    return slots
 
 
 @njit(**UNCOUNTED)
@@ -177,48 +176,46 @@ def collect(
     overlay: Overlay,
     order: int,
     root: int,
-    places: int,
-    work: Work,
+    slots: int,
+    scratch: MctsScratch,
     depth: int,
     budget: int,
     tokens: np.ndarray,
     parents: np.ndarray,
 ) -> int:
-    """Write the draft to tokens, parents, int64 [budget + 1]; return its length.
+    """Write the draft tree to tokens, parents, int64 [budget + 1]; return how many nodes it has.
 
-    A state is visited at least as often as its children and its sequence is no longer than theirs, so parents are
-    met first.
+    A state has at least as many visits as its children, and its sequence is no longer than theirs. So parents come
+    before their children.
     """
-    node, _, weight, _, best, lengths = work
-    token, parent, first, place = node[TOKEN], node[PARENT], node[FIRST], node[PLACE]
-    sequences = most_visited(node, best)
+    states, _, weights, _, best, lengths = scratch
+    token, parent, first, size, node = states[TOKEN], states[PARENT], states[FIRST], states[SIZE], states[NODE]
+    sequences = most_visited(states, best)
     for i in range(sequences):
         s = best[i]
-        if node[SIZE, s] < 0:  # no walk has gone on from it, so its most probable successor is not there yet
+        if size[s] < 0:  # no walk went on from here, so its most probable successor is still to be read
             state = state_below(token, parent, s, root, order)
-            first[s], node[SIZE, s] = (
-                places,
-                read_row(base, overlay, 1, order, state, token[places:], weight[places:]),
-            )
-            places += node[SIZE, s]
-        lengths[i] = node[SIZE, s] > 0
+            first[s] = slots
+            size[s] = read_row(base, overlay, 1, order, state, token[slots:], weights[slots:])
+            slots += size[s]
+        lengths[i] = size[s] > 0
         while s > 0:
             lengths[i] += 1
             s = parent[s]
-    tokens[0], parents[0], place[0], n = token[0], -1, 0, 1
+    tokens[0], parents[0], node[0], n = token[0], -1, 0, 1
     for length in range(1, depth + 1):
         for i in range(sequences):
             s = best[i]
             if s == 0 or lengths[i] != length or length > budget:
                 continue
             budget -= length
-            if place[s] < 0:
-                place[s], tokens[n], parents[n] = n, token[s], place[parent[s]]
+            if node[s] < 0:
+                node[s], tokens[n], parents[n] = n, token[s], node[parent[s]]
                 n += 1
-            if node[SIZE, s] > 0:
+            if size[s] > 0:
                 child = first[s]  # rows are sorted: the first child is the most probable
-                if node[OPEN, s] == 0 or place[child] < 0:
-                    place[child], tokens[n], parents[n] = n, token[child], place[s]
+                if states[OPENED, s] == 0 or node[child] < 0:
+                    node[child], tokens[n], parents[n] = n, token[child], node[s]
                     n += 1
     return n
 
@@ -235,22 +232,24 @@ def draft(
     original_reward: bool,
     budget: int,
     stream: np.ndarray,
-    work: Work,
+    scratch: MctsScratch,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """search, then collect, in one call from Python."""
+    """`search`, then `collect`, in one call from Python."""
     root = state_of(context, order)
-    places = search(base, overlay, top_k, order, root, depth, scales, original_reward, stream, work)
+    slots = search(base, overlay, top_k, order, root, depth, scales, original_reward, stream, scratch)
     tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
-    n = collect(base, overlay, order, root, places, work, depth, budget, tokens, parents)
+    n = collect(base, overlay, order, root, slots, scratch, depth, budget, tokens, parents)
     return tokens[:n], parents[:n]
 
 
 class Mcts(DraftMaker):
-    """The paper's search. Constants: conf/method/aded.yaml.
+    """The paper's search.
 
-    iterations: searches a step; depth: states of a sequence, the root included; c1, c2: the PUCT constants;
-    sequences: how many of the most visited states are drafted; original_reward: sum the weights of the
-    tokens come from, as the original does, in place of those reached.
+    iterations: walks per search
+    depth: states of a sequence, the root included
+    c1, c2: constants of the PUCT score
+    sequences: how many of the most visited states are drafted
+    original_reward: sum the weights of the previous tokens, as the original does by mistake, not of those reached
     """
 
     def __init__(
@@ -275,11 +274,12 @@ class Mcts(DraftMaker):
         self.seed(0)
 
     def seed(self, seed: int) -> None:
-        # xorshift must not start at zero, and near seeds must not start near each other.
+        # xorshift must not start at 0, and seeds close to each other must not start close to each other.
         self._stream = np.random.SeedSequence(seed).generate_state(1, np.uint64) | np.uint64(1)
 
     def _reserve(self, row: int) -> None:
-        self._row, self._work = row, room(self.iterations, self.depth, self.sequences, row)
+        """Allocate the search tree's memory for rows of up to `row` successors."""
+        self._row, self._scratch = row, new_mcts_scratch(self.iterations, self.depth, self.sequences, row)
 
     def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
         if self._row < matrix.top_k:
@@ -295,5 +295,5 @@ class Mcts(DraftMaker):
             self.original_reward,
             budget,
             self._stream,
-            self._work,
+            self._scratch,
         )

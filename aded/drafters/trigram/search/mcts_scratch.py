@@ -1,4 +1,4 @@
-"""The memory of the Monte-Carlo tree search: one place a state, kept from search to search."""
+"""The memory of the Monte-Carlo tree search, used again by each search."""
 
 from __future__ import annotations
 
@@ -7,35 +7,39 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-# Rows of Work.node: a state's token, parent, first child, number of children (-1: not expanded), of which opened,
-# visits, index in the draft (-1: none). Rows of Work.value: mean reward Q, weight / (1 + visits).
-TOKEN, PARENT, FIRST, SIZE, OPEN, VISITS, PLACE = range(7)
+TOKEN, PARENT, FIRST, SIZE, OPENED, VISITS, NODE = range(7)
+"""Rows of MctsScratch.states: token, parent, first child, number of children (-1: not expanded), children that have
+been tried, visits, and node in the draft tree (-1: none)."""
 Q, SHARE = range(2)
+"""Rows of MctsScratch.values: mean reward, and weight / (1 + visits)."""
 
 
-class Work(NamedTuple):
-    """The search tree's memory, kept from search to search.
+class MctsScratch(NamedTuple):
+    """The search tree. Each state has a slot, and the children of a state have neighbouring slots.
 
-    node: int32 [7, places]; value: float64 [2, places]; weight: float32 [places]; path: int32 [depth], the states of
-    one walk; best, lengths: int32 [sequences], the most visited states and how long their sequences are. The children
-    of a state take a run of places.
+    states: int32 [7, slots]
+    values: float64 [2, slots]
+    weights: float32 [slots], a state's weight in its parent's row
+    path: int32 [depth], the states of the current walk
+    best: int32 [sequences], the most visited states
+    lengths: int32 [sequences], the tokens of the sequence of each
     """
 
-    node: np.ndarray
-    value: np.ndarray
-    weight: np.ndarray
+    states: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray
     path: np.ndarray
     best: np.ndarray
     lengths: np.ndarray
 
 
-def room(iterations: int, depth: int, sequences: int, row: int) -> Work:
-    """Room for a row of up to `row` successors at each iteration, for one at each drafted state, and for one more."""
-    places = 1 + (iterations + sequences + 1) * row
-    return Work(
-        np.empty((7, places), np.int32),
-        np.empty((2, places)),
-        np.empty(places, np.float32),
+def new_mcts_scratch(iterations: int, depth: int, sequences: int, row: int) -> MctsScratch:
+    """Slots for one row per iteration, one per sequence, and one more; row: most successors of a state."""
+    slots = 1 + (iterations + sequences + 1) * row
+    return MctsScratch(
+        np.empty((7, slots), np.int32),
+        np.empty((2, slots)),
+        np.empty(slots, np.float32),
         np.empty(depth, np.int32),
         np.empty(sequences, np.int32),
         np.empty(sequences, np.int32),
@@ -43,19 +47,20 @@ def room(iterations: int, depth: int, sequences: int, row: int) -> Work:
 
 
 @njit(cache=True, inline="always")
-def open_state(node: np.ndarray, value: np.ndarray, weight: np.ndarray, c: int, parent: int) -> None:
-    """Make a state of place c, whose token and weight the parent's row has put there."""
-    node[PARENT, c], node[SIZE, c], node[OPEN, c], node[VISITS, c], node[PLACE, c] = parent, -1, 0, 0, -1
-    value[Q, c], value[SHARE, c] = 0.0, weight[c]
+def open_state(states: np.ndarray, values: np.ndarray, weights: np.ndarray, slot: int, parent: int) -> None:
+    """Make a state of a slot whose token and weight are there already."""
+    states[PARENT, slot], states[SIZE, slot], states[OPENED, slot] = parent, -1, 0
+    states[VISITS, slot], states[NODE, slot] = 0, -1
+    values[Q, slot], values[SHARE, slot] = 0.0, weights[slot]
 
 
 @njit(cache=True, inline="always")
-def most_visited(node: np.ndarray, best: np.ndarray) -> int:
-    """Write the most visited states to `best`, in that order; return how many. Among equals, depth first.
+def most_visited(states: np.ndarray, best: np.ndarray) -> int:
+    """Write the most visited states to `best`, in falling order; return how many. Equals are in depth-first order.
 
-    The visited children of a state are the first `opened` of the run that starts at `first`.
+    The visited children of a state are the first OPENED ones.
     """
-    parent, first, opened, visits = node[PARENT], node[FIRST], node[OPEN], node[VISITS]
+    parent, first, opened, visits = states[PARENT], states[FIRST], states[OPENED], states[VISITS]
     n, s = 0, 0
     while True:
         if n < len(best) or visits[s] > visits[best[n - 1]]:

@@ -33,7 +33,7 @@ def base_rows(documents: list[list[int]]) -> dict[Pair, Counter[int]]:
     return rows
 
 
-class Reference:
+class ReferenceMatrix:
     """The overlay as a dictionary of dictionaries."""
 
     def __init__(self, documents: list[list[int]], gain: float = 0.04, cap: float = 3.0) -> None:
@@ -55,8 +55,8 @@ class Reference:
 
 
 @given(DOCUMENTS, st.integers(1, 6))
-def test_base_rows_are_the_documents_own_counts(documents: list[list[int]], top_k: int) -> None:
-    """Probabilities are shares of all successors, also of those beyond the top k; no n-gram spans documents."""
+def test_base_rows_are_the_counts_of_the_documents(documents: list[list[int]], top_k: int) -> None:
+    """The top k do not change the probabilities: they are shares of all successors. No n-gram spans two documents."""
     matrix, rows = matrix_of(documents, top_k=top_k), base_rows(documents)
     for pair in ((a, b) for a in range(5) for b in range(5)):
         row = rows[pair]
@@ -70,7 +70,7 @@ def test_a_token_beyond_the_vocabulary_has_no_row() -> None:
 
 @given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=1, max_size=60))
 def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context: list[int]) -> None:
-    matrix, reference = matrix_of(documents), Reference(documents)
+    matrix, reference = matrix_of(documents), ReferenceMatrix(documents)
     for end in range(1, len(context) + 1):
         matrix.adapt(np.array(context[:end], np.int64))
         reference.adapt(context[:end])
@@ -83,7 +83,7 @@ def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context
 
 
 def test_the_published_constants() -> None:
-    """A tri-gram at its first sight gains 0.04; it counts once a step while in the window, up to 3.0."""
+    """A tri-gram gains 0.04 per step while it is in the window, up to 3.0."""
     matrix = matrix_of([[1, 2, 3], [1, 2, 4]])
     context = np.array([1, 2, 3], np.int64)
     matrix.adapt(context)
@@ -110,13 +110,13 @@ def test_the_base_is_never_written() -> None:
     assert read(matrix, (1, 2)) == [(3, 0.5), (4, 0.5)]
 
 
-def test_a_row_copied_to_the_overlay_is_the_pruned_one() -> None:
+def test_the_overlay_copies_the_top_k_of_a_row() -> None:
     matrix = matrix_of([[1, 2, c] for c in (0, 1, 3, 4)], top_k=2)
     matrix.adapt(np.array([1, 2, 4], np.int64))
     assert read(matrix, (1, 2)) == [(0, 0.25), (1, 0.25), (4, pytest.approx(0.04))]
 
 
-def test_a_full_row_gives_up_its_lightest_token() -> None:
+def test_a_full_row_replaces_its_smallest_weight() -> None:
     matrix = matrix_of([], vocabulary=64)
     for c in range(3, 50):
         for _ in range(1 if c < 20 else 2):
@@ -124,14 +124,14 @@ def test_a_full_row_gives_up_its_lightest_token() -> None:
     row = read(matrix, (1, 2))
     assert len(row) == 32
     assert row[0][1] == pytest.approx(0.08)
-    assert {c for c, _ in row} >= set(range(20, 50)), "what was seen twice stays"
-    assert 49 in dict(row), "the newest is taken in"
+    assert {c for c, _ in row} >= set(range(20, 50)), "tokens that came twice stay"
+    assert 49 in dict(row), "the newest token enters"
 
 
 def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
     rng = np.random.default_rng(0)
     documents = [rng.integers(64, size=3000).tolist()]
-    matrix, reference = matrix_of(documents, vocabulary=64), Reference(documents)
+    matrix, reference = matrix_of(documents, vocabulary=64), ReferenceMatrix(documents)
     context = rng.integers(64, size=4000)
     for end in range(3, len(context) + 1, 5):
         matrix.adapt(context[:end])
@@ -141,11 +141,11 @@ def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
         assert dict(read(matrix, pair)) == pytest.approx(reference.row(pair), abs=1e-4)
 
 
-def test_at_its_bound_the_overlay_starts_anew() -> None:
+def test_a_full_overlay_starts_empty_again() -> None:
     matrix = matrix_of([], vocabulary=2, max_pairs=1024)
     stream = np.arange(3000, dtype=np.int64)
     for end in range(3, len(stream) + 1):
         matrix.adapt(stream[:end])
-    held = [first for first in range(2998) if read(matrix, (first, first + 1))]
-    assert 0 < len(held) <= 1024
-    assert held == list(range(held[0], 2998)), "the latest pairs are those that are held"
+    kept = [first for first in range(2998) if read(matrix, (first, first + 1))]
+    assert 0 < len(kept) <= 1024
+    assert kept == list(range(kept[0], 2998)), "the latest pairs are kept"

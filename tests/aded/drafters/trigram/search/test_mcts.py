@@ -34,25 +34,25 @@ def random_matrix(seed: int, vocabulary: int = 6, tokens: int = 120) -> TrigramM
 
 
 @dataclass
-class State:
+class SearchState:
     token: int
     weight: float
-    parent: State | None
+    parent: SearchState | None
     visits: int = 0
     q: float = 0.0
-    children: list[State] | None = None
+    children: list[SearchState] | None = None
     """None: not expanded."""
 
     def path(self) -> tuple[int, ...]:
         """The tokens below the root."""
         return (*self.parent.path(), self.token) if self.parent else ()
 
-    def depth_first(self) -> list[State]:
+    def depth_first(self) -> list[SearchState]:
         return [self, *(below for child in self.children or [] for below in child.depth_first())]
 
 
 @dataclass
-class Reference:
+class ReferenceSearch:
     """The search of the paper with objects and lists, drawing the same random numbers."""
 
     matrix: TrigramMatrix
@@ -79,14 +79,14 @@ class Reference:
         tokens, weights = self.matrix.row(a, b)
         return list(zip(tokens.tolist(), weights.tolist(), strict=True))
 
-    def score(self, parent: State, child: State) -> float:
+    def score(self, parent: SearchState, child: SearchState) -> float:
         share = child.weight / (1 + child.visits)
         scale = (self.c1 + log((parent.visits + self.c2 + 1) / self.c2)) * sqrt(parent.visits)
         return child.q + scale * share
 
-    def roll_out(self, a: int, b: int, levels: int) -> float:
+    def roll_out(self, a: int, b: int, steps: int) -> float:
         reward = 0.0
-        for _ in range(levels):
+        for _ in range(steps):
             row = self.row(a, b)
             if not row:
                 break
@@ -101,12 +101,12 @@ class Reference:
             a, b = b, row[pick][0]
         return reward
 
-    def iterate(self, previous: int, root: State) -> None:
+    def iterate(self, previous: int, root: SearchState) -> None:
         at, path, a, b, reward = root, [root], previous, root.token, 1.0
         while len(path) < self.depth:
             fresh = at.children is None
             if at.children is None:
-                at.children = [State(token, weight, at) for token, weight in self.row(a, b)]
+                at.children = [SearchState(token, weight, at) for token, weight in self.row(a, b)]
             if not at.children:
                 break
             siblings = {child.token: child.weight for child in at.children}
@@ -124,7 +124,7 @@ class Reference:
             state.q += (reward - state.q) / state.visits
 
     def make(self, previous: int, last: int, budget: int) -> tuple[list[int], list[int]]:
-        root = State(last, 1.0, None)
+        root = SearchState(last, 1.0, None)
         for _ in range(self.iterations):
             self.iterate(previous, root)
         visited = [state for state in root.depth_first() if state.visits]
@@ -157,8 +157,8 @@ def test_the_compiled_search_is_the_reference(
     settings = {"iterations": iterations, "depth": depth, "original_reward": original_reward}
     maker = Mcts(**settings)  # type: ignore[arg-type]
     maker.seed(seed)
-    reference = Reference(matrix, seed, **settings)  # type: ignore[arg-type]
-    for previous, last in ((0, 1), (3, 2), (5, 5)):  # the stream goes on from search to search
+    reference = ReferenceSearch(matrix, seed, **settings)  # type: ignore[arg-type]
+    for previous, last in ((0, 1), (3, 2), (5, 5)):  # one random stream for all searches
         tokens, parents = maker.make(matrix, np.array([previous, last]), budget)
         assert (tokens.tolist(), parents.tolist()) == reference.make(previous, last, budget)
 
@@ -179,7 +179,7 @@ def test_an_unknown_pair_has_no_draft() -> None:
     assert (tokens.tolist(), parents.tolist()) == ([5], [-1])
 
 
-def test_the_same_seed_draws_the_same_drafts(ngram_file: NgramFile) -> None:
+def test_the_same_seed_gives_the_same_drafts(ngram_file: NgramFile) -> None:
     matrix = TrigramMatrix(ngram_file.counts(3), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20)
     pairs = [(a, b) for a in range(64) for b in range(64) if len(matrix.row(a, b)[0]) > 1]
 
@@ -193,7 +193,7 @@ def test_the_same_seed_draws_the_same_drafts(ngram_file: NgramFile) -> None:
 
 
 def test_original_reward_makes_other_drafts() -> None:
-    """A token that follows itself is rewarded wherever the path leads, so the visits shift."""
+    """It rewards a token that follows itself whatever comes next, so the visits shift."""
     matrix = random_matrix(3)
     drafts = [
         Mcts(c1=0.1, original_reward=flag).make(matrix, np.array([0, 1]), 12)[0].tolist() for flag in (False, True)

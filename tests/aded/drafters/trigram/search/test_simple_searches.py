@@ -1,4 +1,4 @@
-"""best_first, greedy and full: each against what it is defined to be."""
+"""best_first, greedy and full, each against its definition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.best_first import BestFirst
 from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.full import Full
-from aded.drafters.trigram.search.greedy import Greedy
+from aded.drafters.trigram.search.greedy import GreedyChain
 from aded.errors import BadInput
 from datastore.ngrams import count_ngrams
 
@@ -22,7 +22,7 @@ Path = tuple[int, ...]
 
 
 def random_matrix(seed: int, vocabulary: int = 4) -> TrigramMatrix:
-    """Adapted for some steps, so that some rows sum to more than 1."""
+    """A matrix adapted for some steps, so that some rows sum to more than 1."""
     rng = np.random.default_rng(seed)
     ids = rng.integers(vocabulary, size=60)
     matrix = TrigramMatrix(
@@ -54,7 +54,7 @@ def drafted(tree: DraftTree) -> list[Path]:
 
 @given(SEEDS, st.integers(0, 40), st.integers(1, 4))
 def test_best_first_drafts_the_most_probable_paths(seed: int, budget: int, depth: int) -> None:
-    """The sum of the nodes' probabilities is the expected number of accepted drafts; no tree has a larger one."""
+    """The sum of the nodes' probabilities is the expected number of accepted tokens; no tree has a larger sum."""
     matrix = random_matrix(seed)
     every = probabilities(matrix, depth)
     tree = DraftTree(*BestFirst(depth).make(matrix, np.array([0, 1]), budget))
@@ -69,7 +69,7 @@ def test_greedy_is_the_chain_of_most_probable_successors(seed: int, budget: int,
     expected = [0, 1]
     while len(expected) - 2 < min(budget, depth) and len(row := matrix.row(*expected[-2:])[0]):
         expected.append(int(row[0]))
-    tree = DraftTree(*Greedy(depth).make(matrix, np.array([0, 1]), budget))
+    tree = DraftTree(*GreedyChain(depth).make(matrix, np.array([0, 1]), budget))
     assert tree.tokens.tolist() == expected[1:]
     assert tree.parents.tolist() == list(range(-1, len(expected) - 2))
 
@@ -81,7 +81,7 @@ def test_full_drafts_every_path_level_by_level(seed: int, budget: int, depth: in
     assert drafted(tree) == list(probabilities(matrix, depth))[:budget]
 
 
-@pytest.mark.parametrize("maker", [BestFirst(), Greedy(), Full()])
+@pytest.mark.parametrize("maker", [BestFirst(), GreedyChain(), Full()])
 def test_an_unknown_pair_has_no_draft(maker: DraftMaker) -> None:
     matrix = TrigramMatrix(
         count_ngrams([np.arange(3)], 3, 4), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
@@ -89,7 +89,7 @@ def test_an_unknown_pair_has_no_draft(maker: DraftMaker) -> None:
     assert [array.tolist() for array in maker.make(matrix, np.array([3, 3]), 64)] == [[3], [-1]]
 
 
-@pytest.mark.parametrize("maker", [BestFirst, Greedy, Full])
-def test_a_bad_depth_names_its_key(maker: type[BestFirst | Greedy | Full]) -> None:
+@pytest.mark.parametrize("maker", [BestFirst, GreedyChain, Full])
+def test_a_bad_depth_names_its_key(maker: type[BestFirst | GreedyChain | Full]) -> None:
     with pytest.raises(BadInput, match=r"^method.draft_maker.depth: 0"):
         maker(0)
