@@ -1,7 +1,7 @@
 """Softmax attention of a few query rows on the keys and values of a KV cache, on a processor.
 
-Each query row walks the rows it sees, and no others, in the order of their positions. So a node's result is the same
-to the last bit whether its token is verified in a tree or decoded alone.
+Each query row reads only the cache rows it sees, in the order of the cache. A node's result is therefore the same to
+the last bit whether its token is verified in a tree or decoded alone.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from aded.kernels.simd import (
     FLOAT,
     INT64,
     LANES,
+    PAIRS,
     VECTOR,
-    WORDS,
     ZERO,
     address,
     evens,
@@ -31,18 +31,22 @@ from aded.kernels.simd import (
 )
 
 BLOCK = 8 * LANES
-"""Numbers of a value row that are summed at a time: so many sums that none waits for its last addition."""
+"""Numbers of a value row that are summed at a time: enough sums that no addition waits for the one before."""
 PIECES = 4
-"""Into how many pieces the queries that share keys and values are cut at most, for threads to take."""
+"""The queries that share keys and values are cut into at most PIECES pieces, which threads take."""
 
 
 @intrinsic
 def _blend_block(typing, values, row, seen, weights, count, out):  # type: ignore[no-untyped-def]
     """out = the sum of weights[s] * values[seen[s]] over s < count, for BLOCK numbers of each value row.
 
-    All whole numbers: the address of the first row's bfloat16 bits and the bytes from one row to the next, the
-    addresses of int64 seen and float32 weights, count >= 1, and the address of float32 out, which gets the even and
-    the odd ones of each 2 * LANES numbers apart.
+    All arguments are integers:
+    values: address of the first row's bfloat16 bits.
+    row: bytes from one value row to the next.
+    seen: address of the int64 row indices.
+    weights: address of the float32 weights.
+    count: number of rows seen, 1 or more.
+    out: address of float32 [BLOCK]; of each 2 * LANES numbers, those with even index come first, then the others.
     """
 
     def generate(context, b: ir.IRBuilder, signature, arguments):  # type: ignore[no-untyped-def]
@@ -56,9 +60,9 @@ def _blend_block(typing, values, row, seen, weights, count, out):  # type: ignor
         at = address(b, values, b.mul(load(b, address(b, seen, s, 8), INT64), row), 1)
         weight, new = repeated(b, load(b, address(b, weights, s, 4), FLOAT)), []
         for number in range(0, len(sums), 2):
-            words = load(b, b.add(at, whole(2 * LANES * number)), WORDS)
-            new.append(multiply_add(b, weight, evens(b, words), sums[number]))
-            new.append(multiply_add(b, weight, odds(b, words), sums[number + 1]))
+            pairs = load(b, b.add(at, whole(2 * LANES * number)), PAIRS)
+            new.append(multiply_add(b, weight, evens(b, pairs), sums[number]))
+            new.append(multiply_add(b, weight, odds(b, pairs), sums[number + 1]))
         following = b.add(s, whole(1))
         b.cbranch(b.icmp_signed("<", following, count), loop, done)
 
@@ -77,7 +81,7 @@ def _blend_block(typing, values, row, seen, weights, count, out):  # type: ignor
 
 
 def _scored(queries, keys, scores):  # type: ignore[no-untyped-def]  # numba compares signatures, annotations included
-    """_score in vectors where keys are bits and d is a whole number of vectors; was it?"""
+    """_score in vectors, for keys in bfloat16 whose width the vectors divide. Returns whether it did that."""
 
 
 @overload(_scored)
@@ -89,15 +93,15 @@ def _scored_with(queries, keys, scores):  # type: ignore[no-untyped-def]
         if keys.shape[1] % (2 * LANES):
             return False
         counter = np.zeros(1, np.int64)
-        words, halves = queries.view(np.uint32), scores.view(np.uint16)
-        multiply_share(words, keys, np.empty(0, np.float32), halves, counter)
+        bits, halves = queries.view(np.uint32), scores.view(np.uint16)
+        multiply_share(bits, keys, np.empty(0, np.float32), halves, counter)
         return True
 
     return scored
 
 
 def _blended(values, seen, weights, count, out):  # type: ignore[no-untyped-def]
-    """_blend in vectors where values are bits and d is a whole number of blocks; was it?"""
+    """_blend in vectors, for values in bfloat16 whose width BLOCK divides. Returns whether it did that."""
 
 
 @overload(_blended)
@@ -123,7 +127,7 @@ def _blended_with(values, seen, weights, count, out):  # type: ignore[no-untyped
 
 
 def _number(stored):  # type: ignore[no-untyped-def]
-    """A stored number as float32: float32 itself, or the bits of a bfloat16, its upper half."""
+    """A stored number as float32. stored: float32, or the bits of a bfloat16, the upper half of a float32."""
 
 
 @overload(_number, inline="always")
@@ -135,7 +139,12 @@ def _number_of(stored):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, fastmath=True)
 def _score(queries: np.ndarray, keys: np.ndarray, scores: np.ndarray) -> None:
-    """Each query with each key: float32 [m, d] and stored [rows, d] to float32 [m, rows]."""
+    """scores = queries @ keys.T.
+
+    queries: float32 [m, d].
+    keys: float32 or bfloat16 bits [rows, d].
+    scores: float32 [m, rows].
+    """
     if _scored(queries, keys, scores):
         return
     for i in range(len(queries)):
@@ -148,7 +157,13 @@ def _score(queries: np.ndarray, keys: np.ndarray, scores: np.ndarray) -> None:
 
 @njit(cache=True, fastmath=True)
 def _blend(values: np.ndarray, seen: np.ndarray, weights: np.ndarray, count: int, out: np.ndarray) -> None:
-    """out = the sum of weights[s] * values[seen[s]] over s < count; values: stored [rows, d], out: float32 [d]."""
+    """out = the sum of weights[s] * values[seen[s]] over s < count.
+
+    values: float32 or bfloat16 bits [rows, d].
+    seen: int64, indices of rows.
+    weights: float32, one per index.
+    out: float32 [d].
+    """
     if _blended(values, seen, weights, count, out):
         return
     for c in range(len(out)):
@@ -171,9 +186,10 @@ def _blend(values: np.ndarray, seen: np.ndarray, weights: np.ndarray, count: int
 
 @njit(inline="always")
 def _exp(x: np.float32) -> np.float32:
-    """e to the x for x <= 0, to 2 units in the last place; without branches, so that loops become vectors.
+    """e to the power x, for x <= 0, with an error of at most 2 units in the last place.
 
-    2 to the whole part goes to the exponent's bits, 2 to the rest is its Taylor series.
+    e^x = 2^t with t = x / ln 2. The integer part of t becomes the exponent bits; a Taylor series gives the rest. The
+    code has no branches, so that the compiler can turn loops over it into vectors.
     """
     t = max(x * np.float32(1.442695041), np.float32(-126.0))
     whole = np.floor(t + np.float32(0.5))
@@ -197,8 +213,15 @@ def _attend_row(
     seen: np.ndarray,
     weights: np.ndarray,
 ) -> None:
-    """One query row. scores, mask: [rows]; values: [rows, d]; out: float32 [d]; seen, weights: room for the rows."""
-    # The rows seen come first, so that all that follows depends on them alone.
+    """Softmax attention of one query row.
+
+    scores: float32 [rows].
+    values: [rows, d].
+    mask: bool [rows].
+    out: float32 [d].
+    seen, weights: int64 and float32 [rows], scratch memory.
+    """
+    # The rows that the query sees are gathered first: the result then depends on nothing else.
     count, highest = 0, np.float32(-np.finfo(np.float32).max)
     for j in range(len(mask)):
         if mask[j]:
@@ -228,10 +251,14 @@ def attend_share(
     out: np.ndarray,
     counter: np.ndarray,
 ) -> None:
-    """The share of one of several threads in the attention of all query rows.
+    """One thread's share of the attention of all query rows.
 
-    query: float32 [heads, n, d]; keys, values: float32 or bfloat16 bits [kv heads, capacity, d]; mask: bool [n,
-    rows], rows <= capacity; out: float32 [n, heads, d]; counter: see vectors.take.
+    query: float32 [heads, n, d].
+    keys, values: float32 or bfloat16 bits [kv heads, capacity, d].
+    mask: bool [n, rows], rows <= capacity.
+    scale: factor of the scores.
+    out: float32 [n, heads, d].
+    counter: see simd.take; all threads share it.
     """
     heads, n, width = query.shape
     rows, shared = mask.shape[1], heads * n // len(keys)  # the query rows that share keys and values are neighbours
@@ -260,7 +287,7 @@ def attend(
     out: np.ndarray,
     threads: int,
 ) -> None:
-    """All shares, see attend_share."""
+    """Attention of all query rows, in `threads` threads; see attend_share for the arguments."""
     counter = np.zeros(1, np.int64)
     for _ in prange(threads):
         attend_share(query, keys, values, mask, scale, out, counter)

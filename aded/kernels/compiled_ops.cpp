@@ -1,6 +1,6 @@
 // The operations of a decoding step on a processor, for graphs of torch.compile: shapes, dtypes and threads.
-// The arithmetic is that of aded/kernels/linear_product.py and attention_product.py, whose compiled functions are handed over once
-// by `use_kernels`; calling them from here costs a hundredth of a call through Python.
+// The arithmetic is in linear_product.py and attention_product.py; `use_kernels` receives their compiled functions.
+// Calling them from here costs a hundredth of a call through Python.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -11,7 +11,8 @@
 
 namespace {
 
-// Addresses, sizes in elements; each thread does its share, see vectors.take. A bfloat16 is told by its bytes, 2.
+// Addresses, and sizes in elements. `x_bytes`, `y_bytes` are the bytes per number: 4 for float32, 2 for bfloat16.
+// Every thread makes the same call and takes its share by `counter`, see simd.take.
 using Multiply = void (*)(intptr_t x, intptr_t x_bytes, intptr_t n, intptr_t width, intptr_t weight, intptr_t outputs,
                           intptr_t bias, intptr_t biases, intptr_t y, intptr_t y_bytes, intptr_t counter);
 using Attend = void (*)(intptr_t query, intptr_t keys, intptr_t values, intptr_t mask, float scale, intptr_t out,
@@ -30,8 +31,8 @@ void narrow(const float* from, at::BFloat16* to, int64_t n) {
 }
 intptr_t at_(const void* pointer) { return reinterpret_cast<intptr_t>(pointer); }
 
-// Memory that a thread keeps between calls, on a cache line: a step allocates nothing but its results.
-float* kept(std::vector<float>& memory, int64_t n) {
+// n floats from the start of a cache line, in memory that a thread reuses: a step allocates only its results.
+float* buffer(std::vector<float>& memory, int64_t n) {
   if (memory.size() < size_t(n) + 16) memory.resize(n + 16);
   return reinterpret_cast<float*>((at_(memory.data()) + 63) & ~intptr_t(63));
 }
@@ -41,7 +42,7 @@ void check(const at::Tensor& x) {
               "float32 or bfloat16 expected, ", x.scalar_type(), " found");
 }
 
-// Reads `x` with the type of its elements.
+// Calls `function` with a zero of the type of x's elements.
 template <class Function>
 void by_type(const at::Tensor& x, Function function) {
   check(x);
@@ -52,7 +53,7 @@ void by_type(const at::Tensor& x, Function function) {
   }
 }
 
-// [.., K] and weight bfloat16 [N, K], bias float32 [N], to [.., N] in `dtype`, summed in float32.
+// x [.., K], weight bfloat16 [N, K], bias float32 [N] or none. Returns [.., N] in `dtype`, summed in float32.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
                   at::ScalarType dtype) {
   const auto rows = x.contiguous();
@@ -69,17 +70,18 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const std::opti
   return y;
 }
 
-// [1, heads, n, d] on views [1, kv heads, rows, d] of slabs, mask bool [1, 1, n, rows], to [1, n, heads, d].
+// query [1, heads, n, d]; keys, values [1, kv heads, rows, d], views of a preallocated cache; mask bool [1, 1, n, rows].
+// Returns [1, n, heads, d].
 at::Tensor tree_attention(const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
                           const at::Tensor& mask, double scale) {
   static thread_local std::vector<float> query_memory, sum_memory;
   const int64_t heads = query.size(1), n = query.size(2), d = query.size(3), rows = keys.size(2);
-  TORCH_CHECK(keys.stride(3) == 1 && keys.stride(2) == d && keys.stride(1) % d == 0, "keys are no view of a slab");
+  TORCH_CHECK(keys.stride(3) == 1 && keys.stride(2) == d && keys.stride(1) % d == 0, "keys are no view of a cache");
   TORCH_CHECK(values.strides() == keys.strides() && values.scalar_type() == keys.scalar_type(), "values differ");
   TORCH_CHECK(mask.is_contiguous() && mask.size(2) == n && mask.size(3) == rows, "mask does not fit");
   const int64_t capacity = keys.size(1) == 1 ? rows : keys.stride(1) / d;
   auto y = at::empty({1, n, heads, d}, query.options());
-  float* wide = kept(query_memory, heads * n * d);
+  float* wide = buffer(query_memory, heads * n * d);
   by_type(query, [&](auto zero) {
     const auto* from = query.const_data_ptr<decltype(zero)>();
     for (int64_t h = 0; h < heads; h++)
@@ -87,7 +89,7 @@ at::Tensor tree_attention(const at::Tensor& query, const at::Tensor& keys, const
         for (int64_t c = 0; c < d; c++)
           wide[(h * n + i) * d + c] = widened(from[h * query.stride(1) + i * query.stride(2) + c * query.stride(3)]);
   });
-  float* sums = kept(sum_memory, heads * n * d);
+  float* sums = buffer(sum_memory, heads * n * d);
   const auto attend = keys.scalar_type() == at::kFloat ? kernels.attend_float32 : kernels.attend_bfloat16;
   int64_t counter = 0;
 #pragma omp parallel

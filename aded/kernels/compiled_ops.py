@@ -1,8 +1,8 @@
 """Our linear layers and attention as operations of torch, `torch.ops.aded`, for compiled steps on a processor.
 
-A step has some 150 of them. A call through Python costs 15 to 40 us, the work of a small layer; so the operations
-are C++ (compiled_ops.cpp, compiled once with the compiler that torch.compile needs anyway), which calls the same
-machine code that linear.py and attention.py run.
+A step calls about 150 such operations. A call through Python costs 15 to 40 us, as much as a small layer. So the
+operations are written in C++ (compiled_ops.cpp, compiled once with the compiler that torch.compile needs anyway) and
+call the machine code that linear.py and attention.py run too.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from aded.kernels.linear_product import multiply_share
 
 SOURCE = Path(__file__).with_name("compiled_ops.cpp")
 _INT, _FLOATS = types.intp, types.CPointer(types.float32)
-_WORDS, _HALVES = types.CPointer(types.uint32), types.CPointer(types.uint16)
+_PAIRS, _HALVES = types.CPointer(types.uint32), types.CPointer(types.uint16)
 _COUNTER = types.CPointer(types.int64)
 
 
-@cfunc(types.void(_WORDS, _INT, _INT, _INT, _HALVES, _INT, _FLOATS, _INT, _HALVES, _INT, _COUNTER), cache=True)
+@cfunc(types.void(_PAIRS, _INT, _INT, _INT, _HALVES, _INT, _FLOATS, _INT, _HALVES, _INT, _COUNTER), cache=True)
 def _multiply(  # type: ignore[no-untyped-def]
     x, x_bytes, n, width, weight, outputs, bias, biases, y, y_bytes, counter
 ):
@@ -39,10 +39,13 @@ def _multiply(  # type: ignore[no-untyped-def]
 
 
 def _attend(stored: Any) -> Any:
-    """The attention kernel over keys and values of the type `stored`."""
-    slab, flags = types.CPointer(stored), types.CPointer(types.boolean)
+    """The attention kernel for keys and values of the numba type `stored`."""
+    rows_of_cache, flags = types.CPointer(stored), types.CPointer(types.boolean)
 
-    @cfunc(types.void(_FLOATS, slab, slab, flags, types.float32, _FLOATS, *[_INT] * 6, _COUNTER), cache=True)
+    @cfunc(
+        types.void(_FLOATS, rows_of_cache, rows_of_cache, flags, types.float32, _FLOATS, *[_INT] * 6, _COUNTER),
+        cache=True,
+    )
     def attend(  # type: ignore[no-untyped-def]
         query, keys, values, mask, scale, out, heads, kv_heads, n, rows, capacity, width, counter
     ):
@@ -62,13 +65,13 @@ def _attend(stored: Any) -> Any:
 
 @cache
 def load() -> None:
-    """Make `torch.ops.aded` exist, compiling its C++ where no cache has it (15 s).
+    """Define the operations `torch.ops.aded`; compile their C++ where no cache has it (15 s).
 
-    Raises RuntimeError or OSError where there is no working compiler.
+    Raises RuntimeError or OSError where no compiler works.
     """
     library = CppCodeCache.load(SOURCE.read_text())
     kernels = (_multiply, _attend(types.float32), _attend(types.uint16))
-    load.kernels = kernels  # type: ignore[attr-defined]  # they must outlive the library's use of them
+    load.kernels = kernels  # type: ignore[attr-defined]  # must live as long as the library
     library.use_kernels(*(ctypes.c_void_p(kernel.address) for kernel in kernels))
 
     @torch.library.register_fake("aded::linear")

@@ -1,6 +1,7 @@
-"""Prepares a processor's model for compiled steps: its Bf16Linear layers and its attention become operations.
+"""Prepares a model for compiled steps on a processor: Bf16Linear layers and attention become operations of torch.
 
-No modelling code changes: a linear layer is swapped for another module, attention is registered with transformers.
+The modelling code stays as it is: linear layers are replaced by other modules, attention is registered with
+transformers.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from aded.kernels.linear import Bf16Linear
 
 ATTENTION = "tree_step"
 GROUPS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
-"""Layers of one module that transformers' models hand the same input; one product for all is quicker."""
+"""Layers of one module that read the same input in transformers' models; one product for all is faster."""
 
 
 class StepLinear(torch.nn.Module):
-    """Bf16Linear as an operation that torch.compile leaves whole."""
+    """Bf16Linear as an operation that torch.compile does not look into."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, out_dtype: torch.dtype) -> None:
         super().__init__()
@@ -33,31 +34,31 @@ class StepLinear(torch.nn.Module):
         return torch.ops.aded.linear(x, self.weight, self.bias, self.out_dtype)
 
 
-class Shared:
-    """The input that a group's first layer saw and the whole group's product, until its last layer has read it."""
+class GroupProduct:
+    """(input of a group's first layer, product of the whole group), until the group's last layer has read it."""
 
-    held: tuple[torch.Tensor, torch.Tensor] | None = None
+    stored: tuple[torch.Tensor, torch.Tensor] | None = None
 
 
 class GroupedLinear(StepLinear):
-    """Outputs `begin` to `end` of a product that several layers share; `first` and `last` of them, in call order.
+    """Outputs `begin` to `end` of a product that a group of layers shares. The layers are called in their order.
 
-    Given another input than the first of its group, a layer computes its own part.
+    A layer computes its own part where its input is not that of the group's first layer.
     """
 
-    def __init__(self, whole: StepLinear, begin: int, end: int, shared: Shared) -> None:
+    def __init__(self, whole: StepLinear, begin: int, end: int, product: GroupProduct) -> None:
         super().__init__(whole.weight[begin:end], _part(whole.bias, begin, end), whole.out_dtype)
-        self.whole, self.begin, self.end, self.shared = whole, begin, end, shared
+        self.whole, self.begin, self.end, self.product = whole, begin, end, product
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.begin == 0:
-            self.shared.held = (x, self.whole(x))
-        held = self.shared.held
+            self.product.stored = (x, self.whole(x))
+        stored = self.product.stored
         if self.end == self.whole.weight.shape[0]:
-            self.shared.held = None
-        if held is None or held[0] is not x:
+            self.product.stored = None
+        if stored is None or stored[0] is not x:
             return super().forward(x)
-        return held[1][..., self.begin : self.end]
+        return stored[1][..., self.begin : self.end]
 
 
 def _part(bias: torch.Tensor | None, begin: int, end: int) -> torch.Tensor | None:
@@ -65,9 +66,9 @@ def _part(bias: torch.Tensor | None, begin: int, end: int) -> torch.Tensor | Non
 
 
 def prepare(model: torch.nn.Module) -> None:
-    """Swap layers and attention, where there are any of ours.
+    """Replace Bf16Linear layers and our attention in a model that has any of them.
 
-    Raises what compiled_ops.load raises where there is no compiler, and leaves the model as it was.
+    Raises what compiled_ops.load raises where no compiler works, and leaves the model as it was.
     """
     ours = getattr(model, "config")._attn_implementation == "tree"  # noqa: B009 - typed as a module
     if not ours and not any(isinstance(module, Bf16Linear) for module in model.modules()):
@@ -90,11 +91,12 @@ def prepare(model: torch.nn.Module) -> None:
 def _materialise(
     module: torch.nn.Module, inputs: object, waves: tuple[torch.Tensor, ...]
 ) -> tuple[torch.Tensor, ...]:
-    """Cosines and sines of the positions, computed once: inductor would compute them anew in every layer."""
+    """Compute cosines and sines of the positions once: inductor would compute them again in every layer."""
     return tuple(torch.ops.aded.materialise(wave) for wave in waves)
 
 
 def _group(module: torch.nn.Module, names: tuple[str, ...]) -> None:
+    """Let the layers `names` of a module share one product, where all are Bf16Linear and all or none has a bias."""
     layers = [getattr(module, name, None) for name in names]
     if not all(isinstance(layer, Bf16Linear) for layer in layers):
         return
@@ -106,10 +108,10 @@ def _group(module: torch.nn.Module, names: tuple[str, ...]) -> None:
         None if biases[0] is None else torch.cat(biases),
         layers[0].out_dtype,  # type: ignore[union-attr]
     )
-    begin, shared = 0, Shared()
+    begin, product = 0, GroupProduct()
     for name, layer in zip(names, layers, strict=True):
         end = begin + len(layer.weight)  # type: ignore[union-attr]
-        setattr(module, name, GroupedLinear(whole, begin, end, shared))
+        setattr(module, name, GroupedLinear(whole, begin, end, product))
         begin = end
 
 
@@ -122,7 +124,7 @@ def tree_step_attention(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
-    """transformers' attention interface, see attention.tree_attention: a prompt goes to `sdpa`."""
+    """attention.tree_attention as an operation; see there for the arguments. A prompt goes to `sdpa`."""
     if attention_mask is None or query.shape[2] > MOST_ROWS or not is_known(query, key, value, options):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
     scale = query.shape[3] ** -0.5 if scaling is None else scaling

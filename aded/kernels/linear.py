@@ -1,11 +1,13 @@
-"""Linear layers that keep their weights in bfloat16 and compute in float32, for processors.
+"""Linear layers that store their weights in bfloat16 and compute in float32, for processors.
 
-Decoding is bound by reading the weights, so each is read once for all rows, widened to float32 by a shift, multiplied
-and summed in float32. Two models gain by it. One in bfloat16 on a processor without bfloat16 arithmetic: torch
-multiplies row by row there, eight rows cost nearly eight times one row, and a verified draft buys nothing. And one in
-float32 whose weights were published in bfloat16: the product is the same, from half the memory.
+Reading the weights takes most of a decoding step. So the kernel reads each weight once for all rows, widens it to
+float32 by a shift, and multiplies and sums in float32. Two kinds of model gain:
 
-A row's product is the same to the last bit whatever the number of rows beside it.
+- float32 models whose weights were published in bfloat16: the product is the same, from half the memory.
+- bfloat16 models on a processor without bfloat16 arithmetic: torch multiplies row by row there. Eight rows take
+  nearly eight times as long as one row, so that verifying a draft tree saves nothing.
+
+A row's product is the same to the last bit for any number of rows beside it.
 """
 
 from __future__ import annotations
@@ -29,21 +31,21 @@ class Bf16Linear(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows = x.reshape(-1, x.shape[-1]).contiguous()
         y = torch.empty((len(rows), len(self._bits)), dtype=self.out_dtype)
-        x_words, y_words = rows.view(torch.uint32).numpy(), y.view(torch.uint16).numpy()
-        multiply(x_words, self._bits, self._added, y_words, get_num_threads())
+        x_bits, y_bits = rows.view(torch.uint32).numpy(), y.view(torch.uint16).numpy()
+        multiply(x_bits, self._bits, self._added, y_bits, get_num_threads())
         return y.view(*x.shape[:-1], -1)
 
 
 def processor_lacks_bf16() -> bool:
-    """Does torch have no vector kernels for bfloat16 matrices on this processor?"""
+    """True where torch has no vector kernels for bfloat16 matrices on this processor."""
     return not torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def replace_linears(model: torch.nn.Module) -> None:
-    """Swap the linear layers of a CPU model for Bf16Linear where that is quicker and the same product."""
+    """Replace a CPU model's linear layers by Bf16Linear where that is faster and the product stays the same."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            # The kernel reads whole vectors; a layer of another width, which no known model has, stays torch's.
+            # The kernel reads whole vectors. Layers of other widths stay torch's; no known model has them.
             if isinstance(child, torch.nn.Linear) and child.in_features % (2 * LANES) == 0:
                 weight = _bfloat16_of(child.weight)
                 if weight is not None:
@@ -51,10 +53,10 @@ def replace_linears(model: torch.nn.Module) -> None:
 
 
 def _bfloat16_of(weight: torch.Tensor) -> torch.Tensor | None:
-    """The same numbers in bfloat16, or None where torch's own layer is quicker or the numbers need more bits."""
+    """The same numbers in bfloat16, or None where torch's layer is faster or the numbers need more bits."""
     if weight.dtype == torch.bfloat16:
         return weight if processor_lacks_bf16() else None
     if weight.dtype == torch.float32:
-        coarse = weight.bfloat16()
-        return coarse if torch.equal(coarse.float(), weight) else None
+        rounded = weight.bfloat16()
+        return rounded if torch.equal(rounded.float(), weight) else None
     return None

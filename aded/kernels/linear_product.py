@@ -1,8 +1,8 @@
 """Products of a few rows with bfloat16 weights on a processor, summed in float32.
 
-The weights are widened in vectors, see aded/vectors.py; the rows must lie in the order that makes, see `_fold`. Every
-sum is taken in one order whatever the number of rows beside it, so that a row's result is the same to the last bit
-alone and in a tree.
+Vector operations widen the weights to float32 and so separate numbers with even and odd index (simd.py); `_fold`
+brings x into the same order. Each sum is added up in the same order for any number of rows, so that a row's result is
+the same to the last bit alone and in a tree.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numba.extending import intrinsic
 from aded.kernels.simd import (
     INT64,
     LANES,
+    PAIRS,
     VECTOR,
-    WORDS,
     ZERO,
     address,
     evens,
@@ -34,17 +34,23 @@ from aded.kernels.simd import (
 )
 
 PIECES, LEAST_PIECE = 32, 16
-"""Into how many pieces a product is cut at most, for threads to take, and the least outputs of a run in one."""
+"""A product is cut into at most PIECES pieces, which threads take, of at least LEAST_PIECE outputs per run."""
 BLOCK = 16
-"""Outputs of a run that six rows pass over before the next six: 2 runs x 16 x 1,536 bfloat16 are 96 KiB."""
+"""Outputs per run that six rows are multiplied with before the next six rows are: 2 runs x 16 x 1,536 bfloat16 are
+96 KiB, which stay in the second-level cache."""
 
 
 def _dots(rows: int, runs: int) -> Any:
-    """A compiled function for `rows` rows of x times one row each of `runs` runs of weights.
+    """A compiled function that multiplies `rows` rows of x with one weight row of each of `runs` runs.
 
-    Its arguments, all whole numbers: the address of x (folded) and the bytes from one row to the next; the address of
-    the weights and the bytes from one run to the next; the address of the first product and the bytes to that of
-    the next row and the next run; and the width K.
+    Arguments of the function, all integers:
+    x: address of the folded rows.
+    x_row: bytes from one row of x to the next.
+    weight: address of the weight row in the first run.
+    weight_run: bytes from one run to the next.
+    y: address of the first product, float32.
+    y_row, y_run: bytes to the product of the next row, and of the next run.
+    width: K.
     """
 
     @intrinsic
@@ -60,12 +66,12 @@ def _dots(rows: int, runs: int) -> Any:
             rows_at = [address(b, address(b, x, k, 4), x_row, i) for i in range(rows)]
             runs_at = [address(b, address(b, weight, k, 2), weight_run, r) for r in range(runs)]
             for at in runs_at:
-                # The weights that come next: while these are multiplied a second time, memory would idle.
+                # The weights of the next call: memory would idle while more rows are multiplied with these weights.
                 prefetch(b, address(b, at, width, 2))
-            words = [load(b, at, WORDS) for at in runs_at]
+            pairs = [load(b, at, PAIRS) for at in runs_at]
             new = [list(row) for row in sums]
             for widened, offset in ((evens, 0), (odds, 4 * LANES)):
-                half = [widened(b, w) for w in words]
+                half = [widened(b, pair) for pair in pairs]
                 for i in range(rows):
                     numbers = load(b, b.add(rows_at[i], whole(offset)), VECTOR)
                     new[i] = [multiply_add(b, half[r], numbers, new[i][r]) for r in range(runs)]
@@ -88,8 +94,8 @@ def _dots(rows: int, runs: int) -> Any:
     return dots
 
 
-# Rows of x by rows of weights: as many sums as sixteen registers hold beside what is multiplied. Three long runs of
-# memory are read faster than two; two leave room for more rows, which share the work of widening.
+# Rows of x by runs of weights. Sixteen registers must hold all sums and the factors. Three long runs of memory are
+# read faster than two; two runs leave registers for more rows, which share the work of widening.
 one_by_three: Callable[..., None] = _dots(1, 3)
 two_by_three: Callable[..., None] = _dots(2, 3)
 three_by_three: Callable[..., None] = _dots(3, 3)
@@ -100,7 +106,7 @@ six_by_two: Callable[..., None] = _dots(6, 2)
 
 @njit(cache=True)
 def _multiply_rows(n, x_at, x_row, w_at, w_run, y_at, y_row, y_run, width):  # type: ignore[no-untyped-def]
-    """n rows of x, 1 to 6, times one row of each run of weights; _dots names the arguments."""
+    """Multiply n rows of x, 1 to 6, with one weight row of each run; see _dots for the arguments."""
     if n == 1:
         one_by_three(x_at, x_row, w_at, w_run, y_at, y_row, y_run, width)
     elif n == 2:
@@ -117,8 +123,11 @@ def _multiply_rows(n, x_at, x_row, w_at, w_run, y_at, y_row, y_run, width):  # t
 
 @njit(cache=True)
 def _fold(x: np.ndarray, folded: np.ndarray) -> None:
-    """Put each 2 * LANES numbers of a row in the order even ones, odd ones; x as in multiply_share, folded: uint32
-    [n, K], the bits of float32."""
+    """Reorder each 2 * LANES numbers of a row: first those with even index, then those with odd index.
+
+    x: see multiply_share.
+    folded: uint32 [n, K], the bits of float32.
+    """
     n, width = folded.shape
     wide = x.shape[1] == width
     for i in range(n):
@@ -135,7 +144,7 @@ def _fold(x: np.ndarray, folded: np.ndarray) -> None:
 
 @njit(inline="always")
 def _nearest(number: np.float32) -> np.uint16:
-    """The bits of the nearest bfloat16, of two the even one, as torch rounds."""
+    """The bits of the nearest bfloat16; a tie goes to the even number, as in torch."""
     bits = np.float32(number).view(np.uint32)
     near = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     return np.uint16(near if number == number else np.uint32(0x7FC0))
@@ -143,7 +152,13 @@ def _nearest(number: np.float32) -> np.uint16:
 
 @njit(cache=True)
 def _store(sums: np.ndarray, bias: np.ndarray, y: np.ndarray, outputs: int, begin: int, end: int, apart: int) -> None:
-    """Put sums, float32 [n, runs, ..], and the bias to columns of y, those from `begin` of each run to `end`."""
+    """Add the bias to the sums of outputs `begin` to `end` of each run, and store them in y.
+
+    sums: float32 [n, runs, ..].
+    bias, y: see multiply_share.
+    outputs: columns of the product.
+    apart: outputs from the start of one run to the start of the next.
+    """
     n, runs = sums.shape[:2]
     bits = sums.view(np.uint32)
     narrow = y.shape[1] == outputs
@@ -165,10 +180,14 @@ def _store(sums: np.ndarray, bias: np.ndarray, y: np.ndarray, outputs: int, begi
 def _multiply_piece(
     folded: np.ndarray, weight: np.ndarray, sums: np.ndarray, begin: int, end: int, apart: int
 ) -> None:
-    """Put the products with rows `begin` to `end` of each run of weights to sums; runs begin `apart` rows apart.
+    """Multiply with the weight rows `begin` to `end` of each run.
 
-    Up to six rows of x, in the nearest cache, pass over a block of the weights, in the next, before the rows after
-    them do.
+    folded: uint32 [n, K], see _fold.
+    sums: float32 [n, runs, ..], receives the products.
+    apart: weight rows from the start of one run to the start of the next.
+
+    A block of weights stays in the second-level cache until all rows of x, up to six at a time, are multiplied with
+    the block.
     """
     (n, width), (runs, room) = folded.shape, sums.shape[1:]
     x_row, w_row, y_run = 4 * width, 2 * width, 4 * room
@@ -176,7 +195,7 @@ def _multiply_piece(
     for block in range(begin, end, BLOCK):
         for number in range(passes):
             after = (n * (number + 1) + passes - 1) // passes
-            # Of seven rows, four and four are as quick as four and three: one is computed twice, to the same value.
+            # At least four rows per pass: of seven rows, one is computed twice, to the same value.
             first = max(0, min((n * number + passes - 1) // passes, after - 4))
             x_at, y_at = folded.ctypes.data + first * x_row, sums.ctypes.data + first * runs * y_run
             for j in range(block, min(block + BLOCK, end)):
@@ -186,16 +205,18 @@ def _multiply_piece(
 
 @njit(cache=True)
 def multiply_share(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, counter: np.ndarray) -> None:
-    """The share of one of several threads in y = x @ weight.T + bias, sums in float32.
+    """One thread's share of y = x @ weight.T + bias, with sums in float32.
 
-    x: uint32 [n, K], the bits of float32, or [n, K / 2], pairs of bfloat16; weight: uint16 [N, K], bits of bfloat16;
-    bias: float32 [N], or [0] for none; y: uint16 [n, N], bits of bfloat16, or [n, 2 N], halves of float32; counter:
-    see `take`, one for all threads. 2 * LANES divide K.
+    x: uint32 [n, K], the bits of float32; or [n, K / 2], pairs of bfloat16. 2 * LANES divides K.
+    weight: uint16 [N, K], the bits of bfloat16.
+    bias: float32 [N], or [0] for none.
+    y: uint16 [n, N], the bits of bfloat16; or [n, 2 N], the halves of float32.
+    counter: see simd.take; all threads share it.
 
-    The weights are read in two or three runs of memory at a time, which the processor fetches ahead twice as fast as
-    neighbouring rows in turn (22 GB/s, 11 GB/s). The runs overlap by a row or two where N does not divide; such a
-    row is computed twice, to the same value. Threads take pieces of the runs until none is left, since one may start
-    late; what each writes until a piece is done is its own, so that no cache line goes to and fro.
+    Two or three runs of the weights are read side by side: the processor prefetches them twice as fast as
+    neighbouring rows (22 against 11 GB/s). Where the number of runs does not divide N, the runs overlap by a row or
+    two, computed twice to the same value. Threads take pieces of the runs until none is left, since a thread may
+    start late. Each thread collects a piece in its own memory, so that no two threads write to one cache line.
     """
     n, (outputs, width) = len(x), weight.shape
     runs = 3 if n <= 3 else 2
@@ -217,7 +238,7 @@ def multiply_share(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.nd
 
 @njit(cache=True, parallel=True)
 def multiply(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, y: np.ndarray, threads: int) -> None:
-    """y = x @ weight.T + bias, see multiply_share."""
+    """y = x @ weight.T + bias, in `threads` threads; see multiply_share for the arguments."""
     counter = np.zeros(1, np.int64)
     for _ in prange(threads):
         multiply_share(x, weight, bias, y, counter)

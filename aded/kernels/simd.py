@@ -1,10 +1,9 @@
-"""LLVM vectors for loops that numba compiles; its own vectors come from rewriting scalar loops, at two thirds of the
-speed.
+"""SIMD: LLVM vectors for loops that numba compiles. Those that LLVM makes of scalar loops are slower by a third.
 
-A bfloat16 is the upper half of a float32, so a 32-bit word of two holds the odd one in its upper half (clear the
-rest) and the even one in its lower half (shift it up): two cheap operations widen two vectors.
+A bfloat16 is the upper half of a float32. A vector of 32-bit pairs therefore becomes two float32 vectors by two cheap
+operations: clearing the lower halves leaves the odd numbers, shifting up the lower halves gives the even numbers.
 
-Who takes an array's address must use the array itself afterwards: numba frees it after its last use.
+Code that takes an array's address must use the array afterwards: numba frees an array after its last use.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numba.extending import intrinsic
 LANES = 8
 """float32 numbers in a vector."""
 FLOAT, INT32, INT64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
-VECTOR, WORDS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
+VECTOR, PAIRS = ir.VectorType(FLOAT, LANES), ir.VectorType(INT32, LANES)
 ZERO = ir.Constant(VECTOR, [0.0] * LANES)
 
 
@@ -31,7 +30,7 @@ def address(b: ir.IRBuilder, start: ir.Value, index: ir.Value, size: int) -> ir.
 
 
 def load(b: ir.IRBuilder, at: ir.Value, kind: ir.Type) -> ir.Value:
-    """What lies at an address of whatever alignment."""
+    """The value at an address of any alignment."""
     return b.load(b.inttoptr(at, kind.as_pointer()), align=2)
 
 
@@ -39,21 +38,21 @@ def store(b: ir.IRBuilder, value: ir.Value, at: ir.Value) -> None:
     b.store(value, b.inttoptr(at, value.type.as_pointer()), align=4)
 
 
-def evens(b: ir.IRBuilder, words: ir.Value) -> ir.Value:
-    """The even ones of 2 * LANES bfloat16 numbers, as float32."""
-    return b.bitcast(b.shl(words, ir.Constant(WORDS, [16] * LANES)), VECTOR)
+def evens(b: ir.IRBuilder, pairs: ir.Value) -> ir.Value:
+    """The bfloat16 numbers with even index of 2 * LANES, as float32."""
+    return b.bitcast(b.shl(pairs, ir.Constant(PAIRS, [16] * LANES)), VECTOR)
 
 
-def odds(b: ir.IRBuilder, words: ir.Value) -> ir.Value:
-    """The odd ones."""
-    return b.bitcast(b.and_(words, ir.Constant(WORDS, [-(1 << 16)] * LANES)), VECTOR)
+def odds(b: ir.IRBuilder, pairs: ir.Value) -> ir.Value:
+    """The bfloat16 numbers with odd index of 2 * LANES, as float32."""
+    return b.bitcast(b.and_(pairs, ir.Constant(PAIRS, [-(1 << 16)] * LANES)), VECTOR)
 
 
 def repeated(b: ir.IRBuilder, number: ir.Value) -> ir.Value:
-    """A vector of one float32."""
+    """A vector that repeats a float32 LANES times."""
     nothing = ir.Constant(VECTOR, ir.Undefined)
-    one = b.insert_element(nothing, number, ir.Constant(INT32, 0))
-    return b.shuffle_vector(one, nothing, ir.Constant(WORDS, [0] * LANES))
+    first = b.insert_element(nothing, number, ir.Constant(INT32, 0))
+    return b.shuffle_vector(first, nothing, ir.Constant(PAIRS, [0] * LANES))
 
 
 def multiply_add(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.Value:
@@ -62,13 +61,13 @@ def multiply_add(b: ir.IRBuilder, x: ir.Value, y: ir.Value, z: ir.Value) -> ir.V
 
 
 def total(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
-    """The sum of a vector's numbers, in whatever order is quick, one order for all."""
+    """The sum of a vector's numbers, always in the same order."""
     reduce = _llvm(b, f"llvm.vector.reduce.fadd.v{LANES}f32", ir.FunctionType(FLOAT, [FLOAT, VECTOR]))
     return b.call(reduce, [ir.Constant(FLOAT, -0.0), x], fastmath=("reassoc",))
 
 
 def prefetch(b: ir.IRBuilder, at: ir.Value) -> None:
-    """Fetch the cache line of an address, for reading, into all levels; any address will do, it cannot fault."""
+    """Fetch the cache line of an address into all levels. An address outside the memory is no error."""
     pointer = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
     hints = [ir.Constant(INT32, hint) for hint in (0, 3, 1)]
@@ -89,5 +88,5 @@ def _count_up(typing, at):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def take(counter: np.ndarray) -> int:
-    """The next number of a counter that several threads share, int64 [1], 0 at first."""
+    """Return the counter's value and add 1, in one atomic operation. counter: int64 [1], which threads share."""
     return _count_up(counter.ctypes.data)  # type: ignore[call-arg]

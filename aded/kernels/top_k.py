@@ -1,4 +1,4 @@
-"""The most probable tokens of rows of logits. On the CPU numpy and a compiled loop are ten times as fast as torch."""
+"""The most probable tokens of rows of logits."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ BLOCK = 64
 
 
 def argmax(row: torch.Tensor) -> int:
-    """The first of the largest logits. row: [vocabulary]."""
+    """The token of the largest logit, the first of several equal ones. row: [vocabulary]."""
     if row.device.type == "cpu":
         return int(row.float().numpy().argmax())
     return int(row.argmax())
 
 
 def top(logits: torch.Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens int64 [n, k], logits float32 [n, k]) of the k largest in each row, largest first. logits: [n,
-    vocabulary]."""
+    """(tokens int64 [n, k], logits float32 [n, k]): the k largest of each row, largest first; equal logits by token.
+
+    logits: [n, vocabulary].
+    """
     k = min(k, logits.shape[-1])
     if logits.device.type != "cpu":
         best = torch.topk(logits.float(), k)
@@ -31,8 +33,10 @@ def top(logits: torch.Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _order(number):  # type: ignore[no-untyped-def]
-    """A number that is compared as the logit is: float32 itself, the bits of bfloat16 with those of negative ones
-    turned. A float32 copy of the logits would take four times as long to write and read."""
+    """A number that sorts as the logit does: float32 itself; the bits of bfloat16, inverted where negative.
+
+    Sorting the bits saves a float32 copy of the logits.
+    """
 
 
 @overload(_order, inline="always")
@@ -44,11 +48,14 @@ def _order_of(number):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _top(logits: np.ndarray, tokens: np.ndarray) -> None:
-    """Insertion into a short sorted row; a block without a value above the k-th best so far costs a vectorised
-    maximum."""
+    """Insert into a short sorted row. A block whose vectorised maximum is below the k-th largest so far is skipped.
+
+    logits: float32 or bfloat16 bits [n, vocabulary].
+    tokens: int64 [n, k], receives the result.
+    """
     n, vocabulary = logits.shape
     k = tokens.shape[1]
-    values = np.empty(k, logits.dtype)  # as _order has them
+    values = np.empty(k, logits.dtype)  # results of _order
     for r in range(n):
         found = 0
         for start in range(0, vocabulary, BLOCK):

@@ -1,4 +1,4 @@
-"""Our attention for few rows against torch's, and a node's result in a tree against the same token decoded alone."""
+"""Our attention for few rows against torch's and NumPy's, and a node in a tree against its token decoded alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from aded.core.tree import DraftTree
-from aded.kernels import attention
+from aded.kernels import attention, reference
 from aded.kernels.linear import replace_linears
-from aded.targets.eager import TransformersTarget
+from aded.targets.eager import EagerTarget
 
 SDPA_MODELS = [name for name, (_, attention, _) in MODELS.items() if attention == "sdpa"]
 
@@ -23,15 +23,25 @@ def attention_layer(groups: int) -> torch.nn.Module:
     return layer
 
 
+def in_numpy(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """The reference's result, in the query's dtype."""
+    q, k, v = (each[0].float().numpy() for each in (query, keys, values))
+    return torch.from_numpy(reference.attention(q, k, v, mask[0, 0].numpy(), scale))[None].to(query.dtype)
+
+
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("rows", [1, 2, 5, 40])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
-@pytest.mark.parametrize("slab", [False, True])
+@pytest.mark.parametrize("preallocated", [False, True])
 @pytest.mark.parametrize("width", [8, 16, 64, 80, 128])
-def test_equals_torch(groups: int, rows: int, dtype: torch.dtype, tolerance: float, slab: bool, width: int) -> None:
+def test_equals_torch_and_numpy(
+    groups: int, rows: int, dtype: torch.dtype, tolerance: float, preallocated: bool, width: int
+) -> None:
     torch.manual_seed(rows)
     query = torch.randn(1, rows, 2 * groups, width).to(dtype).transpose(1, 2)
-    keys, values = (torch.randn(1, 2, 64 if slab else 50, width).to(dtype)[:, :, :50] for _ in range(2))
+    keys, values = (torch.randn(1, 2, 64 if preallocated else 50, width).to(dtype)[:, :, :50] for _ in range(2))
     mask = torch.rand(1, 1, rows, 50) < 0.7
     mask[..., 3] = True
     layer, scaling = attention_layer(groups), 1.2 * width**-0.5
@@ -40,6 +50,7 @@ def test_equals_torch(groups: int, rows: int, dtype: torch.dtype, tolerance: flo
     assert ours.dtype == dtype
     assert ours.shape == wanted.shape
     torch.testing.assert_close(ours, wanted, atol=tolerance, rtol=tolerance)
+    torch.testing.assert_close(ours, in_numpy(query, keys, values, mask, scaling), atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -74,7 +85,7 @@ def test_large_scores_neither_overflow_nor_vanish() -> None:
 
 
 def test_prompts_go_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "attend", lambda *arguments: pytest.fail("not the kernel's work"))
+    monkeypatch.setattr(attention, "attend", lambda *arguments: pytest.fail("the kernel must not run"))
     query = torch.randn(1, 2, 6, 8)
     ours, _ = attention.tree_attention(attention_layer(1), query, query, query, None)
     wanted, _ = sdpa_attention_forward(attention_layer(1), query, query, query, None)
@@ -85,7 +96,7 @@ def with_own_kernels(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("aded.kernels.linear.processor_lacks_bf16", lambda: True)
     attention.register()
     model = tiny_model(name).bfloat16()
-    if dtype == torch.float32:  # with weights that bfloat16 holds
+    if dtype == torch.float32:  # with weights that bfloat16 represents
         model = model.float()
     replace_linears(model)
     model.set_attn_implementation("tree")
@@ -97,10 +108,10 @@ def with_own_kernels(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPa
 def test_a_node_has_the_logits_of_its_token_decoded_alone(
     name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last bit, over several steps: so greedy answers are identical in any dtype."""
+    """To the last bit, over several steps: greedy answers are therefore identical in any dtype."""
     model, rng = with_own_kernels(name, dtype, monkeypatch), np.random.default_rng(3)
     prompt, sampler = np.arange(10, 22, dtype=np.int64), Obedient()
-    trees, alone = TransformersTarget(model), TransformersTarget(model)
+    trees, alone = EagerTarget(model), EagerTarget(model)
     for target in (trees, alone):
         target.prefill(prompt, sampler, 64, {"logits"})
     for nodes in (9, 1, 2, 12, 7):

@@ -1,11 +1,12 @@
-"""Our kernels as operations of a compiled step have the numbers of the eager ones."""
+"""Our kernels as operations of a compiled step return what the eager kernels and the NumPy references return."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from test_attention import in_numpy
 
-from aded.kernels import attention, compiled_ops, install
+from aded.kernels import attention, compiled_ops, install, reference
 from aded.kernels.install import StepLinear
 from aded.kernels.linear import Bf16Linear
 
@@ -29,7 +30,15 @@ def test_a_product_is_that_of_bf16_linear(
     added = torch.randn(outputs).to(dtype) if bias else None
     eager = Bf16Linear(torch.randn(outputs, 48).bfloat16(), added, out_dtype)
     x = torch.randn(1, rows, 48).to(dtype)
-    assert torch.equal(StepLinear(eager.weight, added, out_dtype)(x), eager(x))
+    y = StepLinear(eager.weight, added, out_dtype)(x)
+    assert torch.equal(y, eager(x))
+    weight, bias_row = (
+        eager.weight.detach().view(torch.uint16).numpy(),
+        None if added is None else added.float().numpy(),
+    )
+    plainly = torch.from_numpy(reference.linear(x.float().numpy(), weight, bias_row)).to(out_dtype)
+    tolerance = 1e-5 if out_dtype == torch.float32 else 1e-2
+    torch.testing.assert_close(y, plainly, atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -45,3 +54,12 @@ def test_attention_is_tree_attentions(dtype: torch.dtype, heads: int, kv_heads: 
     ours, _ = install.tree_step_attention(layer, query, keys, values, mask, scaling=0.3)
     wanted, _ = attention.tree_attention(layer, query, keys, values, mask, scaling=0.3)
     assert torch.equal(ours, wanted)
+    tolerance = 2e-6 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(ours, in_numpy(query, keys, values, mask, 0.3), atol=tolerance, rtol=tolerance)
+
+
+def test_materialise_copies() -> None:
+    x = torch.randn(3, 5)
+    copy = torch.ops.aded.materialise(x)
+    assert torch.equal(copy, x)
+    assert copy.data_ptr() != x.data_ptr()

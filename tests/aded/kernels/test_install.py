@@ -1,4 +1,4 @@
-"""Compiled steps with our kernels: in a tree a token has the logits it has alone."""
+"""Compiled steps with our kernels: a token in a tree has the logits of the token decoded alone."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tiny import MODELS, Obedient, path_to, random_tree
 from aded.core.tree import DraftTree
 from aded.kernels import install
 from aded.kernels.install import ATTENTION, GroupedLinear
-from aded.targets.compiled_cpu import CompiledTarget
-from aded.targets.eager import TransformersTarget
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.eager import EagerTarget
 
 pytestmark = pytest.mark.slow  # a C++ compiler runs
 DTYPES = [torch.float32, torch.bfloat16]
 
 
 def test_layers_with_one_input_share_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that is then given another input computes its own part."""
+    """A layer that reads another input than its group computes its own part."""
     model = with_own_kernels("qwen2", torch.float32, monkeypatch)
     layers = [getattr(model.model.layers[0].self_attn, name) for name in install.GROUPS[0]]
     x, other = torch.randn(1, 3, 32), torch.randn(1, 3, 32)
@@ -44,10 +44,10 @@ def test_layers_with_one_input_share_a_product(monkeypatch: pytest.MonkeyPatch) 
 def test_a_node_has_the_logits_of_its_token_decoded_alone(
     name: str, backend: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the last bit, compiled; and in float32 the logits are about the eager engine's."""
+    """To the last bit, compiled; in float32 the logits are close to the eager engine's."""
     assert name in MODELS
-    compiled = CompiledTarget(with_own_kernels(name, dtype, monkeypatch), backend)
-    eager = TransformersTarget(with_own_kernels(name, dtype, monkeypatch))
+    compiled = CompiledCpuTarget(with_own_kernels(name, dtype, monkeypatch), backend)
+    eager = EagerTarget(with_own_kernels(name, dtype, monkeypatch))
     prompt, sampler, rng = np.arange(10, 22, dtype=np.int64), Obedient(), np.random.default_rng(3)
     for target in (compiled, eager):
         target.prefill(prompt, sampler, 64, {"logits"})

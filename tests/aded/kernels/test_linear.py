@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from aded.kernels import reference
 from aded.kernels.linear import Bf16Linear, replace_linears
 
 
@@ -24,6 +25,12 @@ def test_equals_the_product_in_float32(rows: int, outputs: int, bias: bool) -> N
         wide = Bf16Linear(plain.weight, plain.bias, torch.float32)(x.float())
     assert exact.shape == (1, rows, outputs)
     torch.testing.assert_close(exact, wanted, rtol=1e-5, atol=1e-6)
+    weight, added = (
+        plain.weight.detach().view(torch.uint16).numpy(),
+        plain.bias.detach().float().numpy() if bias else None,
+    )
+    plainly = torch.from_numpy(reference.linear(x.float().numpy(), weight, added)).float()
+    torch.testing.assert_close(exact, plainly, rtol=1e-5, atol=1e-6)
     assert torch.equal(wide, exact)
     assert rounded.dtype == torch.bfloat16
     assert torch.equal(rounded, exact.bfloat16())
@@ -39,10 +46,10 @@ def test_a_row_is_the_same_to_the_last_bit_beside_others(rows: int) -> None:
 
 
 def test_rounds_as_torch_does() -> None:
-    """Ties to the even one, what is too large to infinity, and no number stays none."""
+    """Ties go to the even number, too large numbers become infinite, NaN stays NaN."""
     bits = torch.tensor([0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0x00000001], dtype=torch.int32)
     numbers = torch.cat([bits.view(torch.float32), -bits.view(torch.float32), torch.tensor([torch.inf, torch.nan])])
-    # With no weights the bias alone is what is rounded.
+    # All weights are 0: the layer rounds the bias.
     layer = Bf16Linear(torch.zeros(len(numbers), 16).bfloat16(), numbers, torch.bfloat16)
     torch.testing.assert_close(layer(torch.ones(1, 16))[0], numbers.bfloat16(), rtol=0, atol=0, equal_nan=True)
 
@@ -53,7 +60,9 @@ def test_replaces_the_layers_whose_product_stays_the_same(monkeypatch: pytest.Mo
     monkeypatch.setattr("aded.kernels.linear.processor_lacks_bf16", lambda: True)
     replace_linears(model)
     kinds = [type(child) for child in model]
-    assert kinds == [Bf16Linear, torch.nn.Linear, Bf16Linear, torch.nn.Linear], "narrow and finer layers stay torch's"
+    assert kinds == [Bf16Linear, torch.nn.Linear, Bf16Linear, torch.nn.Linear], (
+        "layers too narrow or too precise stay torch's"
+    )
     assert model[2].out_dtype == torch.float32
 
 
