@@ -1,7 +1,7 @@
 """Opens the datastore file of a run: the file at `path`, or a file that is built once from `corpus` in the cache.
 
-A method's config names the kind of datastore that the method reads: `ngrams` (an n-gram file) or `suffixes` (a suffix
-file).
+The key `datastore_kind` of a method's config names the kind of datastore that the method reads: `ngrams` (an n-gram
+file) or `suffixes` (a suffix file).
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, overload
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from aded.errors import BadInput
 from aded.files.ngram_file import VERSION as NGRAMS
@@ -22,7 +20,11 @@ from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.builder import build
 from datastore.corpus import Corpus
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 File = TypeVar("File", NgramFile, SuffixFile)
+KINDS = ("ngrams", "suffixes")
 log = logging.getLogger(__name__)
 
 
@@ -61,6 +63,8 @@ def open_or_build(
     cache: the folder that keeps built files.
     kind: the kind of datastore, `ngrams` or `suffixes`.
     """
+    if kind not in KINDS:
+        raise BadInput("method.datastore_kind", f"{kind!r} must be one of {', '.join(KINDS)}")
     fingerprint = tokenizer_fingerprint(tokenizer)
     start = Path(cache) / "datastores" / f"{corpus.identity}-{fingerprint[:16]}"
     opened: NgramFile | SuffixFile

@@ -355,6 +355,11 @@ def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFa
         )
 
 
+def test_an_unknown_kind_of_datastore_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^method.datastore_kind: 'trie' must be one of ngrams, suffixes"):
+        open_or_build(tokenizer, path=None, corpus=Texts("a"), orders=[3], cache=str(tmp_path), kind="trie")
+
+
 def test_building_twice_writes_the_same_bytes(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     for name in ("a", "b"):
         build(Texts(*TEXTS), tokenizer, out=tmp_path / name, suffixes=tmp_path / f"{name}.suffixes", orders=(2, 3))
