@@ -42,7 +42,7 @@ class RecordedTurn:
             return None if self.token_ids else "empty answer"
         if not self.text.strip():
             return "empty answer"
-        if any(letter == "\ufffd" or "\ud800" <= letter <= "\udfff" for letter in self.text):
+        if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in self.text):
             return "answer cut in the middle of a character"
         return None
 
