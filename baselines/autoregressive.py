@@ -1,4 +1,4 @@
-"""Autoregressive decoding: the method that drafts nothing, one token a step."""
+"""Autoregressive decoding: no drafts, one token per step."""
 
 from __future__ import annotations
 

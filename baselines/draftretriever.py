@@ -1,9 +1,10 @@
-"""The original's drafter, the PyPI package draftretriever 0.1.1, to measure against.
+"""The original's drafter, the PyPI package draftretriever 0.1.1, as a peer.
 
-A search changes the reader (it adapts the matrix) and never gives back its search tree, about 80 kB. Both are
-confined: a child process opens the index once and forks; searches run in the fork, which ends, memory and adaptation
-with it, when the adaptation's scope does. The package draws unseeded, so its drafts differ a little from run to run,
-and the time of a draft has the way to the child in it (scripts.bench_drafting times the search alone).
+A search of the package adapts its matrix and never frees the memory of its search tree, about 80 kB. A child process
+confines both: it opens the index once and forks. The searches run in the fork, which ends with its memory and its
+adapted matrix when the adaptation scope ends. The package draws random numbers without a seed, so its drafts differ a
+little from run to run. The time of a draft includes the communication with the child; scripts.bench_drafting times
+the search alone.
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from aded.core.drafter import Drafter
 from aded.core.settings import check_budget, check_scope
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.files.atomic import whole_file
 from aded.files.ngram_file import Counts, NgramFile
 
 SCOPES = ("prompt", "session")
@@ -31,9 +31,13 @@ PADDING = -2
 
 
 class DraftRetriever(Drafter):
-    """budget: most drafted tokens a step, each counted in every sequence that has it; adaptation: what the package's
-    adapted matrix outlives, `session` as in the original's runs, or `prompt`; window: how many of the context's last
-    tokens it is shown; cache: folder of the index. Raises BadInput when the package is not installed.
+    """Raises BadInput if the package is not installed.
+
+    datastore: an n-gram file with tri-grams
+    cache: folder for the package's index of the tri-grams
+    budget: most drafted tokens per step; a token counts in every sequence that contains it
+    adaptation: how long the adapted matrix is kept: session (as in the original's runs) or prompt
+    window: last tokens of the context that are passed to the package
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class DraftRetriever(Drafter):
         check_scope(adaptation, SCOPES)
         self.budget, self.adaptation, self.window = check_budget(budget), adaptation, window
         self.datastore = datastore
-        self._index = index_of(datastore, Path(cache).expanduser())
+        self._index = write_index(datastore, Path(cache).expanduser())
         self._child: subprocess.Popen[str] | None = None
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
@@ -55,26 +59,26 @@ class DraftRetriever(Drafter):
         root = int(context[-1])
         if len(context) < 2 or self.budget == 0:
             return DraftTree.root(root)
-        # It panics where not even one sequence fits, and none has more than four tokens.
-        sequences = self._ask([context[-self.window :].tolist(), max(4, self.budget)])
+        # A sequence has at most four tokens, and the package panics if none fits the budget.
+        sequences = self._request([context[-self.window :].tolist(), max(4, self.budget)])
         drafts = ([token for token in sequence if token != PADDING] for sequence in sequences)
         return DraftTree.from_sequences(root, drafts, self.budget)
 
     def reset(self) -> None:
         if self._child is not None:
-            self._ask(None)
+            self._request(None)
 
     def describe(self) -> dict[str, str]:
         return self.datastore.describe()
 
     def close(self) -> None:
-        """End the child, which the end of this process does as well: its input ends."""
+        """End the child. It also ends with this process, when its input ends."""
         if self._child is not None:
             self._child.communicate()
             self._child = None
 
-    def _ask(self, question: Any) -> Any:
-        """One question to the child, one answer; the child starts with the first."""
+    def _request(self, question: Any) -> Any:
+        """Send a question to the child and return its answer. The first question starts the child."""
         if self._child is None:
             self._child = subprocess.Popen(
                 [sys.executable, "-m", "baselines.draftretriever_server", str(self._index)],
@@ -82,11 +86,11 @@ class DraftRetriever(Drafter):
                 stdout=subprocess.PIPE,
                 text=True,
                 cwd=Path(__file__).parent.parent,
-                start_new_session=True,  # Ctrl-C is for the run; the child ends when its input does
+                start_new_session=True,  # Ctrl-C interrupts the run; the child ends when its input ends
             )
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # then it has ended, and there is no answer
+        with contextlib.suppress(BrokenPipeError):  # the child has ended; the missing answer shows it
             print(json.dumps(question), file=self._child.stdin, flush=True)
         answer = self._child.stdout.readline()
         if not answer:
@@ -96,38 +100,33 @@ class DraftRetriever(Drafter):
         return json.loads(answer)
 
 
-def index_of(datastore: NgramFile, cache: Path) -> Path:
-    """The package's index of the datastore's tri-grams, written once.
+def write_index(datastore: NgramFile, cache: Path) -> Path:
+    """The package's index of the datastore's tri-grams, in the folder `cache`; written if it is not there.
 
-    The package's Writer counts the tri-grams of token lists in memory; the datastore has them counted, so the same
-    file is written from there: the number of pairs, then for each pair its two tokens, the number of successors, and
-    each successor with its probability. Integers are 4 bytes, numbers of things 8, probabilities float32.
+    The package's own Writer counts the tri-grams of token lists in memory. The datastore has the counts, so the same
+    file is written from them: the number of pairs, and for each pair its two tokens, the number of its successors,
+    and each successor with its probability. Tokens are uint32, numbers of pairs and successors uint64, probabilities
+    float32.
     """
     path = cache / "draftretriever" / f"{datastore.header['fingerprint'][:16]}.idx"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(index_bytes(datastore.counts(3)).data)
-            os.replace(scratch, path)
-        finally:
-            Path(scratch).unlink(missing_ok=True)
+        with whole_file(path) as file:
+            file.write(index_fields(datastore.counts(3)).data)
     return path
 
 
-def index_bytes(counts: Counts) -> np.ndarray:
-    """uint32 [2 + 4 pairs + 2 tri-grams]: see index_of. Words of 8 bytes are two of 4, the lower half first."""
+def index_fields(counts: Counts) -> np.ndarray:
+    """The index of write_index, uint32 [2 + 4 pairs + 2 tri-grams]; a uint64 is two fields, the lower half first."""
     sizes = np.diff(counts.offset)
     pairs = len(sizes)
-    words = np.zeros(2 + 4 * pairs + 2 * len(counts.token), np.uint32)
-    words[0] = pairs
-    heads = 2 + 4 * np.arange(pairs) + 2 * counts.offset[:-1]
-    words[heads] = np.repeat(np.arange(len(counts.first) - 1), np.diff(counts.first))
-    words[heads + 1] = counts.rest
-    words[heads + 2] = sizes
-    places = np.arange(len(counts.token)) * 2 + np.repeat(4 * np.arange(1, pairs + 1) + 2, sizes)
-    words[places] = counts.token
+    fields = np.zeros(2 + 4 * pairs + 2 * len(counts.token), np.uint32)
+    fields[0] = pairs
+    starts = 2 + 4 * np.arange(pairs) + 2 * counts.offset[:-1]
+    fields[starts] = np.repeat(np.arange(len(counts.first) - 1), np.diff(counts.first))
+    fields[starts + 1] = counts.rest
+    fields[starts + 2] = sizes
+    successors = np.arange(len(counts.token)) * 2 + np.repeat(4 * np.arange(1, pairs + 1) + 2, sizes)
+    fields[successors] = counts.token
     probabilities = counts.times.astype(np.float32) / np.repeat(counts.total, sizes).astype(np.float32)
-    words[places + 1] = probabilities.view(np.uint32)
-    return words
+    fields[successors + 1] = probabilities.view(np.uint32)
+    return fields

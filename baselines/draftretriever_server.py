@@ -1,8 +1,9 @@
-"""The child process that searches for baselines.draftretriever; it imports nothing else, to start at once.
+"""The child process that searches for baselines.draftretriever. It imports little, so it starts at once.
 
     python -m baselines.draftretriever_server INDEX
 
-Reads a line of JSON a question, [context, choices], and answers with a line of JSON, the sequences; null forgets.
+Each line of its input is a question in JSON, [context, choices]; it answers with a line of JSON, the sequences. The
+question null drops the adapted matrix.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 
 def _serve(index: str) -> None:
-    """The child: open the index, then let one fork after another search until it is told to forget."""
+    """Open the index, then let one fork after another search; a fork ends at the question null."""
     import draftretriever
 
     reader = draftretriever.Reader(index_file_path=index)
@@ -27,7 +28,7 @@ def _serve(index: str) -> None:
 
 
 def _search(reader: Any) -> int:
-    """Answer [context, choices] with sequences; null ends the fork with 0, the end of the input with 1."""
+    """Answer questions. Return the exit code of the fork: 0 at the question null, 1 at the end of the input."""
     for line in iter(sys.stdin.readline, ""):
         question = json.loads(line)
         print(json.dumps(question and reader.search(question[0], choices=question[1])[0]), flush=True)

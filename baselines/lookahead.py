@@ -1,7 +1,7 @@
-"""Lookahead decoding: n-grams out of a Jacobi window beside the answer (Fu et al. 2024, arXiv 2402.02057).
+"""Lookahead decoding: n-grams from a Jacobi window beside the answer (Fu et al. 2024, arXiv 2402.02057).
 
-The window is part of the draft tree. Its lowest row is a chain of guesses below the root; from every node of that
-chain, and from the root, a trajectory hangs, the target's own guesses of the steps before. With level 4, window 3::
+The window is part of the draft tree. Its first row is a chain of guesses below the root. Below the root and below
+each node of the chain is a column: the target's guesses in the last steps. With level 4 and window 3::
 
     root - c1 - c2          offsets from the root:  c1 1, c2 2
      |     |     |
@@ -9,13 +9,13 @@ chain, and from the root, a trajectory hangs, the target's own guesses of the st
      |     |     |
      a2    b2    d2         level 2:                2, 3, 4
 
-What the target chooses behind a2, b2, d2 completes the n-grams (root, a1, a2, *), (c1, b1, b2, *), (c2, d1, d2, *),
-which go into a pool by their first token; then the window moves on by one: a1 is decided by now, b1 and d1 become
-the chain, level 2 becomes level 1, and the new tokens level 2. The pool's n-grams of the root are drafted too.
+The target's choices after a2, b2 and d2 complete the n-grams (root, a1, a2, *), (c1, b1, b2, *) and (c2, d1, d2, *).
+They go into a pool, by their first token. Then the window moves on by one token: a1 is decided, b1 and d1 become the
+chain, level 2 becomes level 1, and the new tokens become level 2. The pool's n-grams of the root are drafted too.
 
-The original draws the first chain at random from the prompt. Here it is the prompt's last tokens in their order, so
-that nothing is made up and no draw is needed. Near the limit of an answer the loop cuts deep nodes off the tree; then
-the far columns, which could no longer be used, leave the window.
+The original draws the first chain at random from the prompt. Here it is the last tokens of the prompt in their order,
+so nothing is drawn at random. Near the limit of an answer the loop cuts deep nodes off the tree; columns that are cut
+leave the window.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from aded.kernels.top_k import argmax
 
 
 class Pool:
-    """Per token the `most` latest different continuations, each a tuple of tokens."""
+    """Per token the latest different continuations, at most `most`; each is a tuple of tokens."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -48,7 +48,7 @@ class Pool:
             del kept[next(iter(kept))]
 
     def after(self, token: int) -> list[tuple[int, ...]]:
-        """The latest first."""
+        """The continuations of a token, the latest first."""
         return list(reversed(self._found.get(token, {})))
 
 
@@ -60,7 +60,7 @@ class Trie:
         self._index: dict[tuple[int, int], int] = {}
 
     def child(self, node: int, token: int) -> int:
-        """The child of `node` that holds `token`, a new one if need be."""
+        """The child of `node` with this token, a new one if there is none."""
         found = self._index.setdefault((node, token), len(self.tokens))
         if found == len(self.tokens):
             self.tokens.append(token)
@@ -72,21 +72,25 @@ class Trie:
 
 
 def window_nodes(level: int, window: int) -> int:
-    """Most nodes that a window takes in the tree, also while its levels are filled, one a step."""
+    """Most nodes that the window takes in the tree, also in the first steps, which fill one level each."""
     columns = window + level - 2
     return max(columns - filled - 1 + (columns - filled) * filled for filled in range(level - 1))
 
 
 def most_probable(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
-    """argmax of some rows of logits, [n, vocabulary]."""
+    """argmax of some rows of logits, [n, vocabulary]"""
     if logits.device.type == "cpu":
         return [argmax(logits[row]) for row in rows]
     return logits[rows].argmax(dim=-1).tolist()
 
 
 class Lookahead(Drafter):
-    """level: tokens of an n-gram; window: columns; guesses: n-grams the pool keeps a token, all of which are drafted;
-    budget: most drafted nodes. The window takes its share first, with fewer columns where the budget needs it.
+    """Drafts the window and the pool's n-grams.
+
+    budget: most drafted nodes per step; the window comes first, with fewer columns if the budget is too small for it
+    level: tokens of an n-gram
+    window: columns
+    guesses: n-grams per token in the pool, all of which are drafted
     """
 
     requires = frozenset({"logits"})
@@ -101,7 +105,7 @@ class Lookahead(Drafter):
 
     def reset(self) -> None:
         self.pool = Pool(self.guesses)
-        # Column j hangs from node j of the chain, counted from the root; all columns are equally deep.
+        # Column 0 is below the root, column j below node j of the chain; all columns have the same depth.
         self.chain: list[int] = []
         self.columns: list[list[int]] = []
         self._tree: DraftTree | None = None
@@ -122,11 +126,11 @@ class Lookahead(Drafter):
         return self._tree
 
     def observe(self, step: Step) -> None:
-        if self._tree is None:  # the prompt was read
+        if self._tree is None:  # this step is the prompt
             self._start()
             return
         assert step.logits is not None
-        # Where the ends lie in the verified tree: it lacks nodes below some depth, and indices have closed up.
+        # The ends' indices in the verified tree, which lacks the nodes below some depth.
         verified = self._tree.depths <= step.tree.depths.max()
         ends = (np.cumsum(verified) - 1)[self._ends][verified[self._ends]]
         new = most_probable(step.logits, ends)
@@ -134,17 +138,17 @@ class Lookahead(Drafter):
         self._move_on(int(step.tree.tokens[0]), new)
 
     def _start(self) -> None:
-        """The chain alone, longer by the columns that filling the levels will use up."""
+        """Begin with the chain alone, with more columns than the window: filling each level uses up one."""
         if self.window > 0:
             size = self.window + self.level - 3
             self.chain = np.resize(self._prompt[-size:], size).tolist()
             self.columns = [[] for _ in range(size + 1)]
 
     def _move_on(self, root: int, new: list[int]) -> None:
-        """new: what the target chose at the end of each column."""
+        """Move the window on by one token. new: the target's choice at the end of each column."""
         if not self.columns:
             return
-        if len(self.columns[0]) < self.level - 2:  # fill a level; the first column has been overtaken
+        if len(self.columns[0]) < self.level - 2:  # fill a level; the root has passed the first column
             self.chain = self.chain[1:]
             self.columns = [[*column, token] for column, token in zip(self.columns[1:], new[1:], strict=True)]
             return

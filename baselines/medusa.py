@@ -1,9 +1,9 @@
 """Medusa: heads on the target's last hidden state draft several tokens ahead (Cai et al. 2024, arXiv 2401.10774).
 
-Head k guesses the token k places behind the next one, whatever stands between. A path's probability is therefore
-taken as the product of its tokens' own, and the tree holds the most probable paths, found best first; for given
-probabilities no tree of as many nodes has a longer expected accepted path. (The published tree of 63 nodes is such a
-tree too, fixed once from average accuracies.)
+Head k predicts the token k positions after the next one, without knowing the tokens between. So a path's probability
+is the product of its tokens' probabilities. The tree has the most probable paths, found best first; for given
+probabilities no tree of as many nodes has a longer expected accepted length. (The published tree of 63 nodes is such
+a tree for average accuracies, and the same at each step.)
 """
 
 from __future__ import annotations
@@ -30,35 +30,42 @@ def most_probable_paths(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(tokens, parents), int64 [n], n <= budget + 1: the nodes with the largest product of probabilities, best first.
 
-    tokens: int64 [heads, top_k], probabilities: float32 [heads, top_k], most probable first. A node in the tree offers two
-    more: its next sibling and its first child.
+    tokens: int64 [heads, top_k], per head the most probable first
+    probabilities: float32 [heads, top_k], of these tokens
+
+    A node that enters the tree offers two more: its next sibling and its first child.
     """
     heads, top_k = tokens.shape
     found, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
-    levels, product = np.zeros(budget + 1, np.int64), np.ones(budget + 1)
+    depths, product = np.zeros(budget + 1, np.int64), np.ones(budget + 1)
     found[0], parents[0], n = root, -1, 1
-    # What is offered: parent, rank, product. It is never more than one for each node and the root.
+    # The offers: parent, rank, product. There is at most one per node.
     above, rank, offer = np.zeros(budget + 2, np.int64), np.zeros(budget + 2, np.int64), np.zeros(budget + 2)
     offer[0], waiting = probabilities[0, 0], 1
     while n <= budget and waiting > 0:
         best = np.argmax(offer[:waiting])
         parent, r, probability = above[best], rank[best], offer[best]
-        level = levels[parent]
-        found[n], parents[n], levels[n], product[n] = tokens[level, r], parent, level + 1, probability
+        depth = depths[parent]
+        found[n], parents[n], depths[n], product[n] = tokens[depth, r], parent, depth + 1, probability
         if r + 1 < top_k:
-            rank[best], offer[best] = r + 1, product[parent] * probabilities[level, r + 1]
+            rank[best], offer[best] = r + 1, product[parent] * probabilities[depth, r + 1]
         else:
             waiting -= 1
             above[best], rank[best], offer[best] = above[waiting], rank[waiting], offer[waiting]
-        if level + 1 < heads:
-            above[waiting], rank[waiting], offer[waiting] = n, 0, probability * probabilities[level + 1, 0]
+        if depth + 1 < heads:
+            above[waiting], rank[waiting], offer[waiting] = n, 0, probability * probabilities[depth + 1, 0]
             waiting += 1
         n += 1
     return found[:n], parents[:n]
 
 
 class Medusa(Drafter):
-    """heads: a file of heads or a folder that holds one; budget: most drafted nodes; top_k: candidates a head."""
+    """Drafts the most probable paths.
+
+    heads: a file of heads, or a folder with one
+    budget: most drafted nodes per step
+    top_k: candidates per head
+    """
 
     requires = frozenset({"hidden"})
 
@@ -67,18 +74,18 @@ class Medusa(Drafter):
         self.reset()
 
     def setup(self, target: Target) -> None:
-        """Load the heads, which must be of the target's sizes; those without a projection share the target's."""
+        """Load the heads, which must have the target's sizes. Heads without a projection use the target's."""
         shared = getattr(target, "output_projection", None)
         if shared is None:
             raise BadInput("method", "medusa reads hidden states, so it needs a target that runs a model")
         weight = shared.get_parameter("weight")
         vocabulary, hidden = weight.shape
-        # A few rows of bfloat16 cost a processor more than twice as many bytes of float32.
+        # On a processor a few rows take longer in bfloat16 than in float32.
         self.dtype = torch.float32 if weight.device.type == "cpu" else weight.dtype
         self.heads = load_heads(self.place, hidden, vocabulary).to(weight.device, self.dtype)
         self.tokens = self.heads.tokens
         self._rows = None if self.tokens is None else weight[self.tokens].to(self.dtype)
-        # Not the module itself: calling it would tell the target of hidden states that are not its own.
+        # Not the module itself: a call would run the target's hooks, which record the hidden states it reads.
         self._project: Project = shared.forward
         self._project_dtype = weight.dtype
 
@@ -99,7 +106,7 @@ class Medusa(Drafter):
         return DraftTree(*most_probable_paths(tokens.cpu().numpy(), best.values.cpu().numpy(), root, self.budget))
 
     def _logits(self, state: torch.Tensor) -> torch.Tensor:
-        """[heads, tokens told apart] for a state, [hidden]."""
+        """[heads, tokens] for a hidden state, [hidden]; tokens: the whole vocabulary, or those of the heads."""
         out = self.heads(state.to(self.dtype))
         if self.heads.vocabulary is not None:
             return out

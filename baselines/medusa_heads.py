@@ -1,13 +1,14 @@
 """Medusa's heads and their files (arXiv 2401.10774).
 
-Head k reads the target's last hidden state at a position and guesses the token k places after the one decided there:
-residual blocks x + silu(W x + b), then a projection to the vocabulary. The published heads bring a projection each;
-ours share the target's own, which leaves a few MB of residual blocks, and only the rows of the tokens they were
-trained to tell apart, which makes a draft several times faster.
+Head k reads the target's last hidden state at a position and predicts the token k positions after the one decided
+there: residual blocks x + silu(W x + b), then a projection to the vocabulary. Each published head has a projection of
+its own. Ours use the target's projection, so a file has a few MB of residual blocks only. They use only the rows of
+the tokens they were trained on, which makes a draft several times faster.
 
-A file holds `K.L.linear.weight` and `K.L.linear.bias` for block L of head K and, after the last block, the head's
-own projection `K.L.weight` where it has one: the names of the published `medusa_lm_head.pt`, whose container is read
-without executing anything in it. Our files are safetensors, with `tokens` beside these, int32: the tokens told apart.
+The names of a file's tensors are those of the published `medusa_lm_head.pt`: `K.L.linear.weight` and
+`K.L.linear.bias` for block L of head K, and after the last block the head's own projection `K.L.weight`, if it has
+one. Reading a `.pt` file executes nothing in it. Our files are safetensors and also have `tokens`, int32: the tokens
+the heads were trained on.
 """
 
 from __future__ import annotations
@@ -42,8 +43,13 @@ class ResBlock(torch.nn.Module):
 
 
 class MedusaHeads(torch.nn.Module):
-    """heads: how many; blocks: residual blocks a head; vocabulary: of the heads' own projections, None for none;
-    tokens: int64 [m], the rows of a shared projection that are of use, None for all.
+    """All heads of a file.
+
+    heads: number of heads
+    blocks: residual blocks per head
+    hidden: size of the target's hidden state
+    vocabulary: tokens of the heads' own projections; None: they use the target's projection
+    tokens: int64 [m], the rows of the target's projection to use; None: all
     """
 
     def __init__(
@@ -65,7 +71,7 @@ class MedusaHeads(torch.nn.Module):
         return len(self.stacks)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        """[.., hidden] to [heads, .., hidden], or [heads, .., vocabulary] where the heads project themselves."""
+        """[.., hidden] to [heads, .., hidden], or to [heads, .., vocabulary] if the heads have projections."""
         return torch.stack([stack(hidden) for stack in self.stacks])
 
 
@@ -79,11 +85,12 @@ def save_heads(heads: MedusaHeads, path: Path, metadata: dict[str, str]) -> None
 
 
 def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
-    """The heads of a file or a folder that holds one, float32, for a target of these sizes.
+    """The heads of a file, or of the file in a folder, in float32.
 
-    A relative `place` is looked for below the working directory, then below the repository, which ships heads.
+    place: file or folder; a relative path is searched in the working directory, then in the repository
+    hidden, vocabulary: the target's sizes
 
-    Raises BadInput, naming the file, when there is none, when it cannot be read, or when its shapes do not fit.
+    Raises BadInput naming the file if there is none, if it cannot be read, or if its shapes do not fit.
     """
     path = _file(place)
     state = _state(path)
@@ -93,11 +100,11 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
     blocks = sum(name[1] == "0" and name[3] == "linear.weight" for name in names if name)
     own = f"0.{blocks}.weight" in state
     heads = MedusaHeads(count, blocks, hidden, vocabulary if own else None, tokens)
-    wanted = {name.removeprefix("stacks."): value.shape for name, value in heads.state_dict().items()}
-    if count == 0 or state.keys() != wanted.keys():
-        odd = sorted(state.keys() ^ wanted.keys())[:1]
+    expected = {name.removeprefix("stacks."): value.shape for name, value in heads.state_dict().items()}
+    if count == 0 or state.keys() != expected.keys():
+        odd = sorted(state.keys() ^ expected.keys())[:1]
         raise BadInput(KEY, f"{path} holds no set of Medusa heads (odd: {', '.join(odd) or 'it is empty'})")
-    for name, shape in wanted.items():
+    for name, shape in expected.items():
         if state[name].shape != shape:
             raise BadInput(
                 KEY,
@@ -109,7 +116,7 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
 
 
 def _file(place: str) -> Path:
-    """The file itself, or the one in a folder."""
+    """The file itself, or the file of heads in a folder."""
     given = Path(place).expanduser()
     for start in (Path(), REPOSITORY):
         for path in (start / given, start / given / OURS, start / given / PUBLISHED):
@@ -123,6 +130,7 @@ def _file(place: str) -> Path:
 
 
 def _tokens(tokens: torch.Tensor | None, path: Path, vocabulary: int) -> torch.Tensor | None:
+    """The `tokens` of a file, checked."""
     if tokens is None:
         return None
     if tokens.ndim != 1 or tokens.is_floating_point() or not ((tokens >= 0) & (tokens < vocabulary)).all():
@@ -131,6 +139,7 @@ def _tokens(tokens: torch.Tensor | None, path: Path, vocabulary: int) -> torch.T
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:
+    """The tensors of a file by name."""
     try:
         if path.suffix == ".safetensors":
             return load_file(path)

@@ -1,4 +1,4 @@
-"""Prompt lookup decoding: what followed the last n-gram when it first occurred (Saxena 2023).
+"""Prompt lookup decoding: drafts what followed the first occurrence of the last n-gram (Saxena 2023).
 
 https://github.com/apoorvumang/prompt-lookup-decoding; the same draft as transformers' `prompt_lookup_num_tokens`.
 """
@@ -15,20 +15,24 @@ from aded.core.tree import DraftTree
 
 @njit(cache=True)
 def first_continuation(context: np.ndarray, longest: int) -> int:
-    """Where the last n-gram was first followed by a token, or -1; n from `longest` down to 1."""
+    """The position after the first earlier occurrence of the last n tokens, or -1; n from `longest` down to 1."""
     last = len(context) - 1
     for n in range(min(longest, last), 0, -1):
         for end in range(n - 1, last):
-            at = 0
-            while at < n and context[end - at] == context[last - at]:
-                at += 1
-            if at == n:
+            equal = 0
+            while equal < n and context[end - equal] == context[last - equal]:
+                equal += 1
+            if equal == n:
                 return end + 1
     return -1
 
 
 class PromptLookup(Drafter):
-    """budget: drafted tokens of the chain; max_ngram: the longest n-gram that is looked for first."""
+    """Drafts a chain.
+
+    budget: most drafted tokens per step
+    max_ngram: tokens of the longest n-gram to look up; shorter ones follow, down to one token
+    """
 
     def __init__(self, *, budget: int = 10, max_ngram: int = 3) -> None:
         self.budget, self.max_ngram = check_budget(budget), positive(max_ngram, "max_ngram")

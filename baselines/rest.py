@@ -1,8 +1,8 @@
-"""REST: what followed the context's longest known suffix in a corpus (He et al. 2023, arXiv 2311.08252).
+"""REST: drafts what followed the end of the context in a corpus (He et al. 2023, arXiv 2311.08252).
 
-The suffixes of a corpus, sorted, hold every place where some tokens occur as one range. The range of the longest
-suffix of the context that occurs at all, of 16 tokens down to 2, is found by binary search; what follows there makes
-a trie, whose most frequent nodes are drafted.
+In the sorted suffixes of a corpus, all occurrences of some tokens are one range. A binary search finds the range of
+the longest suffix of the context that occurs in the corpus, of 16 tokens down to 2. The continuations of these
+occurrences make a trie; its most frequent nodes are drafted.
 """
 
 from __future__ import annotations
@@ -17,19 +17,37 @@ from aded.errors import BadInput
 from aded.files.suffix_file import SuffixFile
 
 
-@njit(cache=True)
-def place_of(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray, low: int, behind: bool) -> int:
-    """First place in `suffixes`, from `low` on, of a suffix that does not sort below the query.
+@njit(cache=True, inline="always")
+def _compare(tokens: np.ndarray, start: int, query: np.ndarray) -> int:
+    """-1, 0 or 1: the suffix at `start` sorts below the query, starts with it, or sorts above it."""
+    for i in range(len(query)):
+        if start + i == len(tokens) or tokens[start + i] < query[i]:
+            return -1
+        if tokens[start + i] > query[i]:
+            return 1
+    return 0
 
-    behind: the place behind all suffixes that start with the query.
-    """
-    high, n, size = len(suffixes), len(tokens), len(query)
+
+@njit(cache=True)
+def lower_bound(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray) -> int:
+    """The index in `suffixes` of the first suffix that does not sort below the query."""
+    low, high = 0, len(suffixes)
     while low < high:
         middle = (low + high) >> 1
-        at, i = suffixes[middle], 0
-        while i < size and at + i < n and tokens[at + i] == query[i]:
-            i += 1
-        if behind if i == size else (at + i == n or tokens[at + i] < query[i]):
+        if _compare(tokens, suffixes[middle], query) < 0:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def upper_bound(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray, low: int) -> int:
+    """The index after the last suffix that starts with the query; low: the query's lower bound."""
+    high = len(suffixes)
+    while low < high:
+        middle = (low + high) >> 1
+        if _compare(tokens, suffixes[middle], query) <= 0:
             low = middle + 1
         else:
             high = middle
@@ -40,31 +58,28 @@ def place_of(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray, low: i
 def occurrences(
     tokens: np.ndarray, suffixes: np.ndarray, context: np.ndarray, longest: int, shortest: int
 ) -> tuple[int, int, int]:
-    """(span, start, end): the range of the context's longest known suffix, of `span` tokens; span 0 for none.
+    """(span, start, end): the longest suffix of the context that occurs has `span` tokens, or 0 if none occurs; its
+    occurrences are suffixes[start:end].
 
-    If a suffix occurs, so does every shorter one, so the span itself is found by binary search.
+    If a suffix occurs, so does every shorter one. Therefore a binary search finds the span as well.
     """
     found, start, low, high = 0, 0, shortest, min(longest, len(context))
     while low <= high:
         span = (low + high + 1) >> 1
         query = context[len(context) - span :]
-        place = place_of(tokens, suffixes, query, 0, False)
-        at = suffixes[place] if place < len(suffixes) else len(tokens)
-        known = at + span <= len(tokens)
-        for i in range(span):
-            known = known and tokens[at + i] == query[i]
-        if known:
-            found, start, low = span, place, span + 1
+        at = lower_bound(tokens, suffixes, query)
+        if at < len(suffixes) and _compare(tokens, suffixes[at], query) == 0:
+            found, start, low = span, at, span + 1
         else:
             high = span - 1
     if found == 0:
         return 0, 0, 0
-    return found, start, place_of(tokens, suffixes, context[len(context) - found :], start, True)
+    return found, start, upper_bound(tokens, suffixes, context[len(context) - found :], start)
 
 
 @njit(cache=True, inline="always")
 def _copy(tokens: np.ndarray, at: int, separator: int, row: np.ndarray) -> None:
-    """row = the tokens from `at` on, up to the end of the document; -1 behind it."""
+    """Copy the tokens from `at` on to `row`, up to the end of the document; -1 after the end."""
     row[:] = -1
     for i in range(min(len(row), len(tokens) - at)):
         if tokens[at + i] == separator:
@@ -76,7 +91,7 @@ def _copy(tokens: np.ndarray, at: int, separator: int, row: np.ndarray) -> None:
 def continuations(
     tokens: np.ndarray, starts: np.ndarray, span: int, separator: int, ahead: int, threads: int
 ) -> np.ndarray:
-    """int32 [m, ahead]: what follows the `span` tokens at each start."""
+    """int32 [m, ahead]: the tokens that follow the `span` tokens at each start; -1 after the end of a document."""
     rows = np.empty((len(starts), ahead), np.int32)
     for i in range(len(starts)):
         _copy(tokens, starts[i] + span, separator, rows[i])
@@ -87,7 +102,7 @@ def continuations(
 def continuations_by_threads(
     tokens: np.ndarray, starts: np.ndarray, span: int, separator: int, ahead: int, threads: int
 ) -> np.ndarray:
-    """The same, in `threads` parts at a time: most of a lookup is waiting for memory."""
+    """`continuations` by several threads, because reading them mostly waits for memory."""
     rows = np.empty((len(starts), ahead), np.int32)
     for part in prange(threads):
         for i in range(part * len(starts) // threads, (part + 1) * len(starts) // threads):
@@ -97,7 +112,7 @@ def continuations_by_threads(
 
 @njit(cache=True)
 def _counts(rows: np.ndarray) -> np.ndarray:
-    """int32 [m, ahead]: for the first row through each node of the trie of sorted rows, how many rows go through."""
+    """int32 [m, ahead]: how many of the sorted rows go through each node of their trie, at its first row; else 0."""
     m, ahead = rows.shape
     counts = np.zeros((m, ahead), np.int32)
     first = np.zeros(ahead, np.int64)
@@ -118,7 +133,7 @@ def _counts(rows: np.ndarray) -> np.ndarray:
 def frequent_trie(rows: np.ndarray, root: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
     """(tokens, parents), int64 [n]: the `budget` most frequent nodes of the trie of rows, int32 [m, ahead], sorted.
 
-    Of equally frequent nodes the shallower come first, and of those the smaller tokens.
+    Of equally frequent nodes the shallower come first, and at the same depth those of the first rows.
     """
     m, ahead = rows.shape
     counts = _counts(rows)
@@ -126,24 +141,24 @@ def frequent_trie(rows: np.ndarray, root: int, budget: int) -> tuple[np.ndarray,
     for i in range(m):
         for depth in range(ahead):
             nodes_of[counts[i, depth]] += 1
-    # All nodes of `least` rows or more fit; those of one row less fill up what is left, level by level.
+    # All nodes of at least `least` rows fit. Nodes of least - 1 rows fill the rest of the budget, depth by depth.
     least, left = m + 1, budget
     while least > 1 and nodes_of[least - 1] <= left:
         least -= 1
         left -= nodes_of[least]
-    room = np.zeros(ahead, np.int64)
+    quota = np.zeros(ahead, np.int64)
     if least > 1:
         for depth in range(ahead):
-            room[depth] = min(left, np.sum(counts[:, depth] == least - 1))
-            left -= room[depth]
+            quota[depth] = min(left, np.sum(counts[:, depth] == least - 1))
+            left -= quota[depth]
     tokens, parents, n = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64), 1
     tokens[0], parents[0] = root, -1
-    path = np.zeros(ahead + 1, np.int64)  # the nodes of the row so far, from the root on
+    path = np.zeros(ahead + 1, np.int64)  # the nodes on the row's path, the root first
     for i in range(m):
         for depth in range(ahead):
             count = counts[i, depth]
-            if 0 < count == least - 1 and room[depth] > 0:
-                room[depth] -= 1
+            if 0 < count == least - 1 and quota[depth] > 0:
+                quota[depth] -= 1
             elif count < least:
                 continue
             tokens[n], parents[n], path[depth + 1] = rows[i, depth], path[depth], n
@@ -152,8 +167,14 @@ def frequent_trie(rows: np.ndarray, root: int, budget: int) -> tuple[np.ndarray,
 
 
 class Rest(Drafter):
-    """datastore: the suffix file; budget: most drafted nodes; longest, shortest: tokens of the suffix looked for;
-    ahead: tokens drafted on one path; matches: most places read, the first in order; threads: that read them.
+    """Drafts the most frequent continuations.
+
+    datastore: the suffix file
+    budget: most drafted nodes per step
+    longest, shortest: tokens of the suffix to look up
+    ahead: most drafted tokens on one path
+    matches: most occurrences to read, the first in sorted order
+    threads: threads that read them
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Token Recycling: the target's own runners-up, kept as an adjacency matrix (Luo et al. 2024, arXiv 2408.08696).
+"""Token Recycling: drafts the target's earlier candidates, kept in a matrix (Luo et al. 2024, arXiv 2408.08696).
 
-For every token the matrix holds the eight most probable next tokens when the target last computed a row for it, in
-whatever tree and on whatever path. The draft is a fixed tree of ranks, filled from the matrix level by level below
-the last token: rank r below a node is the r-th candidate of that node's token.
+For each token the matrix has the eight most probable next tokens, as of the last node with this token that the target
+verified, accepted or not. The draft tree has a fixed shape: each node has a rank, and its token is the candidate of
+this rank of its parent's token.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from aded.kernels.top_k import top
 
 CANDIDATES = 8
 SCOPES = ("prompt", "session")
-# The published tree (appendix of the paper; version 2.2.2 of the authors' code): how many children each node has,
-# level by level, the nodes of a level in order. Children are the first ranks, so nothing else needs telling.
+# The published tree (appendix of the paper; version 2.2.2 of the authors' code): the number of children of each node,
+# depth by depth. The children of a node have the first ranks.
 CHILDREN = (
     (8,),
     (8, 4, 3, 2, 1, 1, 1, 1),
@@ -32,7 +32,7 @@ CHILDREN = (
 def template(budget: int) -> tuple[np.ndarray, np.ndarray]:
     """(parents, ranks), int64 [n + 1] each, of the published tree cut to n <= budget nodes below the root.
 
-    What is cut first lies deepest and at the highest ranks: nodes are kept by the sum of rank + 1 on their path.
+    It keeps the nodes with the smallest sum of rank + 1 along their path.
     """
     parents, ranks, costs, level = [-1], [0], [0], [0]
     for counts in CHILDREN:
@@ -50,22 +50,25 @@ def template(budget: int) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True)
 def fill(matrix: np.ndarray, root: int, parents: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens, parents), int64 [m]: the template's nodes that the matrix, int32 [vocabulary, 8], has a token for."""
-    tokens, above, place = np.empty(len(ranks), np.int64), np.empty(len(ranks), np.int64), np.full(len(ranks), -1)
-    tokens[0], above[0], place[0], n = root, -1, 0, 1
+    """(tokens, parents), int64 [m]: the template's nodes for which the matrix, int32 [vocabulary, 8], has a token."""
+    tokens, above, node = np.empty(len(ranks), np.int64), np.empty(len(ranks), np.int64), np.full(len(ranks), -1)
+    tokens[0], above[0], node[0], n = root, -1, 0, 1
     for i in range(1, len(ranks)):
-        parent = place[parents[i]]
+        parent = node[parents[i]]
         if parent >= 0:
             token = matrix[tokens[parent], ranks[i]]
             if token >= 0:
-                tokens[n], above[n], place[i] = token, parent, n
+                tokens[n], above[n], node[i] = token, parent, n
                 n += 1
     return tokens[:n], above[:n]
 
 
 class TokenRecycling(Drafter):
-    """budget: most drafted nodes, 80 for the whole published tree; adaptation: what the matrix outlives, `prompt`
-    (nothing) or `session` (as published: the next prompt goes on with it).
+    """Drafts the published tree.
+
+    budget: most drafted nodes per step; 80 is the whole tree
+    adaptation: how long the matrix is kept: prompt (cleared at each prompt) or session (kept across questions, as
+        published)
     """
 
     requires = frozenset({"logits"})
@@ -77,7 +80,7 @@ class TokenRecycling(Drafter):
         self.reset()
 
     def reset(self) -> None:
-        """The matrix takes its size from the first logits."""
+        """Empty the matrix. It gets its size from the first logits."""
         self.matrix = np.empty((0, CANDIDATES), np.int32)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""What every method owes, run over every config in conf/method/: a new method is tested by existing."""
+"""What every method must do, tested for every config in conf/method/: a new config is tested without a new test."""
 
 from __future__ import annotations
 
@@ -10,61 +10,66 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
+from aded.bench.build import build_drafter
+from aded.bench.build import build_drafter
 from aded.command_line import CONF
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Greedy, Sampler
 from aded.core.tree import DraftTree
 from aded.files.tokenizer import tokenizer_fingerprint
-from aded.run import build_method
-from aded.targets.compiled_cpu import CompiledTarget
-from aded.targets.eager import TransformersTarget
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
+from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
 from baselines.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
-METHODS = sorted(path.stem for path in (CONF / "method").glob("*.yaml"))
+CONFIGS = {path.stem: OmegaConf.load(path) for path in sorted((CONF / "method").glob("*.yaml"))}
+METHODS = [name for name, config in CONFIGS.items() if not OmegaConf.is_missing(config, "_target_")]
+"""A config without a class, such as `custom`, is no method."""
 DRAFTING = [name for name in METHODS if name != "autoregressive"]
 SEEDED = [name for name in METHODS if name != "draftretriever"]
-"""The package draftretriever draws unseeded and orders by hashes, so its drafts differ from run to run."""
+"""The package draftretriever draws without a seed and orders by hashes, so its drafts differ from run to run."""
 TOKENS = 40
 KNOWN = VOCABULARY - 4
 """Tokens from here on occur in no prompt and in no datastore."""
 LONG = np.tile(np.random.default_rng(0).integers(KNOWN, size=12), 3)
 PROMPTS = [LONG, LONG[5:30], LONG[:2], LONG[3:4]]
 
-STANDING = {"cost": "none"}
+FIXED = {"cost": "none"}
 """Measured costs differ from run to run, and so would the trees."""
 
 Build = Callable[..., Drafter]
-Engine = Callable[[], TransformersTarget]
+Engine = Callable[[], EagerTarget]
 Trace = list[tuple[list[int], list[int]]]
 
 
 @cache
-def target() -> TransformersTarget:
-    return TransformersTarget(tiny_model())
+def target() -> EagerTarget:
+    return EagerTarget(tiny_model())
 
 
 @cache
-def short_target() -> TransformersTarget:
-    """One whose context is of 32 tokens."""
-    return TransformersTarget(tiny_model(max_position_embeddings=32))
+def short_target() -> EagerTarget:
+    """A target with a context of 32 tokens."""
+    return EagerTarget(tiny_model(max_position_embeddings=32))
 
 
 @cache
-def compiled_target() -> TransformersTarget:
-    """Traced by torch.compile; what inductor makes of a trace is tested in tests/aded/kernels/test_install.py."""
-    return CompiledTarget(tiny_model(), backend="eager")
+def compiled_target() -> EagerTarget:
+    """Traced by torch.compile. tests/aded/kernels/test_install.py tests what inductor makes of a trace."""
+    return CompiledCpuTarget(tiny_model(), backend="eager")
 
 
 @cache
 def config_of(name: str) -> DictConfig:
-    """The config of a run with this method; composing takes longer than a tiny model's answer."""
+    """The config of a run with this method, composed once, because that takes longer than a tiny model's answer."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose("config", [f"method={name}"])
 
@@ -79,7 +84,7 @@ ENGINES = [target, compiled_target]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a method may read, made for the tiny model: a datastore of its answers, heads."""
+    """The files that methods read, made for the tiny model: datastores of its answers, and heads."""
     folder = tmp_path_factory.mktemp("files")
     header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
     answers = [np.array([token for token in answer_of(prompt) if token < KNOWN]) for prompt in PROMPTS]
@@ -93,21 +98,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def build(folder: Path) -> Build:
-    """(method, settings..) -> a new drafter for the tiny model, with those of the settings that the method has."""
+    """(method, settings) -> a new drafter for the tiny model. Settings that the method does not have are ignored."""
 
     def build_one(name: str, **settings: object) -> Drafter:
         cfg = deepcopy(config_of(name))
         cfg.method.update(
-            {key: value for key, value in {**STANDING, "heads": str(folder), **settings}.items() if key in cfg.method}
+            {key: value for key, value in {**FIXED, "heads": str(folder), **settings}.items() if key in cfg.method}
         )
-        cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore')}"
-        return build_method(cfg, target(), tiny_tokenizer(), str(folder))
+        cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore_kind')}"
+        cfg.paths.cache = str(folder)
+        return build_drafter(cfg, Loaded(target(), tiny_tokenizer(), frozenset()))
 
     return build_one
 
 
 class Recorder(Drafter):
-    """Passes everything on to a drafter and keeps the trees that come back."""
+    """Passes every call on to a drafter and keeps its trees."""
 
     def __init__(self, drafter: Drafter) -> None:
         self.drafter, self.requires, self.trees = drafter, drafter.requires, Trace()
@@ -133,13 +139,13 @@ def answered(
     prompt: np.ndarray,
     sampler: Sampler | None = None,
     tokens: int = TOKENS,
-    engine: Callable[[], TransformersTarget] = target,
+    engine: Callable[[], EagerTarget] = target,
 ) -> Answer:
     return decode(engine(), drafter, prompt, sampler or Greedy(), max_new_tokens=tokens, seed=7)
 
 
 def traced(drafter: Drafter, prompt: np.ndarray) -> Trace:
-    """Every tree that is drafted for a prompt."""
+    """All trees that are drafted for a prompt."""
     recorder = Recorder(drafter)
     answered(recorder, prompt)
     return recorder.trees
@@ -154,15 +160,16 @@ def autoregressive_answer(prompt: tuple[int, ...]) -> list[int]:
     return answered(Autoregressive(), np.array(prompt)).token_ids
 
 
-def test_the_methods_are_found() -> None:
+def test_methods_are_found() -> None:
     assert {"autoregressive", "aded"} <= set(METHODS)
+    assert "custom" not in METHODS
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", METHODS)
 def test_greedy_answers_are_those_of_autoregressive_decoding(build: Build, name: str, engine: Engine) -> None:
-    """Those of eager decoding, on either engine. Prompts of one and two tokens are among them; what one leaves behind
-    must not harm the next.
+    """On both engines they equal the eager target's answers. One drafter answers all prompts, some of one and two
+    tokens: learned state must not change an answer.
     """
     drafter = build(name)
     for prompt in PROMPTS:
@@ -181,7 +188,7 @@ def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name
 
 @pytest.mark.parametrize("name", DRAFTING)
 def test_drafts_are_accepted(build: Build, name: str) -> None:
-    """The datastore holds the answers, the prompts repeat themselves, and each is asked twice."""
+    """The datastore has the answers, the prompts repeat tokens, and each prompt is answered twice."""
     drafter = build(name)
     answers = [answered(drafter, prompt) for prompt in PROMPTS * 2]
     assert sum(answer.new_tokens for answer in answers) > sum(len(answer.accept_lengths) for answer in answers)
@@ -206,14 +213,14 @@ def test_two_drafters_draft_the_same(build: Build, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SEEDED)
-def test_nothing_outlives_a_prompt_unless_it_is_asked_to(build: Build, name: str) -> None:
+def test_with_scope_prompt_nothing_learned_is_kept(build: Build, name: str) -> None:
     used = build(name, adaptation="prompt")
     traced(used, PROMPTS[1])
     assert traced(used, LONG) == traced(build(name, adaptation="prompt"), LONG)
 
 
 @pytest.mark.parametrize("name", [name for name in SEEDED if "adaptation" in keys_of(name)])
-def test_a_session_outlives_a_prompt_and_reset_ends_it(build: Build, name: str) -> None:
+def test_with_scope_session_learned_state_is_kept_until_reset(build: Build, name: str) -> None:
     used, fresh = build(name, adaptation="session"), traced(build(name, adaptation="session"), LONG)
     traced(used, PROMPTS[1])
     assert traced(used, LONG) != fresh
@@ -223,8 +230,8 @@ def test_a_session_outlives_a_prompt_and_reset_ends_it(build: Build, name: str) 
 
 @pytest.mark.parametrize("prompt", [[KNOWN], [KNOWN, KNOWN + 1]], ids=len)
 @pytest.mark.parametrize("name", METHODS)
-def test_a_drafter_with_no_idea_drafts_nothing(build: Build, name: str, prompt: list[int]) -> None:
-    """It has observed no step, the datastore lacks the tokens, and they have not come before."""
+def test_a_drafter_that_knows_nothing_drafts_nothing(build: Build, name: str, prompt: list[int]) -> None:
+    """It has observed no step, the datastore lacks the tokens, and they did not occur before."""
     drafter, context = build(name), np.array(prompt)
     drafter.begin(context)
     assert drafter.draft(context).tokens.tolist() == prompt[-1:]
@@ -232,7 +239,7 @@ def test_a_drafter_with_no_idea_drafts_nothing(build: Build, name: str, prompt: 
 
 @pytest.mark.parametrize("length", [1, 2, 20, 31])
 @pytest.mark.parametrize("name", METHODS)
-def test_an_answer_ends_at_the_models_context(build: Build, name: str, length: int) -> None:
+def test_an_answer_ends_where_the_models_context_ends(build: Build, name: str, length: int) -> None:
     small, prompt = short_target(), LONG[:length]
     expected = decode(small, Autoregressive(), prompt, Greedy(), max_new_tokens=TOKENS)
     answer = decode(small, build(name), prompt, Greedy(), max_new_tokens=TOKENS)

@@ -9,7 +9,7 @@ import pytest
 
 from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
-from baselines.draftretriever import DraftRetriever, index_bytes, index_of
+from baselines.draftretriever import DraftRetriever, index_fields, write_index
 from datastore.ngrams import count_ngrams
 
 draftretriever = pytest.importorskip("draftretriever", reason="the baseline is not installed")
@@ -24,15 +24,15 @@ def datastore(documents: list[list[int]]) -> NgramFile:
 
 
 def pairs_of(index: bytes) -> dict[tuple[int, int], dict[int, float]]:
-    """The package's index, read word by word."""
-    words = np.frombuffer(index, np.uint32)
+    """The successors of each pair in the package's index."""
+    fields = np.frombuffer(index, np.uint32)
     found, at = {}, 2
-    for _ in range(int(words[:2].view(np.uint64)[0])):
-        a, b, size = int(words[at]), int(words[at + 1]), int(words[at + 2 : at + 4].view(np.uint64)[0])
-        row = words[at + 4 : at + 4 + 2 * size].reshape(-1, 2)
+    for _ in range(int(fields[:2].view(np.uint64)[0])):
+        a, b, size = int(fields[at]), int(fields[at + 1]), int(fields[at + 2 : at + 4].view(np.uint64)[0])
+        row = fields[at + 4 : at + 4 + 2 * size].reshape(-1, 2)
         found[a, b] = dict(zip(row[:, 0].tolist(), row[:, 1].view(np.float32).tolist(), strict=True))
         at += 4 + 2 * size
-    assert at == len(words)
+    assert at == len(fields)
     return found
 
 
@@ -43,14 +43,14 @@ def drafter(tmp_path: Path) -> Iterator[DraftRetriever]:
     made.close()
 
 
-def test_the_index_is_the_one_that_the_package_writes(tmp_path: Path) -> None:
+def test_the_index_equals_the_packages_own(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     documents = [(rng.zipf(1.5, size=400) % VOCABULARY).tolist() for _ in range(5)] + [[1], []]
     writer = draftretriever.Writer(str(tmp_path / "theirs"), vocab_size=VOCABULARY)
     for ids in documents:
         writer.add_entry(ids)
     writer.finalize()
-    ours = pairs_of(index_bytes(datastore(documents).counts(3)).tobytes())
+    ours = pairs_of(index_fields(datastore(documents).counts(3)).tobytes())
     theirs = pairs_of((tmp_path / "theirs").read_bytes())
     assert ours == theirs
     assert len(ours) > 100
@@ -75,14 +75,14 @@ def test_drafts_are_paths_of_the_corpus(drafter: DraftRetriever) -> None:
     ]
 
 
-def test_without_an_idea_the_root_stands_alone(drafter: DraftRetriever) -> None:
+def test_an_unknown_context_has_no_draft(drafter: DraftRetriever) -> None:
     for context in ([5], [5, 6], [30, 11]):
         assert drafter.draft(np.array(context)).tokens.tolist() == context[-1:]
 
 
 @pytest.mark.parametrize("budget", [0, 1, 3, 6])
 def test_the_budget_is_kept(tmp_path: Path, budget: int) -> None:
-    """Ties fall as they like in the package, so what a budget buys differs."""
+    """The package breaks ties in any order, so the number of drafted nodes differs."""
     drafter = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), budget=budget)
     assert min(budget, 1) <= drafter.draft(np.array([10, 11])).drafted <= budget
     drafter.close()
@@ -92,17 +92,17 @@ def drafts(drafter: DraftRetriever) -> list[int]:
     return sorted(drafter.draft(np.array([20, 21, 22, 23, 20, 21])).tokens.tolist())
 
 
-def test_what_a_session_learns_is_forgotten_at_reset(drafter: DraftRetriever) -> None:
+def test_a_session_keeps_what_it_learns_until_reset(drafter: DraftRetriever) -> None:
     assert 22 in drafts(drafter), "it adapts to the context before it searches"
     here = np.array([20, 21])
     assert 22 in drafter.draft(here).tokens
     drafter.begin(here)
-    assert 22 in drafter.draft(here).tokens, "a session outlives its prompts"
+    assert 22 in drafter.draft(here).tokens, "a session keeps it at the next prompt"
     drafter.reset()
     assert drafter.draft(here).drafted == 0
 
 
-def test_the_scope_prompt_forgets_at_each_prompt(tmp_path: Path) -> None:
+def test_scope_prompt_forgets_at_each_prompt(tmp_path: Path) -> None:
     drafter = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), adaptation="prompt")
     assert 22 in drafts(drafter)
     drafter.begin(np.array([20, 21]))
@@ -121,9 +121,9 @@ def test_the_process_ends_with_the_drafter(drafter: DraftRetriever) -> None:
 
 def test_the_index_is_written_once(tmp_path: Path) -> None:
     store = datastore([DOCUMENT])
-    path = index_of(store, tmp_path)
+    path = write_index(store, tmp_path)
     before = path.stat().st_mtime_ns
-    assert index_of(store, tmp_path) == path
+    assert write_index(store, tmp_path) == path
     assert path.stat().st_mtime_ns == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 

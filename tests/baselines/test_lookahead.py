@@ -21,7 +21,7 @@ Follow = Callable[[list[int]], int]
 
 
 def step_of(follow: Follow, context: list[int], tree: DraftTree) -> Step:
-    """What a target that continues tokens by `follow` makes of a tree below context[-1]."""
+    """The step of a target that continues tokens by `follow`, over a tree below context[-1]."""
     logits = torch.zeros(len(tree), VOCABULARY)
     for node in range(len(tree)):
         logits[node, follow(context + tree.tokens[path_to(tree, node)[1:]].tolist())] = 1
@@ -55,7 +55,7 @@ def published_window(
 ) -> list[list[int]]:
     """The two-dimensional window of the original, row by row, after the steps whose roots are given.
 
-    `past[0]` is the chain; token i of row l > 0 hangs from token i - 1 of the chain, or from the root.
+    `past[0]` is the chain; token i of row l > 0 is below token i - 1 of the chain, or below the root.
     """
     size = window + level - 3
     past = [np.resize(PROMPT[-size:], size).tolist()]
@@ -73,8 +73,8 @@ def published_window(
 
 
 @pytest.mark.parametrize(("level", "window"), [(3, 1), (3, 4), (4, 3), (5, 6)])
-def test_the_window_is_the_published_one(level: int, window: int) -> None:
-    """Root by root, with a target that counts, so that every context has its own next token."""
+def test_the_window_equals_the_published_one(level: int, window: int) -> None:
+    """Compared at each root, with a target that counts, so that every context has a next token of its own."""
 
     def follow(tokens: list[int]) -> int:
         return tokens[-1] + 1 if tokens[-1] >= 6 else 6 + (sum(tokens) % 3)
@@ -90,8 +90,8 @@ def test_the_window_is_the_published_one(level: int, window: int) -> None:
         assert [list(row) for row in zip(*drafter.columns, strict=True)] == expected[1:]
 
 
-def test_a_token_that_fixes_the_next_is_foreseen() -> None:
-    """Then every n-gram of the pool is true: a root that is known accepts a whole one."""
+def test_a_text_where_each_token_fixes_the_next_is_drafted() -> None:
+    """Every n-gram of the pool is right, so a root in the pool accepts a whole n-gram."""
     order = np.random.default_rng(1).permutation(VOCABULARY)
     _, accepted = run(Lookahead(level=5, window=15), lambda tokens: int(order[tokens[-1]]), 60)
     assert set(accepted) == {1, 5}
@@ -99,7 +99,7 @@ def test_a_token_that_fixes_the_next_is_foreseen() -> None:
 
 
 @given(st.integers(3, 6), st.integers(1, 6), st.integers(1, 4), st.integers(0, 80))
-def test_the_budget_holds_while_the_window_fills(level: int, window: int, guesses: int, budget: int) -> None:
+def test_the_budget_is_kept_while_the_window_fills(level: int, window: int, guesses: int, budget: int) -> None:
     drafter, context = Lookahead(budget=budget, level=level, window=window, guesses=guesses), PROMPT.tolist()
     drafter.begin(PROMPT)
     drafter.observe(step_of(hashed, context, DraftTree.root(context[-1])))
@@ -116,8 +116,8 @@ def test_the_whole_window_takes_59_nodes() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 5])
-def test_columns_below_the_limit_leave_the_window(depth: int) -> None:
-    """The loop cuts the tree; what is left of the window is what it would have been."""
+def test_columns_that_are_cut_leave_the_window(depth: int) -> None:
+    """The loop cuts the tree; the columns that remain are as without the cut."""
     whole, cut = Lookahead(level=4, window=5, guesses=2), Lookahead(level=4, window=5, guesses=2)
     context, _ = run(whole, hashed, 6)
     run(cut, hashed, 6)
@@ -137,6 +137,6 @@ def test_the_pool_keeps_the_latest() -> None:
     assert pool.after(9) == []
 
 
-def test_a_level_below_three_is_refused() -> None:
+def test_a_level_below_three_is_an_error() -> None:
     with pytest.raises(BadInput, match=r"^method.level: 2 must be 3 or more"):
         Lookahead(level=2)

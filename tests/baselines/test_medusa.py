@@ -41,7 +41,7 @@ def medusa_of(projection: torch.nn.Linear, heads: str, **settings: int) -> Medus
     return drafter
 
 
-def seen(drafter: Medusa, hidden: torch.Tensor, path: list[int]) -> None:
+def observe(drafter: Medusa, hidden: torch.Tensor, path: list[int]) -> None:
     tree = DraftTree.chain(1, [2] * (len(hidden) - 1))
     drafter.observe(Step(tree, path, 3, hidden=hidden))
 
@@ -65,54 +65,54 @@ def test_the_most_probable_paths_are_drafted(seed: int, heads: int, top_k: int, 
     assert got[1:] == pytest.approx(sorted(every, reverse=True)[:budget])
 
 
-def test_the_heads_read_the_state_behind_the_accepted_path(tmp_path: Path, projection: torch.nn.Linear) -> None:
-    """Depth k of the tree holds the most probable tokens of head k at the last accepted node."""
+def test_the_heads_read_the_last_accepted_nodes_state(tmp_path: Path, projection: torch.nn.Linear) -> None:
+    """Depth k of the tree has the most probable token of head k at the last accepted node."""
     heads = random_heads()
     save_heads(heads, tmp_path / OURS, {})
     drafter = medusa_of(projection, str(tmp_path), budget=3, top_k=1)
     hidden = torch.randn(4, HIDDEN)
-    seen(drafter, hidden, [0, 1, 2])
+    observe(drafter, hidden, [0, 1, 2])
     rounded = load_heads(str(tmp_path), HIDDEN, VOCABULARY)
     best = projection(rounded(hidden[2])).argmax(dim=-1)
     assert drafter.draft(np.array([1, 3])).tokens.tolist() == [3, *best.tolist()]
 
 
-def test_heads_with_a_projection_of_their_own_use_it(tmp_path: Path, projection: torch.nn.Linear) -> None:
+def test_heads_with_their_own_projection_use_it(tmp_path: Path, projection: torch.nn.Linear) -> None:
     heads = random_heads(vocabulary=VOCABULARY)
     save_heads(heads, tmp_path / "own.safetensors", {})
     drafter = medusa_of(projection, str(tmp_path / "own.safetensors"), budget=3, top_k=1)
     hidden = torch.randn(1, HIDDEN)
-    seen(drafter, hidden, [0])
+    observe(drafter, hidden, [0])
     best = load_heads(str(tmp_path / "own.safetensors"), HIDDEN, VOCABULARY)(hidden[0]).argmax(dim=-1)
     assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best.tolist()]
 
 
-def test_heads_that_tell_some_tokens_apart_draft_those(tmp_path: Path, projection: torch.nn.Linear) -> None:
+def test_heads_for_some_tokens_draft_only_those(tmp_path: Path, projection: torch.nn.Linear) -> None:
     heads, hidden = random_heads(), torch.randn(1, HIDDEN)
     heads.tokens = torch.tensor([3, 8, 21, 34])
     save_heads(heads, tmp_path / OURS, {})
     drafter = medusa_of(projection, str(tmp_path), budget=3, top_k=1)
-    seen(drafter, hidden, [0])
+    observe(drafter, hidden, [0])
     logits = projection(load_heads(str(tmp_path), HIDDEN, VOCABULARY)(hidden[0]))
     best = [max(heads.tokens.tolist(), key=row.__getitem__) for row in logits.tolist()]
     assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best]
 
 
-def test_a_target_without_a_model_is_refused() -> None:
+def test_a_target_without_a_model_is_an_error() -> None:
     with pytest.raises(BadInput, match=r"^method: medusa reads hidden states"):
         Medusa("anywhere").setup(SimpleNamespace())
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_published_file_is_read(tmp_path: Path, blocks: int) -> None:
-    """Its names are those of a list of sequences: 0.0.linear.weight, ..., and 0.1.weight for the projection."""
-    wanted = random_heads(heads=5, blocks=blocks, vocabulary=VOCABULARY)
-    state = {name.removeprefix("stacks."): value for name, value in wanted.state_dict().items()}
+    """Its tensors are 0.0.linear.weight, 0.0.linear.bias and so on, and 0.1.weight for the projection."""
+    expected = random_heads(heads=5, blocks=blocks, vocabulary=VOCABULARY)
+    state = {name.removeprefix("stacks."): value for name, value in expected.state_dict().items()}
     assert {"0.0.linear.weight", "0.0.linear.bias", f"4.{blocks}.weight"} <= state.keys()
     torch.save(state, tmp_path / PUBLISHED)
     found = load_heads(str(tmp_path), HIDDEN, VOCABULARY)
     hidden = torch.randn(2, HIDDEN)
-    torch.testing.assert_close(found(hidden), wanted(hidden))
+    torch.testing.assert_close(found(hidden), expected(hidden))
     assert found(hidden).shape == (5, 2, VOCABULARY)
 
 
@@ -122,7 +122,7 @@ def test_untrained_blocks_are_the_identity() -> None:
 
 
 class Trap:
-    """Unpickled, it would call the function."""
+    """Unpickling it would create the file `path`."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return Path.touch, (Path(self.path),)  # type: ignore[return-value]
@@ -134,46 +134,46 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     trap = Trap()
     trap.path = str(tmp_path / "sprung")
     torch.save({"0.0.linear.weight": trap}, tmp_path / PUBLISHED)
-    check_refused(tmp_path, "cannot be read as tensors")
+    check_error(tmp_path, "cannot be read as tensors")
     (tmp_path / PUBLISHED).write_bytes(pickle.dumps(trap))
-    check_refused(tmp_path, "cannot be read as tensors")
+    check_error(tmp_path, "cannot be read as tensors")
     assert not (tmp_path / "sprung").exists()
 
 
-def check_refused(place: Path, problem: str) -> None:
+def check_error(place: Path, problem: str) -> None:
     with pytest.raises(BadInput, match=r"^method.heads: ") as caught:
         load_heads(str(place), HIDDEN, VOCABULARY)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_set_of_heads_is_refused(tmp_path: Path) -> None:
-    check_refused(tmp_path / "nowhere", "no heads at ")
-    check_refused(tmp_path, "no heads at ")
+def test_a_file_without_heads_is_an_error(tmp_path: Path) -> None:
+    check_error(tmp_path / "nowhere", "no heads at ")
+    check_error(tmp_path, "no heads at ")
     path = tmp_path / OURS
     path.write_bytes(b"text")
-    check_refused(path, "cannot be read as tensors")
+    check_error(path, "cannot be read as tensors")
     save_file({}, path)
-    check_refused(path, "it is empty")
+    check_error(path, "it is empty")
     save_heads(random_heads(), path, {})
     state = load_file(path)
     save_file({name: value for name, value in state.items() if name != "1.0.linear.bias"}, path)
-    check_refused(path, "1.0.linear.bias")
+    check_error(path, "1.0.linear.bias")
     save_file({**state, "extra": torch.zeros(1)}, path)
-    check_refused(path, "extra")
+    check_error(path, "extra")
     save_file({**state, "tokens": torch.tensor([0, VOCABULARY])}, path)
-    check_refused(path, "its tokens lie outside")
+    check_error(path, "its tokens lie outside")
     torch.save([1, 2], tmp_path / PUBLISHED)
-    check_refused(tmp_path / PUBLISHED, "holds no tensors by name")
+    check_error(tmp_path / PUBLISHED, "holds no tensors by name")
 
 
 @pytest.mark.parametrize(("hidden", "vocabulary"), [(HIDDEN + 1, VOCABULARY), (HIDDEN, VOCABULARY + 1)])
-def test_heads_of_another_model_are_refused(tmp_path: Path, hidden: int, vocabulary: int) -> None:
+def test_heads_of_another_model_are_an_error(tmp_path: Path, hidden: int, vocabulary: int) -> None:
     save_heads(random_heads(vocabulary=VOCABULARY), tmp_path / OURS, {})
     with pytest.raises(BadInput, match=r"was trained for another model: .* this target needs"):
         load_heads(str(tmp_path), hidden, vocabulary)
 
 
-def test_the_repository_ships_heads_for_the_default_model() -> None:
+def test_the_repository_has_heads_for_the_default_model() -> None:
     heads = load_heads("baselines/medusa_smollm2", 576, 49152)
     assert (len(heads), heads.vocabulary) == (4, None)

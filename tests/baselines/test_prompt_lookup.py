@@ -17,7 +17,7 @@ from aded.bench.questions import ChatTemplate
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.files.embedded_model import embedded_model
-from aded.targets.eager import TransformersTarget
+from aded.targets.eager import EagerTarget
 from aded.targets.load import load_target
 from baselines.prompt_lookup import PromptLookup, first_continuation
 
@@ -45,10 +45,10 @@ def test_the_draft_is_what_followed_there(context: list[int], budget: int, longe
     assert tree.parents.tolist() == list(range(-1, tree.drafted))
 
 
-def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: int) -> tuple[int, int]:
+def steps_and_forwards(target: EagerTarget, prompt: np.ndarray, tokens: int) -> tuple[int, int]:
     """Our steps, and the forwards of transformers' own prompt lookup, for the same answer.
 
-    Our prefill is a forward of its own; transformers drafts in its first forward too. So it is given the first token.
+    Our prefill is a separate forward, and transformers drafts in its first forward too. So it gets the first token.
     """
     answer = decode(target, PromptLookup(), prompt, Greedy(), max_new_tokens=tokens)
     ids = torch.tensor([[*prompt.tolist(), answer.token_ids[0]]])
@@ -70,7 +70,7 @@ def steps_and_forwards(target: TransformersTarget, prompt: np.ndarray, tokens: i
 
 
 def test_it_takes_as_many_forwards_as_transformers() -> None:
-    target, rng = TransformersTarget(tiny_model()), np.random.default_rng(0)
+    target, rng = EagerTarget(tiny_model()), np.random.default_rng(0)
     for _ in range(12):
         prompt = np.tile(rng.integers(64, size=rng.integers(1, 20)), 2)
         steps, forwards = steps_and_forwards(target, prompt, 40)
@@ -80,9 +80,10 @@ def test_it_takes_as_many_forwards_as_transformers() -> None:
 @pytest.mark.slow
 def test_it_takes_as_many_forwards_as_transformers_on_human_eval() -> None:
     cache = str(Path("~/.cache/aded").expanduser())
-    target, tokenizer = load_target("embedded", dtype="float32", device="cpu", cache=cache)
+    target, tokenizer, _ = load_target("embedded", dtype="float32", device="cpu", cache=cache)
+    assert isinstance(target, EagerTarget)
     saved = 0
-    # The first of them; the drafts for all problems are compared below.
+    # Only the first problems; the next test compares the drafts for all.
     for question in HumanEval().questions()[:3]:
         prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
         steps, forwards = steps_and_forwards(target, prompt, 64)
@@ -92,7 +93,7 @@ def test_it_takes_as_many_forwards_as_transformers_on_human_eval() -> None:
 
 
 def test_it_drafts_what_transformers_does_on_human_eval() -> None:
-    """At each token of the problems' own solutions, with the tokens of the embedded model."""
+    """At each token of the problems' own solutions, with the embedded model's tokenizer."""
     tokenizer = AutoTokenizer.from_pretrained(embedded_model(Path("~/.cache/aded").expanduser()))
     theirs, ours = PromptLookupCandidateGenerator(None, 10, 3, max_length=10**6), PromptLookup()
     drafted = accepted = 0

@@ -29,7 +29,7 @@ def file_of(documents: list[list[int]]) -> SuffixFile:
 
 
 def continuations_of(documents: list[list[int]], suffix: list[int]) -> list[list[int]]:
-    """What follows each occurrence, to the document's end."""
+    """What follows each occurrence, up to the end of the document."""
     n = len(suffix)
     return [
         document[at + n :]
@@ -71,7 +71,7 @@ def test_the_most_frequent_continuations_are_drafted(
     drafted = paths_of(tree)
     span = longest_known(documents, context, 4, 2)
     found = continuations_of(documents, context[-span:]) if span else []
-    times = Counter(tuple(rest[:n]) for rest in found for n in range(1, min(len(rest), ahead) + 1))
+    times = Counter(tuple(after[:n]) for after in found for n in range(1, min(len(after), ahead) + 1))
     assert tree.tokens[0] == context[-1]
     assert sorted((times[path] for path in drafted), reverse=True) == sorted(times.values(), reverse=True)[:budget]
     least = min((times[path] for path in drafted), default=0)
@@ -80,8 +80,8 @@ def test_the_most_frequent_continuations_are_drafted(
     assert all(len(path) >= deepest for path in left_out), "of equally frequent nodes the shallower come first"
 
 
-def test_no_more_places_are_read_than_asked_for() -> None:
-    """After 0 1 come 2 and 3, in sorted order; the first place alone knows of 2."""
+def test_at_most_matches_occurrences_are_read() -> None:
+    """After 0 1 come 2 and 3, in sorted order; the first occurrence is followed by 2."""
     file = file_of([[0, 1, 2], [0, 1, 3]])
     assert paths_of(Rest(file).draft(np.array([0, 1]))) == [(2,), (3,)]
     assert paths_of(Rest(file, matches=1).draft(np.array([0, 1]))) == [(2,)]
@@ -97,7 +97,7 @@ def test_threads_change_nothing(threads: int) -> None:
         assert paths_of(first) == paths_of(second) != []
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_bad_settings_name_their_key() -> None:
     file = file_of([[0]])
     with pytest.raises(BadInput, match=r"^method.longest: 2 must not be less"):
         Rest(file, longest=2, shortest=3)
@@ -105,7 +105,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         Rest(file, threads=0)
 
 
-def test_a_file_of_another_tokenizer_or_kind_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None:
     tokens = with_separators([np.array([0, 1, 2])], VOCABULARY)
     header = {"tokenizer": "other", "vocabulary": str(VOCABULARY)}
     write_suffixes(tmp_path / "other.suffixes", tokens, header)

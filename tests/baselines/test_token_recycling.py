@@ -23,7 +23,7 @@ def paths(parents: np.ndarray, ranks: np.ndarray) -> list[tuple[int, ...]]:
     return found
 
 
-def test_the_tree_is_the_published_one() -> None:
+def test_the_tree_equals_the_published_one() -> None:
     found = paths(*template(80))[1:]
     assert len(set(found)) == 80
     assert [sum(len(path) == depth for path in found) for depth in range(1, 7)] == [8, 21, 25, 15, 8, 3]
@@ -38,8 +38,8 @@ def test_a_smaller_budget_cuts_the_tree(budget: int) -> None:
     assert len(cut) == min(budget, 80) + 1
     assert cut == [path for path in whole if path in cut], "the order stays"
     cost = {path: sum(path) + len(path) for path in whole}
-    dearest = max(cost[path] for path in cut)
-    assert all(cost[path] >= dearest for path in whole if path not in cut)
+    largest = max(cost[path] for path in cut)
+    assert all(cost[path] >= largest for path in whole if path not in cut)
 
 
 @given(SEEDS, st.integers(0, 80))
@@ -63,7 +63,7 @@ def test_the_tree_is_filled_from_the_matrix(seed: int, budget: int) -> None:
 
 
 def test_every_verified_node_is_recycled() -> None:
-    """Also those that were not accepted."""
+    """Rejected nodes too."""
     drafter = TokenRecycling()
     drafter.begin(np.array([1]))
     logits = torch.arange(3 * VOCABULARY, dtype=torch.float32).view(3, -1)
@@ -73,6 +73,6 @@ def test_every_verified_node_is_recycled() -> None:
     assert drafter.draft(np.array([1, 6])).tokens[1:9].tolist() == list(range(VOCABULARY - 1, VOCABULARY - 9, -1))
 
 
-def test_an_unknown_scope_is_refused() -> None:
+def test_an_unknown_scope_is_an_error() -> None:
     with pytest.raises(BadInput, match=r"^method.adaptation: 'off' must be one of prompt, session"):
         TokenRecycling(adaptation="off")
