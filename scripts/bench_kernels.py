@@ -1,0 +1,207 @@
+"""What each kernel of aded/kernels is worth: decoding steps with all of them, and with torch's in place of each.
+
+    python -m scripts.bench_kernels [engine=compiled] [model.dtype=bfloat16] [model=NAME] [KEY=VALUE ...]
+
+    nodes=[1,8,64]        sizes of the draft trees, the root included
+    contexts=[300,1500]   tokens in the KV cache
+    rounds=9              measurements of every step
+
+All variants take turns in one process, so that a busy machine slows them alike. A ratio is the step with torch's over
+the step with ours, of one round: above 1, ours is faster. The table has the median ratio and the quartiles. The last
+line of the output is JSON. A kernel that the model does not use on this processor is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from llvmlite.binding import get_host_cpu_name
+from omegaconf import DictConfig
+from tabulate import tabulate
+
+from aded.command_line import compose_config, run_command
+from aded.core.sampler import accepted_path
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.kernels.install import StepLinear
+from aded.kernels.linear import Bf16Linear, processor_lacks_bf16
+from aded.kernels.top_k import argmax, top
+from aded.targets.engine import with_engine
+from aded.targets.load import load_target
+
+STEPS = 5
+"""Steps per measurement, whose median counts, after one that is not timed."""
+READ = 8
+"""Most probable tokens that drafters read per node."""
+LINEAR = "aded.kernels.linear._bfloat16_of"
+GROUPS, MATERIALISE = "aded.kernels.install.GROUPS", "aded.kernels.install._materialise"
+
+
+@dataclass
+class Settings:
+    """See above."""
+
+    nodes: list[int] = field(default_factory=lambda: [1, 8, 64])
+    contexts: list[int] = field(default_factory=lambda: [300, 1500])
+    rounds: int = 9
+
+
+@dataclass(frozen=True)
+class GreedyReader:
+    """Greedy decoding with one argmax, and a drafter that reads the top-k of all nodes, or none."""
+
+    argmax: Callable[[torch.Tensor], int] = argmax
+    top: Callable[[torch.Tensor, int], object] | None = None
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
+        assert logits is not None
+        if self.top is not None:
+            self.top(logits, READ)
+        return accepted_path(tree, lambda node: self.argmax(logits[node]))
+
+
+@dataclass
+class Variant:
+    """One way to carry out a step, compared with another, `base`."""
+
+    target: Any
+    base: str = "ours"
+    sampler: GreedyReader = field(default_factory=GreedyReader)
+
+    def __post_init__(self) -> None:
+        self.threads = torch.get_num_threads()  # loading chose them for this target
+
+
+def torch_argmax(row: torch.Tensor) -> int:
+    return int(row.float().argmax())  # torch has no vectors for argmax in bfloat16
+
+
+def torch_top(logits: torch.Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
+    best = torch.topk(logits.float(), k)
+    return best.indices.numpy(), best.values.numpy()
+
+
+def load(cfg: DictConfig, attention: str | None = None, without: str = "") -> Any:
+    """A target with its engine. attention: of transformers; without: the patched name, see load_variants."""
+    keys = ("dtype", "device", "revision", "head", "kernels", "threads")
+    cache = str(Path(cfg.paths.cache).expanduser())
+    instead: dict[str, Any] = {LINEAR: lambda weight: None, GROUPS: (), MATERIALISE: lambda *arguments: None}
+    with ExitStack() as patches:
+        if without:
+            patches.enter_context(patch(without, instead[without]))
+        options = {key: cfg.model[key] for key in keys}
+        target, *_ = load_target(cfg.model.path, **options, attention=attention, cache=cache)
+        target = with_engine(target, cfg.engine, cache)
+    if target.describe()["engine"] != cfg.engine:
+        raise BadInput("engine", f"{cfg.engine} does not work here")
+    return target
+
+
+def load_variants(cfg: DictConfig) -> dict[str, Variant]:
+    """Name -> variant: "ours" has all kernels, any other torch's in place of the one it is named after."""
+    if torch.device(cfg.model.device).type != "cpu":
+        raise BadInput("model.device", "the kernels are for processors: cpu")
+    ours = load(cfg)
+    has_linear = any(isinstance(module, Bf16Linear | StepLinear) for module in ours.model.modules())
+    has_attention = ours.model.config._attn_implementation in ("tree", "tree_step")
+    variants = {"ours": Variant(ours)}
+    variants["argmax"] = Variant(ours, sampler=GreedyReader(torch_argmax))
+    variants["ours, top-k read"] = Variant(ours, sampler=GreedyReader(top=top))
+    variants["top-k"] = Variant(ours, "ours, top-k read", GreedyReader(top=torch_top))
+    if has_attention:
+        variants["attention"] = Variant(load(cfg, attention="sdpa"))
+    if has_linear:
+        variants["linear"] = Variant(load(cfg, without=LINEAR))
+    if cfg.engine == "compiled":
+        variants["materialise"] = Variant(load(cfg, without=MATERIALISE))
+        if has_linear:
+            variants["grouped linear"] = Variant(load(cfg, without=GROUPS))
+    torchs = DictConfig({**cfg, "model": {**cfg.model, "kernels": "torch"}})
+    variants["all"] = Variant(load(torchs, attention="sdpa"), sampler=GreedyReader(torch_argmax))
+    return variants
+
+
+def binary_tree(nodes: int) -> DraftTree:
+    """Every node has two children."""
+    return DraftTree(np.arange(nodes) % 8, (np.arange(nodes) - 1) // 2)
+
+
+def measure(variants: dict[str, Variant], settings: Settings) -> dict[tuple[int, int], dict[str, np.ndarray]]:
+    """(context, nodes) -> variant -> seconds per step, one of each round."""
+    found: dict[tuple[int, int], dict[str, list[float]]] = {}
+    for number in range(settings.rounds + 1):
+        for context in settings.contexts:
+            # Every other round goes backwards, so that no variant always follows the same one.
+            for name in sorted(variants, reverse=number % 2 == 1):
+                for nodes, seconds in time_steps(variants[name], context, settings.nodes):
+                    if number:  # the first round warms up
+                        found.setdefault((context, nodes), {}).setdefault(name, []).append(seconds)
+    return {case: {name: np.array(times) for name, times in each.items()} for case, each in found.items()}
+
+
+def time_steps(variant: Variant, context: int, sizes: list[int]) -> Iterator[tuple[int, float]]:
+    """(nodes, seconds per step) of every size."""
+    torch.set_num_threads(variant.threads)
+    prompt = np.random.default_rng(context).integers(8, size=context)
+    variant.target.prefill(prompt, variant.sampler, (STEPS + 2) * sum(sizes), ())
+    for nodes in sizes:
+        tree = binary_tree(nodes)
+        times = []
+        for _ in range(1 + STEPS):
+            began = perf_counter()
+            variant.target.verify(tree)
+            times.append(perf_counter() - began)
+        yield nodes, float(np.median(times[1:]))
+
+
+def compare(variants: dict[str, Variant], times: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Kernel -> milliseconds with ours and with torch's, and the median and quartiles of the rounds' ratios."""
+    found = {}
+    for name, variant in variants.items():
+        if not name.startswith("ours"):
+            ratios = times[name] / times[variant.base]
+            low, ratio, high = np.quantile(ratios, [0.25, 0.5, 0.75]).tolist()
+            ours, torchs = (1e3 * float(np.median(times[each])) for each in (variant.base, name))
+            found[name] = {"ours_ms": ours, "torch_ms": torchs, "ratio": ratio, "low": low, "high": high}
+    return found
+
+
+def main(overrides: list[str], settings: Settings) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    cfg = compose_config(overrides)
+    variants = load_variants(cfg)
+    times = measure(variants, settings)
+    compared = [(context, nodes, compare(variants, each)) for (context, nodes), each in times.items()]
+    processor = f"{get_host_cpu_name()} {torch.backends.cpu.get_cpu_capability()}"
+    facts = {
+        "processor": processor,
+        "bfloat16": not processor_lacks_bf16(),
+        "threads": variants["all"].threads,
+        "model": cfg.model.name,
+        "dtype": cfg.model.dtype,
+        "engine": cfg.engine,
+        "rounds": settings.rounds,
+    }
+    rows = [
+        [context, nodes, name, *(round(number, 3) for number in numbers.values())]
+        for context, nodes, kernels in compared
+        for name, numbers in kernels.items()
+    ]
+    steps = [{"context": context, "nodes": nodes, "kernels": kernels} for context, nodes, kernels in compared]
+    print(", ".join(f"{key}: {value}" for key, value in facts.items()))
+    print(tabulate(rows, ["context", "nodes", "torch's", "ours ms", "torch ms", "ratio", "low", "high"]))
+    print(json.dumps({**facts, "steps": steps}), flush=True)
+
+
+if __name__ == "__main__":
+    run_command(main, Settings, __doc__ or "", hydra=True)
