@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from aded.bench.metrics import ROW_KEYS, summarise
+from aded.bench.metrics import summarise
 from aded.bench.records import run_id
+from aded.bench.rows import Environment, Machine, Row, to_json
 
-MACHINE = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
+MACHINE = Machine(processor="made up", cores=2, torch_threads=1, gpu=None, system="Linux")
 
 
-def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> dict[str, Any]:
+def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Row:
     """A row whose counts follow from its accepted lengths; times are null until given."""
     steps, new = len(accept_lengths), sum(accept_lengths)
     ids = list(range(new + 1))
@@ -34,7 +36,7 @@ def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> di
         "token_ids": ids,
         "token_ids_sha256": hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest(),
     }
-    return {**dict.fromkeys(ROW_KEYS), **counts, **known}
+    return Row(**{**{key.name: None for key in fields(Row)}, **counts, **known})
 
 
 def times(method: float, plain: float, new_tokens: int) -> dict[str, Any]:
@@ -52,14 +54,14 @@ def times(method: float, plain: float, new_tokens: int) -> dict[str, Any]:
 
 def write_run(
     folder: Path,
-    rows: list[dict[str, Any]],
+    rows: list[Row],
     *,
     method: str = "aded",
     benchmark: str = "mt_bench",
     answers: str | None = "answers/vicuna-7b-v1.5.jsonl",
     settings: dict[str, Any] | None = None,
     seed: int = 0,
-    machine: dict[str, Any] = MACHINE,
+    machine: Machine = MACHINE,
 ) -> Path:
     """A finished run's folder; recorded answers unless `answers` is None. settings: further keys, joined by dots."""
     model = {"name": "tiny"} if answers is None else {"name": "recorded", "answers": answers}
@@ -77,8 +79,9 @@ def write_run(
     identity = run_id(config)
     summary = summarise(rows, method=method, model=str(model["name"]), benchmark=benchmark, run_id=identity)
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(config)))
-    (folder / "environment.json").write_text(json.dumps({"machine": machine, "git_commit": "0" * 40}))
-    (folder / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    environment = Environment("3.11", {}, machine, git_commit="0" * 40, git_changed=False)
+    (folder / "environment.json").write_text(to_json(environment))
+    (folder / "rows.jsonl").write_text("".join(to_json(one) + "\n" for one in rows))
     (folder / "samples.jsonl").write_text("")
-    (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "summary.json").write_text(to_json(summary))
     return folder

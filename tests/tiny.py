@@ -1,4 +1,4 @@
-"""Small things to test with: random models, a tokenizer of characters, random trees, a sampler that obeys."""
+"""Small things to test with: random models, a tokenizer of characters, random trees, a sampler that follows orders."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def tiny_model(name: str = "llama", **overrides: Any) -> PreTrainedModel:
 
 def tiny_tokenizer(extra: Sequence[str] = ()) -> PreTrainedTokenizerFast:
     """One token a character, a few special ones, and a chat template."""
-    words = [*SPECIALS, "\n", *map(chr, range(32, 127)), *extra]
-    core = Tokenizer(models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>"))
+    tokens = [*SPECIALS, "\n", *map(chr, range(32, 127)), *extra]
+    core = Tokenizer(models.WordLevel({token: index for index, token in enumerate(tokens)}, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     core.decoder = decoders.Fuse()
     tokenizer = PreTrainedTokenizerFast(
@@ -116,12 +116,12 @@ def path_to(tree: DraftTree, node: int) -> list[int]:
 
 
 class Obedient:
-    """A sampler that accepts the path it is told, whatever the logits say."""
+    """A sampler that accepts the path it is given, whatever the logits say."""
 
     def __init__(self, token: int = 5) -> None:
         self.path, self.token = [0], token
 
-    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
         path, self.path = self.path, [0]
         return path, self.token
 

@@ -14,16 +14,17 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from aded.bench.metrics import ROW_KEYS, SUMMARY_KEYS, Row
 from aded.bench.records import VOLATILE, run_id
+from aded.bench.rows import Environment, Row, Summary, parse, read
 
 RECORD = ("config.yaml", "environment.json", "rows.jsonl", "samples.jsonl", "summary.json")
 """A run's own files (aded.bench.records)."""
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""
+OWN_OUTPUT = ("summary.", "comparison_with_paper.")
+"""How the files that scripts.tables writes begin."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
-"""Keys that say where a file lies; what it holds is told by its fingerprint."""
-PRINTS = ("datastore", "datastore_tokens", "answers_sha256")
+"""Keys that say where a file lies; its fingerprint says what it holds."""
 
 
 @dataclass(frozen=True)
@@ -31,28 +32,28 @@ class FinishedRun:
     """One run's record, whole: its rows are those that its summary was made of."""
 
     folder: Path
-    summary: Mapping[str, Any]
+    summary: Summary
     config: Mapping[str, Any]
     """The resolved config, keys joined by dots."""
-    environment: Mapping[str, Any]
+    environment: Environment
     rows: list[Row]
     score: Mapping[str, Any] | None = None
     """What human_eval/score.py found, or None."""
 
     @property
     def method(self) -> str:
-        return str(self.summary["method"])
+        return self.summary.method
 
     @property
     def benchmark(self) -> str:
-        return str(self.summary["benchmark"])
+        return self.summary.benchmark
 
     @property
     def model(self) -> str:
         """The model's name; of recorded answers that of their file, or of the folder of a run's or scorer's file."""
         answers = self.config.get("model.answers")
         if answers is None:
-            return Path(str(self.summary["model"])).name
+            return Path(self.summary.model).name
         path = Path(str(answers))
         return path.parent.name if path.stem in ("rows", "samples") else path.stem
 
@@ -65,24 +66,29 @@ class FinishedRun:
 
     @property
     def machine(self) -> str:
-        machine = self.environment["machine"]
-        place = machine.get("gpu") or f"{machine.get('processor')}, {machine.get('cores')} cores"
-        return f"{place}, {machine.get('torch_threads')} threads"
+        machine = self.environment.machine
+        return f"{machine.gpu or f'{machine.processor}, {machine.cores} cores'}, {machine.torch_threads} threads"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What may change a number: the config without names and places, and the fingerprints of what was read."""
+        """What may change a number: the config without names and places, the engine that really ran, and the
+        fingerprints of the files that were read."""
         kept = {
             key: value
             for key, value in self.config.items()
             if key.split(".")[0] not in VOLATILE and key not in ELSEWHERE and not key.endswith(".name")
         }
-        prints = {key: value for key, value in self.environment.items() if key in PRINTS}
-        return kept | prints
+        facts = {
+            "engine": self.environment.engine,
+            "datastore": self.environment.datastore,
+            "datastore_tokens": self.environment.datastore_tokens,
+            "answers_sha256": self.environment.answers_sha256,
+        }
+        return kept | {key: value for key, value in facts.items() if value is not None}
 
 
-def told(problem: str) -> None:
-    """Name what is wrong on stderr, and go on."""
+def warn(problem: str) -> None:
+    """Print what is wrong on stderr, and go on."""
     print(problem, file=sys.stderr)
 
 
@@ -92,13 +98,13 @@ def read_runs(folders: Iterable[Path]) -> list[FinishedRun]:
     copies: dict[str, Path] = {}
     for folder in _run_folders(folders):
         try:
-            run = _read(folder)
+            run = read_run(folder)
         except (OSError, ValueError) as error:
-            told(f"{_reason(error)}; the run is left out")
+            warn(f"{_reason(error)}; the run is left out")
             continue
-        mark = hashlib.sha256((folder / "rows.jsonl").read_bytes()).hexdigest() + str(run.summary["run_id"])
+        mark = hashlib.sha256((folder / "rows.jsonl").read_bytes()).hexdigest() + run.summary.run_id
         if mark in copies:
-            told(f"{folder}: a copy of {copies[mark]}; it counts once")
+            warn(f"{folder}: a copy of {copies[mark]}; it counts once")
             continue
         copies[mark] = folder
         found.append(run)
@@ -123,61 +129,45 @@ def _run_folders(folders: Iterable[Path]) -> Iterator[Path]:
         is_run = not names.isdisjoint(("rows.jsonl", "summary.json"))
         known = {*RECORD, *ADDED}
         for name in sorted(names - known):
-            own = name.startswith(("table.", "paper.")) or name.endswith((".png", ".pdf"))
+            own = name.startswith(OWN_OUTPUT) or name.endswith((".png", ".pdf"))
             if not own and (is_run or name.endswith((".json", ".jsonl"))):
-                told(f"{folder / name}: no file of a run; ignored")
+                warn(f"{folder / name}: no file of a run; ignored")
         if is_run:
             yield folder
 
 
-def _read(folder: Path) -> FinishedRun:
+def read_run(folder: Path) -> FinishedRun:
     """Raises ValueError or OSError, naming the file, where the record is not whole."""
     if not (folder / "summary.json").exists():
         raise ValueError(f"{folder}: an unfinished run (no summary.json)")
-    summary = _object(folder / "summary.json", SUMMARY_KEYS)
-    config = _config(folder / "config.yaml", summary["run_id"])
-    environment = _object(folder / "environment.json", ("machine", "git_commit"))
-    if not isinstance(environment["machine"], dict):
-        raise ValueError(f"{folder / 'environment.json'}: machine is no object")
+    summary = read(Summary, folder / "summary.json")
+    config = _config(folder / "config.yaml", summary.run_id)
+    environment = read(Environment, folder / "environment.json")
     rows = list(_rows(folder / "rows.jsonl"))
     for key, value in (
         ("turns", len(rows)),
-        ("steps", sum(row["steps"] for row in rows)),
-        ("new_tokens", sum(row["new_tokens"] for row in rows)),
+        ("steps", sum(row.steps for row in rows)),
+        ("new_tokens", sum(row.new_tokens for row in rows)),
     ):
-        if summary[key] != value:
-            raise ValueError(f"{folder / 'rows.jsonl'}: {value} {key}, where summary.json says {summary[key]}")
+        if getattr(summary, key) != value:
+            raise ValueError(
+                f"{folder / 'rows.jsonl'}: {value} {key}, where summary.json says {getattr(summary, key)}"
+            )
     if not (folder / "samples.jsonl").exists():
-        told(f"{folder / 'samples.jsonl'}: missing; the rows are whole, so the run counts")
+        warn(f"{folder / 'samples.jsonl'}: missing; the rows are whole, so the run counts")
     return FinishedRun(folder, summary, config, environment, rows, _score(folder))
-
-
-def _object(path: Path, keys: Iterable[str]) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: no JSON ({error})") from None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: no JSON object")
-    if missing := sorted(set(keys) - value.keys()):
-        raise ValueError(f"{path}: lacks {', '.join(missing)}")
-    return value
 
 
 def _rows(path: Path) -> Iterator[Row]:
     seen = set()
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            raise ValueError(f"{path}: line {number} is no JSON") from None
-        if not isinstance(row, dict) or not row.keys() >= ROW_KEYS.keys():
-            raise ValueError(f"{path}: line {number} is no row of a run")
-        if (row["question_id"], row["turn"]) in seen:
-            raise ValueError(f"{path}: line {number} repeats question {row['question_id']}, turn {row['turn']}")
-        seen.add((row["question_id"], row["turn"]))
-        if row["new_tokens"] != sum(row["accept_lengths"]) or row["steps"] != len(row["accept_lengths"]):
-            raise ValueError(f"{path}: line {number} disagrees with its own accept_lengths")
+        where = f"{path}: line {number}"
+        row = parse(Row, line, where)
+        if (row.question_id, row.turn) in seen:
+            raise ValueError(f"{where} repeats question {row.question_id}, turn {row.turn}")
+        seen.add((row.question_id, row.turn))
+        if row.new_tokens != sum(row.accept_lengths) or row.steps != len(row.accept_lengths):
+            raise ValueError(f"{where} disagrees with its own accept_lengths")
         yield row
 
 
@@ -206,10 +196,12 @@ def _score(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        score = _object(path, ("pass@1", "problems", "samples_sha256"))
+        score = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(score, dict) or not {"pass@1", "problems", "samples_sha256"} <= score.keys():
+            raise ValueError(f"{path}: no score of human_eval/score.py")
         if not samples.exists() or score["samples_sha256"] != hashlib.sha256(samples.read_bytes()).hexdigest():
             raise ValueError(f"{path}: the score of other samples")
     except (OSError, ValueError) as error:
-        told(f"{_reason(error)}; the score is left out")
+        warn(f"{_reason(error)}; the score is left out")
         return None
     return score

@@ -1,39 +1,38 @@
-"""A target that replays recorded answers in place of running a model.
+"""Recorded answers: what a real model emitted, replayed by the sampler `Recorded`.
 
 Under greedy or match-the-sample verification the accepted path depends only on the text that the model emitted, so
-the accepted lengths, and with them the mean accepted tokens, are exactly those of the model, whatever its size. Times
-of a target do not exist here, and a drafter that reads logits or hidden states is refused.
+the accepted lengths, and with them the mean accepted tokens, are exactly those of the model, whatever its size.
 
 Tokens of a recorded text: the text alone is tokenised, without special tokens, and EOS is put behind it. That is how
-a chat model saw answers when it was trained (for a SentencePiece tokenizer the first token bears the space that
-templates put before an answer). The token limit then cuts as it does for a model: an answer as long as the limit has
-no EOS. White space that was stripped when the text was recorded is lost; nothing else is guessed.
+a chat model saw answers when it was trained (a SentencePiece tokenizer puts the space that templates have before an
+answer into the first token). The token limit then cuts as it does for a model: an answer as long as the limit has no
+EOS. White space that was stripped when the text was recorded is lost; nothing else is guessed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
+from omegaconf import OmegaConf
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from aded.bench.questions import Question
-from aded.core.drafter import Step
-from aded.core.sampler import Sampler, accepted_path
-from aded.core.tree import DraftTree
+from aded.command_line import CONF
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
 from aded.files.hub import pretrained
+from aded.targets.loaded import Loaded
+from aded.targets.weightless import WeightlessTarget, random_target
 
+SHAPES = CONF / "model" / "compute"
 log = logging.getLogger(__name__)
 
 
-class Replay(NamedTuple):
+class RecordedAnswer(NamedTuple):
     """One recorded answer: the tokens to emit, and the text that later turns have in their context."""
 
     token_ids: Sequence[int]
@@ -41,10 +40,9 @@ class Replay(NamedTuple):
 
 
 class Recording:
-    """The answers of one file, asked for by question and turn.
+    """The answers of one file, by question and turn.
 
-    eos_token_ids: the tokens that end an answer; the rows of a run say themselves whether their last token is one.
-    playing: the tokens of the answer asked for last, None before the first.
+    eos_token_ids: the tokens that end an answer; the rows of a run say whether their last token is one.
     """
 
     def __init__(self, path: str | Path, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -56,28 +54,24 @@ class Recording:
             [turn.token_ids[-1] for turn in turns if turn.ended]
             + [token for turn in turns if turn.text is not None for token in self._eos]
         )
-        self.playing: Sequence[int] | None = None
 
-    def play(self, question_id: str, turn: int, prompt_tokens: int) -> Replay:
-        """The answer to replay now, after a prompt of so many tokens.
+    def answer(self, question_id: str, turn: int, prompt_tokens: int) -> RecordedAnswer:
+        """The answer to replay after a prompt of so many tokens.
 
         Raises BadInput when a row of a run was recorded after another prompt.
         """
         recorded = self.answers[question_id][turn]
         if recorded.text is not None:
             ids = self.tokenizer(recorded.text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-            replay = Replay([*ids, *self._eos], recorded.text)
-        else:
-            if recorded.prompt_tokens != prompt_tokens:
-                raise BadInput(
-                    KEY,
-                    f"question {question_id}, turn {turn}, was recorded after a prompt of {recorded.prompt_tokens} "
-                    f"tokens and has one of {prompt_tokens} here; use that run's benchmark, tokenizer and template",
-                )
-            text = self.tokenizer.decode(list(recorded.token_ids), skip_special_tokens=True)
-            replay = Replay(recorded.token_ids, str(text))
-        self.playing = replay.token_ids
-        return replay
+            return RecordedAnswer([*ids, *self._eos], recorded.text)
+        if recorded.prompt_tokens != prompt_tokens:
+            raise BadInput(
+                KEY,
+                f"question {question_id}, turn {turn}, was recorded after a prompt of {recorded.prompt_tokens} "
+                f"tokens and has one of {prompt_tokens} here; use that run's benchmark, tokenizer and template",
+            )
+        text = self.tokenizer.decode(list(recorded.token_ids), skip_special_tokens=True)
+        return RecordedAnswer(recorded.token_ids, str(text))
 
     def answered(self, wanted: list[Question], benchmark: list[Question]) -> list[Question]:
         """The questions of `wanted` whose every turn can be replayed; the log counts and names those left out.
@@ -124,41 +118,28 @@ def _named(ids: Sequence[str], most: int = 20) -> str:
     return ", ".join(ids[:most]) + (f" and {len(ids) - most} more" if len(ids) > most else "")
 
 
-class RecordedTarget:
-    """Chooses at each position the token that the recorded answer has there; see Target.
+def load_for_replay(
+    tokenizer: str, *, compute: str | None = None, dtype: str = "bfloat16", device: str = "cpu", cache: str = ""
+) -> Loaded:
+    """Target and tokenizer of `model=recorded`.
 
-    Before the first answer is asked for, as in warm-up, it repeats the prompt.
+    tokenizer: a Hub id or folder, of the model that gave the answers.
+    compute: a shape in conf/model/compute that runs every step with random weights; None: no model runs.
     """
-
-    provides: frozenset[str] = frozenset()
-    context_length = sys.maxsize
-
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
-        self.eos_token_ids = recording.eos_token_ids
-
-    def prefill(self, prompt_ids: np.ndarray, sampler: Sampler, room: int, requires: Collection[str] = ()) -> Step:
-        playing = self.recording.playing
-        self._answer = np.resize(prompt_ids, room).tolist() if playing is None else playing
-        self._length = 1
-        return Step(DraftTree.root(int(prompt_ids[-1])), [0], self._answer[0])
-
-    def verify(self, tree: DraftTree) -> Step:
-        """The tree is no deeper than the rest of the answer: the loop knows how long the answer is."""
-        depths = tree.depths
-        path, token = accepted_path(tree, lambda node: self._answer[self._length + int(depths[node])])
-        self._length += len(path)
-        return Step(tree, path, token)
-
-    def describe(self) -> dict[str, object]:
-        """No engine: nothing is computed."""
-        return {"engine": None}
-
-    def self_check(self) -> None:
-        """Nothing to check: the answers are checked as they are read."""
+    loaded = pretrained(AutoTokenizer, tokenizer, key="model.tokenizer")
+    if compute is None:
+        return Loaded(WeightlessTarget(), loaded, frozenset())
+    shape = read_shape(compute)
+    if len(loaded) > shape["vocab_size"]:
+        raise BadInput("model.compute", f"{compute} has {shape['vocab_size']} tokens, the tokenizer {len(loaded)}")
+    return Loaded(random_target(shape, dtype=dtype, device=device), loaded, frozenset())
 
 
-def load_recorded(answers: str, *, tokenizer: str, cache: str = "") -> tuple[RecordedTarget, PreTrainedTokenizerBase]:
-    """The target that replays the file `answers`, and the tokenizer, a Hub id or folder, of their model."""
-    words = pretrained(AutoTokenizer, tokenizer, key="model.tokenizer")
-    return RecordedTarget(Recording(answers, words)), words
+def read_shape(name: str) -> dict[str, Any]:
+    """The transformers config in conf/model/compute/`name`.yaml. Raises BadInput with the known names."""
+    path = SHAPES / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(path.stem for path in SHAPES.glob("*.yaml")))
+        raise BadInput("model.compute", f"{name!r} is no known shape; there are {known}")
+    shape: Any = OmegaConf.to_container(OmegaConf.load(path))
+    return shape

@@ -1,11 +1,11 @@
-"""A run's directory is its record: config, environment, one row a turn flushed as it ends, the summary last.
+"""A run's directory is its record: config, environment, a row per turn flushed as it ends, the summary last.
 
 output_dir/
     config.yaml        the resolved config
-    environment.json   versions, machine, git commit, what the method reads
-    rows.jsonl         one row a turn (aded.bench.metrics.ROW_KEYS)
+    environment.json   versions, machine, git commit, what the method reads (aded.bench.rows.Environment)
+    rows.jsonl         a row per turn (aded.bench.rows.Row)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
-    summary.json       written last; a run that has it is finished (aded.bench.metrics.SUMMARY_KEYS)
+    summary.json       written last; a run that has it is finished (aded.bench.rows.Summary)
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
-import subprocess
-from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aded.bench.metrics import Row
+from aded.bench.rows import Environment, Row, Summary, parse, read, to_json
 from aded.errors import BadInput
+from aded.files.atomic import write_text
 
 VOLATILE = {"output_dir", "paths", "logger", "progress"}
-PACKAGES = ("torch", "transformers", "numba", "numpy", "hydra-core", "tokenizers", "safetensors")
+KEY = "output_dir"
 
 
 def run_id(config: Mapping[str, Any]) -> str:
@@ -46,126 +44,112 @@ class RunDirectory:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = (folder / ".lock").open("w")
         except OSError as error:
-            raise BadInput("output_dir", f"{folder} cannot be written ({error.strerror})") from None
+            raise BadInput(KEY, f"{folder} cannot be written ({error.strerror})") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BadInput(
-                "output_dir", f"another process is writing {folder}; wait for it, or name another"
-            ) from None
+            raise BadInput(KEY, f"another process is writing {folder}; wait for it, or name another") from None
         mark = folder / ".run_id"
         if mark.exists() and mark.read_text() != identity:
             raise BadInput(
-                "output_dir", f"{folder} holds run {mark.read_text()} of another config; name another, or remove it"
+                KEY, f"{folder} holds run {mark.read_text()} of another config; name another, or remove it"
             )
         self._write("config.yaml", config_yaml)
         self._write(".run_id", identity)
 
-    def finished_rows(self) -> list[dict[str, Any]]:
-        """The whole rows, up to the first that is damaged or half written."""
+    def finished_rows(self) -> list[Row]:
+        """The whole rows, up to the first that is half written. Raises BadInput for rows of another version."""
         path = self.folder / "rows.jsonl"
+        rows: list[Row] = []
         if not path.exists():
-            return []
-        rows = []
-        for line in path.read_bytes().splitlines(keepends=True):
+            return rows
+        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
             try:
-                row = json.loads(line)
+                if not line.endswith(b"\n") or not isinstance(json.loads(line), dict):
+                    break
             except ValueError:
                 break
-            if not line.endswith(b"\n") or not isinstance(row, dict):
-                break
-            rows.append(row)
+            try:
+                rows.append(parse(Row, line, f"{path} line {number}"))
+            except ValueError as error:
+                raise BadInput(KEY, f"{error}, in another folder") from None
         return rows
 
-    def rewrite(self, rows: list[dict[str, Any]]) -> None:
+    def rewrite(self, rows: Sequence[Row]) -> None:
         """Replace the rows, as when those of a half-answered question are dropped."""
-        self._write("rows.jsonl", "".join(_line(row) for row in rows))
+        self._write("rows.jsonl", _lines(rows))
 
-    def append(self, rows: list[dict[str, Any]]) -> None:
+    def append(self, rows: Sequence[Row]) -> None:
         """Append one question's rows and force them to disk. Raises BadInput when the disk takes no more."""
         try:
             with (self.folder / "rows.jsonl").open("a") as file:
-                file.write("".join(_line(row) for row in rows))
+                file.write(_lines(rows))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
             raise BadInput(
-                "output_dir",
+                KEY,
                 f"{self.folder} takes no more rows ({error.strerror}); those before are kept: free some space and "
                 "start the same command again",
             ) from None
 
-    def write_environment(self, facts: Mapping[str, Any]) -> None:
-        self._write("environment.json", json.dumps({**environment(), **facts}, indent=1) + "\n")
+    def begin(self, environment: Environment, *, resumed: bool) -> None:
+        """Record where the run runs. Raises BadInput when its rows were made elsewhere: numbers must not mix.
+
+        resumed: some rows are kept.
+        """
+        path = self.folder / "environment.json"
+        if resumed and path.exists():
+            try:
+                before = read(Environment, path)
+            except (OSError, ValueError) as error:
+                raise BadInput(KEY, f"{error}, in another folder") from None
+            if changes := list(_changes(before, environment)):
+                raise BadInput(
+                    KEY,
+                    f"{self.folder} was begun with {', '.join(old for old, _ in changes)} and would go on with "
+                    f"{', '.join(new for _, new in changes)}; go on where it began, or name another folder",
+                )
+        self._write("environment.json", to_json(environment, 1) + "\n")
 
     def write_samples(self, samples: list[dict[str, object]]) -> None:
         self._write("samples.jsonl", "".join(json.dumps(sample) + "\n" for sample in samples))
 
-    def write_summary(self, summary: Mapping[str, Any]) -> None:
-        self._write("summary.json", json.dumps(summary, indent=1) + "\n")
+    def write_summary(self, summary: Summary) -> None:
+        self._write("summary.json", to_json(summary, 1) + "\n")
 
-    def summary(self) -> dict[str, Any] | None:
-        """The summary of a finished run, or None."""
-        try:
-            return json.loads((self.folder / "summary.json").read_text())
-        except (OSError, ValueError):
+    def summary(self) -> Summary | None:
+        """The summary of a finished run, or None. Raises BadInput where it is damaged or of another version."""
+        path = self.folder / "summary.json"
+        if not path.exists():
             return None
+        try:
+            return read(Summary, path)
+        except (OSError, ValueError) as error:
+            raise BadInput(KEY, f"{error}, in another folder") from None
 
     def close(self) -> None:
         self._lock.close()
 
     def _write(self, name: str, text: str) -> None:
-        """Write a file whole or not at all."""
-        path, scratch = self.folder / name, self.folder / f".{name}.partial"
+        path = self.folder / name
         try:
-            scratch.write_text(text)
-            os.replace(scratch, path)
+            write_text(path, text)
         except OSError as error:
-            raise BadInput("output_dir", f"{path} cannot be written ({error.strerror})") from None
+            raise BadInput(KEY, f"{path} cannot be written ({error.strerror})") from None
 
 
-def _line(row: Row) -> str:
-    return json.dumps(row) + "\n"
+def _lines(rows: Sequence[Row]) -> str:
+    return "".join(to_json(row) + "\n" for row in rows)
 
 
-def environment() -> dict[str, Any]:
-    """Where the numbers come from: versions, processor, cores, git commit."""
-    import torch
-
-    versions: dict[str, str | None] = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    return {
-        "python": platform.python_version(),
-        "packages": versions,
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "torch_threads": torch.get_num_threads(),
-            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-            "system": platform.system(),
-        },
-        "git_commit": _git("rev-parse", "HEAD"),
-        "git_changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
-
-
-def _git(*words: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
-        )
-        return done.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
+def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]:
+    """(before, now) of everything that may move a number: versions and the engine that runs."""
+    if before.python != now.python:
+        yield f"Python {before.python}", f"Python {now.python}"
+    for name in sorted({*before.packages, *now.packages}):
+        old, new = before.packages.get(name), now.packages.get(name)
+        if old != new:
+            yield f"{name} {old or 'missing'}", f"{name} {new or 'missing'}"
+    if before.engine != now.engine:
+        yield f"engine {before.engine}", f"engine {now.engine}"

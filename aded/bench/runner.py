@@ -1,4 +1,4 @@
-"""Runs one method over a benchmark's questions, each in turn with autoregressive decoding."""
+"""Runs one method over a benchmark's questions, each in turn with autoregressive decoding, the baseline."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import logging
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from aded.bench.metrics import Row
 from aded.bench.questions import Benchmark, PromptTemplate, Question
-from aded.bench.recording import Replay
+from aded.bench.recording import RecordedAnswer, Recording
 from aded.bench.resume import replay
+from aded.bench.rows import Calibration, Divergence, Row
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding
+from aded.core.sampler import Decoding, Recorded, Sampler
 from aded.core.target import Target
 from aded.files.tokenizer import stop_rule
 
@@ -29,15 +28,19 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class BenchmarkRun:
-    """A method, a target and how to decode. `baseline` is autoregressive decoding, None for an unpaired run."""
+class Runner:
+    """A method, a target and how to decode."""
 
     target: Target
     tokenizer: PreTrainedTokenizerBase
+    eos_token_ids: frozenset[int]
     template: PromptTemplate
     benchmark: Benchmark
     drafter: Drafter
     baseline: Drafter | None
+    """Autoregressive decoding; None for an unpaired run."""
+    recording: Recording | None
+    """The answers to replay; None where the target gives its own."""
     decoding: Decoding
     max_new_tokens: int
 
@@ -47,19 +50,21 @@ class BenchmarkRun:
     def warm_up(self, text: str = "def add(a, b):\n    return a +") -> None:
         """Load caches and compile, on a text of no benchmark; nothing that is learned from it stays."""
         prompt = np.array(self.tokenizer(text)["input_ids"], np.int64)
+        answer = RecordedAnswer(np.resize(prompt, WARM_UP_TOKENS).tolist(), text) if self.recording else None
         for drafter in filter(None, (self.drafter, self.baseline)):
-            decode(self.target, drafter, prompt, self.decoding.sampler(), max_new_tokens=WARM_UP_TOKENS)
+            decode(self.target, drafter, prompt, self._sampler((), answer), max_new_tokens=WARM_UP_TOKENS)
             drafter.reset()
 
-    def answer(self, questions: Iterable[Question], start: int = 0) -> Iterator[list[dict[str, Any]]]:
-        """One list of rows a question, in order, the first of number `start`. The arms take turns at going first."""
+    def answer(self, questions: Iterable[Question], start: int = 0) -> Iterator[list[Row]]:
+        """One list of rows per question, in order; the first question has the number `start`. Method and baseline
+        take turns at going first."""
         for number, question in enumerate(questions, start):
             yield self._question(question, baseline_first=number % 2 == 1)
 
     def restore(self, questions: Sequence[Question], rows: Iterable[Row]) -> None:
         """Bring a drafter of scope `session` to where it was when it had answered the questions, `rows`.
 
-        One that reads logits or hidden states, which no row holds, answers them again; nothing is recorded.
+        A drafter that reads logits or hidden states, which no row holds, answers them again; nothing is recorded.
         """
         if self.drafter.adaptation != "session" or not questions:
             return
@@ -73,86 +78,87 @@ class BenchmarkRun:
                 prompt, recorded = self._prompt(question, turn, answers)
                 stream = _stream(question, turn)
                 if self.drafter.requires:
-                    self._decode(self.drafter, prompt, stream, self.max_new_tokens)
+                    self._decode(self.drafter, prompt, stream, recorded)
                 else:
                     replay(self.drafter, prompt, row, self._seed(stream))
-                answers.append(self._text(row["token_ids"], recorded))
+                answers.append(self._text(row.token_ids, recorded))
 
-    def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, Replay | None]:
-        """The prompt of a turn after the answers before it, int64 [m], and the recorded answer where there is one."""
+    def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, RecordedAnswer | None]:
+        """The prompt of a turn after the answers before it, int64 [m], and its recorded answer, if there is one."""
         prompt = np.array(self.template.ids(self.tokenizer, question.turns[: turn + 1], answers), np.int64)
-        recording = self.target.recording
-        return prompt, recording.play(question.id, turn, len(prompt)) if recording else None
+        return prompt, self.recording.answer(question.id, turn, len(prompt)) if self.recording else None
 
-    def _text(self, token_ids: list[int], recorded: Replay | None) -> str:
+    def _text(self, token_ids: list[int], recorded: RecordedAnswer | None) -> str:
         """What later turns have in their context of an answer."""
         return recorded.text if recorded else str(self.tokenizer.decode(token_ids, skip_special_tokens=True))
 
-    def _question(self, question: Question, baseline_first: bool) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
+    def _question(self, question: Question, baseline_first: bool) -> list[Row]:
+        rows: list[Row] = []
         answers: list[str] = []
         for turn in range(len(question.turns)):
             prompt, recorded = self._prompt(question, turn, answers)
-            limit = min(self.max_new_tokens, len(recorded.token_ids)) if recorded else self.max_new_tokens
             stream = _stream(question, turn)
-            arms = [drafter for drafter in (self.drafter, self.baseline) if drafter is not None]
+            drafters = [drafter for drafter in (self.drafter, self.baseline) if drafter is not None]
             done = {
-                id(drafter): self._decode(drafter, prompt, stream, limit)
-                for drafter in (reversed(arms) if baseline_first else arms)
+                id(drafter): self._decode(drafter, prompt, stream, recorded)
+                for drafter in (reversed(drafters) if baseline_first else drafters)
             }
             answer = done[id(self.drafter)]
-            plain = done.get(id(self.baseline))
-            rows.append(self._row(question, turn, prompt, answer, plain))
+            rows.append(self._row(question, turn, prompt, answer, done.get(id(self.baseline))))
             answers.append(self._text(answer.token_ids, recorded))
         return rows
 
-    def _decode(self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int], limit: int) -> Answer:
+    def _decode(
+        self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int], recorded: RecordedAnswer | None
+    ) -> Answer:
+        limit = min(self.max_new_tokens, len(recorded.token_ids)) if recorded else self.max_new_tokens
         return decode(
             self.target,
             drafter,
             prompt,
-            self.decoding.sampler(*stream),
+            self._sampler(stream, recorded),
             max_new_tokens=limit,
+            eos_token_ids=self.eos_token_ids,
             stop=self._stop,
             seed=self._seed(stream),
         )
+
+    def _sampler(self, stream: Sequence[int], recorded: RecordedAnswer | None) -> Sampler:
+        return Recorded(recorded.token_ids) if recorded else self.decoding.sampler(*stream)
 
     def _seed(self, stream: tuple[int, int]) -> int:
         """The drafter's seed for an answer."""
         return zlib.crc32(repr((self.decoding.seed, *stream)).encode())
 
-    def _row(
-        self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None
-    ) -> dict[str, Any]:
-        """The row of one turn: aded.bench.metrics.ROW_KEYS."""
+    def _row(self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None) -> Row:
         ids = json.dumps(answer.token_ids, separators=(",", ":"))
-        timed = "seconds" in self.target.provides  # those of a replay are nobody's
-        return {
-            "question_id": question.id,
-            "turn": turn,
-            "category": question.category,
-            "prompt_tokens": len(prompt),
-            "new_tokens": answer.new_tokens,
-            "steps": len(answer.accept_lengths),
-            "accept_lengths": answer.accept_lengths,
-            "drafted_nodes": answer.drafted_nodes,
-            "reliability": answer.reliability,
-            "draft_ms": [round(1e3 * seconds, 4) for seconds in answer.draft_times],
-            "draft_seconds": sum(answer.draft_times),
-            "verify_seconds": answer.verify_seconds if timed else None,
-            "decode_seconds": answer.decode_seconds if timed else None,
-            "prefill_seconds": answer.prefill_seconds if timed else None,
-            "stop_reason": answer.stop_reason,
-            "token_ids": answer.token_ids,
-            "token_ids_sha256": hashlib.sha256(ids.encode()).hexdigest(),
-            "identical": None if plain is None else plain.token_ids == answer.token_ids,
-            "divergence": None if plain is None else self._divergence(prompt, answer, plain),
-            "autoregressive_new_tokens": None if plain is None else plain.new_tokens,
-            "autoregressive_decode_seconds": None if plain is None else plain.decode_seconds,
-            "autoregressive_prefill_seconds": None if plain is None else plain.prefill_seconds,
-        }
+        timed = "seconds" in self.target.provides
+        return Row(
+            question_id=question.id,
+            turn=turn,
+            category=question.category,
+            prompt_tokens=len(prompt),
+            new_tokens=answer.new_tokens,
+            steps=len(answer.accept_lengths),
+            accept_lengths=answer.accept_lengths,
+            drafted_nodes=answer.drafted_nodes,
+            calibration=None if answer.calibration is None else Calibration(**answer.calibration),
+            draft_ms=[round(1e3 * seconds, 4) for seconds in answer.draft_times],
+            draft_seconds=sum(answer.draft_times),
+            verify_seconds=answer.verify_seconds if timed else None,
+            decode_seconds=answer.decode_seconds if timed else None,
+            prefill_seconds=answer.prefill_seconds if timed else None,
+            stop_reason=answer.stop_reason,
+            token_ids=answer.token_ids,
+            token_ids_sha256=hashlib.sha256(ids.encode()).hexdigest(),
+            identical=None if plain is None else plain.token_ids == answer.token_ids,
+            divergence=None if plain is None else self._divergence(prompt, answer, plain),
+            autoregressive_new_tokens=None if plain is None else plain.new_tokens,
+            autoregressive_decode_seconds=None if plain is None else plain.decode_seconds,
+            autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
+        )
 
-    def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> dict[str, Any] | None:
+    def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> Divergence | None:
         """First position at which the answers differ, and how near the two best logits are there."""
         pairs = enumerate(zip(answer.token_ids, plain.token_ids, strict=False))
         at = next((index for index, (mine, other) in pairs if mine != other), None)
@@ -162,22 +168,9 @@ class BenchmarkRun:
         step = self.target.prefill(context, self.decoding.sampler(), 1, {"logits"})
         assert step.logits is not None
         best = torch.topk(step.logits[-1].float(), 2).values
-        return {"position": at, "logit_gap": float(best[0] - best[1])}
+        return Divergence(at, float(best[0] - best[1]))
 
 
 def _stream(question: Question, turn: int) -> tuple[int, int]:
-    """Tells the random draws of one answer from those of all others, whatever the order of questions."""
+    """Separates the random draws of one answer from those of all others, whatever the order of questions."""
     return zlib.crc32(question.id.encode()), turn
-
-
-def whole_questions(rows: list[dict[str, Any]], questions: list[Question]) -> list[dict[str, Any]]:
-    """The rows of the leading questions that are answered in all turns, in order; what a resumed run keeps."""
-    kept: list[dict[str, Any]] = []
-    for question in questions:
-        mine = rows[len(kept) : len(kept) + len(question.turns)]
-        if [(row.get("question_id"), row.get("turn")) for row in mine] != [
-            (question.id, turn) for turn in range(len(question.turns))
-        ]:
-            break
-        kept += mine
-    return kept

@@ -1,6 +1,6 @@
 """A finished run's record, shown in Weights & Biases.
 
-The record is the truth and is whole before anything is logged: whatever goes wrong here is told in a warning. All
+The record is the truth and is whole before anything is logged: whatever goes wrong here is a warning. All
 files of the client lie in the run's folder; `wandb sync FOLDER/wandb/offline-run-*` uploads an offline run later.
 Only `logger=wandb` imports this module, and with it the client.
 """
@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from aded.bench.metrics import Row, ratio
+from aded.bench.metrics import ratio
+from aded.bench.rows import Row, Summary
 from aded.core.calibration import total
 from aded.errors import BadInput
 
@@ -54,14 +55,14 @@ class WandbLogger:
         if mode == "online":
             _log_in()
 
-    def log(self, folder: Path, config: Mapping[str, Any], rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
+    def log(self, folder: Path, config: Mapping[str, Any], rows: Sequence[Row], summary: Summary) -> None:
         """Log a finished run once: its config, a table of its rows, its accepted lengths, plots, its summary."""
         mark = folder / "wandb" / f".logged-{self.mode}"
         if self.mode == "disabled" or mark.exists():
             return
         try:
-            if len(rows) != summary["turns"]:
-                raise ValueError(f"{len(rows)} of {summary['turns']} rows are left")
+            if len(rows) != summary.turns:
+                raise ValueError(f"{len(rows)} of {summary.turns} rows are left")
             self._log(folder, config, rows, summary)
             mark.touch()
         except Exception as error:
@@ -69,7 +70,7 @@ class WandbLogger:
                 "logger: %s is not in W&B (%s); its record stays as it is", folder, " ".join(str(error).split())
             )
 
-    def _log(self, folder: Path, config: Mapping[str, Any], rows: Sequence[Row], summary: Mapping[str, Any]) -> None:
+    def _log(self, folder: Path, config: Mapping[str, Any], rows: Sequence[Row], summary: Summary) -> None:
         _keep_files_in(folder.absolute() / "wandb")
         import wandb
 
@@ -78,8 +79,8 @@ class WandbLogger:
             project=self.project,
             entity=self.entity,
             group=self.group,
-            name="-".join(str(summary[key]) for key in ("method", "model", "benchmark")),
-            id=str(summary["run_id"]),
+            name=f"{summary.method}-{summary.model}-{summary.benchmark}",
+            id=summary.run_id,
             resume="allow" if self.mode == "online" else None,
             config=dict(config),
             dir=str(folder.absolute()),
@@ -98,32 +99,32 @@ class WandbLogger:
                         "steps",
                         "Accepted tokens of a step",
                     ),
-                    **_reliability(wandb, rows),
+                    **_calibration(wandb, rows),
                 }
             )
-            run.summary.update({key: value for key, value in summary.items() if value is not None})
+            run.summary.update({key: value for key, value in vars(summary).items() if value is not None})
 
 
-def _reliability(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:
-    """A plot of the share of nodes accepted over the probability told, where the drafter tells probabilities."""
-    sums = total(row["reliability"] for row in rows)
+def _calibration(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:
+    """A plot of the share of nodes accepted over the drafter's probability, where it has probabilities."""
+    sums = total(None if row.calibration is None else vars(row.calibration) for row in rows)
     if sums is None or not sums[0].any():
         return {}
     nodes, probabilities, accepted = sums[:, sums[0] > 0]
     points = np.stack([probabilities / nodes, accepted / nodes], axis=1).round(4).tolist()
-    columns = ["probability told by the drafter", "share of nodes accepted"]
-    return {"reliability": wandb.plot.scatter(wandb.Table(columns=columns, data=points), *columns, "Reliability")}
+    columns = ["probability given by the drafter", "share of nodes accepted"]
+    return {"calibration": wandb.plot.scatter(wandb.Table(columns=columns, data=points), *columns, "Calibration")}
 
 
 def table(rows: Sequence[Row]) -> list[Iterable[Any]]:
     """COLUMNS of each turn."""
-    rows = [{**row, "mean_accepted_tokens": ratio(row["new_tokens"], row["steps"])} for row in rows]
-    return [[row[key] for key in COLUMNS] for row in rows]
+    known = [vars(row) | {"mean_accepted_tokens": ratio(row.new_tokens, row.steps)} for row in rows]
+    return [[row[key] for key in COLUMNS] for row in known]
 
 
 def accepted_lengths(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
     """int64 [m], float64 [m + 1]: how many steps accepted 1, 2, .. m tokens, and the bins' edges around these."""
-    lengths = np.array([length for row in rows for length in row["accept_lengths"]], np.int64)
+    lengths = np.array([length for row in rows for length in row.accept_lengths], np.int64)
     counts = np.bincount(lengths, minlength=2)[1:]
     return counts, np.arange(len(counts) + 1) + 0.5
 
@@ -132,8 +133,8 @@ def course(rows: Sequence[Row]) -> list[dict[str, float]]:
     """After each turn: the answered turns' mean accepted tokens and, where they were timed, tokens per second."""
     found, tokens, steps, seconds = [], 0, 0, 0.0
     for row in rows:
-        tokens, steps = tokens + row["new_tokens"], steps + row["steps"]
-        seconds += row["decode_seconds"] or 0.0
+        tokens, steps = tokens + row.new_tokens, steps + row.steps
+        seconds += row.decode_seconds or 0.0
         means = {"mean_accepted_tokens": ratio(tokens, steps), "tokens_per_second": ratio(tokens, seconds)}
         found.append({f"so_far/{key}": value for key, value in means.items() if value is not None})
     return found

@@ -1,7 +1,8 @@
-"""How well a drafter's probabilities foretell acceptance: of the nodes given a probability of p, a share p should be accepted.
+"""How well a drafter is calibrated: of the nodes with probability p, a share p should be accepted.
 
-Kept as a histogram, so that a row stays small: BINS equal bins of the probability, and in each the nodes, the sum of their
-probabilities and how many were accepted (a reliability diagram's data: Guo et al. 2017, arXiv 1706.04599).
+Kept as a histogram, so that a row stays small: BINS equal bins of the probability, and in each bin the nodes, the sum
+of their probabilities and how many were accepted (the data of a reliability diagram: Guo et al. 2017, arXiv
+1706.04599).
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ Histogram = dict[str, list[Any]]
 
 
 def calibration_histogram(walks: Iterable[tuple[np.ndarray | None, Sequence[int]]]) -> Histogram | None:
-    """The histogram over the drafted nodes of an answer's trees; None where the drafter tells no probabilities.
+    """The histogram over the drafted nodes of an answer's trees; None where the drafter has no probabilities.
 
-    A walk is the probabilities of a tree's nodes, float [n], the root's first, and its accepted nodes, the root among them.
+    A walk is the probabilities of a tree's nodes, float [n], the root's first, and the tree's accepted path.
     """
-    told, taken = [], []
+    predicted, reached = [], []
     for probabilities, path in walks:
         if probabilities is not None:
             accepted = np.zeros(len(probabilities), bool)
             accepted[path] = True
-            told.append(probabilities[1:])
-            taken.append(accepted[1:])
-    return _histogram(np.concatenate(told), np.concatenate(taken)) if told else None
+            predicted.append(probabilities[1:])
+            reached.append(accepted[1:])
+    return _histogram(np.concatenate(predicted), np.concatenate(reached)) if predicted else None
 
 
 def _histogram(probabilities: np.ndarray, accepted: np.ndarray) -> Histogram:
-    """probabilities float [n], accepted bool [n]."""
+    """probabilities: float [n]; accepted: bool [n]."""
     bins = np.clip((probabilities * BINS).astype(np.int64), 0, BINS - 1)
     return {
         "nodes": np.bincount(bins, minlength=BINS).tolist(),

@@ -3,18 +3,18 @@
     prefill -> first token
     repeat: draft a tree below the last token -> verify it -> commit the accepted path and the bonus token
 
-What counts (the same for all methods):
+What counts, the same for all methods:
 
 * Prefill is no step. Its token belongs to the answer but to no step, so `accept_lengths` sums to the tokens that
-  the steps decided, and plain autoregressive decoding accepts exactly 1.00 a step.
+  the steps decided, and autoregressive decoding accepts exactly 1.00 per step.
 * Tokens past EOS, past a stop string or past the limit are cut off, also inside a step.
-* The decode clock starts when the first token is known and ends with the last step; drafting, which includes
-  `begin` and `observe`, runs inside it.
+* Memory is allocated and graphs are captured before any clock starts. The decode clock starts when the first token is
+  known and ends with the last step; drafting, which includes `begin` and `observe`, runs inside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -41,8 +41,8 @@ class Answer:
     decode_seconds: float = 0.0
     prefill_seconds: float = 0.0
     stop_reason: str = "limit"
-    reliability: Histogram | None = None
-    """Probabilities of the drafted nodes against their acceptance; None where the drafter gives none."""
+    calibration: Histogram | None = None
+    """Probabilities of the drafted nodes against their acceptance; None where the drafter has none."""
 
     @property
     def new_tokens(self) -> int:
@@ -57,19 +57,28 @@ def decode(
     sampler: Sampler,
     *,
     max_new_tokens: int,
+    eos_token_ids: Collection[int] = (),
     stop: StopRule | None = None,
     max_drafted: int = 256,
     seed: int = 0,
 ) -> Answer:
-    """Decode one answer of at most `max_new_tokens` tokens after `prompt_ids`, int64 [m], m >= 1."""
+    """Decode one answer of at most `max_new_tokens` tokens after `prompt_ids`, int64 [m], m >= 1.
+
+    eos_token_ids: tokens that end the answer.
+    stop: a further rule that ends it.
+    max_drafted: most drafted nodes of a tree.
+    seed: of the drafter's random draws.
+    """
     answer = Answer()
     limit = min(max_new_tokens, target.context_length - len(prompt_ids))
     if limit < 1:
         answer.stop_reason = "context"
         return answer
 
+    room = limit + max_drafted + 1
+    target.prepare(len(prompt_ids) + room, sampler)
     began = perf_counter()
-    step = target.prefill(prompt_ids, sampler, limit + max_drafted + 1, drafter.requires)
+    step = target.prefill(prompt_ids, sampler, room, drafter.requires)
     started = perf_counter()
     answer.prefill_seconds = started - began
 
@@ -78,7 +87,7 @@ def decode(
     drafter.begin(prompt_ids, seed)
     drafter.observe(step)
     draft_seconds = perf_counter() - started
-    reason = _commit(answer, [step.next_token], limit, target, stop)
+    reason = _commit(answer, [step.next_token], limit, eos_token_ids, stop)
 
     walks: list[tuple[np.ndarray | None, list[int]]] = []
     while reason is None:
@@ -92,7 +101,7 @@ def decode(
         t2 = perf_counter()
         drafter.observe(step)
         before = len(answer.token_ids)
-        reason = _commit(answer, step.new_tokens, limit, target, stop)
+        reason = _commit(answer, step.new_tokens, limit, eos_token_ids, stop)
         answer.accept_lengths.append(len(answer.token_ids) - before)
         answer.drafted_nodes.append(tree.drafted)
         walks.append((tree.probabilities, step.path))
@@ -102,16 +111,18 @@ def decode(
 
     answer.decode_seconds = perf_counter() - started
     answer.stop_reason = reason
-    answer.reliability = calibration_histogram(walks)  # after the clock
+    answer.calibration = calibration_histogram(walks)  # after the clock
     drafter.end()
     return answer
 
 
-def _commit(answer: Answer, tokens: list[int], limit: int, target: Target, stop: StopRule | None) -> str | None:
+def _commit(
+    answer: Answer, tokens: list[int], limit: int, eos_token_ids: Collection[int], stop: StopRule | None
+) -> str | None:
     """Append tokens up to the first reason to stop; return that reason, as autoregressive decoding would find it."""
     for token in tokens:
         answer.token_ids.append(token)
-        if token in target.eos_token_ids:
+        if token in eos_token_ids:
             return "eos"
         if stop is not None and stop(answer.token_ids):
             return "stop_string"

@@ -1,14 +1,14 @@
-"""How the target chooses a token, and the walk of accepted drafts that follows from it.
+"""The sampler chooses the target's token at each node of a tree, and so the accepted path.
 
-Each node draws once. The walk starts at the root; the target's choice there is the next token of the output,
-whatever was drafted. If a child holds it, the walk goes on from that child, whose row of logits was computed
-in the same forward. The output is therefore that of autoregressive decoding, and drafts only decide how many
-tokens one forward yields.
+Each node is sampled once. The walk starts at the root; the target's choice there is the next token of the output,
+whatever was drafted. If a child holds that token, the walk goes on from the child, whose logits the same forward
+computed. The output is therefore that of autoregressive decoding; drafts only decide how many tokens one forward
+yields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,11 +20,11 @@ from aded.errors import BadInput
 from aded.kernels.top_k import argmax
 
 
-def accepted_path(tree: DraftTree, choice: Callable[[int], int]) -> tuple[list[int], int]:
+def accepted_path(tree: DraftTree, choose: Callable[[int], int]) -> tuple[list[int], int]:
     """Walk from the root along children that equal the target's choice; return (path, bonus token)."""
     path = [0]
     while True:
-        token = choice(path[-1])
+        token = choose(path[-1])
         child = tree.child(path[-1], token)
         if child is None:
             return path, token
@@ -32,30 +32,35 @@ def accepted_path(tree: DraftTree, choice: Callable[[int], int]) -> tuple[list[i
 
 
 class Sampler(Protocol):
-    """Chooses the token at an output position from the target's logits."""
+    """Chooses tokens, of one answer, at the nodes of draft trees."""
 
-    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
-        """tree of n nodes, logits [n, vocabulary], `position` of the first new token in the answer."""
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
+        """(accepted path, bonus token).
+
+        tree: n nodes.
+        logits: float [n, vocabulary], or None from a target without weights.
+        position: index in the answer of the first token that this step decides.
+        """
 
 
 class Greedy:
-    """The most probable token; the first one where two are equally likely, as argmax has it."""
+    """The most probable token; the first of several equal ones, as argmax has it."""
 
-    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
+        assert logits is not None
         if logits.device.type == "cpu":
             return accepted_path(tree, lambda node: argmax(logits[node]))
-        # One transfer a step.
-        choices = logits.argmax(dim=-1).tolist()
+        choices = logits.argmax(dim=-1).tolist()  # one transfer per step
         return accepted_path(tree, choices.__getitem__)
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """One draw a node from softmax(logits / temperature), cut to its top-p nucleus (arXiv 1904.09751).
+    """One draw per node from softmax(logits / temperature), cut to its top-p nucleus (arXiv 1904.09751).
 
-    The uniform number of an output position depends on (seed, position) alone, so that a speculative run draws
-    what the autoregressive run draws. The inverse distribution function runs over the vocabulary in its own
-    order: a rounding difference between two forwards then moves no boundary by more than itself.
+    The uniform number of an output position depends on (seed, position) alone, so that a speculative run draws what
+    the autoregressive run draws. The inverse distribution function runs over the vocabulary in its own order: a
+    rounding difference between two forwards then moves no boundary by more than itself.
     """
 
     temperature: float
@@ -71,7 +76,7 @@ class Sampled:
         probabilities = torch.softmax(row.double() / self.temperature, dim=-1)
         if self.top_p < 1:
             ordered, order = probabilities.sort(descending=True, stable=True)
-            # A token stays while the mass before it is below top_p, so the most probable one always stays.
+            # A token stays while the mass before it is below top_p, so the most probable token always stays.
             outside = ordered.cumsum(0) - ordered >= self.top_p
             probabilities = probabilities.index_fill(0, order[outside], 0.0)
         return probabilities / probabilities.sum()
@@ -81,9 +86,36 @@ class Sampled:
         token = int(torch.searchsorted(steps, self.uniform(position) * steps[-1], right=True))
         return min(token, int(torch.searchsorted(steps, steps[-1])))
 
-    def walk(self, tree: DraftTree, logits: torch.Tensor, position: int) -> tuple[list[int], int]:
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
+        assert logits is not None
         depths = tree.depths
         return accepted_path(tree, lambda node: self.draw(logits[node], position + int(depths[node])))
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The recorded answer's token, whatever the logits say.
+
+    Under greedy or match-the-sample verification the accepted path depends on the emitted text alone, so accepted
+    lengths are those of the model that gave the answer. Where there are logits, as in trace mode, they are read as
+    Greedy reads them, so that the step takes its time.
+    """
+
+    token_ids: Sequence[int]
+    """The whole answer. The loop asks for no token behind its end: it knows how long the answer is."""
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
+        depths = tree.depths
+        on_cpu = logits is not None and logits.device.type == "cpu"
+        if logits is not None and not on_cpu:
+            logits.argmax(dim=-1).tolist()
+
+        def choose(node: int) -> int:
+            if logits is not None and on_cpu:
+                argmax(logits[node])
+            return int(self.token_ids[position + int(depths[node])])
+
+        return accepted_path(tree, choose)
 
 
 @dataclass(frozen=True)
@@ -103,7 +135,7 @@ class Decoding:
             raise BadInput("decoding.seed", f"{self.seed} must be 0 or a positive whole number")
 
     def sampler(self, *stream: int) -> Sampler:
-        """The sampler of one answer. `stream` (question, turn) gives each answer draws of its own."""
+        """The sampler of one answer. `stream` (question, turn) separates the draws of one answer from all others."""
         if self.temperature == 0:
             return Greedy()
         seed = int(np.random.SeedSequence([self.seed, *stream]).generate_state(1, np.uint64)[0])

@@ -1,18 +1,15 @@
-"""The target: the LLM whose output is wanted. It verifies draft trees."""
+"""The contract of a target: the LLM whose output is wanted. It verifies draft trees."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from aded.core.drafter import Step
 from aded.core.sampler import Sampler
+from aded.core.step import Step
 from aded.core.tree import DraftTree
-
-if TYPE_CHECKING:
-    from aded.bench.recording import Recording
 
 
 class Target(Protocol):
@@ -20,22 +17,24 @@ class Target(Protocol):
 
     context_length: int
     """Most tokens, prompt and answer together, that the model can hold."""
-    eos_token_ids: frozenset[int]
     provides: frozenset[str]
-    """Any of "logits", "hidden", what it can hand to drafters that ask, and "seconds": its steps take the time that a
-    model of its kind takes."""
-
-    @property
-    def recording(self) -> Recording | None:
-        """The answers that it replays; None for a model, which gives its own."""
+    """What the target offers: "logits" and "hidden" for drafters that require them, and "seconds": step times are
+    realistic and may be reported."""
 
     def describe(self) -> dict[str, object]:
-        """Facts for the run's record, such as the engine that carries out its steps."""
+        """Facts for the run's record: fields of aded.bench.rows.Environment, such as the engine."""
+
+    def self_check(self) -> None:
+        """Raise BadInput when the model cannot verify trees."""
+
+    def prepare(self, rows: int, sampler: Sampler) -> None:
+        """Allocate a KV cache of `rows` rows and capture the steps that `sampler` needs, before any clock starts."""
 
     def prefill(self, prompt_ids: np.ndarray, sampler: Sampler, room: int, requires: Collection[str]) -> Step:
         """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.
 
-        room: most rows that the answer and its trees will need behind the prompt.
+        room: most rows that the answer and its trees need behind the prompt.
+        requires: what the steps shall hold, "logits" or "hidden".
         """
 
     def verify(self, tree: DraftTree) -> Step:

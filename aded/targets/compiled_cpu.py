@@ -1,6 +1,6 @@
 """A target whose steps are compiled: stock modelling code, a static KV cache and one graph for every size of tree.
 
-The graph is traced once, with symbols for the tree's nodes, the rows they see and the slabs' rows, so that a token
+The graph is traced once, with symbols for the tree's nodes, the rows they see and the cache's rows, so that a token
 alone and a token in a tree run through the same code and get the same logits to the last bit. Prompts, each of
 another length, are read eagerly.
 """
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from transformers import PreTrainedModel
@@ -19,21 +18,20 @@ from transformers import PreTrainedModel
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.kernels import install
-from aded.targets.eager import TransformersTarget
-from aded.targets.static_cache import StaticCache
+from aded.targets.eager import EagerTarget
+from aded.targets.kv_cache import KVCache
+from aded.targets.threads import use_compiled_kernels
 from aded.targets.tree_mask import Mask
 
-ROWS = 1024
-"""The slabs grow by whole multiples of this many rows."""
-Forward = Callable[[StaticCache, torch.Tensor, torch.Tensor, Mask, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""(cache, [1, n] ids, [1, n] positions, mask, [n] slab rows) -> [n, vocabulary] logits, [n, hidden] hidden states."""
+Forward = Callable[[KVCache, torch.Tensor, torch.Tensor, Mask, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+"""(cache, ids [1, n], positions [1, n], mask, cache rows [n]) -> (logits [n, vocabulary], hidden [n, hidden])."""
 
 
-class CompiledTarget(TransformersTarget):
-    """See TransformersTarget. backend: torch.compile's; compile_seconds: until the first step was done."""
+class CompiledCpuTarget(EagerTarget):
+    """See EagerTarget. backend: torch.compile's; compile_seconds: until the first step was done."""
 
     tuning: dict[str, object] = {  # noqa: RUF012 - read only
-        # The operations of aded.kernels.compiled_ops have threads; those between are small, and waiting for threads costs more.
+        # Our own operations have threads; those between are small, and waiting for threads costs more.
         "cpp.threads": 1,
         "size_asserts": False,
         # Calls between the operations go through C++, not Python; as there is little work in them, unoptimised.
@@ -42,12 +40,13 @@ class CompiledTarget(TransformersTarget):
         "aot_inductor.compile_wrapper_opt_level": "O0",
     }
     """Options of inductor."""
+    cache_granularity = 1024
 
-    def __init__(self, model: PreTrainedModel, backend: str = "inductor") -> None:
+    def __init__(self, model: PreTrainedModel, backend: str = "inductor", *, trained: bool = True) -> None:
         if next(model.parameters()).device.type == "cpu":
             install.prepare(model)
-            torch.set_num_threads(numba.get_num_threads())  # our operations take their threads from torch's
-        super().__init__(model)
+            use_compiled_kernels()
+        super().__init__(model, trained=trained)
         self.mask.always = True
         self._backend = backend
         began = perf_counter()
@@ -56,7 +55,7 @@ class CompiledTarget(TransformersTarget):
 
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""
-        return {"engine": "compiled", "compile_seconds": round(self.compile_seconds, 2)}
+        return {**super().describe(), "engine": "compiled", "compile_seconds": round(self.compile_seconds, 2)}
 
     def _compile(self) -> None:
         """Trace and compile by a first step, whose sizes all differ: equal ones would become one symbol."""
@@ -77,7 +76,7 @@ class CompiledTarget(TransformersTarget):
         traced = False
 
         def forward(
-            cache: StaticCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
+            cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
         ) -> tuple[torch.Tensor, torch.Tensor]:
             nonlocal traced
             if not traced:
@@ -87,31 +86,22 @@ class CompiledTarget(TransformersTarget):
 
         return forward
 
-    def _start_cache(self, rows: int) -> None:
-        if self._cache is None or self._cache.capacity < rows:
-            self._cache = StaticCache(self.config, -(-rows // ROWS) * ROWS)
-        self._cache.start()
-
     def _forward(
         self, ids: torch.Tensor, positions: torch.Tensor, mask: Mask | None, logits_to_keep: int = 0
     ) -> torch.Tensor:
-        cache = self._cache
-        assert isinstance(cache, StaticCache)
-        rows = torch.arange(cache.length, cache.length + ids.shape[1], device=self.device)
-        cache.length += ids.shape[1]
         if mask is None:
-            cache.place.rows, cache.place.visible = rows, cache.length
             return super()._forward(ids, positions, None, logits_to_keep)
-        logits, self._hidden = self._step_forward(cache, ids, positions, mask, rows)
+        rows = self.cache.extend(ids.shape[1], self.device)
+        logits, self._hidden = self._step_forward(self.cache, ids, positions, mask, rows)
         return logits
 
     def _forward_uncompiled(
-        self, cache: StaticCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
+        self, cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """What is compiled, see Forward."""
         cache.place.rows = rows
         cache.place.visible = _masks(mask)[0].shape[-1]
-        logits = super()._forward(ids, positions, mask)
+        logits = self._call_model(ids, positions, mask)
         assert self._hidden is not None
         return logits, self._hidden
 
@@ -120,16 +110,14 @@ def _masks(mask: Mask) -> list[torch.Tensor]:
     return list(mask.values()) if isinstance(mask, dict) else [mask]
 
 
-def _mark_sizes(
-    cache: StaticCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
-) -> None:
-    """Tell the tracer which sizes differ from step to step: nodes, visible rows, the slabs' rows."""
+def _mark_sizes(cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor) -> None:
+    """Tell the tracer which sizes differ from step to step: nodes, visible rows, the cache's rows."""
     sized = [(masking, 3) for masking in _masks(mask)]
     if len(rows) > 1:
         sized += [(ids, 1), (positions, 1), (rows, 0), *((masking, 2) for masking in _masks(mask))]
-    for slab in cache.slabs:
-        assert slab.keys is not None
-        assert slab.values is not None
-        sized += [(slab.keys, 2), (slab.values, 2)]
+    for layer in cache.kv_layers:
+        assert layer.keys is not None
+        assert layer.values is not None
+        sized += [(layer.keys, 2), (layer.values, 2)]
     for tensor, dimension in sized:
         torch._dynamo.mark_dynamic(tensor, dimension)

@@ -14,13 +14,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from aded.core.drafter import Step
-from aded.core.sampler import Greedy
+from aded.core.sampler import Greedy, Sampler
+from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledTarget, Forward
-from aded.targets.device_walk import walk
-from aded.targets.static_cache import StaticCache
+from aded.targets.compiled_cpu import CompiledCpuTarget, Forward
 from aded.targets.tree_mask import TreeMask
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 257)
@@ -29,13 +27,33 @@ VISIBLE = 512
 """The rows that attention reads are whole multiples of this."""
 
 
+def walk_on_device(
+    logits: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor, ancestors: torch.Tensor, live: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(result, order) of a greedy step, with one transfer to the host; the same path as Greedy.walk.
+
+    logits: [n, vocabulary]; tokens, parents: int64 [n], the root's parent any node; ancestors: bool [n, n], see
+    DraftTree; live: bool [n], False for nodes that only pad the tree. result: int64 [n + 2], the path's length, the
+    bonus token, then the order: the path's nodes (they increase) and behind them all others. order: int64 [n].
+    """
+    choices = logits.argmax(dim=-1)
+    agrees = (tokens == choices[parents]) & live
+    agrees[0] = True
+    # A node is accepted when it and all above it are what the target chose at their parents.
+    accepted = (agrees | ~ancestors).all(dim=1) & live
+    order = torch.argsort(~accepted, stable=True)
+    length = accepted.sum()
+    last = order.gather(0, (length - 1)[None])
+    return torch.cat([length[None], choices[last], order]), order
+
+
 class StepProgram:
     """One size of step: its inputs, which stay where they are, and what is computed from them.
 
     nodes: of the padded tree; visible: rows that attention reads; greedy: walk and compact on the device too.
     """
 
-    def __init__(self, target: GraphTarget, nodes: int, visible: int, greedy: bool) -> None:
+    def __init__(self, target: CudaGraphTarget, nodes: int, visible: int, greedy: bool) -> None:
         self.target, self.nodes, self.visible, self.greedy = target, nodes, visible, greedy
         device = target.device
         pinned = device.type == "cuda"
@@ -68,7 +86,7 @@ class StepProgram:
         return order[:length], token
 
     def _compute(self) -> None:
-        cache = self.target.slabs
+        cache = self.target.cache
         start, table = self._given[-1], self._given[:-1].view(4 + self.nodes, self.nodes)
         tokens, parents, depths, live = table[0], table[1], table[2], table[3].bool()
         ancestors = table[4:].bool()
@@ -80,53 +98,45 @@ class StepProgram:
             cache, tokens[None], (start + depths)[None], mask[None, None], rows
         )
         if self.greedy:
-            self._result, order = walk(self.logits, tokens, parents, ancestors, live)
+            self._result, order = walk_on_device(self.logits, tokens, parents, ancestors, live)
             cache.move(start, order)
 
 
-class GraphTarget(CompiledTarget):
-    """See CompiledTarget. A size of step is captured when it is first needed; `warm_up` does so for all."""
+class CudaGraphTarget(CompiledCpuTarget):
+    """See CompiledCpuTarget. `prepare` captures every size of step, for greedy and for other samplers."""
 
     tuning = {"coordinate_descent_tuning": True, "size_asserts": False}  # noqa: RUF012 - read only
 
-    def __init__(self, model: PreTrainedModel, backend: str = "inductor") -> None:
+    def __init__(self, model: PreTrainedModel, backend: str = "inductor", *, trained: bool = True) -> None:
         mask = TreeMask(model.config.get_text_config(decoder=True), model.dtype)
         if mask.window is not None or mask.additive:
             raise BadInput("engine", "on a GPU compiled steps need sdpa attention without sliding windows")
         self._programs: dict[tuple[int, int, bool], StepProgram] = {}
         self._pool: Any = None
-        super().__init__(model, backend)
+        self._traced = False
+        super().__init__(model, backend, trained=trained)
 
     def _compile(self) -> None:
         """One row has a graph of its own: its products read the weights by another kernel."""
         self._one_forward = self._new_graph()
         super()._compile()
-        self.warm_up()
+        self._traced = True
 
     def forward_of(self, nodes: int) -> Forward:
         return self._one_forward if nodes == 1 else self._step_forward
 
-    @property
-    def slabs(self) -> StaticCache:
-        assert isinstance(self._cache, StaticCache)
-        return self._cache
-
-    def _start_cache(self, rows: int) -> None:
-        before = self._cache
-        # Padding needs rows too.
-        super()._start_cache(rows + SIZES[-1])
-        if before is not self._cache:
-            self._programs.clear()  # captured over the old slabs
-            if before is not None:
-                self.warm_up()
-
     @torch.inference_mode()
-    def warm_up(self) -> None:
-        """Capture every size of greedy step up to the cache's capacity: no step allocates anything after that."""
-        for visible in range(VISIBLE, self.slabs.capacity + 1, VISIBLE):
-            for nodes in SIZES:
-                if nodes <= visible:
-                    self._program(nodes, visible, True)
+    def prepare(self, rows: int, sampler: Sampler) -> None:
+        """Capture every size of step up to the cache's capacity: no step allocates anything after that."""
+        before = self._cache
+        super().prepare(rows + SIZES[-1], sampler)  # padding needs rows too
+        if before is not self._cache:
+            self._programs.clear()  # captured over the old memory
+        if self._traced:
+            for visible in range(VISIBLE, self.cache.capacity + 1, VISIBLE):
+                for nodes in SIZES:
+                    if nodes <= visible:
+                        self._program(nodes, visible, isinstance(sampler, Greedy))
 
     def _program(self, nodes: int, visible: int, greedy: bool) -> StepProgram:
         key = (nodes, visible, greedy)
@@ -136,8 +146,8 @@ class GraphTarget(CompiledTarget):
 
     @torch.inference_mode()
     def verify(self, tree: DraftTree) -> Step:
-        """See TransformersTarget.verify."""
-        cache, n = self.slabs, len(tree)
+        """See Target.verify."""
+        cache, n = self.cache, len(tree)
         committed = cache.length
         if n > SIZES[-1]:
             raise BadInput("method.budget", f"a tree of {n} nodes is more than the {SIZES[-1]} of compiled steps")

@@ -1,8 +1,9 @@
-"""A KV cache that a draft tree can be written to and compacted in, in place.
+"""A KV cache that draft trees can be written to and compacted in, in memory that stays where it is.
 
-transformers' DynamicCache concatenates, so each step copies the whole cache; and its sliding-window layers drop
-rows that a rejected draft may still need. Here each layer is one slab of rows; a step writes its n rows behind the
-committed ones, and `keep` moves the accepted rows together. Sliding windows are the mask's business alone.
+transformers' DynamicCache concatenates, so each step copies the whole cache; and its sliding-window layers drop rows
+that a rejected draft may still need. Here each layer has its memory allocated once. A step writes its n rows where a
+tensor of indices says, and `keep` moves the accepted rows together. What differs from step to step is data, so a
+graph that was compiled once fits every step. Sliding windows are the mask's business alone.
 """
 
 from __future__ import annotations
@@ -12,78 +13,89 @@ from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
 
-class SlabLayer(CacheLayerMixin):
-    """Keys and values of one layer, [1, kv heads, capacity, head dim], of which `length` rows are in use."""
+class Place:
+    """Where the current step writes, shared by all layers.
+
+    rows: cache rows of the n new tokens, int64 [n].
+    visible: rows that attention sees, counted from the first.
+    """
+
+    def __init__(self) -> None:
+        self.rows = torch.empty(0, dtype=torch.int64)
+        self.visible = 0
+
+
+class KVLayer(CacheLayerMixin):
+    """Keys and values of one layer, [1, kv heads, capacity, head dim]; allocated when the first keys come."""
 
     is_sliding = False
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, place: Place) -> None:
         super().__init__()
-        self.capacity = capacity
-        self.length = 0
+        self.capacity, self.place = capacity, place
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         self.dtype, self.device = key_states.dtype, key_states.device
-        self.keys = key_states.new_empty((*key_states.shape[:2], self.capacity, key_states.shape[3]))
-        self.values = value_states.new_empty((*value_states.shape[:2], self.capacity, value_states.shape[3]))
+        # Zeros, since a hidden row takes part in a product with weight 0, and 0 times NaN is NaN.
+        self.keys = key_states.new_zeros((*key_states.shape[:2], self.capacity, key_states.shape[3]))
+        self.values = value_states.new_zeros((*value_states.shape[:2], self.capacity, value_states.shape[3]))
         self.is_initialized = True
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: object, **kwargs: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write the new rows behind those in use; return all of them, as views."""
+        """Write the new rows to their places; return the visible rows, as views."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
-        end = self.length + key_states.shape[2]
-        self.keys[:, :, self.length : end] = key_states
-        self.values[:, :, self.length : end] = value_states
-        self.length = end
-        return self.keys[:, :, :end], self.values[:, :, :end]
-
-    def keep(self, start: int, rows: torch.Tensor) -> None:
-        """Move the rows at start + `rows` (int64, increasing) to start, start + 1, ...; forget all behind them."""
-        assert self.keys is not None
-        assert self.values is not None
-        self.length = start + len(rows)
-        for slab in (self.keys, self.values):
-            slab[:, :, start : self.length] = slab.index_select(2, rows + start)
+        self.keys.index_copy_(2, self.place.rows, key_states)
+        self.values.index_copy_(2, self.place.rows, value_states)
+        return self.keys[:, :, : self.place.visible], self.values[:, :, : self.place.visible]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.length + query_length, 0
+        return self.place.visible, 0
 
     def get_seq_length(self) -> int:
-        return self.length
+        """Rows before those of the current step."""
+        return self.place.visible - self.place.rows.shape[0]
 
     def get_max_length(self) -> int:
         return self.capacity
 
 
-class SlabCache(Cache):
-    """One SlabLayer a model layer. Capacity in rows: the whole answer's context and the largest tree."""
+class KVCache(Cache):
+    """One KVLayer per model layer. capacity: rows for the prompt, the answer and its trees."""
 
     def __init__(self, layers: int, capacity: int) -> None:
-        self.slabs = [SlabLayer(capacity) for _ in range(layers)]
-        self.capacity = capacity
-        super().__init__(layers=list(self.slabs))
-
-    @property
-    def length(self) -> int:
-        """Rows in use: committed tokens (between steps)."""
-        return self.slabs[0].length
+        self.place, self.capacity = Place(), capacity
+        self.length = 0
+        """Committed rows, between steps."""
+        self.kv_layers = [KVLayer(capacity, self.place) for _ in range(layers)]
+        super().__init__(layers=list(self.kv_layers))
 
     def start(self) -> None:
-        """Empty the cache for a new prompt, keeping its memory."""
-        for slab in self.slabs:
-            slab.length = 0
+        """Empty the cache for a new prompt; its memory stays."""
+        self.length = 0
+
+    def extend(self, n: int, device: torch.device) -> torch.Tensor:
+        """Make the next n rows those of the current step; return them, int64 [n]."""
+        self.place.rows = torch.arange(self.length, self.length + n, device=device)
+        self.length += n
+        self.place.visible = self.length
+        return self.place.rows
 
     def keep(self, start: int, path: list[int]) -> None:
-        """Compact to the accepted path: indices of tree nodes whose rows lie at start + index."""
-        if path == list(range(len(path))):  # already in place, as the root alone or a chain is
-            for slab in self.slabs:
-                slab.length = start + len(path)
+        """Compact to the accepted path: indices of tree nodes, increasing, whose rows lie at start + index."""
+        self.length = start + len(path)
+        if path[-1] == len(path) - 1:  # already in place, as the root alone or a chain is
             return
-        rows = torch.tensor(path, device=self.slabs[0].device)
-        for slab in self.slabs:
-            slab.keep(start, rows)
+        self.move(start, torch.tensor(path, device=self.kv_layers[0].device))
+
+    def move(self, start: int | torch.Tensor, rows: torch.Tensor) -> None:
+        """Copy the rows at start + `rows`, int64, to start, start + 1, ..."""
+        to = torch.arange(len(rows), device=rows.device) + start
+        for layer in self.kv_layers:
+            for memory in (layer.keys, layer.values):
+                assert memory is not None
+                memory.index_copy_(2, to, memory.index_select(2, rows + start))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
-import numba
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from aded.errors import BadInput
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.hub import pretrained
 from aded.kernels.attention import register as register_attention
 from aded.kernels.linear import Bf16Linear, replace_linears
-from aded.targets.eager import TransformersTarget
+from aded.targets import threads as thread_counts
+from aded.targets.eager import EagerTarget, eos_token_ids
+from aded.targets.loaded import Loaded
 
-TORCH_THREADS, NUMBA_THREADS = torch.get_num_threads(), numba.get_num_threads()
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -38,22 +39,23 @@ class Float32Head(torch.nn.Module):
 def load_target(
     path: str,
     *,
-    dtype: str,
-    device: str,
-    cache: str,
+    dtype: str = "bfloat16",
+    device: str = "cpu",
+    cache: str = "~/.cache/aded",
     revision: str | None = None,
     device_map: str | dict[str, Any] | None = None,
     attention: str | None = None,
     head: str = "model",
     kernels: str = "auto",
     threads: int | None = None,
-) -> tuple[TransformersTarget, PreTrainedTokenizerBase]:
-    """Load model and tokenizer with the ordinary `from_pretrained`.
+) -> Loaded:
+    """Load model and tokenizer with the ordinary `from_pretrained`. Raises BadInput naming the key.
 
-    attention: transformers' attn_implementation (None: sdpa where the model has it); head: `model`, or `float32` for
-    an output projection in float32; kernels: `auto` for our linear layers and attention on processors, where they are
-    quicker (aded.kernels.linear, aded.kernels.attention), or `torch`; threads: of the forward pass on a processor, None for
-    one a core. Raises BadInput naming the key.
+    path: a Hub id, a folder, or `embedded`.
+    attention: transformers' attn_implementation; None: sdpa where the model has it.
+    head: `model`, or `float32` for an output projection in float32.
+    kernels: `auto` for our linear layers and attention on processors, where they are faster, or `torch`.
+    threads: of the forward pass on a processor; None: one per core.
     """
     number = checked_dtype(dtype)
     if head not in ("model", "float32"):
@@ -62,7 +64,7 @@ def load_target(
         raise BadInput("model.kernels", f"{kernels!r} must be auto or torch")
     placed = checked_device(device)
     _quiet()
-    folder = str(embedded_model(cache)) if path == EMBEDDED else path
+    folder = str(embedded_model(Path(cache).expanduser())) if path == EMBEDDED else path
     options: dict[str, Any] = {"dtype": number, "revision": revision or "main"}
     if attention:
         options["attn_implementation"] = attention
@@ -84,22 +86,15 @@ def load_target(
             model.lm_head.out_dtype = torch.float32  # its sums are float32 already
         else:
             model.lm_head = Float32Head(model.lm_head)
-    _set_threads(model, threads)
-    return TransformersTarget(model), tokenizer
-
-
-def _set_threads(model: torch.nn.Module, threads: int | None) -> None:
-    """With our linear layers torch gets one thread: what is left to it is small, and its threads, spinning until the
-    next operation, would take the cores from those of our kernels."""
     if any(isinstance(module, Bf16Linear) for module in model.modules()):
-        torch.set_num_threads(1)
-        numba.set_num_threads(min(threads or NUMBA_THREADS, NUMBA_THREADS))
+        thread_counts.use_own_kernels(threads)
     else:
-        torch.set_num_threads(threads or TORCH_THREADS)
+        thread_counts.use_torch(threads)
+    return Loaded(EagerTarget(model), tokenizer, eos_token_ids(model))
 
 
 def use_own_kernels(model: Any, attention: str | None = None) -> None:
-    """Our linear layers where they are quicker, and our attention in place of sdpa unless another was asked for."""
+    """Our linear layers where they are faster, and our attention in place of sdpa unless another is asked for."""
     replace_linears(model)
     if attention is None and model.config._attn_implementation == "sdpa":
         register_attention()

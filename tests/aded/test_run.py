@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ from tiny import tiny_model, tiny_tokenizer
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 
 from aded.bench.human_eval import HumanEval
-from aded.bench.metrics import ROW_KEYS, SUMMARY_KEYS
 from aded.bench.questions import ChatTemplate
+from aded.bench.rows import Row, Summary
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 
@@ -74,13 +75,13 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
 )
 def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Path, method: str) -> None:
     name, *settings = method.split()
-    code, told, errors = shell(f"model={folder}", f"method={name}", f"datastore.path={datastore}", *settings)
+    code, output, errors = shell(f"model={folder}", f"method={name}", f"datastore.path={datastore}", *settings)
     assert (code, errors) == (0, "")
-    assert told.startswith(f"{name}: ")
+    assert output.startswith(f"{name}: ")
     rows, summary = shell.rows(), shell.summary()
     assert [row["question_id"] for row in rows] == [f"HumanEval/{number}" for number in range(3)]
-    assert all(row.keys() == ROW_KEYS.keys() for row in rows)
-    assert summary.keys() == SUMMARY_KEYS.keys()
+    assert all(list(row) == [key.name for key in fields(Row)] for row in rows)
+    assert list(summary) == [key.name for key in fields(Summary)]
     assert (summary["questions"], summary["identical_outputs"], summary["method"]) == (3, 3, name)
     steps = sum(row["steps"] for row in rows)
     assert summary["mean_accepted_tokens"] == sum(row["new_tokens"] for row in rows) / steps
@@ -105,8 +106,8 @@ def test_a_raw_benchmark_goes_on_from_its_text(shell: Shell, folder: Path) -> No
 
 
 def test_sampling_answers_as_autoregressive_decoding(shell: Shell, folder: Path, datastore: Path) -> None:
-    words = (f"model={folder}", f"datastore.path={datastore}", "decoding=nucleus", "decoding.seed=3")
-    assert shell(*words)[0] == 0
+    overrides = (f"model={folder}", f"datastore.path={datastore}", "decoding=nucleus", "decoding.seed=3")
+    assert shell(*overrides)[0] == 0
     assert shell.summary()["identical_outputs"] == 3
 
 
@@ -121,14 +122,14 @@ def test_an_unpaired_run_has_no_speedup(shell: Shell, folder: Path) -> None:
 def test_a_broken_off_run_goes_on_to_the_same_answers(
     shell: Shell, folder: Path, datastore: Path, kept: float
 ) -> None:
-    words = (f"model={folder}", f"datastore.path={datastore}", "decoding=nucleus")
-    shell(*words)
+    overrides = (f"model={folder}", f"datastore.path={datastore}", "decoding=nucleus")
+    shell(*overrides)
     whole, summary = shell.rows(), shell.summary()
     lines = (shell.out / "rows.jsonl").read_text().splitlines(keepends=True)
     half = lines[int(kept)][:40] if kept % 1 else ""
     (shell.out / "rows.jsonl").write_text("".join(lines[: int(kept)]) + half)
     (shell.out / "summary.json").unlink()
-    assert shell(*words)[0] == 0
+    assert shell(*overrides)[0] == 0
     again = shell.rows()
     assert again[: int(kept)] == whole[: int(kept)], "rows that were whole are not answered again"
     assert [row["token_ids"] for row in again] == [row["token_ids"] for row in whole]
@@ -136,11 +137,11 @@ def test_a_broken_off_run_goes_on_to_the_same_answers(
 
 
 def test_a_finished_run_is_not_run_again(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = (f"model={folder}", "method=autoregressive")
-    first = shell(*words)
+    overrides = (f"model={folder}", "method=autoregressive")
+    first = shell(*overrides)
     before = os.stat(shell.out / "rows.jsonl").st_mtime_ns
     monkeypatch.setattr("aded.targets.load.load_target", None)  # a second run would need it
-    assert shell(*words) == first
+    assert shell(*overrides) == first
     assert os.stat(shell.out / "rows.jsonl").st_mtime_ns == before
 
 
@@ -153,7 +154,7 @@ def test_the_directory_of_another_run_is_refused(shell: Shell, folder: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "key"),
+    ("overrides", "key"),
     [
         ("model=/no/such/folder", "model.path"),
         ("method=aded method.budget=-1", "method.budget"),
@@ -183,14 +184,16 @@ def test_the_directory_of_another_run_is_refused(shell: Shell, folder: Path) -> 
         ("output_dir=/dev/null/x", "output_dir"),
     ],
 )
-def test_bad_input_is_reported_in_one_line(shell: Shell, folder: Path, datastore: Path, words: str, key: str) -> None:
-    given = words.split()
+def test_bad_input_is_reported_in_one_line(
+    shell: Shell, folder: Path, datastore: Path, overrides: str, key: str
+) -> None:
+    given = overrides.split()
     defaults = {"model": f"model={folder}", "method": "method=autoregressive", "datastore.path": None}
     if "method=aded" in given:
         defaults["datastore.path"] = f"datastore.path={datastore}"
     named = {word.split("=")[0] for word in given}
-    code, told, errors = shell(*(word for name, word in defaults.items() if word and name not in named), *given)
-    assert (code, told) == (2, "")
+    code, output, errors = shell(*(word for name, word in defaults.items() if word and name not in named), *given)
+    assert (code, output) == (2, "")
     assert key in errors
     assert errors.count("\n") == 1
     assert "Traceback" not in errors

@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter
-from aded.bench.build import build_drafter
 from aded.command_line import CONF
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Drafter, Step
@@ -23,7 +22,6 @@ from aded.core.tree import DraftTree
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
 from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
 from baselines.medusa_heads import MedusaHeads, save_heads

@@ -38,10 +38,10 @@ def test_a_run_that_lost_a_file_is_named_and_left_out(
     else:
         path.write_bytes({"cut": text[: len(text) // 2].encode(), "foreign": b"[1]", "binary": b"\xff\x00"}[how])
     assert methods(folder) == ["good"]
-    told = capsys.readouterr().err
-    assert name in told
-    assert str(folder / "hurt") in told
-    assert str(folder / "good") not in told
+    output = capsys.readouterr().err
+    assert name in output
+    assert str(folder / "hurt") in output
+    assert str(folder / "good") not in output
 
 
 def test_a_lost_samples_file_is_named_and_the_run_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,7 +72,7 @@ def test_a_foreign_file_is_named_and_ignored(folder: Path, place: str, capsys: p
 
 
 def test_own_tables_and_plots_are_not_foreign(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("table.md", "paper.csv", "speedup.png"):
+    for name in ("summary.md", "comparison_with_paper.csv", "speedup.png"):
         (folder / "hurt" / name).write_text("")
     assert len(methods(folder)) == 2
     assert capsys.readouterr().err == ""

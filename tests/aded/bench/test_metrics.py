@@ -1,40 +1,45 @@
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict, replace
 
 import pytest
+from made_up_run import row as whole_row
 
-from aded.bench.metrics import SUMMARY_KEYS, ratio, speedup, speedup_interval, summarise
+from aded.bench.metrics import bootstrap_interval, question_sums, ratio, speedup_terms, summarise
+from aded.bench.rows import Row
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 
 
-def row(question: str, accepted: list[int], seconds: float, plain_seconds: float | None = None) -> dict[str, Any]:
-    tokens = sum(accepted)
+def row(question: str, accepted: list[int], seconds: float, plain_seconds: float | None = None) -> Row:
     paired = plain_seconds is not None
-    return {
-        "question_id": question,
-        "new_tokens": tokens,
-        "steps": len(accepted),
-        "accept_lengths": accepted,
-        "drafted_nodes": [4] * len(accepted),
-        "draft_ms": [1.0 + index for index in range(len(accepted))],
-        "draft_seconds": 0.1,
-        "decode_seconds": seconds,
-        "prefill_seconds": 0.5,
-        "token_ids": list(range(tokens + 1)),
-        "identical": True if paired else None,
-        "autoregressive_new_tokens": tokens if paired else None,
-        "autoregressive_decode_seconds": plain_seconds,
-    }
+    return replace(
+        whole_row(0, 0, accepted),
+        question_id=question,
+        drafted_nodes=[4] * len(accepted),
+        draft_ms=[1.0 + index for index in range(len(accepted))],
+        draft_seconds=0.1,
+        decode_seconds=seconds,
+        prefill_seconds=0.5,
+        identical=True if paired else None,
+        autoregressive_new_tokens=sum(accepted) if paired else None,
+        autoregressive_decode_seconds=plain_seconds,
+    )
+
+
+def speedup(rows: list[Row]) -> float | None:
+    return summarise(rows, **NAMES).speedup
+
+
+def speedup_interval(rows: list[Row]) -> tuple[float | None, float | None]:
+    return bootstrap_interval(question_sums(rows, speedup_terms))
 
 
 PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 1.0, 1.0), row("b", [4], 0.5, 2.0)]
 
 
 def test_the_summary_of_hand_made_rows() -> None:
-    got = summarise(PAIRED, **NAMES)
-    assert got.keys() == SUMMARY_KEYS.keys()
+    got = asdict(summarise(PAIRED, **NAMES))
     low, high = got.pop("speedup_low"), got.pop("speedup_high")
     assert got == NAMES | {
         "questions": 2,
@@ -52,17 +57,16 @@ def test_the_summary_of_hand_made_rows() -> None:
         "speedup": 2.0,
         "identical_outputs": 3,
     }
-    # Two questions: resampling gives a alone (6 tokens in 2 s against 3 s: 1.5), both (2.0) or b alone (4.0).
+    # Two questions: resampling takes a alone (6 tokens in 2 s against 3 s: 1.5), both (2.0) or b alone (4.0).
     assert (low, high) == pytest.approx((1.5, 4.0))
 
 
 def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
-    assert summarise([*PAIRED, PAIRED[0] | {"identical": False}], **NAMES)["identical_outputs"] == 3
+    assert summarise([*PAIRED, replace(PAIRED[0], identical=False)], **NAMES).identical_outputs == 3
 
 
 def test_without_a_baseline_what_needs_one_is_null() -> None:
-    got = summarise([row("a", [2, 3], 1.0)], **NAMES)
-    assert got.keys() == SUMMARY_KEYS.keys()
+    got = asdict(summarise([row("a", [2, 3], 1.0)], **NAMES))
     assert got["mean_accepted_tokens"] == 2.5
     nulls = {key for key, value in got.items() if value is None}
     assert nulls == {
@@ -75,9 +79,9 @@ def test_without_a_baseline_what_needs_one_is_null() -> None:
 
 
 @pytest.mark.parametrize("rows", [[], [row("a", [], 0.0, 0.0)]], ids=["no rows", "no steps"])
-def test_nothing_to_divide_by_gives_null(rows: list[dict[str, Any]]) -> None:
+def test_nothing_to_divide_by_is_null(rows: list[Row]) -> None:
     got = summarise(rows, **NAMES)
-    assert got["mean_accepted_tokens"] is got["speedup"] is got["tokens_per_second"] is got["draft_ms_p99"] is None
+    assert got.mean_accepted_tokens is got.speedup is got.tokens_per_second is got.draft_ms_p99 is None
 
 
 def test_ratio() -> None:
@@ -85,8 +89,8 @@ def test_ratio() -> None:
     assert ratio(3, 0) is None
 
 
-def test_speedup_compares_tokens_a_second_when_answers_differ_in_length() -> None:
-    rows = [row("a", [2] * 5, 1.0, 4.0) | {"autoregressive_new_tokens": 20}]
+def test_speedup_compares_tokens_per_second_when_answers_differ_in_length() -> None:
+    rows = [replace(row("a", [2] * 5, 1.0, 4.0), autoregressive_new_tokens=20)]
     assert speedup(rows) == pytest.approx((10 / 1.0) / (20 / 4.0))
 
 

@@ -23,7 +23,7 @@ TIMES = ("draft_ms", "draft_seconds")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 
-class WantsLogits(Drafter):
+class RequiresLogits(Drafter):
     """A method that reads what no recording has."""
 
     requires = frozenset({"logits"})
@@ -63,7 +63,7 @@ def lines(path: Path, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def chat_files(where: Path, order: Sequence[int] = (0, 1, 2)) -> list[str]:
-    """The words for three questions of two turns in the given order, and their answers."""
+    """The overrides for three questions of two turns in the given order, and their answers."""
     answers = [
         {"question_id": number, "choices": [{"index": 0, "turns": [TEXTS[number], TEXTS[number + 1]]}]}
         for number in range(3)
@@ -87,7 +87,7 @@ def test_replaying_a_run_reproduces_its_accepted_lengths(
     same = [f"method={method.split()[0]}", *method.split()[1:], f"datastore.path={datastore}", "benchmark.limit=4"]
     model = [f"model={folder}", "model.dtype=float32", "benchmark.max_new_tokens=40", "paired=false"]
     assert shell(*same, *model)[0] == 0
-    told, recording = shell.rows(), shell.out / "rows.jsonl"
+    measured, recording = shell.rows(), shell.out / "rows.jsonl"
     shell.out = tmp_path / "replay"
     recorded = ["model=recorded", f"model.answers={recording}", f"model.tokenizer={folder}", CHAT]
     assert shell(*same, *recorded)[0] == 0
@@ -100,29 +100,29 @@ def test_replaying_a_run_reproduces_its_accepted_lengths(
         "prompt_tokens",
         "stop_reason",
     ):
-        assert [row[key] for row in shell.rows()] == [row[key] for row in told], key
+        assert [row[key] for row in shell.rows()] == [row[key] for row in measured], key
 
 
-def test_rows_hold_the_probabilities_that_a_drafter_told(
+def test_rows_hold_the_calibration_of_a_drafter_with_probabilities(
     shell: Shell, folder: Path, datastore: Path, tmp_path: Path
 ) -> None:
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
-    assert shell(*words, "method=aded_backoff", "method.contexts.corpus=3")[0] == 0
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    assert shell(*overrides, "method=aded_backoff", "method.contexts.corpus=3")[0] == 0
     for row in shell.rows():
-        told = row["reliability"]
-        assert sum(told["nodes"]) == sum(row["drafted_nodes"]) > 0
-        assert sum(told["accepted"]) == row["new_tokens"] - row["steps"]
-        assert 0 < sum(told["probabilities"]) < sum(told["nodes"])
+        found = row["calibration"]
+        assert sum(found["nodes"]) == sum(row["drafted_nodes"]) > 0
+        assert sum(found["accepted"]) == row["new_tokens"] - row["steps"]
+        assert 0 < sum(found["probabilities"]) < sum(found["nodes"])
     shell.out = tmp_path / "none"
-    assert shell(*words, "method=aded")[0] == 0
-    assert {row["reliability"] for row in shell.rows()} == {None}
+    assert shell(*overrides, "method=aded")[0] == 0
+    assert {row["calibration"] for row in shell.rows()} == {None}
 
 
 def test_a_replay_measures_drafts_and_no_model(shell: Shell, folder: Path, datastore: Path, tmp_path: Path) -> None:
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
-    code, told, errors = shell(*words, "method=aded")
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    code, output, errors = shell(*overrides, "method=aded")
     assert (code, errors) == (0, "")
-    assert told.startswith("aded: - tokens/s, speedup - [-, -], mean accepted tokens ")
+    assert output.startswith("aded: - tokens/s, speedup - [-, -], mean accepted tokens ")
     rows, summary = shell.rows(), shell.summary()
     assert [(row["question_id"], row["turn"]) for row in rows] == [
         (str(n), turn) for n in range(3) for turn in (0, 1)
@@ -147,11 +147,11 @@ def test_the_second_turn_has_the_whole_recorded_answer(
     shell: Shell, folder: Path, datastore: Path, tmp_path: Path
 ) -> None:
     """Also when the limit of new tokens cuts the replay of the first one."""
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, "method=autoregressive"]
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, "method=autoregressive"]
     lengths = []
     for limit in (5, 100):
         shell.out = tmp_path / str(limit)
-        assert shell(*words, f"benchmark.max_new_tokens={limit}")[0] == 0
+        assert shell(*overrides, f"benchmark.max_new_tokens={limit}")[0] == 0
         assert all(len(row["token_ids"]) <= limit for row in shell.rows())
         lengths.append([row["prompt_tokens"] for row in shell.rows()])
     assert lengths[0] == lengths[1]
@@ -162,11 +162,13 @@ def test_the_second_turn_has_the_whole_recorded_answer(
 def test_the_same_command_twice_writes_the_same_rows(
     shell: Shell, folder: Path, datastore: Path, tmp_path: Path, draft_maker: str, order: int
 ) -> None:
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
     written = []
     for name in ("one", "two"):
         shell.out = tmp_path / name
-        code, _, errors = shell(*words, "method=aded", f"method/draft_maker={draft_maker}", f"method.order={order}")
+        code, _, errors = shell(
+            *overrides, "method=aded", f"method/draft_maker={draft_maker}", f"method.order={order}"
+        )
         assert (code, errors) == (0, "")
         timeless = [{key: value for key, value in row.items() if key not in TIMES} for row in shell.rows()]
         written.append(json.dumps(timeless))
@@ -182,21 +184,21 @@ def test_the_order_of_questions_matters_to_a_session_alone(
     found = []
     for order in ((0, 1, 2), (2, 1, 0)):
         shell.out = tmp_path / f"first{order[0]}"
-        words = [*chat_files(tmp_path, order), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
-        assert shell(*words, *method)[0] == 0
+        overrides = [*chat_files(tmp_path, order), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+        assert shell(*overrides, *method)[0] == 0
         found.append({(row["question_id"], row["turn"]): row["accept_lengths"] for row in shell.rows()})
     assert (found[0] == found[1]) is independent
 
 
 def test_a_method_that_reads_logits_is_refused(shell: Shell, folder: Path, tmp_path: Path) -> None:
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, "method=autoregressive"]
-    code, _, errors = shell(*words, "method._target_=test_recorded_run.WantsLogits", "method.name=medusa_like")
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, "method=autoregressive"]
+    code, _, errors = shell(*overrides, "method._target_=test_recorded_run.RequiresLogits", "method.name=medusa_like")
     assert code == 2
-    assert errors == "method: medusa_like needs logits, which this target cannot give\n"
+    assert errors == "method: medusa_like needs logits, which this target does not provide\n"
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("override", "problem"),
     [
         ("model.answers=/no/such/file", "model.answers: /no/such/file cannot be read"),
         ("model.tokenizer=/no/such/folder", "model.tokenizer: no folder /no/such/folder"),
@@ -206,25 +208,25 @@ def test_a_method_that_reads_logits_is_refused(shell: Shell, folder: Path, tmp_p
     ],
 )
 def test_bad_input_is_reported_in_one_line(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, word: str, told: str
+    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, override: str, problem: str
 ) -> None:
-    key = word.split("=")[0]
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", f"datastore.path={datastore}", CHAT]
-    kept = [given for given in words if not given.startswith(key)]
-    code, _, errors = shell(*kept, word)
+    key = override.split("=")[0]
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", f"datastore.path={datastore}", CHAT]
+    kept = [given for given in overrides if not given.startswith(key)]
+    code, _, errors = shell(*kept, override)
     assert code == 2
-    assert told in errors
+    assert problem in errors
     assert errors.count("\n") == 1
 
 
 def test_skipped_questions_are_named_and_the_rest_is_run(
     shell: Shell, folder: Path, datastore: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
     whole = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
     whole[1]["choices"][0]["turns"][1] = "half \ufffd"
     lines(tmp_path / "answers.jsonl", [*whole, {**whole[0], "question_id": 77}])
-    assert shell(*words)[0] == 0
+    assert shell(*overrides)[0] == 0
     assert "answer without its question, skipped 1: 77" in caplog.text
     assert "answer cut in the middle of a character, skipped 1: 1" in caplog.text
     assert [row["question_id"] for row in shell.rows()] == ["0", "0", "2", "2"]

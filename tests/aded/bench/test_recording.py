@@ -13,21 +13,15 @@ from tiny import random_tree
 from transformers import PreTrainedTokenizerFast
 
 from aded.bench.questions import Question
-from aded.bench.recording import RecordedTarget, Recording, load_recorded
+from aded.bench.recording import Recording, load_for_replay
 from aded.core.decode import decode
 from aded.core.drafter import Drafter
-from aded.core.sampler import Greedy
+from aded.core.sampler import Recorded
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.targets.weightless import WeightlessTarget
 
 PROMPT = np.array([1, 9, 9], np.int64)
-
-
-class Replayer(Recording):
-    """A recording of one answer, without a file."""
-
-    def __init__(self, answer: list[int], eos: int | None) -> None:
-        self.playing, self.eos_token_ids = answer, frozenset() if eos is None else frozenset([eos])
 
 
 class RandomTrees(Drafter):
@@ -57,11 +51,12 @@ def test_the_longest_drafted_path_of_the_answer_is_accepted(
     answer, limit = [*answer, 5] if ends else answer, min(limit, len(answer) + ends)
     drafter = RandomTrees()
     done = decode(
-        RecordedTarget(Replayer(answer, 5 if ends else None)),
+        WeightlessTarget(),
         drafter,
         PROMPT,
-        Greedy(),
+        Recorded(answer),
         max_new_tokens=limit,
+        eos_token_ids={5},
         seed=seed,
     )
     assert done.token_ids == answer[:limit]
@@ -74,30 +69,23 @@ def test_the_longest_drafted_path_of_the_answer_is_accepted(
     assert at == limit
 
 
-def test_before_the_first_answer_the_prompt_is_repeated() -> None:
-    """Warm-up has no question, and needs something to decode."""
-    done = decode(RecordedTarget(Replayer(None, None)), RandomTrees(), PROMPT, Greedy(), max_new_tokens=7)  # type: ignore[arg-type]
-    assert done.token_ids == [1, 9, 9, 1, 9, 9, 1]
-
-
 def test_a_text_is_its_tokens_and_eos(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     recording = Recording(written(tmp_path, fastchat(81, "a</s>", "b")), tokenizer)
-    first = recording.play("81", 0, prompt_tokens=7)
+    first = recording.answer("81", 0, prompt_tokens=7)
     assert tokenizer.convert_ids_to_tokens(list(first.token_ids)) == ["a", "<", "/", "s", ">", "</s>"]
     assert first.text == "a</s>", "what looks like a special token was not one"
-    assert recording.playing == first.token_ids
     assert recording.eos_token_ids == {tokenizer.eos_token_id}
 
 
-def test_a_run_says_itself_what_ends_an_answer(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+def test_a_runs_rows_say_what_ends_an_answer(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     lines = (row("q", 0, [5, 2, 40]), row("r", 0, [6], "limit"))
     recording = Recording(written(tmp_path, *lines), tokenizer)
     assert recording.eos_token_ids == {40}, "the tokenizer's own, 2, ended nothing"
-    assert recording.play("q", 0, prompt_tokens=9).token_ids == (5, 2, 40)
+    assert recording.answer("q", 0, prompt_tokens=9).token_ids == (5, 2, 40)
     with pytest.raises(
         BadInput, match=r"question r, turn 0, was recorded after a prompt of 9 tokens and has one of 8"
     ):
-        recording.play("r", 0, prompt_tokens=8)
+        recording.answer("r", 0, prompt_tokens=8)
 
 
 def test_what_cannot_be_replayed_is_skipped_by_name(
@@ -116,8 +104,8 @@ def test_what_cannot_be_replayed_is_skipped_by_name(
     with caplog.at_level(logging.WARNING):
         kept = recording.answered(questions[:5], questions)
     assert [question.id for question in kept] == ["1"]
-    told = [message.split("answers.jsonl: ")[1] for message in caplog.messages]
-    assert told == [
+    warnings = [message.split("answers.jsonl: ")[1] for message in caplog.messages]
+    assert warnings == [
         "answer without its question, skipped 1: 99",
         "empty answer, skipped 1: 2",
         "question without an answer to each turn, skipped 1: 3",
@@ -127,7 +115,7 @@ def test_what_cannot_be_replayed_is_skipped_by_name(
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "problem"),
     [
         (fastchat(81, "a"), "answers none of the benchmark's questions, but 81"),
         (fastchat(1, "a", "b"), "has 2 turns for question 1, which has 1; it belongs to another benchmark"),
@@ -135,14 +123,14 @@ def test_what_cannot_be_replayed_is_skipped_by_name(
     ],
 )
 def test_the_answers_to_another_benchmark_are_refused(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, line: object, told: str
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, line: object, problem: str
 ) -> None:
     questions = [Question("1", "", ("?",))]
     with pytest.raises(BadInput, match=r"^model.answers: ") as error:
         Recording(written(tmp_path, line), tokenizer).answered(questions, questions)
-    assert told in str(error.value)
+    assert problem in str(error.value)
 
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^model.tokenizer: no folder"):
-        load_recorded(str(written(tmp_path, fastchat(1, "a"))), tokenizer=str(tmp_path / "nowhere"))
+        load_for_replay(str(tmp_path / "nowhere"))

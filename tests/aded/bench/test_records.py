@@ -3,15 +3,20 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up_run import row
 
-from aded.bench.records import RunDirectory, environment, run_id
+from aded.bench.environment import environment
+from aded.bench.metrics import summarise
+from aded.bench.records import RunDirectory, run_id
 from aded.errors import BadInput
 
-ROWS: list[dict[str, Any]] = [{"question_id": "a", "turn": 0}, {"question_id": "b", "turn": 0}]
+ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
+SUMMARY = summarise(ROWS, method="m", model="t", benchmark="b", run_id="1234")
 
 
 @pytest.fixture
@@ -53,8 +58,8 @@ def test_rewrite_replaces_the_rows(directory: RunDirectory) -> None:
 
 def test_a_run_is_finished_once_it_has_its_summary(directory: RunDirectory) -> None:
     assert directory.summary() is None
-    directory.write_summary({"speedup": None})
-    assert directory.summary() == {"speedup": None}
+    directory.write_summary(SUMMARY)
+    assert directory.summary() == SUMMARY
 
 
 def test_a_second_opener_is_refused_until_the_first_closes(directory: RunDirectory) -> None:
@@ -97,8 +102,8 @@ def test_a_full_disk_keeps_the_rows(directory: RunDirectory, monkeypatch: pytest
 def test_a_full_disk_leaves_files_as_they_were(directory: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     directory.append(ROWS)
     with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.write_text", full)
-        for write in (lambda: directory.rewrite([]), lambda: directory.write_summary({})):
+        patch.setattr("os.fsync", full)
+        for write in (lambda: directory.rewrite([]), lambda: directory.write_summary(SUMMARY)):
             with pytest.raises(BadInput, match=r"^output_dir: .*No space left"):
                 write()
     assert directory.finished_rows() == ROWS
@@ -115,8 +120,65 @@ def test_the_run_id_ignores_what_does_not_change_the_answers() -> None:
 
 
 def test_the_environment_is_recorded(directory: RunDirectory) -> None:
-    directory.write_environment({"datastore": "abc"})
+    directory.begin(environment({"datastore": "abc"}), resumed=False)
     facts = json.loads((directory.folder / "environment.json").read_text())
-    assert facts == environment() | {"datastore": "abc"}
+    assert facts["datastore"] == "abc"
     assert facts["packages"]["torch"]
     assert facts["machine"]["cores"] == os.cpu_count()
+
+
+def test_a_run_goes_on_where_its_versions_are_the_same(directory: RunDirectory) -> None:
+    for _ in range(2):
+        directory.begin(environment({"engine": "eager"}), resumed=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"python": "3.99.0"}, "was begun with Python 3.99.0 and would go on with Python "),
+        (
+            {"packages": environment().packages | {"torch": "0.1"}},
+            "was begun with torch 0.1 and would go on with torch ",
+        ),
+        ({"engine": "compiled"}, "was begun with engine compiled and would go on with engine eager"),
+    ],
+)
+def test_rows_of_other_versions_are_not_mixed(directory: RunDirectory, change: dict[str, Any], problem: str) -> None:
+    here = environment({"engine": "eager"})
+    directory.begin(replace(here, **change), resumed=False)
+    written = (directory.folder / "environment.json").read_text()
+    with pytest.raises(BadInput, match=r"^output_dir: ") as error:
+        directory.begin(here, resumed=True)
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+    assert (directory.folder / "environment.json").read_text() == written
+    directory.begin(here, resumed=False)  # no row is kept, so none can mix
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"calibration": ...}, "lacks calibration"),
+        ({"reliability": None}, "has unknown keys reliability"),
+        ({"calibration": ..., "reliability": None}, "lacks calibration and has unknown keys reliability"),
+        ({"steps": "two"}, "steps: Input should be a valid integer"),
+        ({"draft_seconds": float("inf")}, "draft_seconds: Input should be a finite number"),
+    ],
+)
+def test_rows_of_another_version_are_named_in_one_line(
+    directory: RunDirectory, change: dict[str, Any], problem: str
+) -> None:
+    line = {key: value for key, value in (vars(ROWS[0]) | change).items() if value is not ...}
+    (directory.folder / "rows.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(BadInput, match=r"^output_dir: .*rows.jsonl line 1: ") as error:
+        directory.finished_rows()
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "", "null", '{"speedup": 1}', "\xff"])
+def test_a_damaged_summary_is_named_in_one_line(directory: RunDirectory, text: str) -> None:
+    (directory.folder / "summary.json").write_text(text, encoding="latin-1")
+    with pytest.raises(BadInput, match=r"^output_dir: .*summary.json") as error:
+        directory.summary()
+    assert "\n" not in str(error.value)

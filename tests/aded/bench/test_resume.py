@@ -46,7 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def words(place: Path, target: str, method: str) -> list[str]:
+def overrides_of(place: Path, target: str, method: str) -> list[str]:
     models = {
         "model": [f"model={place}", "model.dtype=float32", "paired=false", "benchmark.max_new_tokens=24"],
         "recorded": ["model=recorded", f"model.answers={place / 'answers.jsonl'}", f"model.tokenizer={place}"],
@@ -80,10 +80,10 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
     shell: Shell, place: Path, target: str, method: str
 ) -> None:
-    run = words(place, target, method)
-    code, *told = shell(*run)
+    run = overrides_of(place, target, method)
+    code, *output = shell(*run)
     assert code == 0
-    assert "finished questions again" not in "".join(told), "there are none"
+    assert "finished questions again" not in "".join(output), "there are none"
     whole, summary, file = shell.rows(), shell.summary(), shell.out / "rows.jsonl"
     written = file.read_bytes()
     draw = random.Random(method)
@@ -102,7 +102,7 @@ def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
 
 def test_what_a_session_learned_matters_here(shell: Shell, place: Path) -> None:
     """The test above could not fail if the last answer's drafts were the same with and without those before."""
-    run = words(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
+    run = overrides_of(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
     assert shell(*run)[0] == 0
     whole = shell.rows()
     last = [row for row in whole if row["question_id"] == str(QUESTIONS - 1)]
@@ -116,7 +116,7 @@ def test_what_a_session_learned_matters_here(shell: Shell, place: Path) -> None:
 @pytest.mark.slow
 def test_killed_again_and_again_a_run_ends_with_the_rows_of_an_uninterrupted_one(place: Path, tmp_path: Path) -> None:
     """SIGKILL at random moments, from before the first row on; each start goes on from what is on disk."""
-    run = words(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
+    run = overrides_of(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
     # Slow drafts, so that there is something to interrupt.
     run += ["method.draft_maker.iterations=20000"]
 

@@ -9,11 +9,11 @@ import pytest
 from shell import Shell
 from test_recorded_run import CHAT, chat_files, datastore, folder, shell  # noqa: F401 - fixtures
 
+from aded.bench import recording
+from aded.bench.recording import read_shape
 from aded.errors import BadInput
-from aded.targets import weightless
-from aded.targets.weightless import random_model
 
-SHAPES = sorted(path.stem for path in weightless.SHAPES.glob("*.yaml"))
+SHAPES = sorted(path.stem for path in recording.SHAPES.glob("*.yaml"))
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def tiny_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         "model_type: llama\nvocab_size: 128\nhidden_size: 32\nintermediate_size: 32\nnum_hidden_layers: 2\n"
         "num_attention_heads: 2\nnum_key_value_heads: 2\nmax_position_embeddings: 4096\n"
     )
-    monkeypatch.setattr(weightless, "SHAPES", tmp_path)
+    monkeypatch.setattr(recording, "SHAPES", tmp_path)
     return tmp_path
 
 
@@ -34,11 +34,17 @@ def test_a_trace_has_the_recordings_lengths_and_a_models_times(
     tmp_path: Path,
     tiny_shapes: Path,
 ) -> None:
-    words = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}", "method=aded"]
-    assert shell(*words)[0] == 0
+    overrides = [
+        *chat_files(tmp_path),
+        f"model.tokenizer={folder}",
+        CHAT,
+        f"datastore.path={datastore}",
+        "method=aded",
+    ]
+    assert shell(*overrides)[0] == 0
     replay = shell.rows()
     shell.out = tmp_path / "trace"
-    code, _, _ = shell(*words, "model.compute=tiny")
+    code, _, _ = shell(*overrides, "model.compute=tiny")
     assert code == 0
     assert shell.summary()["model"] == "tiny trace"
     for key in ("question_id", "token_ids", "accept_lengths", "drafted_nodes"):
@@ -51,11 +57,11 @@ def test_a_trace_has_the_recordings_lengths_and_a_models_times(
 
 def test_an_unknown_shape_is_named() -> None:
     with pytest.raises(BadInput, match=r"gpt-9. is no known shape; there are codellama-7b"):
-        random_model("gpt-9", dtype="bfloat16", device="cpu")
+        read_shape("gpt-9")
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_begins_with_its_command(name: str) -> None:
-    first = (weightless.SHAPES / f"{name}.yaml").read_text().splitlines()[0]
+    first = (recording.SHAPES / f"{name}.yaml").read_text().splitlines()[0]
     assert first.startswith("# python -m aded.run model=recorded ")
     assert f"model.compute={name}" in first

@@ -12,10 +12,12 @@ from typing import Any
 import forked
 import numpy as np
 import pytest
+from made_up_run import row
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.bench.wandb_logger import COLUMNS, WandbLogger, _reliability, accepted_lengths, course, table
+from aded.bench.rows import Calibration, Row, parse
+from aded.bench.wandb_logger import COLUMNS, WandbLogger, _calibration, accepted_lengths, course, table
 from aded.errors import BadInput
 
 ROOT = Path(__file__).parents[3]
@@ -54,7 +56,8 @@ def records(out: Path, kind: str) -> Iterator[dict[str, Any]]:
 def test_an_offline_run_holds_what_the_record_holds(shell: Shell, tmp_path: Path) -> None:
     code, _, errors = shell("logger=wandb", "paths.output=sweeps/one")
     assert (code, errors) == (0, "")
-    rows, summary = shell.rows(), shell.summary()
+    lines = (shell.out / "rows.jsonl").read_text().splitlines()
+    rows, summary = [parse(Row, line, "rows.jsonl") for line in lines], shell.summary()
     (run,) = records(shell.out, "run")
     assert (run["run_id"], run["run_group"], run["project"]) == (summary["run_id"], "sweeps/one", "aded")
     config = run["config"]["update"]
@@ -76,7 +79,7 @@ def test_an_offline_run_holds_what_the_record_holds(shell: Shell, tmp_path: Path
     assert shown["columns"] == list(COLUMNS)
     assert shown["data"] == table(rows)
     plots = {path.name.split("_table")[0] for path in shell.out.glob("wandb/*/files/media/table/*_table_*.json")}
-    assert plots == {"steps_by_length"}, "prompt_lookup tells no probabilities"
+    assert plots == {"steps_by_length"}, "prompt_lookup has no probabilities"
     # Nothing outside of the record: neither the working directory nor the home has a file of the client.
     assert not (tmp_path / "wandb").exists()
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file() and "wandb" in str(path)]
@@ -138,16 +141,17 @@ def test_the_engine_imports_the_client_only_when_asked() -> None:
     assert process.exitcode == 0
 
 
-def test_a_drafter_that_tells_probabilities_has_a_reliability_plot() -> None:
+def test_a_drafter_with_probabilities_has_a_calibration_plot() -> None:
     wandb = pytest.importorskip("wandb")
-    told = {"nodes": [4] + [0] * 19, "probabilities": [0.1] + [0] * 19, "accepted": [1] + [0] * 19}
-    made = _reliability(wandb, [{"reliability": told}, {"reliability": None}, {"reliability": told}])
-    assert made["reliability"].table.data == [[0.025, 0.25]]
-    assert _reliability(wandb, [{"reliability": None}]) == {}
+    found = Calibration(nodes=[4] + [0] * 19, probabilities=[0.1] + [0] * 19, accepted=[1] + [0] * 19)
+    without, with_some = row(1, 0, [1]), row(2, 0, [1], calibration=found)
+    made = _calibration(wandb, [with_some, without, with_some])
+    assert made["calibration"].table.data == [[0.025, 0.25]]
+    assert _calibration(wandb, [without]) == {}
 
 
 def test_the_histogram_has_a_bin_a_length() -> None:
-    counts, edges = accepted_lengths([{"accept_lengths": [1, 3, 3]}, {"accept_lengths": [1]}])
+    counts, edges = accepted_lengths([row(1, 0, [1, 3, 3]), row(2, 0, [1])])
     assert counts.tolist() == [2, 0, 2]
     assert edges.tolist() == [0.5, 1.5, 2.5, 3.5]
     assert np.array_equal(accepted_lengths([])[0], [0])

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 
 import numpy as np
@@ -16,7 +16,7 @@ from aded.core.tree import DraftTree
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
 from aded.files.ngram_file import NgramFile
-from aded.targets.eager import TransformersTarget
+from aded.targets.eager import EagerTarget
 from baselines.autoregressive import Autoregressive
 
 PROMPT = np.arange(10, 30, dtype=np.int64)
@@ -63,8 +63,8 @@ class Adversary(Oracle):
 
 
 @cache
-def target_of(name: str) -> TransformersTarget:
-    return TransformersTarget(tiny_model(name))
+def target_of(name: str) -> EagerTarget:
+    return EagerTarget(tiny_model(name))
 
 
 def run(
@@ -75,9 +75,17 @@ def run(
     tokens: int = TOKENS,
     stop: Callable[[list[int]], bool] | None = None,
     seed: int = 0,
+    eos: Collection[int] = (),
 ) -> Answer:
     answer = decode(
-        target_of(name), drafter, prompt, sampler or Greedy(), max_new_tokens=tokens, stop=stop, seed=seed
+        target_of(name),
+        drafter,
+        prompt,
+        sampler or Greedy(),
+        max_new_tokens=tokens,
+        eos_token_ids=eos,
+        stop=stop,
+        seed=seed,
     )
     check_accounts(answer)
     return answer
@@ -169,11 +177,7 @@ def test_eos_inside_a_step_ends_the_answer(ahead: int) -> None:
     target = target_of("llama")
     expected = generated(target.model, PROMPT)
     eos = next(token for at, token in enumerate(expected) if at > 9 and token not in expected[:at])
-    target.eos_token_ids = frozenset({eos})
-    try:
-        answer = run(Oracle(expected, ahead))
-    finally:
-        target.eos_token_ids = frozenset()
+    answer = run(Oracle(expected, ahead), eos={eos})
     assert answer.token_ids == generated(target.model, PROMPT, eos=eos) == expected[: expected.index(eos) + 1]
     assert answer.stop_reason == "eos"
 
@@ -205,7 +209,7 @@ def test_the_limit_holds_inside_a_step(tokens: int) -> None:
 @pytest.mark.parametrize("length", [1, 10, 15])
 def test_the_models_context_limits_the_answer(length: int) -> None:
     model = tiny_model("llama", max_position_embeddings=16)
-    target = TransformersTarget(model)
+    target = EagerTarget(model)
     expected = generated(model, PROMPT[:length], tokens=16 - length)
     answer = decode(target, Oracle(expected, 8), PROMPT[:length], Greedy(), max_new_tokens=TOKENS)
     assert answer.token_ids == expected
@@ -215,7 +219,7 @@ def test_the_models_context_limits_the_answer(length: int) -> None:
 
 @pytest.mark.parametrize("length", [16, 20])
 def test_a_prompt_that_fills_the_context_has_no_answer(length: int) -> None:
-    target = TransformersTarget(tiny_model("llama", max_position_embeddings=16))
+    target = EagerTarget(tiny_model("llama", max_position_embeddings=16))
     answer = decode(target, Autoregressive(), PROMPT[:length], Greedy(), max_new_tokens=TOKENS)
     assert (answer.token_ids, answer.stop_reason) == ([], "context")
 

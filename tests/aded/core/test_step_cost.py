@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tiny import tiny_model
 
 from aded.core.step_cost import StepCost, TreeSize, measure
-from aded.targets.eager import TransformersTarget
+from aded.targets.eager import EagerTarget
 
 
 @given(
@@ -39,7 +39,7 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
     size = TreeSize(cost)
     tokens = seconds = 0.0
     for step in range(600):
-        n = size.of(kinds[step % 2])
+        n = size.choose_size(kinds[step % 2])
         made = yields[step % 2][n - 1]
         size.learn(n, float(made))
         if step >= 400:
@@ -50,16 +50,16 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
 def test_text_that_cannot_be_foretold_is_decoded_as_without_drafts() -> None:
     """Probabilities that never come true are not calibrated here; even so a hopeless node is never worth its time."""
     size = TreeSize(StepCost(np.linspace(1.0, 1.6, 9)))
-    assert size.of(np.array([1.0, 0.04, 0.02])) == 1
+    assert size.choose_size(np.array([1.0, 0.04, 0.02])) == 1
 
 
 def test_drafts_that_never_come_true_do_not_make_larger_trees_look_worth_it() -> None:
     size = TreeSize(StepCost(np.linspace(1.0, 3.0, 17)))
     probabilities = 0.6 ** np.arange(17)
-    first = size.of(probabilities)
+    first = size.choose_size(probabilities)
     for _ in range(500):
-        size.learn(size.of(probabilities), 1.0)
-    assert size.of(probabilities) <= first
+        size.learn(size.choose_size(probabilities), 1.0)
+    assert size.choose_size(probabilities) <= first
 
 
 @given(
@@ -71,12 +71,12 @@ def test_below_the_least_probability_no_further_draft_is_worth_it(
     size = TreeSize(StepCost(np.maximum.accumulate(np.array(costs))))
     most_probable_first = np.array([1.0, *sorted(probabilities, reverse=True)])
     most_probable_first[kept:] = np.minimum(most_probable_first[kept:], 0.999 * size.least_probabilities[kept - 1])
-    assert size.of(most_probable_first) <= kept
+    assert size.choose_size(most_probable_first) <= kept
     assert TreeSize(StepCost(np.ones(1))).least_probabilities[0] > 1.0
 
 
 def test_every_size_up_to_the_budget_has_a_cost_and_none_falls() -> None:
-    seconds = measure(TransformersTarget(tiny_model()), 20).seconds
+    seconds = measure(EagerTarget(tiny_model()), 20).seconds
     assert len(seconds) == 21
     assert (seconds > 0).all()
     assert (np.diff(seconds) >= 0).all()

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aded.core.step_cost import read_table
 from aded.errors import BadInput
+from aded.files.cost_table import read_cost_table
 
 
 def table(where: Path, **engines: dict[str, dict[str, float]]) -> Path:
@@ -26,9 +26,9 @@ def test_sizes_between_lie_on_a_line_and_none_is_cheaper_than_a_smaller_one(tmp_
         eager={"256": {"1": 9.0, "9": 9.0}},
         compiled={"200": {"1": 10.0, "3": 20.0, "4": 18.0, "6": 30.0}, "900": {"1": 99.0, "6": 99.0}},
     )
-    cost = read_table(path, "compiled", 5)
+    cost = read_cost_table(path, "compiled", 5)
     np.testing.assert_allclose(cost.seconds, [0.010, 0.015, 0.020, 0.020, 0.025, 0.030])
-    np.testing.assert_allclose(read_table(path, None, 5).seconds, cost.seconds, err_msg="a replay has no engine")
+    np.testing.assert_allclose(read_cost_table(path, None, 5).seconds, cost.seconds, err_msg="a replay has no engine")
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_sizes_between_lie_on_a_line_and_none_is_cheaper_than_a_smaller_one(tmp_
 )
 def test_what_a_table_lacks_is_named(tmp_path: Path, engine: str, budget: int, line: str) -> None:
     with pytest.raises(BadInput, match=line):
-        read_table(table(tmp_path, compiled={"256": {"1": 1.0, "6": 2.0}}), engine, budget)
+        read_cost_table(table(tmp_path, compiled={"256": {"1": 1.0, "6": 2.0}}), engine, budget)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"engines": [1]}', '{"engines": [{"engine": "eager"}]}'])
 def test_another_file_is_no_table(tmp_path: Path, text: str) -> None:
     (tmp_path / "cost.json").write_text(text)
     with pytest.raises(BadInput, match="is no cost table"):
-        read_table(tmp_path / "cost.json", "eager", 5)
+        read_cost_table(tmp_path / "cost.json", "eager", 5)

@@ -15,10 +15,9 @@ from aded.core.decode import decode
 from aded.core.sampler import Decoding, Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledTarget
-from aded.targets.cuda_graph import GraphTarget
-from aded.targets.device_walk import walk
-from aded.targets.eager import TransformersTarget
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.cuda_graph import CudaGraphTarget, walk_on_device
+from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from baselines.autoregressive import Autoregressive
 from baselines.token_recycling import TokenRecycling
@@ -27,13 +26,13 @@ PROMPT = np.arange(10, 22, dtype=np.int64)
 
 
 @cache
-def graphs() -> GraphTarget:
-    return GraphTarget(tiny_model(), backend="eager")
+def graphs() -> CudaGraphTarget:
+    return CudaGraphTarget(tiny_model(), backend="eager")
 
 
 @cache
-def eager() -> TransformersTarget:
-    return TransformersTarget(tiny_model())
+def eager() -> EagerTarget:
+    return EagerTarget(tiny_model())
 
 
 @given(trees(vocabulary=3), st.integers(0, 2**31), st.integers(0, 5))
@@ -44,7 +43,7 @@ def test_the_walk_is_that_of_greedy_choice(tree: DraftTree, seed: int, padding: 
     tokens[:n], parents[1:n] = torch.from_numpy(tree.tokens), torch.from_numpy(tree.parents[1:])
     ancestors, live = torch.eye(padded, dtype=torch.bool), torch.arange(padded) < n
     ancestors[:n, :n] = torch.from_numpy(tree.ancestors)
-    result, order = walk(logits, tokens, parents, ancestors, live)
+    result, order = walk_on_device(logits, tokens, parents, ancestors, live)
     path, token = Greedy().walk(tree, logits[:n], 0)
     assert result.tolist() == [len(path), token, *order.tolist()]
     assert order[: len(path)].tolist() == path
@@ -99,7 +98,7 @@ def test_a_tree_beyond_the_largest_size_is_refused() -> None:
 
 def test_a_model_with_windows_is_refused() -> None:
     with pytest.raises(BadInput, match="without sliding windows"):
-        GraphTarget(tiny_model("mistral-window"), backend="eager")
+        CudaGraphTarget(tiny_model("mistral-window"), backend="eager")
 
 
 @pytest.mark.gpu
@@ -107,9 +106,9 @@ def test_a_model_with_windows_is_refused() -> None:
 def test_captured_steps_allocate_nothing_and_answer_as_eager_ones_do() -> None:
     model = tiny_model(max_position_embeddings=4096)
     torch.nn.Module.to(model, "cuda")
-    target = with_engine(TransformersTarget(model), "compiled", "cache")
-    assert isinstance(target, GraphTarget)
-    reference = TransformersTarget(model)
+    target = with_engine(EagerTarget(model), "compiled", "cache")
+    assert isinstance(target, CudaGraphTarget)
+    reference = EagerTarget(model)
     answers = [
         decode(each, TokenRecycling(budget=30), PROMPT, Greedy(), max_new_tokens=100).token_ids
         for each in (reference, target)
@@ -125,12 +124,12 @@ def test_captured_steps_allocate_nothing_and_answer_as_eager_ones_do() -> None:
 
 
 def test_steps_of_a_processor_allocate_no_rows() -> None:
-    """The slabs of the first prompt serve all later ones that fit, and a thousand steps leave memory as it was."""
-    target = CompiledTarget(tiny_model(max_position_embeddings=4096), backend="eager")
+    """The cache of the first prompt serves all later ones that fit, and a thousand steps leave memory as it was."""
+    target = CompiledCpuTarget(tiny_model(max_position_embeddings=4096), backend="eager")
     target.prefill(PROMPT, Greedy(), 900)
     cache = target._cache
     assert cache is not None
-    places = [(slab.keys.data_ptr(), slab.values.data_ptr()) for slab in cache.slabs]  # type: ignore[union-attr]
+    places = [(layer.keys.data_ptr(), layer.values.data_ptr()) for layer in cache.kv_layers]  # type: ignore[union-attr]
     used = []
     for round_ in range(4):
         for number in range(250):
@@ -138,7 +137,7 @@ def test_steps_of_a_processor_allocate_no_rows() -> None:
                 target.prefill(PROMPT, Greedy(), 900)
             target.verify(random_tree(np.random.default_rng(number), 1 + number % 7, 3))
         used.append(_resident_mb())
-        assert [(slab.keys.data_ptr(), slab.values.data_ptr()) for slab in cache.slabs] == places, round_  # type: ignore[union-attr]
+        assert [(layer.keys.data_ptr(), layer.values.data_ptr()) for layer in cache.kv_layers] == places, round_  # type: ignore[union-attr]
     assert target._cache is cache
     assert used[-1] - used[0] < 8, f"resident megabytes after each 250 steps: {used}"
 

@@ -13,22 +13,22 @@ from aded.core.drafter import Step
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledTarget
-from aded.targets.eager import TransformersTarget
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.eager import EagerTarget, eos_token_ids
 
 PROMPT = np.arange(10, 22, dtype=np.int64)  # longer than the sliding windows
 BINARY = DraftTree.from_sequences(5, [[a, b, c] for a in (6, 7) for b in (8, 9) for c in (10, 11)], budget=14)
 
 model_of = cache(tiny_model)
-ENGINES: dict[str, Callable[[PreTrainedModel], TransformersTarget]] = {
-    "eager": TransformersTarget,
-    "compiled": lambda model: CompiledTarget(model, backend="eager"),
+ENGINES: dict[str, Callable[[PreTrainedModel], EagerTarget]] = {
+    "eager": EagerTarget,
+    "compiled": lambda model: CompiledCpuTarget(model, backend="eager"),
 }
-Targets = Callable[[str], TransformersTarget]
+Targets = Callable[[str], EagerTarget]
 
 
 @cache
-def target_of(engine: str, name: str) -> TransformersTarget:
+def target_of(engine: str, name: str) -> EagerTarget:
     return ENGINES[engine](model_of(name))
 
 
@@ -98,7 +98,7 @@ def test_gives_only_what_is_wanted(targets: Targets) -> None:
 
 
 def test_a_second_prompt_starts_afresh(targets: Targets) -> None:
-    """Also where the slab of the first, longer prompt is used again."""
+    """Also where the memory of the first, longer prompt is used again."""
     target, sampler = targets("llama"), Obedient()
     for prompt in (PROMPT, PROMPT[:4]):
         target.prefill(prompt, sampler, 64, {"logits"})
@@ -112,7 +112,7 @@ def test_the_standard_models_pass_the_self_check(targets: Targets, name: str) ->
 
 def test_a_model_that_ignores_the_mask_fails_the_self_check() -> None:
     model = tiny_model("llama")
-    target = TransformersTarget(model)
+    target = EagerTarget(model)
     target.mask = lambda *_: None  # type: ignore[assignment]
     with pytest.raises(BadInput, match="4-D mask"):
         target.self_check()
@@ -121,7 +121,7 @@ def test_a_model_that_ignores_the_mask_fails_the_self_check() -> None:
 def test_a_recurrent_model_is_refused() -> None:
     config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, state_size=4)
     with pytest.raises(BadInput, match="no KV cache"):
-        TransformersTarget(MambaForCausalLM(config))
+        EagerTarget(MambaForCausalLM(config))
 
 
 @pytest.mark.parametrize(("ids", "expected"), [(None, set()), (3, {3}), ([3, 4], {3, 4})])
@@ -129,4 +129,4 @@ def test_eos_ids_are_the_generation_configs(ids: int | list[int] | None, expecte
     model = tiny_model("llama")
     assert model.generation_config is not None
     model.generation_config.eos_token_id = ids
-    assert TransformersTarget(model).eos_token_ids == expected
+    assert eos_token_ids(model) == expected

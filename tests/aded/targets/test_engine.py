@@ -12,20 +12,20 @@ from tiny import Obedient, random_tree, tiny_model
 
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledTarget
-from aded.targets.eager import TransformersTarget
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 
 
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(BadInput, match="engine: 'fast' must be one of eager, compiled"):
-        with_engine(TransformersTarget(tiny_model()), "fast", "cache")
+        with_engine(EagerTarget(tiny_model()), "fast", "cache")
 
 
 def test_eager_is_the_target_itself() -> None:
-    target = TransformersTarget(tiny_model())
+    target = EagerTarget(tiny_model())
     assert with_engine(target, "eager", "cache") is target
-    assert target.describe() == {"engine": "eager"}
+    assert target.describe() == {"engine": "eager", "trace": False}
 
 
 def test_without_a_compiler_eager_goes_on_and_one_line_says_why(
@@ -36,10 +36,10 @@ def test_without_a_compiler_eager_goes_on_and_one_line_says_why(
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("aded.kernels.install.prepare", no_compiler)
-    before = TransformersTarget(tiny_model())
+    before = EagerTarget(tiny_model())
     with caplog.at_level(logging.WARNING):
         target = with_engine(before, "compiled", str(tmp_path))
-    assert target.describe() == {"engine": "eager"}
+    assert target.describe() == {"engine": "eager", "trace": False}
     (record,) = (record for record in caplog.records if record.name == "aded.targets.engine")
     assert record.message == "engine=compiled cannot be had, eager goes on: RuntimeError: no C++ compiler found"
     steps = []
@@ -51,7 +51,7 @@ def test_without_a_compiler_eager_goes_on_and_one_line_says_why(
 
 def test_longer_prompts_make_the_cache_grow_and_others_leave_it_alone() -> None:
     model, sampler = tiny_model(max_position_embeddings=4096), Obedient()
-    compiled, eager = CompiledTarget(model, backend="eager"), TransformersTarget(model)
+    compiled, eager = CompiledCpuTarget(model, backend="eager"), EagerTarget(model)
     capacities = []
     for length in (20, 1500, 30):
         prompt = np.random.default_rng(length).integers(60, size=length)

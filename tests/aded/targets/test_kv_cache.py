@@ -4,23 +4,28 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.targets.kv_cache import SlabCache
+from aded.targets.kv_cache import KVCache
+
+CPU = torch.device("cpu")
 
 
-def filled(layers: int, rows: int, capacity: int) -> tuple[SlabCache, list[torch.Tensor]]:
-    cache = SlabCache(layers, capacity)
+def filled(layers: int, rows: int, capacity: int) -> tuple[KVCache, list[torch.Tensor]]:
+    cache = KVCache(layers, capacity)
     keys = [torch.randn(1, 2, rows, 4) for _ in range(layers)]
+    cache.extend(rows, CPU)
     for layer, key in enumerate(keys):
         cache.update(key, -key, layer)
     return cache, keys
 
 
-@given(st.integers(0, 5), st.sets(st.integers(1, 9)), st.integers(0, 3))
+@given(st.integers(0, 5), st.sets(st.integers(1, 9)), st.integers(1, 3))
 def test_keep_is_an_index_select(start: int, drafted: set[int], later: int) -> None:
     path = [0, *sorted(drafted)]
     cache, keys = filled(2, start + 10, start + 14)
     cache.keep(start, path)
     assert cache.length == start + len(path)
+    cache.extend(later, CPU)
+    assert cache.get_seq_length() == start + len(path), "rows before those of the step"
     for layer, key in enumerate(keys):
         rows = torch.tensor([*range(start), *(start + index for index in path)])
         expected = torch.cat([key.index_select(2, rows), torch.full((1, 2, later, 4), 7.0)], 2)
@@ -32,11 +37,12 @@ def test_keep_is_an_index_select(start: int, drafted: set[int], later: int) -> N
 
 def test_start_empties_and_keeps_the_memory() -> None:
     cache, _ = filled(1, 6, 8)
-    before = cache.slabs[0].keys
+    before = cache.kv_layers[0].keys
     cache.start()
     assert cache.length == 0
+    cache.extend(8, CPU)
     new = torch.ones(1, 2, 8, 4)
     keys, _ = cache.update(new, new, 0)
-    assert cache.slabs[0].keys is before
+    assert cache.kv_layers[0].keys is before
     assert keys.shape == new.shape
     assert bool((keys == 1).all())

@@ -1,0 +1,197 @@
+"""The records of a run, typed: a row per turn, the summary, and the environment. Every key is explained here.
+
+The dataclasses are what the JSON files hold, key by key. Reading checks names and types: a file of another version of
+the harness is refused in one line that names what is missing or unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+Record = TypeVar("Record")
+
+
+def about(text: str, *, unit: str = "", null: str = "", default: Any = ...) -> Any:
+    """A field with its explanation, its unit, and when it is null."""
+    metadata = {"about": text, "unit": unit, "null": null}
+    return field(metadata=metadata) if default is ... else field(metadata=metadata, default=default)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The drafter's probabilities against acceptance, in 20 equal bins of the probability (aded.core.calibration)."""
+
+    __pydantic_config__ = STRICT
+    nodes: list[int] = about("drafted nodes in each bin", unit="nodes")
+    probabilities: list[float] = about("sum of the nodes' probabilities")
+    accepted: list[int] = about("how many of the nodes were accepted", unit="nodes")
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where an answer first differs from autoregressive decoding."""
+
+    __pydantic_config__ = STRICT
+    position: int = about("index in the answer", unit="tokens")
+    logit_gap: float = about("distance between the two largest logits of autoregressive decoding there")
+
+
+REPLAY = "answers are replayed without a model"
+UNPAIRED = "paired=false, or answers are replayed without a model"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One turn: a line of rows.jsonl."""
+
+    __pydantic_config__ = STRICT
+    question_id: str = about("id of the question, unique in its benchmark")
+    turn: int = about("0 for the first turn")
+    category: str = about("the benchmark's category of the question")
+    prompt_tokens: int = about("tokens of the prompt, with earlier turns and answers", unit="tokens")
+    new_tokens: int = about("tokens that the steps decided: the sum of accept_lengths", unit="tokens")
+    steps: int = about("target forwards over a draft tree; prefill is no step")
+    accept_lengths: list[int] = about(
+        "tokens that each step added to the answer: accepted drafts and the bonus token, up to the stop",
+        unit="tokens",
+    )
+    drafted_nodes: list[int] = about("nodes drafted at each step, without the root", unit="nodes")
+    calibration: Calibration | None = about(
+        "probabilities of the drafted nodes against acceptance", null="the drafter has no probabilities"
+    )
+    draft_ms: list[float] = about("drafting at each step: draft and observe, at the first also begin", unit="ms")
+    draft_seconds: float = about("sum of draft_ms", unit="s")
+    verify_seconds: float | None = about("time in the target: forward, walk, compaction", unit="s", null=REPLAY)
+    decode_seconds: float | None = about("from the first token's decision to the last token's", unit="s", null=REPLAY)
+    prefill_seconds: float | None = about("the forward over the prompt", unit="s", null=REPLAY)
+    stop_reason: str = about("eos, stop_string, limit (most tokens) or context (the prompt is too long)")
+    token_ids: list[int] = about("the whole answer, the token that prefill decided first")
+    token_ids_sha256: str = about("sha256 of token_ids as JSON without spaces")
+    identical: bool | None = about("does the answer equal that of autoregressive decoding", null=UNPAIRED)
+    divergence: Divergence | None = about("where the answer first differs", null="it does not differ, or unpaired")
+    autoregressive_new_tokens: int | None = about(
+        "new_tokens of autoregressive decoding of the same prompt", unit="tokens", null=UNPAIRED
+    )
+    autoregressive_decode_seconds: float | None = about("its decode_seconds", unit="s", null=UNPAIRED)
+    autoregressive_prefill_seconds: float | None = about("its prefill_seconds", unit="s", null=UNPAIRED)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A finished run: summary.json."""
+
+    __pydantic_config__ = STRICT
+    method: str = about("name of the method's config")
+    model: str = about("name of the model's config")
+    benchmark: str = about("name of the benchmark's config")
+    questions: int = about("questions answered")
+    turns: int = about("turns answered: rows")
+    steps: int = about("sum over rows")
+    new_tokens: int = about("sum over rows", unit="tokens")
+    mean_accepted_tokens: float | None = about(
+        "new_tokens / steps; 1.00 for autoregressive decoding", unit="tokens per step", null="no step was needed"
+    )
+    drafted_nodes_per_step: float | None = about(
+        "mean of drafted_nodes, without the root", unit="nodes", null="no step was needed"
+    )
+    draft_ms_median: float | None = about("median of all steps' draft_ms", unit="ms", null="no step was needed")
+    draft_ms_p99: float | None = about("99th percentile of draft_ms", unit="ms", null="no step was needed")
+    draft_share: float | None = about("draft seconds / decode seconds", null=REPLAY)
+    tokens_per_second: float | None = about("new_tokens / decode seconds", unit="tokens/s", null=REPLAY)
+    tokens_per_second_end_to_end: float | None = about(
+        "all tokens of the answers / (prefill + decode seconds)", unit="tokens/s", null=REPLAY
+    )
+    autoregressive_tokens_per_second: float | None = about(
+        "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=UNPAIRED
+    )
+    speedup: float | None = about("tokens_per_second / autoregressive_tokens_per_second", null=UNPAIRED)
+    speedup_low: float | None = about(
+        "lower end of its 95 % bootstrap interval over questions", null="unpaired, or fewer than two questions"
+    )
+    speedup_high: float | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
+    identical_outputs: int | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
+    run_id: str = about("hash of the resolved config without volatile keys")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a run ran."""
+
+    __pydantic_config__ = STRICT
+    processor: str = about("name of the processor")
+    cores: int | None = about("cores of the machine", null="unknown")
+    torch_threads: int = about("threads that torch uses")
+    gpu: str | None = about("name of the first GPU", null="there is none")
+    system: str = about("operating system")
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the numbers of a run depend on beside its config: environment.json."""
+
+    __pydantic_config__ = STRICT
+    python: str = about("version of Python")
+    packages: dict[str, str | None] = about("versions of the packages that compute", null="not installed")
+    machine: Machine = about("processor, cores, threads, GPU")
+    git_commit: str | None = about("commit of this harness", null="not run from a checkout")
+    git_changed: bool = about("had files of the checkout been changed since that commit")
+    engine: str | None = about("the engine that ran: eager or compiled", null=REPLAY, default=None)
+    compile_seconds: float | None = about(
+        "time to compile, before any clock starts", unit="s", null="nothing was compiled", default=None
+    )
+    trace: bool = about("did random weights run at real size beside recorded answers", default=False)
+    datastore: str | None = about("fingerprint of the datastore file", null="the method reads none", default=None)
+    datastore_tokens: str | None = about("tokens of its corpus", unit="tokens", null="as above", default=None)
+    answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
+
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def parse(kind: type[Record], text: str | bytes, where: str) -> Record:
+    """The record that a JSON text holds. Raises ValueError: one line with `where` and what is wrong."""
+    try:
+        return _adapter(kind).validate_json(text)
+    except ValidationError as error:
+        raise ValueError(f"{where}: {_explain(kind, error)}") from None
+
+
+def _explain(kind: type, error: ValidationError) -> str:
+    missing, unknown, wrong = [], [], []
+    for one in error.errors(include_url=False, include_input=False):
+        name = ".".join(map(str, one["loc"])) or kind.__name__.lower()
+        if one["type"] == "json_invalid":
+            return f"no JSON ({one['msg']})"
+        if one["type"] in ("missing", "missing_argument"):
+            missing.append(name)
+        elif one["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
+            unknown.append(name)
+        else:
+            wrong.append(f"{name}: {one['msg']}")
+    if not missing and not unknown:
+        return f"no {kind.__name__.lower()} of a run ({wrong[0]})"
+    parts = [f"lacks {', '.join(missing)}"] if missing else []
+    parts += [f"has unknown keys {', '.join(unknown)}"] if unknown else []
+    return f"{' and '.join(parts)}: another version of the harness wrote it, or it is damaged; run it again"
+
+
+def read(kind: type[Record], path: Path) -> Record:
+    """The record in a JSON file. Raises OSError, or ValueError naming the file."""
+    return parse(kind, path.read_bytes(), str(path))
+
+
+def to_json(record: Any, indent: int | None = None) -> str:
+    """The JSON text of a record; its keys in the order of the fields."""
+    return json.dumps(
+        record, default=lambda one: {key.name: getattr(one, key.name) for key in fields(one)}, indent=indent
+    )

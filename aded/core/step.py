@@ -1,0 +1,35 @@
+"""What one target forward decided; the loop hands it to the drafter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aded.core.tree import DraftTree
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Step:
+    """The result of one forward over a draft tree, or over the prompt.
+
+    After the prompt, `tree` is the last prompt token alone and `path` is [0], so a drafter that reads logits or
+    hidden states needs no second case.
+    """
+
+    tree: DraftTree
+    path: list[int]
+    """The accepted path: nodes from the root on."""
+    next_token: int
+    """The bonus token: the target's choice at the end of the path. It is the next root."""
+    logits: torch.Tensor | None = None
+    """float [n, vocabulary], one row per node of `tree`, on the target's device; only if required."""
+    hidden: torch.Tensor | None = None
+    """float [n, hidden], the last hidden states, which the output projection reads; only if required."""
+
+    @property
+    def new_tokens(self) -> list[int]:
+        """The tokens this step decided: the accepted drafts, then the bonus token."""
+        return [*self.tree.tokens[self.path[1:]].tolist(), self.next_token]
