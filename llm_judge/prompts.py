@@ -1,12 +1,14 @@
-"""Prompt templates out of FastChat, by their names there."""
+"""Prompt templates of FastChat, by FastChat's names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 class FastchatTemplate:
@@ -24,7 +26,7 @@ class FastchatTemplate:
         return tokenizer(self.text(turns, answers))["input_ids"]
 
     def text(self, turns: Sequence[str], answers: Sequence[str]) -> str:
-        """The conversation so far, ending where the model is to answer."""
+        """The conversation so far, up to the position where the model answers."""
         from fastchat.conversation import get_conv_template
 
         conversation = get_conv_template(self.name)

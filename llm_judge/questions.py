@@ -13,9 +13,12 @@ KEY = "benchmark.question_file"
 
 
 class JudgeQuestions:
-    """question_file: a file in FastChat's format (question_id, category, turns); without one, `hub` is asked.
+    """A benchmark in FastChat's format.
 
-    first_id, last_id: the benchmark's own ids, so that the file of another one is refused; None for any.
+    question_file: a file of lines with question_id, category and turns; None: call `hub`.
+    hub: loads the questions from the Hub; None: the benchmark needs a question_file.
+    first_id, last_id: the range of the benchmark's ids, to refuse the file of another benchmark; None: any id.
+    stop_strings: an answer ends before the first of them.
     """
 
     raw = False
@@ -41,12 +44,12 @@ class JudgeQuestions:
         return self._questions
 
     def sample(self, question: Question, answer: str) -> dict[str, object] | None:
-        """None: answers are judged from the rows, and no scorer reads a samples.jsonl."""
+        """None: the judge reads the rows, and no scorer reads a samples.jsonl."""
         return None
 
 
 def read_questions(path: str, first_id: int | None = None, last_id: int | None = None) -> list[Question]:
-    """The questions of a question.jsonl, in its order. Raises BadInput naming line and id."""
+    """The questions of a question.jsonl, in the file's order. Raises BadInput naming line and id."""
     found: dict[str, Question] = {}
     for where, line in json_lines(path, KEY):
         question = _question(where, line)
@@ -83,7 +86,10 @@ MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "ex
 
 
 def mt_bench_from_hub() -> list[Question]:
-    """HuggingFaceH4/mt_bench_prompts, which has FastChat's order but not its ids: 81 to 160, ten a category."""
+    """HuggingFaceH4/mt_bench_prompts, with FastChat's ids: 81 to 160, ten per category.
+
+    The data set has FastChat's order, but not its ids.
+    """
     rows = _from_hub("HuggingFaceH4/mt_bench_prompts", split="train")
     if [row["category"] for row in rows] != [category for category in MT_BENCH_CATEGORIES for _ in range(10)]:
         raise BadInput(
@@ -93,7 +99,7 @@ def mt_bench_from_hub() -> list[Question]:
 
 
 def alpaca_from_hub() -> list[Question]:
-    """tatsu-lab/alpaca_eval, 805 instructions; an id is the row's number, from 0."""
+    """tatsu-lab/alpaca_eval, 805 instructions; an instruction's id is its row number, from 0."""
     file = "hf://datasets/tatsu-lab/alpaca_eval/alpaca_eval.json"
     rows = _from_hub("json", data_files=file, split="train")
     return [Question(str(number), row["dataset"], (row["instruction"],)) for number, row in enumerate(rows)]

@@ -1,4 +1,4 @@
-"""FastChat reads what is exported: its own loader where its judge imports, and what it looks up otherwise."""
+"""FastChat can read an exported file: with its own loader, or without it by the keys that the loader looks up."""
 
 import importlib
 import json
@@ -16,14 +16,14 @@ from llm_judge.export import export, main
 
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
-    """Two questions of two turns, timed, whose tokenizer lies beside."""
+    """Two questions of two turns, timed; the tokenizer is beside the run."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     rows = [
         row(question, turn, [2, 3], **times(0.5, 1.0, 5), token_ids=[5, 6, 7, 8, 9, 10])
         for question in (81, 82)
         for turn in (0, 1)
     ]
-    settings = {"model.path": str(tmp_path / "tokenizer")}
+    settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
     return write_run(tmp_path / "run", rows, answers=None, settings=settings)
 
 
@@ -62,7 +62,7 @@ def test_fastchats_own_loader_reads_it(run: Path, tmp_path: Path) -> None:
     assert answers["mine"][81]["choices"][0]["turns"][1]
 
 
-def test_what_fastchats_loader_looks_up_is_there(run: Path, tmp_path: Path) -> None:
+def test_the_file_has_the_keys_that_fastchats_loader_looks_up(run: Path, tmp_path: Path) -> None:
     """The loader names the model by the file and joins on question_id; a match reads choices[0].turns."""
     path = export(run, out=str(tmp_path / "model_answer" / "mine.jsonl"))
     answers = {line["question_id"]: line for line in lines(path)}
@@ -79,22 +79,46 @@ def test_the_answers_can_be_replayed(run: Path, tmp_path: Path) -> None:
 def test_a_run_that_lost_a_row_is_refused(run: Path, tmp_path: Path) -> None:
     path = run / "rows.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(BadInput, match="holds 3 rows of 4"):
+    with pytest.raises(BadInput, match=r"^RUN_FOLDER: .*rows.jsonl: 3 turns, where summary.json says 4"):
         export(run, out=str(tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_tells_bad_words_in_one_line(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_takes_keys_with_and_without_dashes(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words, problem in (
-        ([], "RUN_FOLDER"),
+    for number, keys in enumerate((["out={}", "model_id=mine"], ["--out", "{}", "--model-id", "mine"])):
+        folder = tmp_path / str(number)
+        monkeypatch.setattr("sys.argv", ["export", str(run), *(key.format(folder) for key in keys)])
+        main()
+        assert capsys.readouterr().out == f"answers: {folder / 'mine.jsonl'}\n"
+        assert len(lines(folder / "mine.jsonl")) == 2
+
+
+def test_bad_arguments_are_reported_in_one_line(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for arguments, problem in (
+        ([], "RUN_FOLDER: "),
+        ([str(run), str(run)], "RUN_FOLDER: "),
         ([str(run), "model=x"], "model: no such key"),
-        (["/nowhere"], "no fin"),
+        ([str(run), "out=a.jsonl", "model_id=b"], "model_id: FastChat names the model by the file"),
+        ([str(run), "tokenizer=./nowhere"], "tokenizer: no folder ./nowhere"),
+        ([str(run), f"out={tmp_path}/file/x"], "out: "),
+        (["/nowhere"], "RUN_FOLDER: /nowhere is no finished run"),
     ):
-        monkeypatch.setattr("sys.argv", ["export", *words])
+        monkeypatch.setattr("sys.argv", ["export", *arguments])
         with pytest.raises(SystemExit) as stop:
             main()
-        told = capsys.readouterr().err
-        assert (stop.value.code, told.count("\n")) == (2, 1)
-        assert problem in told
+        message = capsys.readouterr().err
+        assert (stop.value.code, message.count("\n")) == (2, 1)
+        assert message.startswith(problem)
+
+
+@pytest.mark.parametrize("file", ["config.yaml", "environment.json", "rows.jsonl", "summary.json"])
+def test_a_damaged_record_is_refused(file: str, run: Path, tmp_path: Path) -> None:
+    (run / file).write_text("{")
+    with pytest.raises(BadInput, match=f"^RUN_FOLDER: .*{file}"):
+        export(run, out=str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""FastChat's own judge and its table, as installed, on what is exported; the judge model is a loopback server."""
+"""FastChat's installed judge and table read an exported file; the judge model is a server of this test."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from llm_judge.export import export
 pytestmark = pytest.mark.slow
 JUDGE = "gpt-4"
 SCORES = {1: 7, 2: 4}
-"""What the server thinks of first and second turns."""
+"""The server's scores of first and second turns."""
 ONE, TWO = "Q: {question} A: {answer}", "Q: {question_1} A: {answer_1} Q: {question_2} A: {answer_2}"
 REFERENCES = {False: "", True: " R: {ref_answer_1}"}
 
 
 @contextmanager
 def judge_server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """(address, the requests it got): speaks as much of the chat completions protocol as the client needs."""
+    """(address, received requests) of a server with the part of the chat completions protocol that FastChat uses."""
     asked: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -46,7 +46,7 @@ def judge_server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *words: Any) -> None:
+        def log_message(self, *arguments: Any) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -63,10 +63,10 @@ def write_lines(path: Path, lines: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def fastchat(script: str, place: Path, address: str, *words: str) -> str:
+def fastchat(script: str, folder: Path, address: str, *arguments: str) -> str:
     environment = os.environ | {"OPENAI_API_BASE": address, "OPENAI_API_KEY": "none", "no_proxy": "127.0.0.1"}
-    command = [sys.executable, "-m", f"fastchat.llm_judge.{script}", "--judge-model", JUDGE, *words]
-    done = forked.run(command, cwd=place, env=environment, input="\n")
+    command = [sys.executable, "-m", f"fastchat.llm_judge.{script}", "--judge-model", JUDGE, *arguments]
+    done = forked.run(command, cwd=folder, env=environment, input="\n")
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 
@@ -82,13 +82,14 @@ def test_fastchats_judge_and_table_read_the_answers_unchanged(
         for question in (81, 112)
         for turn in (0, 1)
     ]
-    run = write_run(tmp_path / "run", rows, answers=None, settings={"model.path": str(tmp_path / "tokenizer")})
+    settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
+    run = write_run(tmp_path / "run", rows, answers=None, settings=settings)
     data = tmp_path / "data"
     answers = [
         json.loads(line)
         for line in export(run, out=str(data / "mt_bench" / "model_answer"), model_id="mine").read_text().splitlines()
     ]
-    # FastChat's repository has these, its package has not; `math` needs a reference answer.
+    # FastChat's package lacks these files of its repository; `math` needs a reference answer.
     questions = [
         {"question_id": number, "category": category, "turns": ["a cat?", "a rat?"]}
         for number, category in ((81, "writing"), (112, "math"))

@@ -40,7 +40,7 @@ def test_fastchats_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         ([line(81, "a"), line(81, "b")], "line 2: question 81 appears twice"),
         ([line(81, "a"), line(5, "b")], "line 2: question 5 belongs to another benchmark; this one has 81 to 160"),
@@ -54,14 +54,14 @@ def test_fastchats_format(tmp_path: Path) -> None:
         ([], "holds no question"),
     ],
 )
-def test_a_bad_file_is_refused_by_line_and_id(tmp_path: Path, lines: list[object], told: str) -> None:
+def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object], message: str) -> None:
     path = written(tmp_path, *lines)
     with pytest.raises(BadInput, match=r"^benchmark.question_file: ") as error:
         read_questions(path, 81, 160)
-    assert f"{path} {told}" in str(error.value)
+    assert f"{path} {message}" in str(error.value)
 
 
-def test_a_benchmark_off_the_hub_needs_its_file() -> None:
+def test_a_benchmark_that_is_not_on_the_hub_needs_its_file() -> None:
     with pytest.raises(BadInput, match=r"^benchmark.question_file: .* not on the Hub"):
         JudgeQuestions(None)
 
@@ -75,7 +75,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Exceptio
     monkeypatch.setattr("datasets.load_dataset", load)
 
 
-def test_the_hubs_mt_bench_gets_fastchats_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mt_bench_from_the_hub_has_fastchats_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [
         {"prompt": [f"{category} {i}", "more"], "category": category, "prompt_id": 7}
         for category in MT_BENCH_CATEGORIES
@@ -90,7 +90,7 @@ def test_the_hubs_mt_bench_gets_fastchats_ids(monkeypatch: pytest.MonkeyPatch) -
         mt_bench_from_hub()
 
 
-def test_the_hubs_alpaca_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alpaca_from_the_hub_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, [{"instruction": "a", "dataset": "koala"}, {"instruction": "b", "dataset": "vicuna"}])
     assert alpaca_from_hub() == [Question("0", "koala", ("a",)), Question("1", "vicuna", ("b",))]
 

@@ -21,7 +21,7 @@ VICUNA = (
         ("llama-2", ["Hi", "Why?"], ["Yo"], "[INST] Hi [/INST] Yo </s><s>[INST] Why? [/INST]"),
     ],
 )
-def test_the_conversation_ends_where_the_model_is_to_answer(
+def test_the_conversation_ends_where_the_model_answers(
     name: str, turns: list[str], answers: list[str], text: str, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     template = FastchatTemplate(name)
@@ -29,7 +29,7 @@ def test_the_conversation_ends_where_the_model_is_to_answer(
     assert template.ids(tokenizer, turns, answers) == tokenizer(text)["input_ids"]
 
 
-def test_an_unknown_name_is_told_what_is_near() -> None:
+def test_an_unknown_name_is_refused_with_similar_names() -> None:
     with pytest.raises(
         BadInput, match=r"^model.template.name: 'vicuna' is no FastChat template; near it: .*vicuna_v1.1"
     ):

@@ -35,8 +35,8 @@ def generated(model: Any, prompts: list[np.ndarray], tokens: int) -> list[list[i
 def test_aded_answers_human_eval_as_generate_does() -> None:
     cache = Path("~/.cache/aded").expanduser()
     folder = str(embedded_model(cache))
-    target, tokenizer = load_target(folder, dtype="float32", device="cpu", cache=str(cache))
-    stock, _ = load_target(folder, dtype="float32", device="cpu", cache=str(cache), kernels="torch")
+    target, tokenizer, eos = load_target(folder, dtype="float32", device="cpu", cache=str(cache))
+    stock: Any = load_target(folder, dtype="float32", device="cpu", cache=str(cache), kernels="torch").target
     # The 12 shortest problems are the prompts, for speed; the corpus counts come from the other problems.
     questions = sorted(HumanEval().questions(), key=lambda question: len(question.turns[0]))
     known = [np.array(tokenizer(question.turns[0])["input_ids"], np.int64) for question in questions[12:]]
@@ -45,7 +45,7 @@ def test_aded_answers_human_eval_as_generate_does() -> None:
     prompts = [np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64) for question in questions[:12]]
     accepted = []
     for prompt, expected in zip(prompts, generated(stock.model, prompts, 64), strict=True):
-        answer = decode(target, drafter, prompt, Greedy(), max_new_tokens=64)
+        answer = decode(target, drafter, prompt, Greedy(), max_new_tokens=64, eos_token_ids=eos)
         assert answer.token_ids == expected
         accepted += answer.accept_lengths
     assert sum(accepted) > 1.2 * len(accepted), "drafts are accepted"
