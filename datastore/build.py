@@ -9,25 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.errors import BadInput
-from aded.files import tokenizer as tokenizers
+from aded.files.tokenizer import load_tokenizer
 from datastore.builder import build
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
 ORDERS = (1, 2, 3, 4, 5)
-
-
-def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
-    """For scripts.bench_datastore, which is to use aded.files.tokenizer."""
-    return tokenizers.load_tokenizer(name, OmegaConf.load(CONF / "paths" / "default.yaml").cache)
 
 
 def checked_orders(orders: Sequence[int]) -> list[int]:
@@ -42,7 +33,7 @@ def _hydra_main(cfg: DictConfig) -> None:
     try:
         build(
             hydra.utils.instantiate(cfg.corpus),
-            tokenizers.load_tokenizer(cfg.tokenizer, cfg.paths.cache),
+            load_tokenizer(cfg.tokenizer, cfg.paths.cache),
             out=cfg.out and Path(cfg.out),
             orders=checked_orders(cfg.orders),
             suffixes=cfg.suffixes and Path(cfg.suffixes),
