@@ -2,8 +2,8 @@
 
 A 64-bit hash of a context's tokens selects a bucket of eight slots and gives the context's tag. In a full bucket a
 new context replaces the one whose last update is oldest. A slot has a row of up to ROW successors with weights. When
-a token follows, the weights of the row's other tokens decay, so the latest tokens count most. The tags of a bucket
-fill one cache line and so does a row, because a lookup spends its time waiting for memory.
+a token follows the context, all weights of the row decay and the token's own grows by 1, so the latest tokens count
+most. The tags of a bucket fill one cache line and so does a row, because a lookup mostly waits for memory.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class BackoffDrafter(Drafter):
         and prompt (up to 6)
     copy: copy what followed the longest match
     top_k: successors per corpus context
-    keep: factor of the other weights of a row each time a token follows
+    keep: factor by which the weights of a context's successors shrink each time a token follows it
     gate_rate, curve_rate: how fast mixture weights and calibration curve follow, 0: they stay as they are
     depth: most drafted tokens on one path
     max_contexts: contexts of the session's table, 72 bytes each
