@@ -19,7 +19,7 @@ BUCKETS = 104
 """Buckets of probabilities, see `_bucket`."""
 ROOT: int = np.int64(0)  # type: ignore[assignment]
 NO_TOKEN: int = np.int64(-1)  # type: ignore[assignment]
-"""Of numpy's type: numba compiles a function anew for each plain number that is passed to it."""
+"""Of numpy's type: numba would compile a function once per plain number passed to it."""
 MAX_WAITING = 2048
 """Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
 
