@@ -1,3 +1,59 @@
-"""The engine every method shares, and the ADED drafter (arXiv 2407.12021)."""
+"""ADED (arXiv 2407.12021): the drafters, the engine that every method shares, and the benchmark harness.
+
+    from aded import DraftTree, Drafter, EagerTarget, Greedy, decode
+
+The names below are the public API; each is imported when it is first used, so that `import aded` takes no time.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aded.core.decode import Answer, decode
+    from aded.core.drafter import Drafter
+    from aded.core.sampler import Greedy, Recorded, Sampled
+    from aded.core.step import Step
+    from aded.core.tree import DraftTree
+    from aded.errors import BadInput
+    from aded.targets.eager import EagerTarget
+    from aded.targets.load import load_target
 
 __version__ = "0.1.0"
+__all__ = [
+    "Answer",
+    "BadInput",
+    "DraftTree",
+    "Drafter",
+    "EagerTarget",
+    "Greedy",
+    "Recorded",
+    "Sampled",
+    "Step",
+    "decode",
+    "load_target",
+]
+_HOMES = {
+    "Answer": "aded.core.decode",
+    "BadInput": "aded.errors",
+    "DraftTree": "aded.core.tree",
+    "Drafter": "aded.core.drafter",
+    "EagerTarget": "aded.targets.eager",
+    "Greedy": "aded.core.sampler",
+    "Recorded": "aded.core.sampler",
+    "Sampled": "aded.core.sampler",
+    "Step": "aded.core.step",
+    "decode": "aded.core.decode",
+    "load_target": "aded.targets.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'aded' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

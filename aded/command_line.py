@@ -12,10 +12,10 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeVar, get_args, get_type_hints
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -46,10 +46,10 @@ def run_command(
         return
     try:
         given, rest = split_settings(settings, arguments)
-        unknown = [word.partition("=")[0] for word in rest if "=" in word]
+        unknown = [argument for argument in rest if _is_setting(argument)]
         if unknown and not hydra:
             known = ", ".join(field.name for field in fields(settings)) or "none"  # type: ignore[arg-type]
-            raise BadInput(unknown[0], f"no such key; there are {known}")
+            raise BadInput(unknown[0].partition("=")[0], f"no such key; there are {known}")
         main(rest, given)
     except KeyboardInterrupt:
         print("interrupted; start the same command again", file=sys.stderr)
@@ -58,35 +58,41 @@ def run_command(
         exit_with_error(error)
 
 
+def _is_setting(argument: str) -> bool:
+    """Is this KEY=VALUE or --key, rather than a file whose name holds an equals sign?"""
+    return argument.startswith("--") or ("=" in argument and not Path(argument).exists())
+
+
 def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     """(the dataclass filled from KEY=VALUE, all other arguments). Raises BadInput naming the key."""
-    keys = {field.name for field in fields(settings)}  # type: ignore[arg-type]
-    flags = {field.name for field in fields(settings) if field.type in (bool, "bool")}  # type: ignore[arg-type]
-    mine: list[str] = []
-    rest: list[str] = []
-    for word in _without_dashes(arguments, keys, flags):
-        (mine if word.partition("=")[0] in keys and "=" in word else rest).append(word)
-    filled = OmegaConf.structured(settings)
-    for word in mine:
+    kinds = get_type_hints(settings)
+    filled, rest = OmegaConf.structured(settings), []
+    for argument in _without_dashes(arguments, kinds):
+        key, equals, value = argument.partition("=")
+        if key not in kinds or not equals:
+            rest.append(argument)
+            continue
         try:
-            filled = OmegaConf.merge(filled, OmegaConf.from_dotlist([word]))
+            # Text is taken as it stands; 007 and 1e5 are names too.
+            text = str in (kinds[key], *get_args(kinds[key])) and value != "null"
+            OmegaConf.update(filled, key, value if text else OmegaConf.from_dotlist([argument])[key])
         except (OmegaConfBaseException, YAMLError) as error:
-            raise BadInput(word.partition("=")[0], str(error).splitlines()[0]) from None
+            raise BadInput(key, str(error).splitlines()[0]) from None
     return OmegaConf.to_object(filled), rest  # type: ignore[return-value]
 
 
-def _without_dashes(arguments: Sequence[str], keys: set[str], flags: set[str]) -> Iterator[str]:
+def _without_dashes(arguments: Sequence[str], kinds: Mapping[str, object]) -> Iterator[str]:
     """`--key value`, `--key=value` and `--flag` of the known keys, as key=value and flag=true."""
-    words = iter(arguments)
-    for word in words:
-        key, equals, _ = word.removeprefix("--").partition("=")
+    given = iter(arguments)
+    for argument in given:
+        key, equals, value = argument.removeprefix("--").partition("=")
         key = key.replace("-", "_")
-        if not word.startswith("--") or key not in keys:
-            yield word
+        if not argument.startswith("--") or key not in kinds:
+            yield argument
         elif equals:
-            yield key + word[word.index("=") :]
+            yield f"{key}={value}"
         else:
-            yield f"{key}=true" if key in flags else f"{key}={next(words, '')}"
+            yield f"{key}=true" if kinds[key] is bool else f"{key}={next(given, '')}"
 
 
 def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig:

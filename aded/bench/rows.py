@@ -7,9 +7,7 @@ the harness is refused in one line that names what is missing or unknown.
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from dataclasses import dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -153,15 +151,13 @@ class Environment:
     answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
 
 
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+ADAPTERS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Row, Summary, Environment)}
 
 
 def parse(kind: type[Record], text: str | bytes, where: str) -> Record:
     """The record that a JSON text holds. Raises ValueError: one line with `where` and what is wrong."""
     try:
-        return _adapter(kind).validate_json(text)
+        return ADAPTERS[kind].validate_json(text)
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(kind, error)}") from None
 

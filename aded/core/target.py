@@ -30,7 +30,7 @@ class Target(Protocol):
     def prepare(self, rows: int, sampler: Sampler) -> None:
         """Allocate a KV cache of `rows` rows and capture the steps that `sampler` needs, before any clock starts."""
 
-    def prefill(self, prompt_ids: np.ndarray, sampler: Sampler, room: int, requires: Collection[str]) -> Step:
+    def prefill(self, prompt_ids: np.ndarray, sampler: Sampler, room: int, requires: Collection[str] = ()) -> Step:
         """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.
 
         room: most rows that the answer and its trees need behind the prompt.

@@ -1,0 +1,97 @@
+"""The one dialect of all commands: KEY=VALUE, files as they are, bad input in one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from aded.command_line import compose_config, run_command, split_settings
+from aded.errors import BadInput
+
+
+@dataclass
+class Settings:
+    out: str | None = None
+    rounds: int = 3
+    share: float = 0.5
+    execute: bool = False
+    memory_mb: int = 1
+    nodes: list[int] = field(default_factory=lambda: [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected", "rest"),
+    [
+        ([], Settings(), []),
+        (["a", "out=b=c", "d"], Settings(out="b=c"), ["a", "d"]),
+        (["rounds=5", "share=1e-1", "execute=true"], Settings(rounds=5, share=0.1, execute=True), []),
+        (["--rounds", "5", "--memory-mb=7", "--execute", "a"], Settings(rounds=5, memory_mb=7, execute=True), ["a"]),
+        (["out=007"], Settings(out="007"), []),
+        (["out=1e5"], Settings(out="1e5"), []),
+        (["out=null"], Settings(), []),
+        (["nodes=[1,8]", "model.dtype=float32"], Settings(nodes=[1, 8]), ["model.dtype=float32"]),
+    ],
+)
+def test_settings_are_taken_out_of_the_arguments(
+    arguments: Sequence[str], expected: Settings, rest: Sequence[str]
+) -> None:
+    assert split_settings(Settings, arguments) == (expected, rest)
+
+
+@pytest.mark.parametrize(
+    "argument", ["rounds=many", "execute=perhaps", "share=[1]", "nodes=[a]", "rounds=", "nodes=[1"]
+)
+def test_a_wrong_value_names_its_key(argument: str) -> None:
+    with pytest.raises(BadInput, match=rf"^{argument.partition('=')[0]}: .+") as error:
+        split_settings(Settings, [argument])
+    assert "\n" not in str(error.value)
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str, hydra: bool = False) -> list[str]:
+    seen: list[str] = []
+    monkeypatch.setattr(sys, "argv", ["command", *arguments])
+    run_command(lambda rest, settings: seen.extend(rest), Settings, "What it does.\n", hydra=hydra)
+    return seen
+
+
+def test_help_prints_what_a_command_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(monkeypatch, "a", "--help") == []
+    assert capsys.readouterr().out == "What it does.\n"
+
+
+@pytest.mark.parametrize("argument", ["foo=1", "--foo"])
+def test_an_unknown_key_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], argument: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        call(monkeypatch, argument)
+    message = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert "no such key; there are out, rounds, share, execute, memory_mb, nodes" in message
+    assert message.count("\n") == 1
+    assert call(monkeypatch, argument, hydra=True) == [argument], "Hydra looks at it later"
+
+
+def test_a_file_may_have_an_equals_sign(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "seed=1").mkdir()
+    assert call(monkeypatch, str(tmp_path / "seed=1")) == [str(tmp_path / "seed=1")]
+
+
+def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(rest: list[str], settings: Settings) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["command"])
+    with pytest.raises(SystemExit) as stop:
+        run_command(interrupt, Settings, "")
+    assert stop.value.code == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_model_that_no_config_knows_is_a_path() -> None:
+    cfg = compose_config(["model=/some/where", "method=autoregressive"])
+    assert (cfg.model.path, cfg.model._target_) == ("/some/where", "aded.targets.load.load_target")
