@@ -1,4 +1,4 @@
-"""`python WORDS` as a process that begins where its imports are done.
+"""`python ARGUMENTS` as a process that begins where its imports are done.
 
 A process of its own takes five seconds to import torch and transformers before it does what a test is about. These
 are forked from a server that has imported them and done nothing else: whatever they set, lose or are killed in is
@@ -36,7 +36,7 @@ SERVER.set_forkserver_preload(
 
 
 def start(
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     cwd: Path,
     environment: Mapping[str, str] | None = None,
@@ -44,9 +44,9 @@ def start(
     stdout: Path = Path(os.devnull),
     stderr: Path = Path(os.devnull),
 ) -> BaseProcess:
-    """words: `-m MODULE ...` or `-c CODE ...`; environment: this process's, if None; stdin, stdout, stderr: files."""
+    """arguments: `-m MODULE ...` or `-c CODE ...`; environment: None for this process's; the others are files."""
     whole = dict(os.environ if environment is None else environment)
-    process = SERVER.Process(target=_interpret, args=(list(words), cwd, whole, (stdin, stdout, stderr)))
+    process = SERVER.Process(target=_interpret, args=(list(arguments), cwd, whole, (stdin, stdout, stderr)))
     process.start()
     return process
 
@@ -69,7 +69,7 @@ def run(
         return subprocess.CompletedProcess(command, process.exitcode, stdout.read_text(), stderr.read_text())
 
 
-def _interpret(words: list[str], cwd: Path, environment: dict[str, str], files: Sequence[Path]) -> None:
+def _interpret(arguments: list[str], cwd: Path, environment: dict[str, str], files: Sequence[Path]) -> None:
     for number, path in enumerate(files):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND if number else os.O_RDONLY), number)
     sys.stdin = os.fdopen(0)  # the server's children have none
@@ -79,7 +79,7 @@ def _interpret(words: list[str], cwd: Path, environment: dict[str, str], files: 
     os.environ.update(environment)
     os.chdir(cwd)
     sys.path.insert(0, str(cwd))
-    kind, what, *rest = words
+    kind, what, *rest = arguments
     sys.argv = [what, *rest]
     if kind == "-c":
         exec(compile(what, "-c", "exec"), {"__name__": "__main__"})

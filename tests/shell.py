@@ -13,7 +13,7 @@ from aded.run import main
 
 
 class Shell:
-    """Calls `main` with the words of a command line, and with those of `usual` whose keys are not among them."""
+    """Calls `main` with the arguments of a command line, and with those of `usual` whose keys are not among them."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class Shell:
         monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
         monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
 
-    def __call__(self, *words: str) -> tuple[int, str, str]:
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)"""
-        given = {word.split("=")[0] for word in words}
+        given = {word.split("=")[0] for word in arguments}
         usual = [word for word in [*self.usual, f"output_dir={self.out}"] if word.split("=")[0] not in given]
-        self.patch.setattr("sys.argv", ["aded.run", *usual, *words])
+        self.patch.setattr("sys.argv", ["aded.run", *usual, *arguments])
         self.capture.readouterr()
         code = 0
         try:

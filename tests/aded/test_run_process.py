@@ -21,9 +21,9 @@ def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path: Path) -> None:
     tiny_model("llama", vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     out = tmp_path / "out"
-    words = [f"model={tmp_path / 'model'}", "method=autoregressive", "benchmark.max_new_tokens=100"]
+    overrides = [f"model={tmp_path / 'model'}", "method=autoregressive", "benchmark.max_new_tokens=100"]
     stdout, stderr = tmp_path / "stdout", tmp_path / "stderr"
-    command = ["-m", "aded.run", *words, f"output_dir={out}"]
+    command = ["-m", "aded.run", *overrides, f"output_dir={out}"]
     process = forked.start(command, cwd=ROOT, stdout=stdout, stderr=stderr)
     try:
         rows = out / "rows.jsonl"

@@ -37,21 +37,21 @@ def sweep(name: str) -> dict[str, list[str]]:
 def test_each_run_of_the_sweep_composes(name: str) -> None:
     first = (CONF / "experiment" / f"{name}.yaml").read_text().splitlines()
     command = next(line for line in first if line.startswith("# python -m aded.run -m"))
-    words = [word for word in command.split() if "=" in word and not word.startswith("+")]
-    words = [word.split(",")[0] for word in words]
+    given = [part for part in command.split() if "=" in part and not part.startswith("+")]
+    overrides = [override.split(",")[0] for override in given]
     swept = sweep(name)
     seen = set()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         for values in product(*swept.values()):
             settings = [f"{key}={value}" for key, value in zip(swept, values, strict=True)]
-            config = compose("config", [f"+experiment={name}", *words, *settings])
+            config = compose("config", [f"+experiment={name}", *overrides, *settings])
             seen.add(OmegaConf.to_yaml(config))
             assert Path(config.paths.output).name == name
             for key, value in zip(swept, values, strict=True):
                 if "/" not in key and not (CONF / key).is_dir():
-                    told = OmegaConf.select(config, key)
+                    found = OmegaConf.select(config, key)
                     wanted = OverridesParser.create().parse_override(f"{key}={value}").value()
-                    assert wanted.items() <= told.items() if isinstance(wanted, dict) else told == wanted
+                    assert wanted.items() <= found.items() if isinstance(wanted, dict) else found == wanted
     assert len(seen) == len(list(product(*swept.values())))
 
 

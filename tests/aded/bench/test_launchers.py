@@ -37,9 +37,9 @@ def test_each_launcher_takes_its_config(name: str) -> None:
 def test_a_sweep_leaves_the_record_of_each_run(tmp_path: Path, launcher: str) -> None:
     tiny_model("llama", vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
-    words = [f"hydra/launcher={launcher}", f"model={tmp_path / 'model'}", "method=autoregressive,prompt_lookup"]
-    words += ["benchmark.limit=2", "benchmark.max_new_tokens=8", f"paths.output={tmp_path / 'out'}"]
-    done = forked.run([sys.executable, "-m", "aded.run", "-m", *words], env=os.environ, cwd=ROOT)
+    overrides = [f"hydra/launcher={launcher}", f"model={tmp_path / 'model'}", "method=autoregressive,prompt_lookup"]
+    overrides += ["benchmark.limit=2", "benchmark.max_new_tokens=8", f"paths.output={tmp_path / 'out'}"]
+    done = forked.run([sys.executable, "-m", "aded.run", "-m", *overrides], env=os.environ, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     summaries = [json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/*/summary.json")]
     assert sorted(summary["method"] for summary in summaries) == ["autoregressive", "prompt_lookup"]

@@ -127,7 +127,7 @@ def test_greedy_answers_are_those_of_generate(name: str, prompt: np.ndarray) -> 
 def test_aded_answers_are_those_of_generate(ngram_file: NgramFile, prompt: np.ndarray, adaptation: str) -> None:
     expected = generated(target_of("llama").model, prompt)
     drafter = AdedDrafter(ngram_file, BestFirst(), budget=12, adaptation=adaptation)
-    for _ in range(2):  # a second answer of the session meets what the first one left
+    for _ in range(2):  # a second answer of the session finds what the first one left
         assert run(drafter, prompt=prompt).token_ids == expected
 
 
