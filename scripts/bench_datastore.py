@@ -2,12 +2,17 @@
 
     python -m scripts.bench_datastore [corpus.path=FILE] [tokenizer=NAME_OR_DIR] [rounds=3] [repeat=10]
 
-The corpus is the embedded one, or a local file of any form that datastore.build reads. It is tokenised once, apart
-from what is timed. Then both builders take turns, `rounds` times, each in a process of its own that has its input in
-memory (draftretriever) or on disk (ours) and is timed until its file is written; medians are told. At last the corpus
-is repeated `repeat` times with its token ids shifted, so that the counts grow, and built once more by ours alone.
-Memory is the process's peak (VmHWM). Every pair of draftretriever's index must have the same successors and, in
-float32, the same probabilities.
+    corpus.path   a local file of JSON lines, Parquet or text; without it, the embedded corpus
+    tokenizer     a Hub id or folder, or `embedded`
+    rounds        builds by each of the two builders, whose median counts
+    repeat        how often the corpus is repeated for the last build
+
+Takes the other keys of datastore.build's corpora too. The corpus is tokenised once, and that is not timed. Then the
+builders take turns. Each build runs in a process of its own, which has its input in memory (draftretriever) or on
+disk (ours) and is timed until its file is written. Last, ours builds once from the repeated corpus, whose token ids
+are shifted at each repetition, so that the counts grow. Memory is the peak of the process (VmHWM). Every pair of
+draftretriever's index must have the same successors and, in float32, the same probabilities. The last line of the
+output is JSON.
 """
 
 from __future__ import annotations
@@ -17,29 +22,25 @@ import logging
 import multiprocessing
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import hydra
 import numpy as np
 from numba import njit
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from tabulate import tabulate
 
-from aded.command_line import exit_with_error
+from aded.command_line import compose_config, run_command
 from aded.drafters.trigram.matrix import BITS, UNCOUNTED, read_base
 from aded.errors import BadInput
 from aded.files.ngram_file import Counts, open_ngrams
-from datastore.build import load_tokenizer
+from aded.files.tokenizer import load_tokenizer
 from datastore.builder import count_stream
-from datastore.corpus import Corpus
-from datastore.dataset_corpus import DatasetCorpus, TextCorpus
 from datastore.ngrams import write_ngrams
-from datastore.python_stdlib import PythonStdlib
 from datastore.token_stream import TokenStream, tokenise
 
 SHIFT = 3001
@@ -47,18 +48,16 @@ SHIFT = 3001
 
 
 @dataclass
-class CorpusKeys:
-    path: str | None = None
+class Settings:
+    """See above; the keys of the Hydra config `build` are beside these."""
 
-
-@dataclass
-class Keys:
-    """The command line."""
-
-    corpus: CorpusKeys
-    tokenizer: str = "embedded"
     rounds: int = 3
     repeat: int = 10
+
+    def __post_init__(self) -> None:
+        for key, value in (("rounds", self.rounds), ("repeat", self.repeat)):
+            if value < 1:
+                raise BadInput(key, f"{value} must be a whole number, 1 or more")
 
 
 @dataclass(frozen=True)
@@ -119,13 +118,13 @@ def open_draftretriever(path: Path) -> float:
 
 
 def apart(function: Callable[..., Any], *arguments: object) -> Any:
-    """Call in a process of its own, whose memory is its own."""
+    """Call in a new process, so that the peak of its memory is that of the call."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def repeated(stream: TokenStream, times: int, path: Path) -> TokenStream:
-    """The stream again and again, the ids shifted each time; separators stay."""
+    """The stream, `times` times, the ids shifted each time; separators stay."""
     longer = TokenStream(path, stream.vocabulary)
     for number in range(times):
         for tokens in stream.chunks(1 << 22, 0):
@@ -136,21 +135,26 @@ def repeated(stream: TokenStream, times: int, path: Path) -> TokenStream:
 
 
 @njit(cache=True)
-def _differing_pairs(words: np.ndarray, base: Counts, room: int) -> tuple[int, int]:
-    """(pairs, pairs that differ). words: uint32 [m], draftretriever's index: the number of pairs in 64 bits; for
-    each its two tokens, the number of its successors in 64 bits, then token and float32 probability of each."""
+def _differing_pairs(index: np.ndarray, base: Counts, room: int) -> tuple[int, int]:
+    """(pairs, pairs that differ).
+
+    index: uint32 [m], draftretriever's: the number of pairs in 64 bits; for each pair its two tokens, the number of
+    its successors in 64 bits, then token and float32 probability of each successor.
+    base: our counts.
+    room: most successors of a pair.
+    """
     tokens, weights = np.empty(room, np.int32), np.empty(room, np.float32)
     seen, differing, at = 0, 0, 2
-    ours, probabilities = np.zeros(len(base.first), np.float32), words.view(np.float32)
-    while at < len(words):
-        a, b, successors = words[at], words[at + 1], int(words[at + 2])
+    ours, probabilities = np.zeros(len(base.first), np.float32), index.view(np.float32)
+    while at < len(index):
+        a, b, successors = index[at], index[at + 1], int(index[at + 2])
         at += 4
         n = read_base(base, room, 3, np.int64(a) << BITS | np.int64(b), tokens, weights)
         for i in range(n):
             ours[tokens[i]] = weights[i]
         same = n == successors
         for i in range(successors):
-            same = same and ours[words[at + 2 * i]] == probabilities[at + 2 * i + 1]
+            same = same and ours[index[at + 2 * i]] == probabilities[at + 2 * i + 1]
         for i in range(n):
             ours[tokens[i]] = 0.0
         at += 2 * successors
@@ -168,8 +172,10 @@ def _look_up(base: Counts, pairs: np.ndarray, tokens: np.ndarray, weights: np.nd
 
 
 def lookup_ns(base: Counts, stream: TokenStream) -> tuple[float, float]:
-    """Nanoseconds to read a row of at most 12 successors: for the first time, and again while it is in the
-    processor's cache, as a search does. Medians over batches of 1000 pairs drawn from the corpus."""
+    """Nanoseconds to read a row of at most 12 successors: the first time, and again while the processor caches it.
+
+    A search reads rows again. Medians over batches of 1000 pairs drawn from the corpus.
+    """
     tokens, weights = np.empty(32, np.int32), np.empty(32, np.float32)
     ids = next(stream.chunks(1 << 22, 0)).astype(np.int64) % stream.vocabulary
     at = np.random.default_rng(0).integers(len(ids) - 1, size=(200, 1000))
@@ -234,11 +240,12 @@ def measure(stream: TokenStream, path: Path, folder: Path, rounds: int, repeat: 
     return numbers
 
 
-def corpus_of(path: str | None) -> Corpus:
-    if path is None:
-        return PythonStdlib()
-    form = TextCorpus if ".txt" in Path(path).suffixes else DatasetCorpus
-    return form(Path(path).name, path=path)
+def form_of_corpus(overrides: Sequence[str]) -> list[str]:
+    """The choice of `corpus` that fits corpus.path=FILE, unless the command line has one."""
+    given = dict(override.split("=", 1) for override in overrides if "=" in override)
+    if "corpus" in given or "corpus.path" not in given:
+        return []
+    return ["corpus=text" if ".txt" in Path(given["corpus.path"]).suffixes else "corpus=jsonl"]
 
 
 def table(numbers: dict[str, Any]) -> str:
@@ -255,25 +262,24 @@ def table(numbers: dict[str, Any]) -> str:
     return tabulate(rows, ("", "ours", "draftretriever", "ours, repeated"), floatfmt=".10g", intfmt=",")
 
 
-def main() -> None:
+def run(overrides: list[str], settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    try:
-        keys: Any = OmegaConf.merge(OmegaConf.structured(Keys(CorpusKeys())), OmegaConf.from_cli(sys.argv[1:]))
-        if keys.rounds < 1 or keys.repeat < 1:
-            raise BadInput("rounds", "rounds and repeat must be 1 or more")
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            tokenizer = load_tokenizer(keys.tokenizer)
-            stream = tokenise(corpus_of(keys.corpus.path), tokenizer, folder / "tokens", progress=sys.stderr.isatty())
-            numbers = measure(stream, folder / "tokens", folder, keys.rounds, keys.repeat)
-    except (BadInput, OmegaConfBaseException) as error:
-        exit_with_error(error)
+    cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
+    corpus, tokenizer = hydra.utils.instantiate(cfg.corpus), load_tokenizer(cfg.tokenizer, cfg.paths.cache)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stream = tokenise(corpus, tokenizer, folder / "tokens", progress=sys.stderr.isatty())
+        numbers = measure(stream, folder / "tokens", folder, settings.rounds, settings.repeat)
     print(table(numbers))
     print(
         f"{numbers['ratio']} times draftretriever's speed; {numbers['differing_pairs']} of {numbers['pairs']} pairs "
         f"differ; a row is read in {numbers['lookup_ns']} ns, the first time in {numbers['first_lookup_ns']} ns"
     )
     print(json.dumps(numbers))
+
+
+def main() -> None:
+    run_command(run, Settings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,24 @@
-"""How long one draft takes, ADED's beside draftretriever's and its peers', on one synthetic token stream.
+"""How long one draft takes: ADED, draftretriever and the peers, on one synthetic token stream.
 
-    python -m scripts.bench_drafting [--pairs 1000000 --searches 3000]
+    python -m scripts.bench_drafting [pairs=1000000] [searches=3000]
 
-The stream stops at `pairs` distinct token pairs. Contexts are windows of 64 tokens out of it, two tokens further
-each time, as in decoding. ADED's time is that of `AdedDrafter.draft`: what a decoding step pays, Python and the
-tree's checks included; that of `aded_backoff` and of a peer is of `draft` and `observe`. Warm-up is left out.
-draftretriever runs in a process of its own, since each of its searches leaks about 100 kB; the rounds of all drafters
-take turns, so that a busy machine slows all of them alike.
+    pairs      distinct token pairs of the stream
+    searches   drafts timed for each drafter
+
+Contexts are windows of 64 tokens of the stream, each two tokens further than the last, as in decoding. The time of
+ADED is that of `AdedDrafter.draft`: what a decoding step pays, with Python and the tree's checks. The time of
+`aded_backoff` and of a peer is that of `draft` and `observe`. Warm-up is left out. draftretriever runs in a process
+of its own, since each of its searches leaks about 100 kB. The drafters take turns, so that a busy machine slows all
+of them alike. The last line of the output is JSON.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import multiprocessing
 import tempfile
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -24,16 +27,32 @@ import numpy as np
 from numba import njit
 from tabulate import tabulate
 
+from aded.command_line import run_command
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
 from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.mcts import Mcts
+from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
+from scripts import check_no_arguments
 from scripts.timing.backoff_timer import backoff_timer
 from scripts.timing.peer_timers import Noise, Timer, peer_timers
 
 VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10
+
+
+@dataclass
+class Settings:
+    """See above."""
+
+    pairs: int = 1_000_000
+    searches: int = 3000
+
+    def __post_init__(self) -> None:
+        for key, value, least in (("pairs", self.pairs, 1000), ("searches", self.searches, 1)):
+            if value < least:
+                raise BadInput(key, f"{value} must be a whole number, {least} or more")
 
 
 @njit(cache=True, inline="always")
@@ -167,16 +186,11 @@ def summary(results: dict[str, np.ndarray]) -> dict[str, float | None]:
     return numbers
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=1_000_000, help="distinct token pairs of the stream")
-    parser.add_argument("--searches", type=int, default=3000, help="drafts timed for each drafter")
-    options = parser.parse_args()
-    if options.pairs < 1000 or options.searches < 1:
-        parser.error("--pairs must be 1000 or more and --searches 1 or more")
-    stream = synthetic_stream(options.pairs, 0)
+def run(arguments: list[str], settings: Settings) -> None:
+    check_no_arguments(arguments)
+    stream = synthetic_stream(settings.pairs, 0)
     base = NgramFile(Path("synthetic"), {"vocabulary": str(VOCABULARY)}, {3: count_ngrams([stream], 3, VOCABULARY)})
-    contexts = contexts_of(stream, options.searches + WARM_UP)
+    contexts = contexts_of(stream, settings.searches + WARM_UP)
     warm_up, contexts = contexts[:WARM_UP], contexts[WARM_UP:]
     noise = Noise(stream, VOCABULARY)
     timers: dict[str, Timer] = {
@@ -196,10 +210,14 @@ def main() -> None:
         (name, np.median(rows[:, 0]), np.percentile(rows[:, 0], 99), rows[:, 1].mean())
         for name, rows in results.items()
     ]
-    print(f"{options.pairs} pairs, {len(stream)} tokens, {options.searches} searches, budget {BUDGET}")
+    print(f"{settings.pairs} pairs, {len(stream)} tokens, {settings.searches} searches, budget {BUDGET}")
     print(tabulate(table, ("drafter", "median ms", "p99 ms", "drafted nodes/step"), floatfmt=".3f"))
-    sizes = {"pairs": len(base.counts(3).rest), "tokens": len(stream), "searches": options.searches}
+    sizes = {"pairs": len(base.counts(3).rest), "tokens": len(stream), "searches": settings.searches}
     print(json.dumps({**summary(results), **sizes}))
+
+
+def main() -> None:
+    run_command(run, Settings, __doc__ or "")
 
 
 if __name__ == "__main__":

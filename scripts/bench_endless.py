@@ -1,46 +1,82 @@
 """Memory and drafting time of the back-off drafter in a session that does not end.
 
-    python -m scripts.bench_endless --datastore FILE --answers FILE --tokenizer DIR [--millions 10 --changed 0.1]
-    python -m scripts.bench_endless --datastore FILE --random
+    python -m scripts.bench_endless datastore=FILE answers=FILE tokenizer=DIR [KEY=VALUE ...]
+    python -m scripts.bench_endless datastore=FILE random=true [KEY=VALUE ...]
 
-Recorded answers are replayed round after round, each time in another order and with some of their tokens changed, so
-that there is always something new to remember; --random replays tokens that nothing can predict. A line for each
-million tokens: mean accepted tokens, what a draft takes, and how much of the process's memory is its own and how
-much is mapped from the datastore (Linux).
+    datastore=FILE    n-gram file of orders 2 to 5
+    answers=FILE      recorded answers, as model.answers takes them
+    tokenizer=DIR     their tokenizer, that of the datastore
+    random=true       random tokens in place of answers: nothing can predict them
+    millions=10       tokens to replay, in millions
+    changed=0.1       share of the answers' tokens that is drawn anew in each round
+    budget=64         most drafted nodes per step
+
+The answers are replayed round after round, each time in another order and with other tokens changed, so that there is
+always something new to remember. The table has a line per million tokens: mean accepted tokens, milliseconds per
+draft, and how many MB of the process's memory are its own and how many are mapped from the datastore (Linux). The
+last line of the output is JSON.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
+from aded.command_line import run_command
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.errors import BadInput
 from aded.files.answer_file import read_answers
+from aded.files.hub import pretrained
 from aded.files.ngram_file import open_ngrams
+from scripts import check_no_arguments
 
 CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
 PROMPT, LENGTH, PART = 16, 512, 1_000_000
 COLUMNS = ("tokens", "mean_accepted_tokens", "draft_ms_median", "draft_ms_p99", "own_mb", "mapped_mb")
 
 
+@dataclass
+class Settings:
+    """See above."""
+
+    datastore: str | None = None
+    answers: str | None = None
+    tokenizer: str | None = None
+    random: bool = False
+    millions: float = 10
+    changed: float = 0.1
+    budget: int = 64
+
+    def __post_init__(self) -> None:
+        if not self.datastore:
+            raise BadInput("datastore", "is missing; name an n-gram file of orders 2 to 5")
+        if self.random == bool(self.answers) or bool(self.answers) != bool(self.tokenizer):
+            raise BadInput("answers", "give either random=true or both answers=FILE and tokenizer=DIR")
+        if not self.millions > 0:
+            raise BadInput("millions", f"{self.millions} must be more than 0")
+        if not 0 <= self.changed <= 1:
+            raise BadInput("changed", f"{self.changed} must lie in [0, 1]")
+
+
 def answers_of(path: Path, tokenizer: str) -> list[np.ndarray]:
-    """The recorded answers' tokens, int64 [m], those that are longer than a prompt."""
+    """The tokens, int64 [m], of each recorded answer that is longer than a prompt."""
     from transformers import AutoTokenizer
 
-    ids = AutoTokenizer.from_pretrained(tokenizer)
+    ids = pretrained(AutoTokenizer, tokenizer, key="tokenizer")
     texts = [turn.text for turns in read_answers(path).values() for turn in turns if turn.text]
     tokens = [np.array(ids(text, add_special_tokens=False)["input_ids"], np.int64) for text in texts]
     return [answer for answer in tokens if len(answer) > PROMPT + 1]
 
 
 def endless(answers: list[np.ndarray], changed: float, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """The answers again and again, shuffled, a part of their tokens drawn anew from all of theirs."""
+    """The answers in endless rounds, shuffled, a share of their tokens drawn anew from the tokens of all."""
     pool = np.concatenate(answers)
     while True:
         for i in rng.permutation(len(answers)):
@@ -53,10 +89,10 @@ def unpredictable(vocabulary: int, rng: np.random.Generator) -> Iterator[np.ndar
         yield rng.integers(vocabulary, size=LENGTH)
 
 
-def accepted(tree: DraftTree, said: np.ndarray) -> int:
-    """Tokens that a step decides when the target goes on with `said`."""
+def accepted(tree: DraftTree, continuation: np.ndarray) -> int:
+    """Tokens that a step decides when the target's own next tokens are `continuation`."""
     node, length, parents, tokens = 0, 0, tree.parents.tolist(), tree.tokens.tolist()
-    for token in said.tolist():
+    for token in continuation.tolist():
         length += 1
         child = next((i for i in range(node + 1, len(tokens)) if parents[i] == node and tokens[i] == token), None)
         if child is None:
@@ -66,7 +102,7 @@ def accepted(tree: DraftTree, said: np.ndarray) -> int:
 
 
 def memory() -> tuple[float, float]:
-    """MB of this process's own and of mapped files that are resident."""
+    """Resident MB: of this process alone, and of mapped files."""
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(lines["RssAnon"].split()[0]) / 1024, int(lines["RssFile"].split()[0]) / 1024
 
@@ -91,30 +127,25 @@ def replay(drafter: BackoffDrafter, texts: Iterator[np.ndarray], parts: int, siz
         yield {name: round(float(number), 4) for name, number in zip(COLUMNS, row, strict=True)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--datastore", required=True, help="n-gram file of orders 2 to 5")
-    parser.add_argument("--answers", type=Path, help="recorded answers, as model.answers takes them")
-    parser.add_argument("--tokenizer", help="their tokenizer, that of the datastore")
-    parser.add_argument("--random", action="store_true", help="random tokens in place of answers")
-    parser.add_argument("--millions", type=int, default=10, help="tokens to replay, in millions")
-    parser.add_argument("--changed", type=float, default=0.1, help="part of the answers' tokens that is drawn anew")
-    parser.add_argument("--budget", type=int, default=64, help="most drafted nodes")
-    options = parser.parse_args()
-    if options.random == bool(options.answers) or bool(options.answers) != bool(options.tokenizer):
-        parser.error("give either --random or both --answers and --tokenizer")
-    datastore, rng = open_ngrams(options.datastore), np.random.default_rng(0)
-    if options.random:
-        texts = unpredictable(datastore.vocabulary, rng)
+def run(arguments: list[str], settings: Settings) -> None:
+    check_no_arguments(arguments)
+    datastore, rng = open_ngrams(str(settings.datastore)), np.random.default_rng(0)
+    if settings.answers:
+        texts = endless(answers_of(Path(settings.answers), str(settings.tokenizer)), settings.changed, rng)
     else:
-        texts = endless(answers_of(options.answers, options.tokenizer), options.changed, rng)
-    drafter = BackoffDrafter(datastore, budget=options.budget, contexts=CONTEXTS, cost="none")
+        texts = unpredictable(datastore.vocabulary, rng)
+    drafter = BackoffDrafter(datastore, budget=settings.budget, contexts=CONTEXTS, cost="none")
+    parts = math.ceil(settings.millions)
     rows = []
     print(*COLUMNS)
-    for row in replay(drafter, texts, options.millions, PART):
+    for row in replay(drafter, texts, parts, round(settings.millions * PART / parts)):
         rows.append(row)
         print(*row.values(), flush=True)
     print(json.dumps({"rows": rows}))
+
+
+def main() -> None:
+    run_command(run, Settings, __doc__ or "")
 
 
 if __name__ == "__main__":

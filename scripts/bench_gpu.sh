@@ -22,8 +22,8 @@ if [ "$device" = cuda ]; then
 fi
 for shape in $shapes; do
     echo "== $shape: t(n)"
-    $python -m scripts.bench_verify --shape "$shape" model.device="$device" --engines compiled --contexts 256,1024 \
-        --nodes "${SIZES:-1,2,4,8,16,32,64,128}" --rounds "${ROUNDS:-5}" --out "$out/verify-$shape.json" | sed '$d'
+    $python -m scripts.bench_verify shape="$shape" model.device="$device" engines=[compiled] contexts=[256,1024] \
+        nodes="[${SIZES:-1,2,4,8,16,32,64,128}]" rounds="${ROUNDS:-5}" out="$out/verify-$shape.json" | sed '$d'
     for method in aded aded_backoff; do
         echo "== $shape: $method"
         $python -m aded.run engine=compiled model=recorded model.compute="$shape" model.device="$device" \

@@ -1,61 +1,72 @@
-"""Is a method lossless? Its greedy float32 tokens against `model.generate(do_sample=False)`, prompt by prompt.
-
-The reference is the model as transformers loads it, with none of the harness's kernels.
+"""Whether a method is lossless: its greedy float32 tokens against those of transformers' `model.generate`.
 
     python -m scripts.check_lossless [method=aded] [benchmark=human_eval] [benchmark.limit=N]
 
-Takes the keys of aded.run. Exit code 0: all equal; 1: some differ, each named.
+Takes the keys of aded.run. The reference is the model as transformers loads it, with none of the harness's kernels.
+Exit code 0: all answers are equal; 1: some differ, and each is named.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import hydra
 import numpy as np
 import torch
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.command_line import CONF
+from aded.bench.build import build_drafter, load_benchmark, load_model, load_reference
+from aded.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
-from aded.run import build_method, load_benchmark, load_model
+from aded.errors import BadInput
+from aded.targets.eager import EagerTarget
+from scripts import NoSettings
 
 
 def differing(cfg: DictConfig) -> list[str]:
     """Ids of the questions whose first answer differs from generate's."""
-    _, questions, max_new_tokens = load_benchmark(cfg.benchmark)
-    cache = str(Path(cfg.paths.cache).expanduser())
-    target, tokenizer = load_model(cfg, cache)
-    drafter = build_method(cfg, target, tokenizer, cache)
-    stock = DictConfig({**cfg, "model": {**cfg.model, "kernels": "torch"}})
-    reference = load_model(stock, cache)[0].model
+    if cfg.model.get("answers") is not None:
+        raise BadInput("model", "recorded answers cannot be compared with model.generate; name a model")
+    _, questions = load_benchmark(cfg.benchmark)
+    loaded = load_model(cfg)
+    drafter = build_drafter(cfg, loaded)
+    reference = load_reference(cfg).target
+    assert isinstance(reference, EagerTarget)
     template = hydra.utils.instantiate(cfg.model.template)
+    limit = cfg.benchmark.max_new_tokens
     differ = []
     for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):
-        prompt = template.ids(tokenizer, question.turns[:1], [])
-        answer = decode(target, drafter, np.array(prompt, np.int64), Greedy(), max_new_tokens=max_new_tokens)
-        ids = torch.tensor([prompt], device=target.device)
-        generated = reference.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=max_new_tokens
+        prompt = template.ids(loaded.tokenizer, question.turns[:1], [])
+        answer = decode(
+            loaded.target,
+            drafter,
+            np.array(prompt, np.int64),
+            Greedy(),
+            max_new_tokens=limit,
+            eos_token_ids=loaded.eos_token_ids,
+        )
+        ids = torch.tensor([prompt], device=reference.device)
+        generated = reference.model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=limit
         )
         if generated[0, len(prompt) :].tolist() != answer.token_ids:
             differ.append(question.id)
     return differ
 
 
-def main() -> None:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        defaults = ["model.dtype=float32", "benchmark.max_new_tokens=64"]
-        cfg = compose("config", [*defaults, *sys.argv[1:]])
+def run(overrides: list[str], settings: NoSettings) -> None:
+    cfg = compose_config(["model.dtype=float32", "benchmark.max_new_tokens=64", *overrides])
     differ = differing(cfg)
     for question in differ:
         print(f"{question}: differs from model.generate")
     print(f"{cfg.method.name}, {cfg.model.name}, {cfg.model.dtype}: {len(differ)} answers differ from model.generate")
     sys.exit(1 if differ else 0)
+
+
+def main() -> None:
+    run_command(run, NoSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,38 @@
-"""Puts what scripts/bench_gpu.sh measured into one file: python -m scripts.gpu_summary FOLDER
+"""One file with everything that scripts/bench_gpu.sh measured.
 
-FOLDER/summary.json: for each shape the share of the memory's bandwidth that a step over one node reaches, the price
-of 64 nodes, and for each method the speedup and the share of decoding outside the target's steps.
+    python -m scripts.gpu_summary FOLDER
+
+Writes FOLDER/summary.json and prints it as one line. For each shape it has the share of the memory bandwidth that a
+step over one node reaches, and the cost of 64 nodes relative to one. For each run it has the speedup and the share of
+the decoding time outside the target's steps.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
+from aded.bench.finished_runs import FinishedRun, read_run
+from aded.command_line import run_command
+from aded.errors import BadInput
+from aded.files.atomic import write_text
+from scripts import NoSettings
+
+OF_SUMMARY = (
+    "model",
+    "turns",
+    "mean_accepted_tokens",
+    "tokens_per_second",
+    "autoregressive_tokens_per_second",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+)
+
 
 def of_table(table: dict[str, Any]) -> dict[str, Any]:
-    """Of a table of scripts.bench_verify."""
+    """The numbers of a table of scripts.bench_verify."""
     by_nodes = table["ms_by_nodes"]
     return {
         "device": table["machine"]["gpu"] or table["machine"]["processor"],
@@ -25,32 +44,38 @@ def of_table(table: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_run(folder: Path) -> dict[str, Any]:
-    """Of a run's record."""
-    summary = json.loads((folder / "summary.json").read_text())
-    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    decoding = sum(row["decode_seconds"] for row in rows)
-    verifying = sum(row["verify_seconds"] for row in rows)
-    keys = ("model", "turns", "mean_accepted_tokens", "tokens_per_second", "autoregressive_tokens_per_second")
+def of_run(run: FinishedRun) -> dict[str, Any]:
+    """The numbers of a run."""
+    decoding = sum(row.decode_seconds or 0.0 for row in run.rows)
+    verifying = sum(row.verify_seconds or 0.0 for row in run.rows)
     return {
-        **{key: summary[key] for key in (*keys, "speedup", "speedup_low", "speedup_high")},
+        **{key: getattr(run.summary, key) for key in OF_SUMMARY},
         "share_outside_steps": 1 - verifying / decoding if decoding else None,
     }
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit("usage: python -m scripts.gpu_summary FOLDER")
-    folder = Path(sys.argv[1])
-    found = {
-        "verify": {
-            path.stem.removeprefix("verify-"): of_table(json.loads(path.read_text()))
-            for path in sorted(folder.glob("verify-*.json"))
-        },
-        "runs": {path.parent.name: of_run(path.parent) for path in sorted(folder.glob("*/summary.json"))},
-    }
-    (folder / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
+def run(arguments: list[str], settings: NoSettings) -> None:
+    if len(arguments) != 1 or not Path(arguments[0]).is_dir():
+        raise BadInput("FOLDER", "name the folder that bench_gpu.sh wrote: python -m scripts.gpu_summary FOLDER")
+    folder = Path(arguments[0])
+    try:
+        found = {
+            "verify": {
+                path.stem.removeprefix("verify-"): of_table(json.loads(path.read_text()))
+                for path in sorted(folder.glob("verify-*.json"))
+            },
+            "runs": {
+                path.parent.name: of_run(read_run(path.parent)) for path in sorted(folder.glob("*/summary.json"))
+            },
+        }
+    except ValueError as error:
+        raise BadInput("FOLDER", str(error)) from None
+    write_text(folder / "summary.json", json.dumps(found, indent=1) + "\n")
     print(json.dumps(found))
+
+
+def main() -> None:
+    run_command(run, NoSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,10 @@
-"""python -m scripts.plots FOLDER [FOLDER ...]"""
+"""Plots from the records of finished runs.
+
+    python -m scripts.plots FOLDER [FOLDER ...]
+
+Reads every finished run below the folders. Writes each plot for which there are rows, as PNG and PDF, into the first
+folder.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +14,11 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from aded.bench.finished_runs import read_runs
-from aded.command_line import exit_with_error
-from aded.errors import BadInput
+from aded.command_line import run_command
+from scripts import NoSettings
 from scripts.report.cells import Cell, cells
 from scripts.report.plots import acceptance, speed, sweeps
-from scripts.tables import folders_of_command_line
+from scripts.tables import runs_below
 
 PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
     "speedup": speed.speedup_bars,
@@ -22,7 +27,7 @@ PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
     "category": acceptance.by_category,
     "adaptation": acceptance.over_tokens,
     "accepted_lengths": acceptance.histogram,
-    "reliability": acceptance.reliability,
+    "calibration": acceptance.calibration,
     "searches": sweeps.searches,
     "c1": sweeps.c1,
     "c2": sweeps.c2,
@@ -39,28 +44,25 @@ def draw(found: Sequence[Cell], folder: Path) -> list[str]:
         if figure is None:
             continue
         for kind in ("png", "pdf"):
-            figure.savefig(
-                folder / f"{name}.{kind}", dpi=160, metadata={"CreationDate": None} if kind == "pdf" else None
-            )
+            metadata = {"CreationDate": None} if kind == "pdf" else None
+            figure.savefig(folder / f"{name}.{kind}", dpi=160, metadata=metadata)
         plt.close(figure)
         drawn.append(name)
     return drawn
 
 
-def main() -> None:
-    try:
-        folders = folders_of_command_line("plots")
-        found = cells(read_runs(folders))
-        if not found:
-            raise BadInput("FOLDER", f"{folders[0]}: no finished run below it")
-    except BadInput as error:
-        exit_with_error(error)
-    drawn = draw(found, folders[0])
+def run(arguments: list[str], settings: NoSettings) -> None:
+    runs, folder = runs_below(arguments, "plots")
+    drawn = draw(cells(runs), folder)
     missing = [name for name in PLOTS if name not in drawn]
     if drawn:
-        print(f"plot: {folders[0] / drawn[0]}.png" + (f"  (also: {', '.join(drawn[1:])})" if drawn[1:] else ""))
+        print(f"plot: {folder / drawn[0]}.png" + (f"  (also: {', '.join(drawn[1:])})" if drawn[1:] else ""))
     if missing:
-        print(f"not drawn, for want of rows or for more lines than colours: {', '.join(missing)}")
+        print(f"not drawn, since rows are missing or lines are more than colours: {', '.join(missing)}")
+
+
+def main() -> None:
+    run_command(run, NoSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

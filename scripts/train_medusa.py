@@ -1,11 +1,12 @@
-"""Trains Medusa heads on a frozen target (Medusa-1, arXiv 2401.10774, section 2.2.1).
+"""Medusa heads for a frozen target (Medusa-1, arXiv 2401.10774, section 2.2.1).
 
     python -m scripts.train_medusa [model=NAME] [out=FOLDER] [prompts=N] [KEY=VALUE ...]
 
-First the target answers prompts of the datastore's corpus, greedily; then each head learns, from the hidden state
-that decided a token of such an answer, the token k places further. The answers lie in `answers`, and a run that is
-broken off goes on after the last whole batch. The target's output projection stays as it is and is shared by the
-heads; the loss runs over the `vocabulary` commonest tokens of the answers, which are nearly all that occur.
+conf/train_medusa.yaml explains every key. First the target answers prompts of the datastore's corpus, greedily. Then
+head k learns, from the hidden state that decided a token of such an answer, the token k places further. The answers
+are kept in the cache, and an interrupted run goes on after the last whole batch. The target's output projection stays
+as it is, and all heads share it. The loss runs over the `vocabulary` most frequent tokens of the answers, which are
+nearly all that occur.
 """
 
 from __future__ import annotations
@@ -20,19 +21,18 @@ from pathlib import Path
 
 import hydra
 import torch
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from tqdm import tqdm
-from transformers import PreTrainedTokenizerBase
 
-from aded.command_line import CONF, exit_with_error, run_hydra
+from aded.bench.build import cache_folder, load_model
+from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.tokenizer import tokenizer_fingerprint
-from aded.run import load_model
-from aded.targets.eager import TransformersTarget
+from aded.targets import threads
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
 from baselines.medusa import most_probable_paths
 from baselines.medusa_heads import OURS, MedusaHeads, save_heads
 from scripts.medusa.answers import answer_all, prompts, read_answers
@@ -42,10 +42,10 @@ log = logging.getLogger(__name__)
 
 
 def examples(shards: list[Path], heads: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(states float16 [n, hidden], targets int64 [n, heads], held int64 [n]) of all answers.
+    """(states float16 [n, hidden], targets int64 [n, heads], numbers int64 [n]) of all answers.
 
-    The state that decided token i is paired with tokens i + 1 .. i + heads; IGNORED behind the answer's end.
-    held: number of the answer, by which answers are held out whole.
+    The state that decided token i is paired with tokens i + 1 .. i + heads; IGNORED after the answer's end.
+    numbers: of the answer, so that whole answers can be set aside for validation.
     """
     states, targets, numbers = [], [], []
     for number, (ids, hidden) in enumerate(read_answers(shards)):
@@ -58,8 +58,8 @@ def examples(shards: list[Path], heads: int) -> tuple[torch.Tensor, torch.Tensor
     return torch.cat(states), torch.cat(targets), torch.cat(numbers)
 
 
-def commonest(targets: torch.Tensor, most: int) -> torch.Tensor:
-    """int64 [<= most]: the commonest tokens of the targets, in the order of their ids."""
+def most_frequent(targets: torch.Tensor, most: int) -> torch.Tensor:
+    """int64 [<= most]: the most frequent tokens of the targets, in the order of their ids."""
     tokens, times = targets[targets != IGNORED].unique(return_counts=True)
     return tokens[times.argsort(descending=True)[:most]].sort().values
 
@@ -81,9 +81,12 @@ def train(
     learning_rate: float,
     decay: float = 0.8,
 ) -> None:
-    """AdamW with a cosine schedule; head k's loss weighs decay ** k, as published.
+    """AdamW with a cosine schedule, as published.
 
-    states [n, hidden], targets [n, heads] as rows of projection [vocabulary, hidden].
+    states: float [n, hidden].
+    targets: int64 [n, heads], rows of the projection.
+    projection: float [vocabulary, hidden].
+    decay: head k's loss has the weight decay ** k.
     """
     optimizer = torch.optim.AdamW(heads.parameters(), lr=learning_rate)
     steps = epochs * math.ceil(len(states) / batch_size)
@@ -96,8 +99,8 @@ def train(
                 guessed = heads(states[rows].float()) @ projection.T
                 losses = torch.stack(
                     [
-                        torch.nn.functional.cross_entropy(guess, wanted, ignore_index=IGNORED)
-                        for guess, wanted in zip(guessed, targets[rows].T, strict=True)
+                        torch.nn.functional.cross_entropy(guess, target, ignore_index=IGNORED)
+                        for guess, target in zip(guessed, targets[rows].T, strict=True)
                     ]
                 )
                 optimizer.zero_grad()
@@ -112,15 +115,15 @@ def train(
 def accuracies(
     heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor
 ) -> list[dict[str, float]]:
-    """Per head, how often the true token is the first, among the first five and ten guesses."""
+    """Per head, how often the true token is the first guess, among the first five, and among the first ten."""
     ranks = []
     for rows in torch.arange(len(states)).split(1024):
         best = (heads(states[rows].float()) @ projection.T).topk(10).indices
         ranks.append((best == targets[rows].T[..., None]).transpose(0, 1))
     hit = torch.cat(ranks)
-    told = targets != IGNORED
+    known = targets != IGNORED
     return [
-        {f"top{n}": float(hit[told[:, k], k, :n].any(-1).float().mean()) for n in (1, 5, 10)}
+        {f"top{n}": float(hit[known[:, k], k, :n].any(-1).float().mean()) for n in (1, 5, 10)}
         for k in range(len(heads))
     ]
 
@@ -129,37 +132,36 @@ def accuracies(
 def accepted(
     heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor, budget: int = 63
 ) -> float:
-    """Mean accepted tokens a step, bonus tokens included, had the heads drafted these answers with `budget` nodes."""
+    """Mean accepted tokens if the heads drafted these answers, with `budget` nodes per step."""
     steps = at = 0
     while at < len(states):
         best = (heads(states[at].float()) @ projection.T).softmax(dim=-1).topk(10)
         tree = DraftTree(*most_probable_paths(best.indices.numpy(), best.values.numpy(), 0, budget))
-        wanted = [*targets[at].tolist(), IGNORED]
-        path, _ = accepted_path(tree, lambda node: wanted[tree.depths[node]])  # noqa: B023 - called at once
+        answer = [*targets[at].tolist(), IGNORED]
+        path, _ = accepted_path(tree, lambda node: answer[tree.depths[node]])  # noqa: B023 - called at once
         at += len(path)
         steps += 1
     return len(states) / steps
 
 
-def answered(
-    cfg: DictConfig, cache: str, target: TransformersTarget, tokenizer: PreTrainedTokenizerBase
-) -> tuple[list[Path], dict[str, str]]:
-    """The answers' shards, computed where they are missing, and what they are answers to, for the heads' file."""
+def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
+    """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
+    assert isinstance(loaded.target, EagerTarget)
     corpus = hydra.utils.instantiate(cfg.datastore.corpus)
     asking = cfg.asking
     facts = {
         "model": str(cfg.model.path),
-        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "tokenizer": tokenizer_fingerprint(loaded.tokenizer),
         "corpus": corpus.name,
         "asking": json.dumps(OmegaConf.to_container(asking, resolve=True), sort_keys=True),
     }
-    folder = Path(cache) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    stream = prompts(corpus.documents(), tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
+    folder = Path(cache_folder(cfg)) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    stream = prompts(corpus.documents(), loaded.tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
     log.info("answering %d prompts of %s into %s", cfg.prompts, corpus.name, folder)
     shards = answer_all(
-        target.model,
+        loaded.target.model,
         itertools.islice(stream, cfg.prompts),
-        target.eos_token_ids,
+        loaded.eos_token_ids,
         folder,
         most=asking.max_new_tokens,
         batch_size=asking.batch_size,
@@ -168,34 +170,33 @@ def answered(
 
 
 def run(cfg: DictConfig) -> None:
-    """Answers, training, the heads' file; tells the accuracy on answers held out."""
-    cache = str(Path(cfg.paths.cache).expanduser())
-    target, tokenizer = load_model(cfg, cache)
-    if cfg.threads:
-        torch.set_num_threads(cfg.threads)
-    shards, facts = answered(cfg, cache, target, tokenizer)
+    """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
+    loaded = load_model(cfg)
+    threads.use_torch(cfg.threads)
+    shards, facts = answered(cfg, loaded)
 
-    weight = target.model.lm_head.weight.detach().float()
+    assert isinstance(loaded.target, EagerTarget)
+    weight = loaded.target.model.lm_head.weight.detach().float()
     heads = MedusaHeads(cfg.heads, cfg.blocks, weight.shape[1])
     states, tokens, numbers = examples(shards, cfg.heads)
-    held = numbers % cfg.hold_out_every == cfg.hold_out_every - 1
-    kept = commonest(tokens[~held], cfg.vocabulary)
+    validation = numbers % cfg.validation_every == cfg.validation_every - 1
+    kept = most_frequent(tokens[~validation], cfg.vocabulary)
     targets = renumbered(tokens, kept)
-    log.info("%d states of %d answers, %d tokens to tell apart", len(states), int(numbers[-1]) + 1, len(kept))
+    log.info("%d states of %d answers, %d distinct tokens", len(states), int(numbers[-1]) + 1, len(kept))
     heads.tokens, projection = kept, weight[kept]
     train(
         heads,
-        states[~held],
-        targets[~held],
+        states[~validation],
+        targets[~validation],
         projection,
         epochs=cfg.epochs,
         batch_size=cfg.batch_size,
         learning_rate=cfg.learning_rate,
     )
-    held_out = (heads, states[held], targets[held], projection)
-    for k, rates in enumerate(accuracies(*held_out), 1):
+    unseen = (heads, states[validation], targets[validation], projection)
+    for k, rates in enumerate(accuracies(*unseen), 1):
         print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
-    print(f"mean accepted tokens on held-out answers: {accepted(*held_out):.2f}")
+    print(f"mean accepted tokens on validation answers: {accepted(*unseen):.2f}")
     out = Path(cfg.out) / OURS
     save_heads(heads, out, {**facts, "states": str(len(states))})
     print(f"heads: {out}")
@@ -205,7 +206,7 @@ def run(cfg: DictConfig) -> None:
 def _hydra_main(cfg: DictConfig) -> None:
     try:
         run(cfg)
-    except (BadInput, HydraException, OmegaConfBaseException) as error:
+    except INPUT_ERRORS as error:
         exit_with_error(error)
 
 

@@ -1,16 +1,18 @@
-"""The comparison report of a W&B project (wandb-workspaces): python -m scripts.wandb_report ENTITY/PROJECT
+"""The comparison report of a Weights & Biases project (wandb-workspaces).
 
-Speedup, mean accepted tokens and tokens per second of the project's runs, grouped by model, benchmark and method.
-It needs an account; without one the same comparison is made locally, by scripts.tables and scripts.plots.
+    python -m scripts.wandb_report ENTITY/PROJECT
+
+Shows speedup, mean accepted tokens and tokens per second of the project's runs, grouped by model, benchmark and
+method. It needs an account; without one, scripts.tables and scripts.plots compare the same runs locally.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from aded.command_line import exit_with_error
+from aded.command_line import run_command
 from aded.errors import BadInput
+from scripts import NoSettings
 
 METRICS = {
     "speedup": "Speedup over autoregressive decoding",
@@ -18,7 +20,7 @@ METRICS = {
     "tokens_per_second": "Tokens per second",
     "draft_ms_median": "Milliseconds to draft, median step",
 }
-"""Keys of summary.json, by their titles."""
+"""Keys of summary.json, with their titles."""
 GROUPED_BY = ("model.name", "benchmark.name", "method.name")
 NO_ACCOUNT = (
     "no W&B account is logged in. Sign up at wandb.ai and run `wandb login`, upload offline runs with `wandb sync "
@@ -35,7 +37,10 @@ def report(entity: str, project: str) -> Any:
         wr.BarPlot(title=title, metrics=[wr.SummaryMetric(key)], orientation="h", layout=wr.Layout(w=12, h=8))
         for key, title in METRICS.items()
     ]
-    text = "A speedup is paired: both arms decoded the same prompts in turn. The runs' own folders are the truth."
+    text = (
+        "A speedup is paired: the method and autoregressive decoding took turns on the same prompts. The runs' own "
+        "folders are the record."
+    )
     return wr.Report(
         project=project,
         entity=entity,
@@ -58,14 +63,15 @@ def save(entity: str, project: str) -> str:
     return str(made.url)
 
 
+def run(arguments: list[str], settings: NoSettings) -> None:
+    entity, _, project = arguments[0].partition("/") if len(arguments) == 1 else ("", "", "")
+    if not entity or not project:
+        raise BadInput("ENTITY/PROJECT", "name a W&B project: python -m scripts.wandb_report ENTITY/PROJECT")
+    print(f"report: {save(entity, project)}")
+
+
 def main() -> None:
-    try:
-        entity, _, project = sys.argv[1].partition("/") if len(sys.argv) == 2 else ("", "", "")
-        if not entity or not project:
-            raise BadInput("ENTITY/PROJECT", "name a W&B project: python -m scripts.wandb_report ENTITY/PROJECT")
-        print(f"report: {save(entity, project)}")
-    except BadInput as error:
-        exit_with_error(error)
+    run_command(run, NoSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,20 @@ from aded.bench.metrics import summarise
 from aded.bench.records import run_id
 from aded.bench.rows import Environment, Machine, Row, to_json
 
-MACHINE = Machine(processor="made up", cores=2, torch_threads=1, gpu=None, system="Linux")
+MACHINE: dict[str, Any] = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
+UNTIMED = dict.fromkeys(
+    (
+        "calibration",
+        "verify_seconds",
+        "decode_seconds",
+        "prefill_seconds",
+        "identical",
+        "divergence",
+        "autoregressive_new_tokens",
+        "autoregressive_decode_seconds",
+        "autoregressive_prefill_seconds",
+    )
+)
 
 
 def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Row:
@@ -36,7 +49,7 @@ def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Ro
         "token_ids": ids,
         "token_ids_sha256": hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest(),
     }
-    return Row(**{**{key.name: None for key in fields(Row)}, **counts, **known})
+    return Row(**{**UNTIMED, **counts, **known})
 
 
 def times(method: float, plain: float, new_tokens: int) -> dict[str, Any]:
@@ -54,14 +67,15 @@ def times(method: float, plain: float, new_tokens: int) -> dict[str, Any]:
 
 def write_run(
     folder: Path,
-    rows: list[Row],
+    rows: Sequence[Row],
     *,
     method: str = "aded",
     benchmark: str = "mt_bench",
     answers: str | None = "answers/vicuna-7b-v1.5.jsonl",
     settings: dict[str, Any] | None = None,
     seed: int = 0,
-    machine: Machine = MACHINE,
+    machine: dict[str, Any] = MACHINE,
+    engine: str | None = None,
 ) -> Path:
     """A finished run's folder; recorded answers unless `answers` is None. settings: further keys, joined by dots."""
     model = {"name": "tiny"} if answers is None else {"name": "recorded", "answers": answers}
@@ -78,8 +92,15 @@ def write_run(
     folder.mkdir(parents=True)
     identity = run_id(config)
     summary = summarise(rows, method=method, model=str(model["name"]), benchmark=benchmark, run_id=identity)
+    environment = Environment(
+        python="3.11.0",
+        packages={"numpy": "2.0.0", "torch": None},
+        machine=Machine(**machine),
+        git_commit="0" * 40,
+        git_changed=False,
+        engine=engine,
+    )
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(config)))
-    environment = Environment("3.11", {}, machine, git_commit="0" * 40, git_changed=False)
     (folder / "environment.json").write_text(to_json(environment))
     (folder / "rows.jsonl").write_text("".join(to_json(one) + "\n" for one in rows))
     (folder / "samples.jsonl").write_text("")

@@ -1,7 +1,7 @@
-"""What Medusa's heads are trained on: a target's own greedy answers, with the hidden state behind each token.
+"""What Medusa's heads are trained on: a target's own greedy answers, with the hidden state that decided each token.
 
-The prompts come from a corpus of Python source files: functions to complete, in the chat's words, and code to go on
-from. Answers are computed in batches, padded on the left, one shard file a batch, so that an interrupted run goes on.
+The prompts come from a corpus of Python source files: chat requests to complete a function, and code to continue.
+Answers are computed in batches, padded on the left, one shard file per batch, so that an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from tqdm import tqdm
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from aded.bench.questions import ChatTemplate
-from aded.targets.kv_cache import SlabCache
+from aded.files.atomic import whole_file
 
 REQUESTS = (
     "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{}```",
@@ -45,7 +45,11 @@ def stubs(document: str) -> Iterator[str]:
 def prompts(
     documents: Iterable[str], tokenizer: PreTrainedTokenizerBase, longest: int, raw_share: float, seed: int
 ) -> Iterator[list[int]]:
-    """Ids of prompts of at most `longest` tokens, without an end; `raw_share` of them are code without a request."""
+    """Token ids of prompts, as many as the documents' functions yield.
+
+    longest: most tokens of a prompt.
+    raw_share: share of prompts that are code without a request.
+    """
     rng = np.random.default_rng(seed)
     sources = list(documents)
     found = [stub for source in sources for stub in stubs(source)]
@@ -79,8 +83,7 @@ def answer_batch(
         visible[row, width - len(prompt) :] = True
     visible[:, width:] = True
     positions = (visible.cumsum(1) - 1).clamp(min=0)
-    layers = int(model.config.get_text_config(decoder=True).num_hidden_layers)
-    cache, decoder = SlabCache(layers, width + most), model.get_decoder()
+    cache, decoder = DynamicCache(), model.get_decoder()
     answers: list[list[int]] = [[] for _ in batch]
     states: list[list[torch.Tensor]] = [[] for _ in batch]
     alive, start = torch.arange(len(batch)), 0
@@ -102,10 +105,7 @@ def answer_batch(
             break
         if not going.all():  # rows that are finished leave the batch
             alive, tokens = alive[going], tokens[going]
-            for slab in cache.slabs:
-                assert slab.keys is not None
-                assert slab.values is not None
-                slab.keys, slab.values = slab.keys[going], slab.values[going]
+            cache.batch_select_indices(going)
         ids, start = tokens[:, None], end
     return [(ids_, torch.stack(rows)) for ids_, rows in zip(answers, states, strict=True)]
 
@@ -119,7 +119,12 @@ def answer_all(
     most: int,
     batch_size: int,
 ) -> list[Path]:
-    """Answer prompts batch by batch, like lengths together; return the shards. Those that are there are kept."""
+    """Answer prompts batch by batch, similar lengths together; return the shards. Those that exist are kept.
+
+    asked: prompts, as token ids.
+    eos: tokens that end an answer.
+    most: most tokens of an answer.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     shards = []
     for number, batch in enumerate(tqdm(batches(asked, batch_size), "answers", disable=not sys.stderr.isatty())):
@@ -133,14 +138,13 @@ def answer_all(
             "hidden": torch.cat([hidden for _, hidden in answers]),
             "lengths": torch.tensor([len(ids) for ids, _ in answers], dtype=torch.int32),
         }
-        scratch = path.with_suffix(".partial")
-        save_file(tensors, scratch)
-        scratch.replace(path)
+        with whole_file(path) as file:
+            file.write(save(tensors))
     return shards
 
 
 def batches(asked: Iterable[Sequence[int]], size: int) -> Iterator[list[Sequence[int]]]:
-    """Batches of like lengths: every 16 batches' worth of prompts is sorted by length."""
+    """Batches of similar lengths: the prompts of 16 batches at a time are sorted by length."""
     asked = iter(asked)
     while group := sorted(itertools.islice(asked, 16 * size), key=len):
         for start in range(0, len(group), size):

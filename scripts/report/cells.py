@@ -1,55 +1,48 @@
 """Cells of a table: the runs that may be counted together, their median and interval, and where they come from.
 
-A cell holds runs of one method, model and benchmark with the same settings on the same machine; only the seed may
-differ. Runs with other settings get a line of their own, which names what differs.
+A cell holds runs of one method, model and benchmark with the same settings, on the same engine and machine; only the
+seed may differ. Runs with other settings get a line of their own, which names what differs.
 """
 
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aded.bench.finished_runs import FinishedRun
-from aded.bench.metrics import Row
+from aded.bench.metrics import Terms, bootstrap_interval, product_of_ratios, question_sums, speedup_terms
+from aded.bench.rows import Row
 
 BASELINE = "autoregressive (paired)"
 SEED = "decoding.seed"
-RESAMPLES = 2000
-
-Terms = Callable[[Row], tuple[float, ...] | None]
-"""Of a row: numerators and denominators in turn, None where they were not measured."""
+MACHINE = "machine"
 
 
 def _latency(row: Row) -> tuple[float, ...] | None:
-    seconds = row["decode_seconds"]
-    return None if seconds is None else (1000 * seconds, row["new_tokens"])
+    return None if row.decode_seconds is None else (1000 * row.decode_seconds, row.new_tokens)
 
 
 def _accepted(row: Row) -> tuple[float, ...]:
-    return row["new_tokens"], row["steps"]
-
-
-def _speedup(row: Row) -> tuple[float, ...] | None:
-    mine, plain = row["decode_seconds"], row["autoregressive_decode_seconds"]
-    if mine is None or plain is None:
-        return None
-    return row["new_tokens"], mine, plain, row["autoregressive_new_tokens"]
+    return row.new_tokens, row.steps
 
 
 def _baseline_latency(row: Row) -> tuple[float, ...] | None:
-    seconds = row["autoregressive_decode_seconds"]
-    return None if seconds is None else (1000 * seconds, row["autoregressive_new_tokens"])
+    if row.autoregressive_decode_seconds is None or row.autoregressive_new_tokens is None:
+        return None
+    return 1000 * row.autoregressive_decode_seconds, row.autoregressive_new_tokens
 
 
 METRICS: dict[str, Terms] = {
     "latency_ms_per_token": _latency,
     "mean_accepted_tokens": _accepted,
-    "speedup": _speedup,
+    "speedup": speedup_terms,
 }
 """As in the paper's table 1 and figure 3; each is a ratio of sums over rows (aded.bench.metrics)."""
 
@@ -71,19 +64,20 @@ class Cell:
     machine: str
     runs: tuple[FinishedRun, ...]
 
+    @property
+    def questions(self) -> int:
+        """Of the run with the fewest."""
+        return min(run.summary.questions for run in self.runs)
+
 
 def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
-    """Every number that the runs' rows give, by benchmark, model and line."""
+    """Every number of the runs, made of their rows, by benchmark, model and line."""
     found = []
-    names = _line_names(runs)
+    names = line_names(runs)
     groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
     for run in runs:
         groups[(run.benchmark, run.model, names[run.folder], run.method, run.machine, settings_key(run))].append(run)
-    shared = Counter(key[:3] for key in groups)
-    for key, mine in sorted(groups.items()):
-        benchmark, model, line, method = key[:4]
-        if shared[key[:3]] > 1:  # settings that one of them does not know
-            line += f" [{mine[0].summary['run_id'][:6]}]"
+    for (benchmark, model, line, method, *_), mine in sorted(groups.items()):
         for metric, terms in METRICS.items():
             found += _cell(mine, (line, method, model, benchmark, metric), terms)
         found += _pass_rate(mine, line)
@@ -91,13 +85,12 @@ def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
 
 
 def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
-    """Autoregressive decoding as it ran in turn with the methods, runs of like settings of the model together."""
+    """Autoregressive decoding as it ran in turn with the methods; the model's runs of equal settings together."""
     groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
     for run in runs:
-        if any(row["autoregressive_decode_seconds"] is not None for row in run.rows):
-            groups[
-                (run.benchmark, run.model, run.machine, settings_key(run, without=("method.", "datastore")))
-            ].append(run)
+        if any(row.autoregressive_decode_seconds is not None for row in run.rows):
+            settings = settings_key(run, without=("method.", "datastore"))
+            groups[(run.benchmark, run.model, run.machine, settings)].append(run)
     found = []
     for (benchmark, model, *_), mine in sorted(groups.items()):
         key = (BASELINE, "autoregressive", model, benchmark, "latency_ms_per_token")
@@ -105,18 +98,14 @@ def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
     return found
 
 
-def _cell(
-    runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms, resamples: int = RESAMPLES
-) -> list[Cell]:
+def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms) -> list[Cell]:
     """The cell, or none where no run measured it."""
-    by_run = [sums for sums in (_question_sums([run], terms) for run in runs) if len(sums)]
-    if not by_run:
+    by_run = [sums for sums in (question_sums(run.rows, terms) for run in runs) if len(sums)]
+    values = [value for sums in by_run if (value := product_of_ratios(sums.sum(axis=0))) is not None]
+    if not values or len(values) < len(by_run):
         return []
-    value = float(np.median([_ratio(sums.sum(axis=0)) for sums in by_run]))
-    if not np.isfinite(value):
-        return []
-    low, high = interval(_question_sums(runs, terms), resamples)
-    return [Cell(*key, value, low, high, runs[0].kind, runs[0].machine, tuple(runs))]
+    low, high = bootstrap_interval(question_sums((row for run in runs for row in run.rows), terms))
+    return [Cell(*key, float(np.median(values)), low, high, runs[0].kind, runs[0].machine, tuple(runs))]
 
 
 def _pass_rate(runs: Sequence[FinishedRun], line: str) -> list[Cell]:
@@ -130,68 +119,63 @@ def _pass_rate(runs: Sequence[FinishedRun], line: str) -> list[Cell]:
     return [Cell(*key, value, None, None, first.kind, first.machine, tuple(scored))]
 
 
-def _question_sums(runs: Sequence[FinishedRun], terms: Terms) -> np.ndarray:
-    """float [questions, terms]: the sums over all turns and runs of each question."""
-    by_question: dict[str, np.ndarray] = {}
-    for row in (row for run in runs for row in run.rows):
-        values = terms(row)
-        if values is not None:
-            by_question[row["question_id"]] = by_question.get(row["question_id"], 0) + np.array(values, float)
-    return np.array(list(by_question.values()))
-
-
-def _ratio(sums: np.ndarray) -> np.ndarray:
-    """float [.., 2 or 4] to [..]: the product of the quotients; not finite where there is nothing to divide by."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (sums[..., 0::2] / sums[..., 1::2]).prod(axis=-1)
-
-
-def interval(sums: np.ndarray, resamples: int = RESAMPLES) -> tuple[float | None, float | None]:
-    """95 % percentile bootstrap over questions, seeded as aded.bench.metrics.speedup_interval; none for fewer than two."""
-    if len(sums) < 2:
-        return None, None
-    picks = np.random.default_rng(0).integers(len(sums), size=(resamples, len(sums)))
-    values = _ratio(sums[picks].sum(axis=1))
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return None, None
-    low, high = np.percentile(values, [2.5, 97.5])
-    return float(low), float(high)
-
-
 def settings_key(run: FinishedRun, without: tuple[str, ...] = ()) -> str:
-    """A run's settings but its seed and the keys that begin with one of `without`, to compare by."""
+    """A run's settings to compare by, without its seed and the keys that begin with one of `without`."""
     kept = {key: value for key, value in run.settings.items() if key != SEED and not key.startswith(without or "\0")}
     return json.dumps(kept, sort_keys=True, default=str)
 
 
-def _line_names(runs: Sequence[FinishedRun]) -> dict[Any, str]:
-    """The line of each run, by folder: its method and the settings that tell it from the method's other lines.
+def line_names(runs: Sequence[FinishedRun], seeds: bool = False) -> dict[Path, str]:
+    """The line of each run, by its folder: the method, and every setting in which the method's runs differ.
 
-    Settings of method and decoding are compared between all runs of a method; those of model, benchmark and
-    datastore, which differ from model to model anyway, within a model and benchmark.
+    seeds: name the seed too, where a line is one run.
+
+    Settings of method and decoding are compared between all runs of a method, settings of the benchmark between those
+    on the benchmark. All others differ from model to model anyway, so they are compared within model and benchmark.
     """
+    facts = {run.folder: _facts(run, seeds) for run in runs}
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for run in runs:
+        for key, value in facts[run.folder].items():
+            values[_compared(run, key)].add(value)
     names = {}
     for run in runs:
-        alike = [other for other in runs if other.method == run.method]
-        near = [other for other in alike if (other.model, other.benchmark) == (run.model, run.benchmark)]
-        wide = _differing(alike, lambda key: key.startswith(("method.", "decoding.")))
-        close = _differing(near, lambda key: not key.startswith(("method.", "decoding.")))
-        differing = sorted((wide | close) & run.settings.keys() - {SEED})
-        shown = [f"{_short(key)}={_value(run.settings[key])}" for key in differing]
-        if len({other.machine for other in near}) > 1:
-            shown.append(run.machine)
+        differing = [key for key in sorted(facts[run.folder]) if len(values[_compared(run, key)]) > 1]
+        shown = [f"{_short(key)}={_shown(key, run.settings[key])}" for key in differing if key != MACHINE]
+        shown += [run.machine] if MACHINE in differing else []
         names[run.folder] = f"{run.method} ({', '.join(shown)})" if shown else run.method
-    return names
+    return _distinct(runs, names, facts)
 
 
-def _differing(runs: Sequence[FinishedRun], counted: Callable[[str], bool]) -> set[str]:
-    """Keys with several values among the runs that have them: one draft maker's keys are none of another's."""
-    values: dict[str, set[str]] = defaultdict(set)
+def _facts(run: FinishedRun, seeds: bool) -> dict[str, str]:
+    """Settings and machine as texts to compare."""
+    kept = {key: json.dumps(value, default=str) for key, value in run.settings.items() if seeds or key != SEED}
+    return kept | {MACHINE: run.machine}
+
+
+def _compared(run: FinishedRun, key: str) -> tuple[str, ...]:
+    """Runs with an equal result are compared in this key."""
+    if key.startswith(("method.", "decoding.")):
+        return run.method, key
+    if key.startswith("benchmark."):
+        return run.method, key, run.benchmark
+    return run.method, key, run.benchmark, run.model
+
+
+def _distinct(
+    runs: Sequence[FinishedRun], names: dict[Path, str], facts: dict[Path, dict[str, str]]
+) -> dict[Path, str]:
+    """The names; equal names of unequal runs, of which one has a setting that the other lacks, get a run's id."""
+    ids: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for run in runs:
-        for key in filter(counted, run.settings):
-            values[key].add(json.dumps(run.settings[key]))
-    return {key for key, seen in values.items() if len(seen) > 1}
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        same.setdefault(json.dumps(facts[run.folder], sort_keys=True), run.summary.run_id)
+    found = {}
+    for run in runs:
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        mark = f" [{same[json.dumps(facts[run.folder], sort_keys=True)][:6]}]" if len(same) > 1 else ""
+        found[run.folder] = names[run.folder] + mark
+    return found
 
 
 def _short(key: str) -> str:
@@ -201,7 +185,20 @@ def _short(key: str) -> str:
     return key.removeprefix("method.").removeprefix("draft_maker.")
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, str) and "." in value:
-        return value.rpartition(".")[2]
-    return "none" if value is None else str(value)[:12]
+def _shown(key: str, value: Any) -> str:
+    """Of a class its name, of a fingerprint its beginning."""
+    text = "none" if value is None else str(value)
+    if key.endswith("._target_"):
+        return text.rpartition(".")[2]
+    return text[:12] if re.fullmatch("[0-9a-f]{32,}", text) else text
+
+
+def table_order(benchmark: str, model: str, speedup: float | None, line: str) -> tuple[Any, ...]:
+    """What tables and plots sort lines by: slowest first, then by name."""
+    return benchmark, model, speedup or 0.0, by_number(line)
+
+
+def by_number(line: str) -> list[tuple[float, str]]:
+    """Sorts budget=8 before budget=16: the line's numbers as numbers, and the text before each."""
+    parts = re.findall(r"(\d+(?:\.\d+)?)|([^\d]+)", line)
+    return [(float(number) if number else -1.0, text) for number, text in parts]

@@ -1,4 +1,4 @@
-"""Figures that others report (results/published/*.csv), and which of them a run stands beside."""
+"""Figures that others report (results/published/*.csv), and which of them stands beside a run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any
 
 import pandas as pd
 
+import aded
 from aded.errors import BadInput
 
-FOLDER = Path(__file__).parent.parent.parent / "results" / "published"
+_INSTALLED = Path(aded.__file__).parent / "published"
+FOLDER = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "results" / "published"
+"""The figures: inside the package where it is installed, in results/ of a checkout."""
 FILES = ("paper_table1.csv", "paper_figure3.csv", "paper_table2.csv", "paper_ablations.csv", "peers.csv")
-"""In the order in which they are asked."""
+"""In the order in which a figure is looked for."""
 COLUMNS = ("method", "model", "benchmark", "metric", "value", "value_to", "settings", "machine", "source")
 
 
@@ -90,7 +93,7 @@ def beside(
 
 
 def _setting(config: Mapping[str, Any], key: str) -> Any:
-    """A key of the method or its draft maker; the draft maker itself is told by its class."""
+    """A key of the method or its draft maker; the draft maker itself is named by its class."""
     if key == "draft_maker":
         return str(config.get("method.draft_maker._target_", "")).rpartition(".")[2]
     return config.get(f"method.{key}", config.get(f"method.draft_maker.{key}"))

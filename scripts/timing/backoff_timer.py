@@ -1,4 +1,4 @@
-"""The back-off drafter's time a step for scripts.bench_drafting: `draft` and `observe`, learning included."""
+"""The back-off drafter's time per step for scripts.bench_drafting: `draft` and `observe`, learning included."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-from hydra import compose, initialize_config_dir
 
-from aded.command_line import CONF
+from aded.command_line import compose_config
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
@@ -16,11 +15,15 @@ from scripts.timing.peer_timers import Noise, Timer
 
 
 def backoff_timer(stream: np.ndarray, noise: Noise, warm_up: list[np.ndarray], advance: int) -> Timer:
-    """With its published settings and its whole budget. It learns from the tokens decided since the last step, so its
-    context is not a window but all that the windows, `advance` tokens apart, have passed over."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        method = compose("config", ["method=aded_backoff", "method.cost=none"]).method
-    settings = {key: value for key, value in method.items() if key not in ("name", "_target_", "datastore")}
+    """A timer of the drafter at its defaults, with its whole budget.
+
+    It learns from the tokens decided since the last step. So its context is not a window, but all tokens that the
+    windows have passed over.
+
+    advance: tokens from one window to the next.
+    """
+    method = compose_config(["method=aded_backoff", "method.cost=none"]).method
+    settings = {key: value for key, value in method.items() if key not in ("name", "_target_", "datastore_kind")}
     orders = {order: count_ngrams([stream], order, noise.vocabulary) for order in range(2, 6)}
     drafter = BackoffDrafter(NgramFile(Path("synthetic"), {"vocabulary": str(noise.vocabulary)}, orders), **settings)
     drafter.requires = frozenset({"logits"})

@@ -10,15 +10,15 @@ from numba import get_num_threads, njit, prange
 from transformers import PreTrainedModel
 
 STREAMS = 3
-"""Long runs of memory a thread reads at a time; one alone reaches two thirds of the bandwidth."""
+"""Stretches of memory that a thread reads at a time; one alone reaches two thirds of the bandwidth."""
 
 
 def weight_bytes(model: PreTrainedModel) -> int:
-    """Bytes of the parameters that a step reads: all but an embedding of the input alone, of which it reads rows."""
-    held = {parameter.data_ptr(): parameter for parameter in model.parameters()}
+    """Bytes of the parameters that a step reads: all, except an untied input embedding, of which it reads rows."""
+    distinct = {parameter.data_ptr(): parameter for parameter in model.parameters()}
     head = model.get_output_embeddings()
     embedding = model.get_input_embeddings().get_parameter("weight")
-    total = sum(parameter.nbytes for parameter in held.values())
+    total = sum(parameter.nbytes for parameter in distinct.values())
     tied = head is None or head.get_parameter("weight").data_ptr() == embedding.data_ptr()
     return total if tied else total - embedding.nbytes
 
@@ -32,21 +32,21 @@ def cache_bytes(model: PreTrainedModel, rows: int) -> int:
 
 
 class Bandwidth:
-    """Measures bytes a second: of reading on a processor, of copying (both ways counted) on a GPU.
+    """Measures bytes per second: of reading on a processor, of copying on a GPU, where reads and writes count.
 
-    megabytes: of the memory that is read, more than any cache holds.
+    megabytes: size of the memory that is read, larger than any cache.
     """
 
     def __init__(self, device: torch.device, megabytes: int = 270) -> None:
         size = (megabytes << 20) // 8
         if device.type == "cuda":
-            size *= 8  # a GPU is through with less before its clock is right
+            size *= 8  # a GPU finishes less before its clock rises
         self._memory = torch.ones(size, dtype=torch.int64, device=device)
         self._copy = torch.empty_like(self._memory) if device.type == "cuda" else None
         self.measure()
 
     def measure(self) -> float:
-        """One reading, in bytes a second."""
+        """One measurement, in bytes per second."""
         if self._copy is None:
             began = perf_counter()
             _read(self._memory.numpy(), get_num_threads())
@@ -61,7 +61,7 @@ class Bandwidth:
 
 @njit(cache=True, parallel=True)
 def _read(memory: np.ndarray, threads: int) -> int:
-    """Sum of int64 numbers, each thread reading STREAMS runs at a time."""
+    """Sum of int64 numbers; each thread reads STREAMS stretches at a time."""
     each = len(memory) // (threads * STREAMS)
     sums = np.zeros(threads, np.int64)
     for thread in prange(threads):

@@ -1,7 +1,7 @@
-"""The peers' time a step for scripts.bench_drafting: `draft` and `observe`, on the same stream as ADED's.
+"""The peers' time per step for scripts.bench_drafting: `draft` and `observe`, on the same stream as ADED's.
 
-There is no model here. Drafters that read logits get rows of noise in which the stream's commonest followers of each
-node's token are most probable; those that read hidden states get noise, since what they compute does not depend on it.
+No model runs. Drafters that read logits get noise in which the most frequent followers of each node's token, in the
+stream, are most probable. Drafters that read hidden states get noise: their time does not depend on the values.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from baselines.token_recycling import CANDIDATES, TokenRecycling
 from datastore.ngrams import count_ngrams
 from datastore.suffix_array import sorted_suffixes
 
-NODES, HIDDEN, TOLD_APART = 256, 576, 4096
+NODES, HIDDEN, KNOWN_TOKENS = 256, 576, 4096
 
 Timer = Callable[[list[np.ndarray]], list[tuple[float, int]]]
 """Contexts -> (seconds, drafted nodes) of each."""
 
 
 class Noise:
-    """Stands in for a target: a step over any tree of up to NODES nodes."""
+    """Noise in place of a target's output, for trees of up to NODES nodes."""
 
     def __init__(self, stream: np.ndarray, vocabulary: int) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -44,14 +44,14 @@ class Noise:
         self.output_projection = torch.nn.Linear(HIDDEN, vocabulary, bias=False)
 
     def followers(self, token: int) -> np.ndarray:
-        """The commonest tokens behind a token, up to eight, commonest first."""
+        """The tokens that most often follow a token, up to eight, the most frequent first."""
         at = self.pairs.first[token]
         if at == self.pairs.first[token + 1]:
             return np.empty(0, np.int64)
         return self.pairs.token[self.pairs.offset[at] : self.pairs.offset[at + 1]][:CANDIDATES].astype(np.int64)
 
     def observed(self, drafter: Drafter, tree: DraftTree, token: int) -> float:
-        """Seconds that the drafter observes a step over the tree, whose root alone is accepted."""
+        """Seconds that the drafter needs to observe a step over the tree, of which the root alone is accepted."""
         n = len(tree)
         places = [(node, self.followers(int(tree.tokens[node]))) for node in range(n)]
         before = [self.logits[node, found].clone() for node, found in places]
@@ -89,7 +89,7 @@ def peer_timers(stream: np.ndarray, noise: Noise, warm_up: list[np.ndarray]) -> 
     """A timer for each peer, with its published settings; Medusa's heads are of SmolLM2's size."""
     tokens = stream.astype(np.int32)
     suffixes = SuffixFile(Path("synthetic"), {"vocabulary": str(noise.vocabulary)}, tokens, sorted_suffixes(tokens))
-    heads = MedusaHeads(4, 1, HIDDEN, tokens=torch.arange(TOLD_APART))
+    heads = MedusaHeads(4, 1, HIDDEN, tokens=torch.arange(KNOWN_TOKENS))
     with tempfile.TemporaryDirectory() as folder:
         save_heads(heads, Path(folder) / OURS, {})
         medusa = Medusa(folder)

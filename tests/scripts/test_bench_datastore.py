@@ -22,8 +22,8 @@ def test_the_last_line_is_json_and_the_probabilities_are_draftretrievers(
     pytest.importorskip("draftretriever")
     tokenizer.save_pretrained(tmp_path / "tok")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    words = [f"corpus.path={tmp_path}/rows.jsonl", f"tokenizer={tmp_path}/tok", "rounds=1", "repeat=2"]
-    monkeypatch.setattr(sys, "argv", ["bench_datastore", *words])
+    arguments = [f"corpus.path={tmp_path}/rows.jsonl", f"tokenizer={tmp_path}/tok", "rounds=1", "repeat=2"]
+    monkeypatch.setattr(sys, "argv", ["bench_datastore", *arguments])
     bench_datastore.main()
     numbers = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert numbers["tokens"] == sum(map(len, TEXTS))
@@ -35,8 +35,8 @@ def test_the_last_line_is_json_and_the_probabilities_are_draftretrievers(
 def test_bad_keys_are_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words in (["rounds=0"], ["rounds=many"], ["corpus.paht=x"]):
-        monkeypatch.setattr(sys, "argv", ["bench_datastore", *words])
+    for arguments in (["rounds=0"], ["rounds=many"], ["corpus.paht=x"]):
+        monkeypatch.setattr(sys, "argv", ["bench_datastore", *arguments])
         with pytest.raises(SystemExit, match="2"):
             bench_datastore.main()
         assert len(capsys.readouterr().err.splitlines()) == 1

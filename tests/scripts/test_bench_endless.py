@@ -1,14 +1,18 @@
 """The endless session in small."""
 
+import json
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pytest
+from tiny import tiny_tokenizer
 
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.files.ngram_file import NgramFile
-from datastore.ngrams import count_ngrams
+from datastore.ngrams import count_ngrams, write_ngrams
+from scripts import bench_endless
 from scripts.bench_endless import COLUMNS, CONTEXTS, accepted, endless, replay, unpredictable
 
 VOCABULARY = 40
@@ -37,7 +41,7 @@ def test_answers_come_again_with_some_of_their_tokens_changed() -> None:
         assert 0.6 < same < 0.95
 
 
-def test_a_row_a_part() -> None:
+def test_a_row_per_part() -> None:
     rng = np.random.default_rng(0)
     rows = list(replay(drafter(), endless([np.arange(10).repeat(9) % 7], 0.0, rng), 2, 500))
     assert [tuple(row) for row in rows] == [COLUMNS, COLUMNS]
@@ -46,3 +50,44 @@ def test_a_row_a_part() -> None:
     assert rows[1]["own_mb"] > 0
     nothing = list(replay(drafter(), unpredictable(VOCABULARY, rng), 1, 1500))
     assert nothing[0]["mean_accepted_tokens"] < 1.5
+
+
+def test_the_command_ends_in_a_line_of_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = {order: count_ngrams([np.tile(np.arange(10), 30)], order, 128) for order in range(2, 6)}
+    write_ngrams(tmp_path / "tiny.ngrams", counts, {"tokenizer": "tiny", "vocabulary": "128"})
+    tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
+    answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat and the rat sat on the cat"]}]}
+    (tmp_path / "answers.jsonl").write_text(json.dumps(answer) + "\n")
+    monkeypatch.chdir(tmp_path)
+    from_answers = ["answers=answers.jsonl", "tokenizer=tokenizer", "changed=0.2"]
+    for arguments in (["random=true"], ["--random"], from_answers):
+        monkeypatch.setattr("sys.argv", ["bench_endless", "datastore=tiny.ngrams", "millions=0.001", *arguments])
+        bench_endless.main()
+        *_, numbers, last = capsys.readouterr().out.splitlines()
+        (row,) = json.loads(last)["rows"]
+        assert list(row) == list(COLUMNS)
+        assert row["tokens"] >= 1000
+        assert numbers.split() == [str(value) for value in row.values()]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "key"),
+    [
+        (["random=true"], "datastore"),
+        (["datastore=nowhere"], "answers"),
+        (["datastore=nowhere", "random=true", "answers=a"], "answers"),
+        (["datastore=nowhere", "answers=a"], "answers"),
+        (["datastore=nowhere", "random=true", "millions=0"], "millions"),
+        (["datastore=nowhere", "random=true", "changed=2"], "changed"),
+    ],
+)
+def test_bad_settings_are_reported_in_one_line(
+    arguments: list[str], key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["bench_endless", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        bench_endless.main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{key}: ")

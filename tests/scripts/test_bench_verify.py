@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from made_up_run import row, times, write_run
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.core.step_cost import read_table
+from aded.files.cost_table import read_cost_table
 from scripts import bench_verify, gpu_summary
 from scripts.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
@@ -26,7 +27,7 @@ def test_the_cache_of_a_row_is_keys_and_values_of_every_layer() -> None:
     assert cache_bytes(tiny_model(), 10) == 2 * 2 * 2 * 8 * 10 * 4  # both, layers, kv heads, width, rows, bytes
 
 
-def test_bandwidth_is_bytes_a_second() -> None:
+def test_bandwidth_is_bytes_per_second() -> None:
     assert 1e8 < Bandwidth(torch.device("cpu"), megabytes=64).measure() < 1e12
 
 
@@ -36,8 +37,9 @@ def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(
     tiny_model(vocab_size=128, max_position_embeddings=512).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     out = tmp_path / "cost.json"
-    words = [f"model={tmp_path / 'model'}", "--engines", "eager", "--nodes", "1,2,5", "--contexts", "16,40"]
-    monkeypatch.setattr("sys.argv", ["bench_verify", *words, "--rounds", "2", "--out", str(out), "--generate"])
+    model = f"model={tmp_path / 'model'}"
+    settings = ["engines=[eager]", "nodes=[1,2,5]", "contexts=[16,40]", "rounds=2", f"out={out}", "generate=true"]
+    monkeypatch.setattr("sys.argv", ["bench_verify", model, *settings])
     bench_verify.main()
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found == json.loads(out.read_text())
@@ -45,24 +47,34 @@ def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(
     assert found["context"] == 40
     assert found["floor_ms"] > 0
     assert found["generate_ms_by_context"].keys() == {"16", "40"}
-    cost = read_table(out, "eager", 4)
+    cost = read_cost_table(out, "eager", 4)
     assert cost.seconds[0] == pytest.approx(found["ms_by_nodes"]["1"] / 1e3)
 
 
 def test_the_summary_of_a_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     table = {"machine": {"gpu": "A card", "processor": "x"}, "bandwidth_gb_s": 4000.0, "floor_ms": 3.5}
     (tmp_path / "verify-vicuna-7b.json").write_text(json.dumps({**table, "ms_by_nodes": {"1": 4.0, "64": 4.4}}))
-    run = tmp_path / "vicuna-7b-aded"
-    run.mkdir()
-    summary = dict.fromkeys(
-        ("turns", "mean_accepted_tokens", "tokens_per_second", "autoregressive_tokens_per_second"), 1.0
-    )
-    ends = {"model": "vicuna-7b trace", "speedup": 2.0, "speedup_low": 1.9, "speedup_high": 2.1}
-    (run / "summary.json").write_text(json.dumps({**summary, **ends}))
-    (run / "rows.jsonl").write_text(json.dumps({"decode_seconds": 2.0, "verify_seconds": 1.9}) + "\n")
+    timed = {**times(2.0, 4.0, 5), "verify_seconds": 1.9}
+    write_run(tmp_path / "vicuna-7b-aded", [row(81, 0, [2, 3], **timed)], engine="compiled")
     monkeypatch.setattr("sys.argv", ["gpu_summary", str(tmp_path)])
     gpu_summary.main()
     found = json.loads((tmp_path / "summary.json").read_text())
     assert found["verify"]["vicuna-7b"]["share_of_bandwidth"] == pytest.approx(0.875)
     assert found["verify"]["vicuna-7b"]["price_of_64"] == pytest.approx(1.1)
     assert found["runs"]["vicuna-7b-aded"]["share_outside_steps"] == pytest.approx(0.05)
+    assert found["runs"]["vicuna-7b-aded"]["speedup"] == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nodes=[0]"], ["contexts=[]"], ["rounds=0"], ["nodes=many"], ["engines=[warp]"], ["shape=square"]]
+)
+def test_bad_settings_are_reported_in_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    tiny_model(vocab_size=128).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    monkeypatch.setattr("sys.argv", ["bench_verify", f"model={tmp_path / 'model'}", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        bench_verify.main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "Traceback" not in line

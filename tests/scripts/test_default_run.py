@@ -28,7 +28,7 @@ def test_table_plot_and_offline_runs_appear(tmp_path: Path) -> None:
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     out = tmp_path / "cpu_default"
     tiny = f" model={tmp_path / 'model'} method=prompt_lookup,token_recycling benchmark.max_new_tokens=8"
-    told = ""
+    printed = ""
     for command in recipe("run"):
         command = command.replace("$(BIN)/python", sys.executable).replace("outputs/cpu_default", str(out))
         command += f"{tiny} paths.output={out}" if "aded.run" in command else ""
@@ -41,9 +41,9 @@ def test_table_plot_and_offline_runs_appear(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr[-2000:]
-        told += done.stdout
-    assert "token_recycling" in (out / "table.md").read_text()
+        printed += done.stdout
+    assert "token_recycling" in (out / "summary.md").read_text()
     assert {path.stem for path in out.glob("*.png")} >= {"speedup", "throughput", "step_time", "accepted_lengths"}
     assert len(list(out.glob("*/*/*/wandb/offline-run-*/run-*.wandb"))) == 2
-    for place in ("table.md", "speedup.png", f"records: {out}"):
-        assert place in told
+    for place in ("summary.md", "speedup.png", f"records: {out}"):
+        assert place in printed

@@ -8,6 +8,7 @@ from made_up_run import row, times, write_run
 from matplotlib.patches import Rectangle
 
 from aded.bench.finished_runs import read_runs
+from aded.bench.rows import Calibration
 from scripts.plots import PLOTS, draw
 from scripts.report.cells import Cell, cells
 
@@ -31,7 +32,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
     return cells(read_runs([folder]))
 
 
-def test_the_speedup_plot_has_a_pair_of_bars_a_method(measured: list[Cell]) -> None:
+def test_the_speedup_plot_has_a_pair_of_bars_per_method(measured: list[Cell]) -> None:
     figure = PLOTS["speedup"](measured)
     assert figure is not None
     (axes,) = figure.axes
@@ -52,8 +53,19 @@ def test_the_parts_of_a_step_add_up_to_its_time(measured: list[Cell]) -> None:
     figure = PLOTS["step_time"](measured)
     assert figure is not None
     widths = [bar.get_width() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
-    assert sum(widths[:3]) == pytest.approx(500.0)
-    assert widths[:2] == [pytest.approx(0.5), pytest.approx(450.0)]
+    assert sum(widths[3:]) == pytest.approx(500.0)
+    assert widths[3:5] == [pytest.approx(0.5), pytest.approx(450.0)]
+
+
+def test_the_lines_of_step_time_stand_as_in_the_table(measured: list[Cell]) -> None:
+    figure = PLOTS["step_time"](measured)
+    assert figure is not None
+    (axes,) = figure.axes
+    bottom, top = axes.get_ylim()
+    assert top < bottom, "y grows downwards"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["slow", "fast"]
+    draft, _, rest = (bar for bar in axes.patches[:3] if isinstance(bar, Rectangle))
+    assert all(bar.get_edgecolor() == bar.get_facecolor() for bar in (draft, rest)), "no white edge hides them"
 
 
 def test_a_sweep_is_one_line_by_the_value_swept(recorded: list[Cell]) -> None:
@@ -82,18 +94,18 @@ def test_adaptive_stands_against_fixed(tmp_path: Path) -> None:
 
 
 def test_true_probabilities_lie_on_the_diagonal(tmp_path: Path) -> None:
-    few = {
-        "nodes": [100, *[0] * 17, 100, 3],
-        "probabilities": [2.0, *[0] * 17, 92.0, 3.0],
-        "accepted": [2, *[0] * 17, 82, 0],
-    }
-    write_run(tmp_path / "told", [row(81, 0, [1] * 9, reliability=few), row(82, 0, [1])], method="aded_backoff")
-    write_run(tmp_path / "untold", [row(81, 0, [1] * 9)])
-    figure = PLOTS["reliability"](cells(read_runs([tmp_path])))
+    few = Calibration(
+        nodes=[100, *[0] * 17, 100, 3],
+        probabilities=[2.0, *[0.0] * 17, 92.0, 3.0],
+        accepted=[2, *[0] * 17, 82, 0],
+    )
+    write_run(tmp_path / "with", [row(81, 0, [1] * 9, calibration=few), row(82, 0, [1])], method="aded_backoff")
+    write_run(tmp_path / "without", [row(81, 0, [1] * 9)])
+    figure = PLOTS["calibration"](cells(read_runs([tmp_path])))
     assert figure is not None
     diagonal, line = figure.axes[0].lines
     assert np.asarray(diagonal.get_xydata()).tolist() == [[0, 0], [1, 1]]
-    assert np.asarray(line.get_xydata()).tolist() == [[0.02, 0.02], [0.92, 0.82]], "3 nodes say nothing"
+    assert np.asarray(line.get_xydata()).tolist() == [[0.02, 0.02], [0.92, 0.82]], "a bin of 3 nodes is left out"
     assert line.get_label() == "aded_backoff: 5.0% away"
 
 

@@ -1,45 +1,143 @@
-"""The table that `make run` prints: one line a run, missing shown as missing."""
+"""The table of single runs: a row says what its run is, and what its numbers do not show."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from made_up_run import row, write_run
+from made_up_run import row, times, write_run
 
-from aded.bench.metrics import SUMMARY_KEYS
-from scripts.tables import COLUMNS, main, table
+from aded.bench.finished_runs import read_runs
+from aded.bench.rows import Row, Summary
+from scripts.report.summary_table import all_numbers, as_text, summary_frame
+from scripts.tables import main
+
+SPEEDUP, RATE, BASELINE_RATE = "speedup [95 %]", "tokens/s", "autoregressive tokens/s"
 
 
-def summary(**known: Any) -> dict[str, Any]:
-    return {**dict.fromkeys(SUMMARY_KEYS), "turns": 4, **known}
+def paired(speedup: float, rate: float, questions: int = 6) -> list[Row]:
+    """Rows of equal speedups; rate: of autoregressive decoding, in tokens per second."""
+    plain = 4 / rate
+    return [row(number, 0, [2, 2], **times(plain / speedup, plain, 4)) for number in range(questions)]
 
 
-def paired(method: str, speedup: float, baseline: float) -> dict[str, Any]:
-    return summary(
-        method=method,
-        speedup=speedup,
-        speedup_low=speedup - 0.1,
-        speedup_high=speedup + 0.1,
-        tokens_per_second=speedup * baseline,
-        autoregressive_tokens_per_second=baseline,
-        mean_accepted_tokens=2.0,
-        identical_outputs=4,
-        draft_share=0.01,
+def frame(folder: Path) -> pd.DataFrame:
+    return summary_frame(read_runs([folder]))
+
+
+def test_each_method_has_its_own_paired_rate_and_the_slowest_is_first(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", paired(1.5, 20.0), method="fast", answers=None)
+    write_run(tmp_path / "b", paired(0.5, 30.0), method="slow", answers=None)
+    found = frame(tmp_path)
+    assert found["method"].tolist() == ["slow", "fast"]
+    assert found[RATE].tolist() == ["15.0", "30.0"]
+    assert found[BASELINE_RATE].tolist() == ["30.0", "20.0"]
+    assert found[SPEEDUP].tolist() == ["0.50 [0.50, 0.50]", "1.50 [1.50, 1.50]"]
+    assert found["identical outputs"].tolist() == ["6 of 6", "6 of 6"]
+    text = as_text(read_runs([tmp_path]))
+    assert "Autoregressive decoding of tiny on mt_bench ran at 20.0 to 30.0 tokens/s" in text
+
+
+def test_columns_that_are_empty_in_all_rows_are_left_out(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2, 3])])
+    assert frame(tmp_path).to_dict("records") == [
+        {
+            "method": "aded",
+            "model": "vicuna-7b-v1.5",
+            "benchmark": "mt_bench",
+            "answers": "recorded",
+            "questions": "1²",
+            "mean accepted tokens": "2.50",
+        }
+    ]
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "method.top_k": {"settings": {"method.top_k": 9}},
+    "method.draft_maker._target_": {"settings": {"method.draft_maker._target_": "some.module.Full"}},
+    "benchmark.limit": {"settings": {"benchmark.limit": 2}},
+    "decoding.seed": {"seed": 7},
+    "model.dtype": {"settings": {"model.dtype": "float16"}},
+    "engine": {"engine": "compiled"},
+}
+
+
+@pytest.mark.parametrize("key", VARIANTS)
+def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str) -> None:
+    usual: dict[str, Any] = {
+        "settings": {"method.top_k": 4, "method.draft_maker._target_": "some.module.Mcts", "model.dtype": "float32"},
+        "engine": "eager",
+    }
+    variant = VARIANTS[key]
+    other = {**usual, **variant, "settings": {**usual["settings"], **variant.get("settings", {})}}
+    write_run(tmp_path / "a", paired(2.0, 10.0), answers=None, **usual)
+    write_run(tmp_path / "b", paired(3.0, 10.0), answers=None, **other)
+    values = {
+        "method.top_k": ("top_k=4", "top_k=9"),
+        "method.draft_maker._target_": ("draft_maker=Mcts", "draft_maker=Full"),
+        "benchmark.limit": ("benchmark.limit=none", "benchmark.limit=2"),
+        "decoding.seed": ("decoding.seed=0", "decoding.seed=7"),
+        "model.dtype": ("model.dtype=float32", "model.dtype=float16"),
+        "engine": ("engine=eager", "engine=compiled"),
+    }
+    assert frame(tmp_path)["method"].tolist() == [f"aded ({value})" for value in values[key]]
+
+
+def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])], settings={"method.budget": 64, "method.adaptation": "prompt"})
+    write_run(tmp_path / "b", [row(81, 0, [2])], method="best", settings={"method.budget": 3})
+    write_run(
+        tmp_path / "c",
+        [row(81, 0, [2], **times(1.0, 2.0, 2))],
+        answers="a/llama.jsonl",
+        method="traced",
+        settings={"model.compute": "vicuna-7b", "method.adaptation": "session"},
+    )
+    found = frame(tmp_path).set_index("method")
+    assert found["budget"].to_dict() == {"aded": "64", "best": "3", "traced": "–"}
+    assert found["adaptation"].to_dict() == {"aded": "prompt", "best": "–", "traced": "session"}
+    assert found["answers"].to_dict() == {
+        "aded": "recorded",
+        "best": "recorded",
+        "traced": "recorded, trace of vicuna-7b",
+    }
+    assert found["model"].to_dict() == {"aded": "vicuna-7b-v1.5", "best": "vicuna-7b-v1.5", "traced": "llama"}
+
+
+def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
+    settings = {"method.budget": 7, "benchmark.limit": 6, "benchmark.max_new_tokens": 96, "model.dtype": "float32"}
+    write_run(tmp_path / "a", paired(1.5, 20.0), answers=None, settings=settings, engine="eager")
+    common = as_text(read_runs([tmp_path])).split("\n\n")[0].splitlines()
+    assert common[0] == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
+    assert common[1].endswith(
+        "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores, 1 threads"
     )
 
 
-def test_methods_stand_below_the_baseline_they_were_paired_with() -> None:
-    frame = table([paired("fast", 1.5, 20.0), paired("slow", 0.5, 30.0)])
-    assert frame[COLUMNS["method"]].tolist() == ["autoregressive (paired)", "slow", "fast"]
-    assert frame[COLUMNS["tokens_per_second"]].tolist() == ["25.0", "15.0", "30.0"]
-    assert frame[COLUMNS["speedup"]].tolist() == ["1.00", "0.50 [0.40, 0.60]", "1.50 [1.40, 1.60]"]
-    assert frame[COLUMNS["identical"]].tolist() == ["–", "4 of 4", "4 of 4"]
+def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
+    mixed = [*paired(0.5, 20.0, 3), row(9, 0, [2, 2], **times(0.05, 0.2, 4))]
+    write_run(tmp_path / "a", mixed, method="unclear", answers=None)
+    write_run(tmp_path / "b", paired(1.5, 20.0), method="clear", answers=None)
+    found = frame(tmp_path).set_index("method")
+    assert found["questions"].to_dict() == {"unclear": "4²", "clear": "6"}
+    assert found[SPEEDUP].str.endswith("]¹").to_dict() == {"unclear": True, "clear": False}
+    text = as_text(read_runs([tmp_path]))
+    assert "- ¹ The interval contains 1" in text
+    assert "- ² Fewer than 5 questions" in text
+    (tmp_path / "a").rename(tmp_path.with_name("elsewhere"))
+    assert "contains 1" not in as_text(read_runs([tmp_path]))
 
 
-def test_what_was_not_measured_is_shown_as_missing() -> None:
-    frame = table([summary(method="recorded", mean_accepted_tokens=2.5)])
-    assert frame.iloc[0].tolist() == ["recorded", "–", "– [–, –]", "2.50", "–", "–"]
+def test_the_csv_has_every_number_the_rows_name_and_its_answers(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2, 3])], settings={"method.budget": 4})
+    write_run(tmp_path / "b", [row(81, 0, [2, 3])], settings={"method.budget": 16})
+    found = all_numbers(read_runs([tmp_path]))
+    assert set(found.columns) == {field.name for field in fields(Summary)} | {"line", "answers"}
+    assert found["line"].tolist() == ["aded (budget=4)", "aded (budget=16)"]
+    assert found["model"].tolist() == ["vicuna-7b-v1.5"] * 2
+    assert found["mean_accepted_tokens"].tolist() == [2.5, 2.5]
 
 
 def cut_a_row(path: Path) -> None:
@@ -78,16 +176,17 @@ def test_a_damaged_run_is_named_and_the_tables_are_those_of_the_others(
 ) -> None:
     write_run(tmp_path / "good", [row(81, 0, [1, 2, 3]), row(82, 0, [2, 2])], method="good")
     right = tables(tmp_path)
-    assert right.keys() == {"table.md", "table.csv", "paper.md", "paper.tex", "paper.csv"}
+    comparison = {f"comparison_with_paper.{kind}" for kind in ("md", "tex", "csv")}
+    assert right.keys() == {"summary.md", "summary.csv"} | comparison
     write_run(tmp_path / "hurt", [row(81, 0, [4, 4]), row(82, 0, [4])], method="hurt")
-    assert b"hurt" in tables(tmp_path)["paper.csv"]
+    assert b"hurt" in tables(tmp_path)["comparison_with_paper.csv"]
     name, hurt = DAMAGE[damage]
     hurt(tmp_path / "hurt" / name)
     capsys.readouterr()
     assert tables(tmp_path) == right
-    (told,) = capsys.readouterr().err.splitlines()
-    assert str(tmp_path / "hurt") in told
-    assert name in told
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path / "hurt") in line
+    assert name in line
 
 
 def test_a_foreign_file_is_named_and_changes_no_table(
@@ -99,3 +198,14 @@ def test_a_foreign_file_is_named_and_changes_no_table(
     capsys.readouterr()
     assert tables(tmp_path) == right
     assert capsys.readouterr().err == f"{tmp_path / 'good' / 'notes.jsonl'}: no file of a run; ignored\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere"], ["."], ["colour=red"]])
+def test_bad_input_is_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["tables", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert len(capsys.readouterr().err.splitlines()) == 1

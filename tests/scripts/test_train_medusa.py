@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import load_file
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.targets.eager import TransformersTarget
+from aded.targets.eager import EagerTarget
 from baselines.medusa_heads import MedusaHeads
 from scripts.medusa.answers import answer_all, answer_batch, batches, prompts, read_answers, stubs
-from scripts.train_medusa import IGNORED, accepted, accuracies, commonest, examples, renumbered, train
+from scripts.train_medusa import IGNORED, accepted, accuracies, examples, most_frequent, renumbered, train
 
 SOURCE = '''
 class Shelf:
@@ -71,7 +71,7 @@ def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
 
 
 def test_answers_are_kept_in_shards(tmp_path: Path) -> None:
-    target = TransformersTarget(tiny_model())
+    target = EagerTarget(tiny_model())
     asked = [[token] * (1 + token % 4) for token in range(7)]
 
     def answer(count: int) -> list[Path]:
@@ -88,8 +88,8 @@ def test_answers_are_kept_in_shards(tmp_path: Path) -> None:
     assert [len(ids) for ids, _ in read_answers(shards)] == [6] * 7
 
 
-def test_a_state_is_paired_with_the_tokens_behind_it(tmp_path: Path) -> None:
-    target = TransformersTarget(tiny_model())
+def test_a_state_is_paired_with_the_tokens_after_it(tmp_path: Path) -> None:
+    target = EagerTarget(tiny_model())
     shards = answer_all(target.model, [[1], [2, 3]], frozenset(), tmp_path, most=4, batch_size=2)
     states, targets, numbers = examples(shards, 3)
     first, second = [ids.tolist() for ids, _ in read_answers(shards)]
@@ -100,9 +100,9 @@ def test_a_state_is_paired_with_the_tokens_behind_it(tmp_path: Path) -> None:
     assert target.model.lm_head(states.float()).argmax(dim=-1).tolist() == first + second
 
 
-def test_only_the_commonest_tokens_are_told_apart() -> None:
+def test_only_the_most_frequent_tokens_are_distinguished() -> None:
     targets = torch.tensor([[9, 4], [9, IGNORED], [2, 4], [9, 7]])
-    kept = commonest(targets, 2)
+    kept = most_frequent(targets, 2)
     assert kept.tolist() == [4, 9]
     assert renumbered(targets, kept).tolist() == [[1, 0], [1, IGNORED], [IGNORED, 0], [1, IGNORED]]
 

@@ -1,4 +1,7 @@
-"""Acceptance: by category, over the tokens generated, by length, and as calibration_histogram; a panel a model and benchmark."""
+"""Acceptance: by category, over the generated tokens, by length, and against the drafter's probabilities.
+
+Each plot has one panel per model and benchmark.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from scripts.report.plots.style import MARKERS, MOST_LINES, PALETTE, grouped_bar
 LONGEST = 12
 """Accepted lengths from here on share the last place of the histogram."""
 FEWEST = 50
-"""Nodes that a bin of probabilities must hold to be drawn."""
+"""A bin of probabilities with fewer nodes is not drawn."""
 
 
 def by_category(cells: Sequence[Cell]) -> Figure | None:
@@ -37,24 +40,24 @@ def by_category(cells: Sequence[Cell]) -> Figure | None:
 
 def _categories(cells: Sequence[Cell]) -> list[str]:
     """In the benchmark's order."""
-    return list(dict.fromkeys(row["category"] for row in cells[0].runs[0].rows))
+    return list(dict.fromkeys(row.category for row in cells[0].runs[0].rows))
 
 
 def _mean_accepted(cell: Cell, category: str) -> float | None:
-    rows = [row for run in cell.runs for row in run.rows if row["category"] == category]
-    steps = sum(row["steps"] for row in rows)
-    return sum(row["new_tokens"] for row in rows) / steps if steps else None
+    rows = [row for run in cell.runs for row in run.rows if row.category == category]
+    steps = sum(row.steps for row in rows)
+    return sum(row.new_tokens for row in rows) / steps if steps else None
 
 
 def over_tokens(cells: Sequence[Cell]) -> Figure | None:
-    """Figure 4a: mean accepted tokens of all steps so far over the tokens generated, where the adaptation differs."""
+    """Figure 4a: mean accepted tokens of all steps so far over the generated tokens, where the adaptation differs."""
     found = [mine for mine in map(_of_several_scopes, _panels(cells)) if mine]
     if not found:
         return None
     figure, all_axes = panels(len(found), 5.5, 4.0)
     for axes, mine in zip(all_axes, found, strict=True):
         for number, cell in enumerate(mine):
-            lengths = np.concatenate([row["accept_lengths"] for row in cell.runs[0].rows])
+            lengths = np.concatenate([row.accept_lengths for row in cell.runs[0].rows])
             tokens = np.cumsum(lengths)
             mean = tokens / np.arange(1, len(tokens) + 1)
             first = min(len(tokens) // 100, 50)  # a mean of a few steps says nothing
@@ -65,7 +68,7 @@ def over_tokens(cells: Sequence[Cell]) -> Figure | None:
 
 
 def _of_several_scopes(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells that have a twin which differs in the adaptation alone."""
+    """The cells to which another one exists that differs in the adaptation alone."""
     without = ("method.adaptation",)
     groups = Counter((cell.method, settings_key(cell.runs[0], without)) for cell in cells)
     return [cell for cell in cells if groups[cell.method, settings_key(cell.runs[0], without)] > 1]
@@ -79,7 +82,7 @@ def histogram(cells: Sequence[Cell]) -> Figure | None:
     figure, all_axes = panels(len(found), 5.0, 4.0)
     for axes, mine in zip(all_axes, found, strict=True):
         for number, cell in enumerate(mine):
-            lengths = np.concatenate([row["accept_lengths"] for run in cell.runs for row in run.rows])
+            lengths = np.concatenate([row.accept_lengths for run in cell.runs for row in run.rows])
             counts = np.bincount(np.minimum(lengths, LONGEST), minlength=LONGEST + 1)[1:]
             axes.plot(
                 range(1, LONGEST + 1),
@@ -96,13 +99,15 @@ def histogram(cells: Sequence[Cell]) -> Figure | None:
     return figure
 
 
-def reliability(cells: Sequence[Cell]) -> Figure | None:
-    """Share of nodes accepted over the probability that the drafter told: on the diagonal where that is true.
+def calibration(cells: Sequence[Cell]) -> Figure | None:
+    """Share of nodes accepted over the drafter's probability: a calibrated drafter lies on the diagonal.
 
-    A line's name has its mean distance from the diagonal, weighted by the nodes. Bins of few nodes say nothing.
+    A line's name has its mean distance from the diagonal, weighted by the nodes. Bins of few nodes are left out.
     """
-    told = [cell for cell in of_metric(cells, "mean_accepted_tokens") if _histogram_sums(cell) is not None]
-    found = list(_panels(told))
+    with_probabilities = [
+        cell for cell in of_metric(cells, "mean_accepted_tokens") if _histogram_sums(cell) is not None
+    ]
+    found = list(_panels(with_probabilities))
     if not found:
         return None
     figure, all_axes = panels(len(found), 4.4, 4.6)
@@ -122,19 +127,20 @@ def reliability(cells: Sequence[Cell]) -> Figure | None:
                 linewidth=1,
                 label=f"{cell.line}: {away:.1%} away",
             )
-        _label(axes, mine, xlabel="probability told by the drafter", ylabel="share of nodes accepted")
+        _label(axes, mine, xlabel="probability given by the drafter", ylabel="share of nodes accepted")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     return figure
 
 
 def _histogram_sums(cell: Cell) -> np.ndarray | None:
     """aded.core.calibration.total over all rows; None where no bin has enough nodes."""
-    sums = total(row["reliability"] for run in cell.runs for row in run.rows)
+    rows = (row for run in cell.runs for row in run.rows)
+    sums = total(None if row.calibration is None else vars(row.calibration) for row in rows)
     return None if sums is None or (sums[0] < FEWEST).all() else sums
 
 
 def _panels(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Cells of mean accepted tokens by benchmark and model; none for more lines than can be told apart."""
+    """Cells of mean accepted tokens by benchmark and model; none where the lines are more than the colours."""
     mine = of_metric(cells, "mean_accepted_tokens")
     for key in sorted({(cell.benchmark, cell.model) for cell in mine}):
         here = [cell for cell in mine if (cell.benchmark, cell.model) == key]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import wrap
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from scripts.report.cells import BASELINE, Cell
-from scripts.report.plots.style import MOST_LINES, PALETTE, error_bars, grouped_bars, of_metric, panels
+from scripts.report.cells import BASELINE, Cell, table_order
+from scripts.report.plots.style import DARK, MOST_LINES, PALETTE, error_bars, grouped_bars, of_metric, panels
 
 
 def speedup_bars(cells: Sequence[Cell]) -> Figure | None:
-    """Speedup with its interval, and mean accepted tokens, a pair of bars a line of the table."""
+    """Speedup with its interval, and mean accepted tokens: a pair of bars per line of the table."""
     runs = sorted(of_metric(cells, "speedup"), key=lambda cell: cell.value)
     if not runs:
         return None
@@ -51,7 +52,7 @@ def names_of(cells: Sequence[Cell]) -> list[str]:
 
 
 def throughput_bars(cells: Sequence[Cell]) -> Figure | None:
-    """As figure 3: tokens per second by model, a panel a benchmark, the speedup above each bar."""
+    """As figure 3: tokens per second by model, a panel per benchmark, the speedup above each bar."""
     timed = of_metric(cells, "latency_ms_per_token")
     lines = sorted({cell.line for cell in timed}, key=lambda line: (line != BASELINE, line))
     if not timed or len(lines) > MOST_LINES:
@@ -64,8 +65,8 @@ def throughput_bars(cells: Sequence[Cell]) -> Figure | None:
         models = sorted({model for model, _ in here})
         bars = {line: [here.get((model, line)) for model in models] for line in lines}
         for line, drawn in zip(lines, grouped_bars(axes, models, bars), strict=True):
-            told = [model for model in models if (model, line) in here]
-            for model, bar in zip(told, drawn, strict=True):
+            measured = [model for model in models if (model, line) in here]
+            for model, bar in zip(measured, drawn, strict=True):
                 if (times := speedups.get((benchmark, model, line))) is not None:
                     axes.annotate(f"{times:.2f}×", _top(bar), ha="center", va="bottom", fontsize=7)
         axes.set(title=benchmark, ylabel="tokens per second")
@@ -78,25 +79,40 @@ def _top(bar: Rectangle) -> tuple[float, float]:
 
 
 def step_time(cells: Sequence[Cell]) -> Figure | None:
-    """Milliseconds a step: drafting, the target (forward, accepted path, commit to the cache), the rest."""
+    """Milliseconds per step: drafting, the target (forward, accepted path, commit to the cache), the rest.
+
+    The lines stand in the order of the summary table, from top to bottom.
+    """
     timed = [cell for cell in of_metric(cells, "latency_ms_per_token") if cell.line != BASELINE]
     if not timed:
         return None
+    speedups = {(cell.benchmark, cell.model, cell.line): cell.value for cell in of_metric(cells, "speedup")}
+    timed.sort(
+        key=lambda cell: table_order(
+            cell.benchmark, cell.model, speedups.get((cell.benchmark, cell.model, cell.line)), cell.line
+        )
+    )
     figure, (axes,) = panels(1, 6.4, 0.45 * len(timed) + 1.4)
     for y, cell in enumerate(timed):
-        rows = [row for run in cell.runs for row in run.rows if row["decode_seconds"] is not None]
-        steps = sum(row["steps"] for row in rows)
-        draft, verify, whole = (
-            1000 * sum(row[key] for row in rows) / steps
-            for key in ("draft_seconds", "verify_seconds", "decode_seconds")
-        )
-        parts = {"draft": draft, "verify and commit": verify, "the rest": max(0.0, whole - draft - verify)}
         left = 0.0
-        for number, (name, value) in enumerate(parts.items()):
-            hatch, label = ("", "//", "..")[number], name if y == 0 else None
-            axes.barh(y, value, 0.7, left, color=PALETTE[number], hatch=hatch, edgecolor="white", label=label)
+        for number, (name, value) in enumerate(_parts_of_a_step(cell).items()):
+            color, hatch = (PALETTE[0], PALETTE[1], DARK)[number], ("", "//", "")[number]
+            # White makes the hatch; as an edge it would hide the thin parts, which need an edge to be seen.
+            style: dict[str, Any] = {"edgecolor": "white" if hatch else color, "linewidth": 0 if hatch else 0.8}
+            axes.barh(y, value, 0.7, left, color=color, hatch=hatch, label=name if y == 0 else None, **style)
             left += value
     axes.set_yticks(range(len(timed)), names_of(timed))
-    axes.set_xlabel("milliseconds a step")
+    axes.invert_yaxis()
+    axes.set_xlabel("milliseconds per step")
     axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
+
+
+def _parts_of_a_step(cell: Cell) -> dict[str, float]:
+    """Milliseconds per step."""
+    rows = [row for run in cell.runs for row in run.rows if row.decode_seconds is not None]
+    steps = sum(row.steps for row in rows)
+    draft = 1000 * sum(row.draft_seconds for row in rows) / steps
+    verify = 1000 * sum(row.verify_seconds or 0.0 for row in rows) / steps
+    whole = 1000 * sum(row.decode_seconds or 0.0 for row in rows) / steps
+    return {"draft": draft, "verify and commit": verify, "the rest": max(0.0, whole - draft - verify)}

@@ -1,4 +1,4 @@
-"""How all plots look: colours that the colour-blind tell apart, and hatches and markers for print in grey."""
+"""How all plots look: colours that the colour-blind can distinguish, and hatches and markers for print in grey."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from scripts.report.cells import Cell
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+DARK = PALETTE[-1]
 MOST_LINES = len(PALETTE)
-"""More lines than colours cannot be told apart."""
+"""More lines than colours cannot be distinguished."""
 # Type 42 keeps the letters of a PDF selectable, as publishers ask.
 plt.rcParams.update({"pdf.fonttype": 42, "axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
 
 
 def panels(count: int, width: float = 4.2, height: float = 3.0) -> tuple[Figure, list[Axes]]:
-    """Panels of `width` by `height` inches, at most three in a row; places that are over stay blank."""
+    """Panels of `width` by `height` inches, at most three in a row; spare places stay blank."""
     columns = min(count, 3)
     rows = -(-count // columns)
     size = (width * columns, height * rows)
@@ -47,7 +48,7 @@ def of_metric(cells: Sequence[Cell], metric: str) -> list[Cell]:
 
 
 def grouped_bars(axes: Axes, groups: Sequence[str], bars: dict[str, list[float | None]]) -> list[list[Any]]:
-    """Upright bars, a place on x a group, a colour and hatch a name; None leaves its place empty."""
+    """Upright bars: a place on x per group, a colour and hatch per name; None leaves its place empty."""
     width = 0.8 / max(1, len(bars))
     drawn: list[list[Any]] = []
     for number, (name, values) in enumerate(bars.items()):

@@ -17,7 +17,7 @@ Family = list[Cell]
 
 def searches(cells: Sequence[Cell]) -> Figure | None:
     """Figure 6: iterations of the Monte-Carlo tree search."""
-    return _sweep(cells, "method.draft_maker.iterations", "searches a step")
+    return _sweep(cells, "method.draft_maker.iterations", "searches per step")
 
 
 def c1(cells: Sequence[Cell]) -> Figure | None:
@@ -31,7 +31,7 @@ def c2(cells: Sequence[Cell]) -> Figure | None:
 
 
 def node_budget(cells: Sequence[Cell]) -> Figure | None:
-    return _sweep(cells, "method.budget", "most drafted nodes a step")
+    return _sweep(cells, "method.budget", "most drafted nodes per step")
 
 
 def families(cells: Sequence[Cell], key: str) -> dict[str, Family]:
@@ -86,11 +86,10 @@ def _sweep(
 
 
 def _costs(family: Family, cells: Sequence[Cell], timed: bool) -> list[float | None]:
-    """Tokens per second; of recorded answers, whose target has no times, the median draft's milliseconds."""
+    """Tokens per second; of recorded answers, for which no model is timed, the median draft's milliseconds."""
     if not timed:
         return [
-            float(np.median([ms for run in cell.runs for row in run.rows for ms in row["draft_ms"]]))
-            for cell in family
+            float(np.median([ms for run in cell.runs for row in run.rows for ms in row.draft_ms])) for cell in family
         ]
     latency = {
         (cell.line, cell.model, cell.benchmark): 1000 / cell.value

@@ -1,4 +1,4 @@
-"""The paper's layout: a block a benchmark and number, a line a method; for each model ours, published and ratio."""
+"""The paper's layout: a block per benchmark and number, a line per method; per model ours, published and ratio."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from scripts.report.cells import BASELINE, METRICS, Cell
+from scripts.report.cells import BASELINE, METRICS, Cell, by_number
 from scripts.report.published import Published, benchmark_family, beside, family
+from scripts.report.remarks import FEW, FEW_QUESTIONS, MISSING, UNDECIDED, UNDECIDED_MARK, without_empty_columns
 
-MISSING = "–"
 TITLES = {
     "latency_ms_per_token": "milliseconds per token",
     "mean_accepted_tokens": "mean accepted tokens",
@@ -18,6 +18,10 @@ TITLES = {
     "pass@1": "pass@1",
 }
 assert TITLES.keys() >= METRICS.keys()
+EXPLAINED = (
+    "Ours: the median over runs, and the 95 % bootstrap interval over the questions of all of them. A cell that does "
+    "not count its runs is one run. Ratio: ours / published. – is missing."
+)
 
 
 @dataclass
@@ -25,6 +29,8 @@ class Sources:
     """Where each number comes from, lettered and numbered in the order in which they first stand in a table."""
 
     marks: dict[str, str] = field(default_factory=dict)
+    undecided: bool = False
+    """Does an interval of a speedup contain 1?"""
 
     def ours(self, cell: Cell) -> str:
         text = {
@@ -32,7 +38,8 @@ class Sources:
             "recorded": "recorded answers replayed: exact, no times",
             "trace": f"recorded answers replayed at a real model's cost on {cell.machine}",
         }[cell.kind]
-        return self._mark(cell.kind[0], text)
+        few = f". {FEW}" if cell.questions < FEW_QUESTIONS else ""
+        return self._mark(cell.kind[0], f"{text}; {cell.questions} questions of {cell.benchmark}{few}")
 
     def published(self, figure: Published) -> str:
         return self._mark("p", f"published: {figure.source}; {figure.machine}")
@@ -44,7 +51,8 @@ class Sources:
         return self.marks[text]
 
     def legend(self) -> list[str]:
-        return [f"{mark}: {text}" for text, mark in sorted(self.marks.items(), key=lambda item: item[1])]
+        marks = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
+        return [f"{mark}: {text}" for text, mark in marks] + ([UNDECIDED] if self.undecided else [])
 
 
 def blocks(cells: Sequence[Cell], published: Sequence[Published], sources: Sources) -> dict[str, pd.DataFrame]:
@@ -59,17 +67,21 @@ def blocks(cells: Sequence[Cell], published: Sequence[Published], sources: Sourc
 
 
 def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sources) -> pd.DataFrame:
-    """Cells of one benchmark and number; below our lines, the published figures that none of them is beside."""
+    """Cells of one benchmark and number; below our lines, the methods' published figures that no cell is beside."""
     benchmark, metric = cells[0].benchmark, cells[0].metric
-    models = sorted({cell.model for cell in cells})
-    figures = [one for one in published if (one.benchmark, one.metric) == (benchmark_family(benchmark), metric)]
+    models, methods = sorted({cell.model for cell in cells}), {cell.method for cell in cells}
+    figures = [
+        one
+        for one in published
+        if (one.benchmark, one.metric) == (benchmark_family(benchmark), metric) and one.method in methods
+    ]
     grid: dict[str, dict[str, str]] = {}
     used: set[Published] = set()
-    for cell in sorted(cells, key=lambda cell: (cell.line != BASELINE, cell.line)):
+    for cell in sorted(cells, key=lambda cell: (cell.line != BASELINE, by_number(cell.line))):
         figure = figure_of(cell, published)
         used |= {figure} if figure else set()
         line = _line(grid, cell.line, models)
-        line[f"{cell.model}: ours"] = f"{_ours(cell)} {sources.ours(cell)}"
+        line[f"{cell.model}: ours"] = f"{_ours(cell, sources)} {sources.ours(cell)}"
         line[f"{cell.model}: published"] = f"{figure.text} {sources.published(figure)}" if figure else MISSING
         line[f"{cell.model}: ratio"] = ratio_text(cell, figure)
     for model in models:
@@ -79,7 +91,7 @@ def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sourc
                 shown.add((figure.method, figure.settings))
                 line = _line(grid, _published_line(figure), models)
                 line[f"{model}: published"] = f"{figure.text} {sources.published(figure)}"
-    return pd.DataFrame(list(grid.values()))
+    return without_empty_columns(pd.DataFrame(list(grid.values())))
 
 
 def _line(grid: dict[str, dict[str, str]], name: str, models: Sequence[str]) -> dict[str, str]:
@@ -101,10 +113,14 @@ def figure_of(cell: Cell, published: Sequence[Published]) -> Published | None:
     return beside(published, cell.metric, cell.method, cell.model, cell.benchmark, cell.runs[0].config)
 
 
-def _ours(cell: Cell) -> str:
-    ends = "" if cell.low is None or cell.high is None else f" [{cell.low:.2f}, {cell.high:.2f}]"
-    count = f" ({len(cell.runs)} runs)" if len(cell.runs) > 1 else ""
-    return f"{cell.value:.2f}{ends}{count}"
+def _ours(cell: Cell, sources: Sources) -> str:
+    text = f"{cell.value:.2f}"
+    if cell.low is not None and cell.high is not None:
+        text += f" [{cell.low:.2f}, {cell.high:.2f}]"
+        if cell.metric == "speedup" and cell.low <= 1 <= cell.high:
+            sources.undecided = True
+            text += UNDECIDED_MARK
+    return text + (f" ({len(cell.runs)} runs)" if len(cell.runs) > 1 else "")
 
 
 def ratio_text(cell: Cell, figure: Published | None) -> str:
@@ -116,7 +132,7 @@ def ratio_text(cell: Cell, figure: Published | None) -> str:
 
 
 def long_table(cells: Sequence[Cell], published: Sequence[Published]) -> pd.DataFrame:
-    """One line a cell, for programs: unrounded numbers, where they come from, and every run's id and folder."""
+    """One line per cell, for programs: unrounded numbers, where they come from, and every run's id and folder."""
     rows = []
     for cell in cells:
         figure = figure_of(cell, published)
@@ -130,26 +146,21 @@ def long_table(cells: Sequence[Cell], published: Sequence[Published]) -> pd.Data
                 "low": cell.low,
                 "high": cell.high,
                 "runs": len(cell.runs),
-                "questions": min(run.summary["questions"] for run in cell.runs),
+                "questions": cell.questions,
                 "kind": cell.kind,
+                "engine": cell.runs[0].environment.engine,
                 "machine": cell.machine,
                 "published": figure.value if figure else None,
                 "published_to": figure.value_to if figure else None,
                 "published_machine": figure.machine if figure else None,
                 "published_source": figure.source if figure else None,
                 "ratio": cell.value / figure.value if figure else None,
-                "run_ids": " ".join(sorted({run.summary["run_id"] for run in cell.runs})),
-                "commits": " ".join(sorted({str(run.environment["git_commit"]) for run in cell.runs})),
+                "run_ids": " ".join(sorted({run.summary.run_id for run in cell.runs})),
+                "commits": " ".join(sorted({str(run.environment.git_commit) for run in cell.runs})),
                 "folders": " ".join(str(run.folder) for run in cell.runs),
             }
         )
     return pd.DataFrame(rows)
-
-
-EXPLAINED = (
-    "Ours: the median over runs, and the 95 % bootstrap interval over the questions of all of them; one run where no "
-    "number is told. Ratio: ours / published. – is missing."
-)
 
 
 def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
@@ -161,7 +172,7 @@ def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
 
 
 def as_latex(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
-    """Tables of booktabs, one a block; compiles under pdfLaTeX with utf8."""
+    """Tables of booktabs, one per block; compiles under pdfLaTeX with utf8."""
     parts = []
     for title, frame in frames.items():
         dashed = frame.replace(MISSING, "--")

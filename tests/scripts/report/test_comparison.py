@@ -6,11 +6,13 @@ import pandas as pd
 import pytest
 from made_up_run import MACHINE, row, times, write_run
 
+import aded
 from aded.bench.finished_runs import read_runs
+from aded.bench.rows import Row
 from aded.errors import BadInput
 from scripts.report.cells import BASELINE, Cell, cells
-from scripts.report.paper_table import Sources, as_latex, as_markdown, blocks, long_table
-from scripts.report.published import FILES, Published, beside, read_published
+from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
+from scripts.report.published import FILES, FOLDER, Published, beside, read_published
 
 FIGURE = Published(
     "aded", "vicuna-7b", "mt_bench", "mean_accepted_tokens", 2.0, None, (("order", "3"),), "A6000", "P"
@@ -18,7 +20,7 @@ FIGURE = Published(
 ORDER = {"method.order": 3}
 
 
-def timed(question: int, lengths: list[int], method: float, plain: float) -> dict[str, object]:
+def timed(question: int, lengths: list[int], method: float, plain: float) -> Row:
     return row(question, 0, lengths, **times(method, plain, sum(lengths)))
 
 
@@ -37,15 +39,17 @@ def test_a_cell_is_the_median_over_runs_that_differ_in_the_seed_alone(tmp_path: 
     assert (cell.line, cell.value, len(cell.runs), cell.kind) == ("aded", 1.5, 3, "recorded")
 
 
-def test_runs_of_other_settings_machines_and_answers_stay_apart(tmp_path: Path) -> None:
+def test_runs_of_other_settings_engines_machines_and_answers_stay_apart(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [1])], settings={"method.budget": 7})
-    write_run(tmp_path / "b", [row(81, 0, [2])], settings={"method.budget": 64})
+    write_run(tmp_path / "b", [row(81, 0, [2])], settings={"method.budget": 64}, engine="eager")
     write_run(tmp_path / "c", [row(81, 0, [3])], settings={"method.budget": 64}, machine={**MACHINE, "cores": 9})
     write_run(tmp_path / "d", [row(81, 0, [4])], settings={"method.budget": 64}, answers="llama-2-7b-chat.jsonl")
+    write_run(tmp_path / "e", [row(81, 0, [5])], settings={"method.budget": 64}, engine="compiled")
     mine = {(cell.model, cell.line): cell.value for cell in found(tmp_path)}
-    assert sorted(mine.values()) == [1.0, 2.0, 3.0, 4.0]
+    assert sorted(mine.values()) == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert mine["llama-2-7b-chat", "aded (budget=64)"] == 4.0
-    assert len({line for model, line in mine if model == "vicuna-7b-v1.5"}) == 3
+    assert len({line for model, line in mine if model == "vicuna-7b-v1.5"}) == 4
+    assert any("engine=compiled" in line for _, line in mine)
 
 
 def test_speedup_and_latency_are_ratios_of_sums_and_the_baseline_has_its_own_line(tmp_path: Path) -> None:
@@ -74,8 +78,32 @@ def test_other_settings_stand_beside_nothing_and_missing_is_shown(
 ) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2])], settings=settings)
     ours, theirs = frame(tmp_path).to_dict("records")
-    assert (ours["vicuna-7b-v1.5: published"], ours["vicuna-7b-v1.5: ratio"]) == ("–", "–")
+    assert ours["vicuna-7b-v1.5: published"] == "–"
+    assert "vicuna-7b-v1.5: ratio" not in ours, "no row has one"
     assert (theirs["method"], theirs["vicuna-7b-v1.5: ours"]) == ("aded as published (order=3)", "–")
+
+
+def test_figures_of_methods_that_were_not_run_are_left_out(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])], settings=ORDER, method="rest")
+    assert frame(tmp_path).to_dict("records") == [{"method": "rest", "vicuna-7b-v1.5: ours": "2.00 r1"}]
+
+
+def test_lines_are_sorted_by_their_numbers(tmp_path: Path) -> None:
+    for budget in (16, 8, 128):
+        write_run(tmp_path / str(budget), [row(81, 0, [2])], settings={"method.budget": budget})
+    assert frame(tmp_path)["method"].tolist()[:3] == [f"aded (budget={budget})" for budget in (8, 16, 128)]
+
+
+def test_an_interval_that_contains_1_and_few_questions_are_remarked(tmp_path: Path) -> None:
+    rows = [timed(1, [4], 1.0, 2.0), timed(2, [4], 2.0, 1.0)]
+    write_run(tmp_path / "a", rows, answers=None)
+    sources = Sources()
+    frames = blocks(found(tmp_path), [], sources)
+    (line,) = frames["mt_bench, speedup over autoregressive decoding"].to_dict("records")
+    assert line["tiny: ours"] == "1.00 [0.50, 2.00]¹ m1"
+    text = as_markdown(frames, sources)
+    assert "- ¹ The interval contains 1" in text
+    assert "2 questions of mt_bench. Fewer than 5 questions" in text
 
 
 def test_the_texts_and_the_long_table_hold_every_cell_with_its_source(tmp_path: Path) -> None:
@@ -90,6 +118,10 @@ def test_the_texts_and_the_long_table_hold_every_cell_with_its_source(tmp_path: 
     (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
     assert (line["median"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
     assert line["folders"] == str(tmp_path / "a")
+
+
+def test_the_figures_lie_in_the_package_or_in_the_checkout() -> None:
+    assert FOLDER in (Path(aded.__file__).parent / "published", Path(__file__).parents[3] / "results" / "published")
 
 
 def test_published_figures_are_read_and_table_1_comes_first() -> None:
