@@ -15,9 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from aded.bench.build import Experiment, build_experiment, check_decoding, load_benchmark, model_name
-from aded.bench.environment import environment
 from aded.bench.metrics import summarise
-from aded.bench.records import RunDirectory, run_id
+from aded.bench.records import RunDirectory, environment, run_id
 from aded.bench.resume import whole_questions
 from aded.bench.rows import Row, Summary
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra

@@ -31,8 +31,8 @@ from omegaconf import DictConfig
 from tabulate import tabulate
 
 from aded.bench.build import cache_folder, load_model, load_reference
-from aded.bench.environment import machine
 from aded.bench.recording import read_shape
+from aded.bench.records import machine
 from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.target import Target

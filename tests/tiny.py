@@ -1,4 +1,4 @@
-"""Small things to test with: random models, a tokenizer of characters, random trees, a sampler that follows orders."""
+"""Small things to test with: random models, a tokenizer of characters, random trees, an obedient sampler."""
 
 from __future__ import annotations
 

@@ -14,16 +14,21 @@ import fcntl
 import hashlib
 import json
 import os
+import platform
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from aded.bench.rows import Environment, Row, Summary, parse, read, to_json
+from aded.bench.rows import Environment, Machine, Row, Summary, parse, read, to_json
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 
 VOLATILE = {"output_dir", "paths", "logger", "progress"}
 KEY = "output_dir"
+PACKAGES = ("torch", "transformers", "numba", "numpy", "hydra-core", "tokenizers", "safetensors")
+"""Those that compute what is measured."""
 
 
 def run_id(config: Mapping[str, Any]) -> str:
@@ -153,3 +158,53 @@ def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]
             yield f"{name} {old or 'missing'}", f"{name} {new or 'missing'}"
     if before.engine != now.engine:
         yield f"engine {before.engine}", f"engine {now.engine}"
+
+
+def environment(facts: Mapping[str, Any] | None = None) -> Environment:
+    """This process's environment. facts: further fields of Environment, from the target, drafter and recording."""
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    return Environment(
+        python=platform.python_version(),
+        packages=versions,
+        machine=machine(),
+        git_commit=_git("rev-parse", "HEAD"),
+        git_changed=bool(_git("status", "--porcelain", "--untracked-files=no")),
+        **(facts or {}),
+    )
+
+
+def machine() -> Machine:
+    import torch
+
+    return Machine(
+        processor=_processor(),
+        cores=os.cpu_count(),
+        torch_threads=torch.get_num_threads(),
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        system=platform.system(),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _git(*arguments: str) -> str | None:
+    """The output of a git command on this checkout; None for an installed package."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

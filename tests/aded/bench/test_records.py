@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from made_up_run import row
 
-from aded.bench.environment import environment
 from aded.bench.metrics import summarise
-from aded.bench.records import RunDirectory, run_id
+from aded.bench.records import RunDirectory, environment, run_id
 from aded.errors import BadInput
 
 ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
