@@ -171,7 +171,7 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
-    loaded = load_model(cfg)
+    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)
 
@@ -193,10 +193,11 @@ def run(cfg: DictConfig) -> None:
         batch_size=cfg.batch_size,
         learning_rate=cfg.learning_rate,
     )
-    unseen = (heads, states[validation], targets[validation], projection)
-    for k, rates in enumerate(accuracies(*unseen), 1):
-        print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
-    print(f"mean accepted tokens on validation answers: {accepted(*unseen):.2f}")
+    if validation.any():
+        unseen = (heads, states[validation], targets[validation], projection)
+        for k, rates in enumerate(accuracies(*unseen), 1):
+            print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
+        print(f"mean accepted tokens on validation answers: {accepted(*unseen):.2f}")
     out = Path(cfg.out) / OURS
     save_heads(heads, out, {**facts, "states": str(len(states))})
     print(f"heads: {out}")

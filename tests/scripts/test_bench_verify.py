@@ -74,6 +74,7 @@ def test_bad_settings_are_reported_in_one_line(
     tiny_model(vocab_size=128).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     monkeypatch.setattr("sys.argv", ["bench_verify", f"model={tmp_path / 'model'}", *arguments])
+    capsys.readouterr()
     with pytest.raises(SystemExit, match="2"):
         bench_verify.main()
     (line,) = capsys.readouterr().err.splitlines()

@@ -11,7 +11,7 @@ from tiny import tiny_model, tiny_tokenizer
 from aded.targets.eager import EagerTarget
 from baselines.medusa_heads import MedusaHeads
 from scripts.medusa.answers import answer_all, answer_batch, batches, prompts, read_answers, stubs
-from scripts.train_medusa import IGNORED, accepted, accuracies, examples, most_frequent, renumbered, train
+from scripts.train_medusa import IGNORED, accepted, accuracies, examples, main, most_frequent, renumbered, train
 
 SOURCE = '''
 class Shelf:
@@ -121,3 +121,22 @@ def test_heads_learn_what_can_be_known() -> None:
     assert all(rates["top1"] < 0.2 for rates in before)
     assert all(rates["top1"] == 1 for rates in after)
     assert accepted(heads, states, targets, projection) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [2, 50])
+def test_the_command_writes_heads_and_prints_what_they_are_worth(
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """validation_every=50: too few answers for any to be set aside."""
+    tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+    settings = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", f"validation_every={every}"]
+    monkeypatch.setattr("sys.argv", ["train_medusa", f"model={tmp_path / 'model'}", *settings])
+    main()
+    assert len(load_file(tmp_path / "heads" / "heads.safetensors")["tokens"])
+    printed = capsys.readouterr().out
+    assert ("head 4: top1" in printed) == (every == 2)
+    assert ("mean accepted tokens on validation answers" in printed) == (every == 2)
