@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn, TypeVar, get_args, get_type_hints
+from typing import NoReturn, TypeVar, get_type_hints
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -74,7 +74,7 @@ def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[
             continue
         try:
             # Text is taken as it stands; 007 and 1e5 are names too.
-            text = str in (kinds[key], *get_args(kinds[key])) and value != "null"
+            text = kinds[key] in (str, str | None) and value != "null"
             OmegaConf.update(filled, key, value if text else OmegaConf.from_dotlist([argument])[key])
         except (OmegaConfBaseException, YAMLError) as error:
             raise BadInput(key, str(error).splitlines()[0]) from None

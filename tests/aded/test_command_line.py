@@ -21,6 +21,7 @@ class Settings:
     execute: bool = False
     memory_mb: int = 1
     nodes: list[int] = field(default_factory=lambda: [1, 2])
+    engines: list[str] = field(default_factory=list)
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,7 @@ class Settings:
         (["out=007"], Settings(out="007"), []),
         (["out=1e5"], Settings(out="1e5"), []),
         (["out=null"], Settings(), []),
+        (["engines=[eager,compiled]"], Settings(engines=["eager", "compiled"]), []),
         (["nodes=[1,8]", "model.dtype=float32"], Settings(nodes=[1, 8]), ["model.dtype=float32"]),
     ],
 )
@@ -71,7 +73,7 @@ def test_an_unknown_key_is_refused(
         call(monkeypatch, argument)
     message = capsys.readouterr().err
     assert stop.value.code == 2
-    assert "no such key; there are out, rounds, share, execute, memory_mb, nodes" in message
+    assert "no such key; there are out, rounds, share, execute, memory_mb, nodes, engines" in message
     assert message.count("\n") == 1
     assert call(monkeypatch, argument, hydra=True) == [argument], "Hydra looks at it later"
 
