@@ -1,0 +1,258 @@
+"""Every command and Python block of the documentation is run, on a tiny random model and small files.
+
+The blocks of a page run in order, in a folder that has the files which the pages name: models by their Hub ids, a
+corpus, datastores, questions and recorded answers. Where the first line of a block is a comment with the name of a
+file, the block is that file. A block that no rule covers fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import forked
+import numpy as np
+import pytest
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.command_line import compose_config, split_settings
+from aded.files.tokenizer import tokenizer_fingerprint
+from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+VOCABULARY = 128
+HUB_IDS = ("lmsys/vicuna-7b-v1.5", "HuggingFaceTB/SmolLM2-135M-Instruct")
+TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
+
+QUESTIONS = "benchmark.question_file=question.jsonl"
+REPLACED = {
+    "model.device=cuda": ["model.device=cpu"],  # a GPU
+    "model.compute=vicuna-7b": ["model.compute=smollm2-135m"],  # 135 million random weights in place of 7 billion
+    "engine=compiled": ["engine=eager"],  # compilation takes half a minute: tests/aded/targets
+    "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
+    "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
+    "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
+    "logger=wandb": ["logger=wandb", "logger.mode=disabled"],  # its client: tests/aded/bench/test_wandb_logger.py
+}
+"""Arguments that need a GPU, the Hub or minutes, and what runs in their place."""
+DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=")
+"""Launchers start processes that import everything anew: tests/aded/bench/test_launchers.py."""
+MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
+SMALL = {
+    "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *MODEL],
+    "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
+    "scripts.bench_kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
+    "scripts.bench_drafting": ["pairs=2000", "searches=20"],
+    "scripts.bench_endless": ["millions=0.001"],
+}
+"""What makes a command small: these settings take the place of the page's."""
+DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
+"""For runs and scripts whose command names no datastore."""
+
+
+class Block(NamedTuple):
+    """A fenced block of a page; line: of its fence."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}, line {self.line}"
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in re.finditer(r"^```(.*)\n((?:.*\n)*?)```$", text, re.MULTILINE):
+        yield Block(page, text[: match.start()].count("\n") + 1, match[1].strip(), match[2])
+
+
+def commands(block: Block, folder: Path) -> Iterator[list[str]]:
+    """The arguments of each command of a bash block."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        if arguments := shlex.split(line.replace("$PWD", str(folder)), comments=True):
+            yield arguments
+
+
+def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
+    """The arguments on small inputs."""
+    small = [each for each in SMALL.get(module, ()) if "model=recorded" not in arguments or each not in MODEL]
+    if module in ("aded.run", "scripts.check_lossless") and "datastore.path=" not in " ".join(arguments):
+        small.append(DATASTORE)
+    taken = {each.partition("=")[0] for each in small}
+    kept = [each for argument in arguments for each in REPLACED.get(argument, [argument])]
+    return [each for each in kept if each.partition("=")[0] not in taken and not each.startswith(DROPPED)] + small
+
+
+def run_module(arguments: list[str], folder: Path) -> None:
+    module, *rest = arguments
+    command = [sys.executable, "-m", module, *rewritten(module, rest)]
+    done = forked.run(command, env={**os.environ, "ADED_CACHE": str(folder / "cache")}, cwd=folder)
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr[-3000:]}"
+
+
+def run_python(block: Block, folder: Path) -> None:
+    done = forked.run([sys.executable, "-c", block.text], env=os.environ, cwd=folder)
+    assert done.returncode == 0, f"{block.place}\n{done.stderr[-3000:]}"
+
+
+def score(arguments: list[str], folder: Path) -> None:
+    """human_eval/score.py is no module; where the kernel allows no namespaces it must say so."""
+    command = [sys.executable, str(ROOT / "human_eval" / "score.py"), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 or "unshare cannot make namespaces" in done.stderr, done.stderr
+
+
+def make_target(arguments: list[str], folder: Path) -> None:
+    """`make` installs and runs these very tests: the Makefile has the target."""
+    for target in arguments:
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+
+
+def pytest_paths(arguments: list[str], folder: Path) -> None:
+    """Tests run in a test of their own: the paths exist."""
+    assert all((ROOT / path).exists() for path in arguments)
+
+
+def recorded_results(arguments: list[str], folder: Path) -> None:
+    """It starts dozens of processes (tests/scripts/test_recorded_results.py runs them): every sweep composes."""
+    from scripts.recorded_results import Settings, read_sources
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        settings, folders = split_settings(Settings, arguments)
+        for sweep in read_sources(folders, settings).sweeps():
+            compose_config([re.sub(r"=.*,", "=", override) for override in sweep])
+
+
+def bench_datastore(arguments: list[str], folder: Path) -> None:
+    """It builds in processes of its own (tests/scripts/test_bench_datastore.py): it knows the keys."""
+    from scripts.bench_datastore import Settings, form_of_corpus
+
+    _, overrides = split_settings(Settings, arguments)
+    compose_config([*form_of_corpus(overrides), *overrides], "build")
+
+
+def needs_account(arguments: list[str], folder: Path) -> None:
+    """Weights & Biases needs an account (tests/scripts/test_wandb_report.py): its client and our script are there."""
+    assert find_spec("wandb")
+    assert find_spec("scripts.wandb_report")
+
+
+def gpu_script(arguments: list[str], folder: Path) -> None:
+    """It needs a GPU: its syntax is checked, and that it takes as many arguments."""
+    script = ROOT / "scripts" / "bench_gpu.sh"
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    assert f"[ $# = {len(arguments)} ]" in script.read_text()
+
+
+Rule = Callable[[list[str], Path], None]
+RULES: dict[str, Rule] = {
+    "python -m scripts.recorded_results": recorded_results,
+    "python -m scripts.bench_datastore": bench_datastore,
+    "python -m scripts.wandb_report": needs_account,
+    "wandb sync": needs_account,
+    "python -m pytest": pytest_paths,
+    "python human_eval/score.py": score,
+    "python -m": run_module,
+    "scripts/bench_gpu.sh": gpu_script,
+    "make": make_target,
+}
+"""By the beginning of a command; the first that fits."""
+
+
+def run_command(arguments: list[str], folder: Path, place: str) -> None:
+    for start, rule in RULES.items():
+        if arguments[: len(start.split())] == start.split():
+            rule(arguments[len(start.split()) :], folder)
+            return
+    pytest.fail(f"{place}: no rule covers {shlex.join(arguments)}")
+
+
+def run_block(block: Block, folder: Path) -> None:
+    name = re.fullmatch(r"# (\S+\.\w+)", block.text.splitlines()[0])
+    if name:
+        file = folder / name[1]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.text.partition("\n")[2], encoding="utf-8")
+    elif block.language == "python":
+        run_python(block, folder)
+    elif block.language == "bash":
+        for arguments in commands(block, folder):
+            run_command(arguments, folder, block.place)
+    else:
+        pytest.fail(f"{block.place}: a block of {block.language or 'no language'}")
+
+
+def write_lines(path: Path, rows: Sequence[object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with everything that the pages name."""
+    folder = tmp_path_factory.mktemp("files")
+    tokenizer = tiny_tokenizer()
+    model = tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
+    for name in HUB_IDS:
+        model.save_pretrained(folder / name)
+        tokenizer.save_pretrained(folder / name)
+    questions = [{"question_id": 81 + n, "category": "cats", "turns": [f"what {n}?", "and then?"]} for n in range(3)]
+    answers = [
+        {"question_id": 81 + n, "choices": [{"index": 0, "turns": [TEXTS[n], TEXTS[n + 1]]}]} for n in range(3)
+    ]
+    write_lines(folder / "question.jsonl", questions)
+    write_lines(folder / "answers" / "mt_bench" / "question.jsonl", questions)
+    write_lines(folder / "answers" / "mt_bench" / "vicuna-7b-v1.5.jsonl", answers)
+    write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
+    (folder / "notes.txt").write_text("\n\n".join(TEXTS))
+    ids = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
+    header = {
+        "corpus": "chat",
+        "tokens": "99",
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "vocabulary": str(VOCABULARY),
+    }
+    write_ngrams(
+        folder / "chat.ngrams", {order: count_ngrams(ids, order, VOCABULARY) for order in range(2, 6)}, header
+    )
+    write_suffixes(folder / "chat.suffixes", with_separators(ids, VOCABULARY), header)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_commands_of_a_page_run(page: Path, files: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    shutil.copytree(files, folder)
+    for block in blocks(page):
+        run_block(block, folder)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_block_of_a_page_is_overlooked(page: Path) -> None:
+    fences = [
+        line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith(("```", "~~~"))
+    ]
+    assert len(fences) == 2 * len(list(blocks(page))) > 0, "each page has a runnable example"
+
+
+def test_a_block_that_no_rule_covers_fails(tmp_path: Path) -> None:
+    for language, text in (("bash", "curl example.org\n"), ("console", "python -m aded.run\n"), ("", "text\n")):
+        with pytest.raises(pytest.fail.Exception, match="line 1: "):
+            run_block(Block(ROOT / "README.md", 1, language, text), tmp_path)
