@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tiny import VOCABULARY, path_to, plain_logits, random_tree, tiny_model, trees
 
 from aded.core.decode import decode
-from aded.core.sampler import Decoding, Greedy
+from aded.core.sampler import Decoding, Greedy, Recorded, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget
@@ -80,10 +80,12 @@ def test_logits_and_hidden_states_are_the_trees_alone(nodes: int) -> None:
         torch.testing.assert_close(target.output_projection(step.hidden), step.logits)
 
 
-def test_every_size_is_made_before_the_first_step_and_none_after() -> None:
+@pytest.mark.parametrize("sampler", [Greedy(), Sampled(1.0, 1.0, 0), Recorded([3] * 400)])
+def test_every_size_is_made_before_the_clock_starts_and_none_after(sampler: Sampler) -> None:
     target = graphs()
-    target.prefill(PROMPT, Greedy(), 300)
+    target.prepare(len(PROMPT) + 300, sampler)
     before = dict(target._programs)
+    target.prefill(PROMPT, sampler, 300)
     for nodes in (1, 5, 64, 100, 1):
         target.verify(random_tree(np.random.default_rng(nodes), nodes, 3))
     assert target._programs == before
