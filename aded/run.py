@@ -7,7 +7,9 @@ Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import hydra
@@ -16,10 +18,14 @@ from tqdm import tqdm
 
 from aded.bench.build import Experiment, build_experiment, check_decoding, load_benchmark, model_name
 from aded.bench.metrics import summarise
+from aded.bench.questions import Question
 from aded.bench.records import RunDirectory, environment, run_id
 from aded.bench.resume import whole_questions
 from aded.bench.rows import Row, Summary
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
+
+SECONDS_BETWEEN_LINES = 5.0
+"""Of progress in a log; a replay answers hundreds of questions in that time."""
 
 
 def run(cfg: DictConfig) -> Summary:
@@ -56,13 +62,11 @@ def answer_all(cfg: DictConfig, directory: RunDirectory, experiment: Experiment)
     done = len({row.question_id for row in rows})
     if done < len(questions):
         runner.restore(questions[:done], rows)
-    todo = tqdm(
-        questions[done:],
-        cfg.method.name,
-        len(questions),
-        initial=done,
-        disable=not (cfg.progress and sys.stderr.isatty()),
-    )
+    label = f"{cfg.method.name}, {Path(model_name(cfg)).name}, {cfg.benchmark.name}"
+    if cfg.progress:
+        limit = f"at most {runner.max_new_tokens} new tokens per answer"
+        print(f"{label}: {len(questions)} questions, {limit}", file=sys.stderr, flush=True)
+    todo = with_progress(questions, done, label) if cfg.progress else questions[done:]
     for new in runner.answer(todo, start=done):
         directory.append(new)
         rows += new
@@ -75,6 +79,19 @@ def answer_all(cfg: DictConfig, directory: RunDirectory, experiment: Experiment)
     ]
     directory.write_samples([sample for sample in samples if sample])
     return rows
+
+
+def with_progress(questions: Sequence[Question], done: int, label: str) -> Iterator[Question]:
+    """The questions behind the first `done`: with a bar on a terminal, with a line now and then in a log."""
+    if sys.stderr.isatty():
+        yield from tqdm(questions[done:], label, len(questions), initial=done)
+        return
+    printed = perf_counter()
+    for number, question in enumerate(questions[done:], done):
+        if perf_counter() - printed >= SECONDS_BETWEEN_LINES:
+            printed = perf_counter()
+            print(f"{label}: {number} of {len(questions)} questions answered", file=sys.stderr, flush=True)
+        yield question
 
 
 def default_folder(cfg: DictConfig, identity: str) -> Path:

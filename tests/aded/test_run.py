@@ -226,3 +226,16 @@ def test_a_model_without_a_usable_cache_is_refused(shell: Shell, folder: Path, t
     assert code == 2
     assert "MambaForCausalLM has no KV cache" in errors
     assert errors.count("\n") == 1
+
+
+def test_a_log_says_what_runs_and_how_far_it_is(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aded.run.SECONDS_BETWEEN_LINES", 0.0)
+    code, _, errors = shell(f"model={folder}", "method=autoregressive", "progress=true")
+    label = f"autoregressive, {folder.name}, human_eval"
+    assert (code, errors.splitlines()) == (
+        0,
+        [
+            f"{label}: 3 questions, at most 12 new tokens per answer",
+            *(f"{label}: {number} of 3 questions answered" for number in range(3)),
+        ],
+    )
