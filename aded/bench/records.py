@@ -149,15 +149,20 @@ def _lines(rows: Sequence[Row]) -> str:
 
 
 def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]:
-    """(before, now) of everything that may move a number: versions and the engine that runs."""
+    """(before, now) of everything that may move a number: versions, the engine, and the contents of files."""
     if before.python != now.python:
         yield f"Python {before.python}", f"Python {now.python}"
     for name in sorted({*before.packages, *now.packages}):
         old, new = before.packages.get(name), now.packages.get(name)
         if old != new:
             yield f"{name} {old or 'missing'}", f"{name} {new or 'missing'}"
-    if before.engine != now.engine:
-        yield f"engine {before.engine}", f"engine {now.engine}"
+    for what, old, new in (
+        ("engine", before.engine, now.engine),
+        ("the datastore", before.datastore, now.datastore),
+        ("the recorded answers", before.answers_sha256, now.answers_sha256),
+    ):
+        if old != new:
+            yield f"{what} {str(old)[:12]}", f"{what} {str(new)[:12]}"
 
 
 def environment(facts: Mapping[str, Any] | None = None) -> Environment:

@@ -140,6 +140,11 @@ def test_a_run_goes_on_where_its_versions_are_the_same(directory: RunDirectory) 
             "was begun with torch 0.1 and would go on with torch ",
         ),
         ({"engine": "compiled"}, "was begun with engine compiled and would go on with engine eager"),
+        (
+            {"datastore": "0" * 32},
+            "was begun with the datastore 000000000000 and would go on with the datastore None",
+        ),
+        ({"answers_sha256": "0" * 64}, "was begun with the recorded answers 000000000000 and would go on with "),
     ],
 )
 def test_rows_of_other_versions_are_not_mixed(directory: RunDirectory, change: dict[str, Any], problem: str) -> None:
