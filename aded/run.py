@@ -66,8 +66,8 @@ def answer_all(cfg: DictConfig, directory: RunDirectory, experiment: Experiment)
     if cfg.progress:
         limit = f"at most {runner.max_new_tokens} new tokens per answer"
         print(f"{label}: {len(questions)} questions, {limit}", file=sys.stderr, flush=True)
-    todo = with_progress(questions, done, label) if cfg.progress else questions[done:]
-    for new in runner.answer(todo, start=done):
+    remaining = with_progress(questions, done, label) if cfg.progress else questions[done:]
+    for new in runner.answer(remaining, start=done):
         directory.append(new)
         rows += new
     by_id = {question.id: question for question in questions}

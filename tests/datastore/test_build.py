@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +15,7 @@ from types import ModuleType
 import forked
 import numpy as np
 import pytest
+from texts import TEXTS, Texts
 from tiny import tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
@@ -24,23 +25,8 @@ from aded.files.suffix_file import open_suffixes
 from datastore import build as command
 from datastore import info, merge
 from datastore.builder import build
-from datastore.corpus import Corpus
-from datastore.open import open_or_build
 
 REPOSITORY = Path(__file__).parents[2]
-TEXTS = ["abcab", "ab", "the cat sat on the mat", "a", "the dog sat on the log"]
-
-
-class Texts(Corpus):
-    """Given documents; counts how often they are read."""
-
-    def __init__(self, *texts: str) -> None:
-        super().__init__("texts", texts=texts)
-        self.all, self.reads = texts, 0
-
-    def documents(self) -> Iterator[str]:
-        self.reads += 1
-        yield from self.all
 
 
 @pytest.fixture
@@ -253,6 +239,7 @@ SLOW_BUILD = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, "tests")
+from texts import TEXTS, Texts
 from tiny import tiny_tokenizer
 from datastore import builder
 from datastore.corpus import Corpus
@@ -322,42 +309,6 @@ def test_two_builds_of_one_file_wait_for_each_other(tokenizer: PreTrainedTokeniz
     assert child.exitcode == 0
     assert open_ngrams(out).header["corpus"] == "texts"
     assert os.listdir(tmp_path) == ["x.ngrams"]
-
-
-def test_a_datastore_file_is_built_once_per_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
-    first = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
-    again = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
-    assert first.path == again.path
-    assert corpus.reads == 1
-    others = [
-        open_or_build(tiny_tokenizer(["é"]), corpus=corpus, **keys),  # type: ignore[arg-type]
-        open_or_build(tokenizer, corpus=Texts("another"), **keys),  # type: ignore[arg-type]
-        open_or_build(tokenizer, corpus=corpus, **keys | {"orders": [2, 3]}),  # type: ignore[arg-type]
-    ]
-    assert len({first.path, *(other.path for other in others)}) == 4
-
-
-def test_a_damaged_file_in_the_cache_is_built_again(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
-    built = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
-    whole = built.path.read_bytes()
-    built.path.write_bytes(whole[:-50])
-    open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
-    assert built.path.read_bytes() == whole
-
-
-def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    build(Texts(*TEXTS), tokenizer, out=tmp_path / "x")
-    with pytest.raises(BadInput, match="build a datastore with the model's own tokenizer"):
-        open_or_build(
-            tiny_tokenizer(["é"]), path=str(tmp_path / "x"), corpus=Texts("a"), orders=[3], cache=str(tmp_path)
-        )
-
-
-def test_an_unknown_kind_of_datastore_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^method.datastore_kind: 'trie' must be one of ngrams, suffixes"):
-        open_or_build(tokenizer, path=None, corpus=Texts("a"), orders=[3], cache=str(tmp_path), kind="trie")
 
 
 def test_building_twice_writes_the_same_bytes(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
     assert tokens / seconds > 0.999 * best
 
 
-def test_text_that_cannot_be_foretold_is_decoded_as_without_drafts() -> None:
+def test_text_that_cannot_be_predicted_is_decoded_as_without_drafts() -> None:
     """Probabilities that never come true are not calibrated here; even so a hopeless node is never worth its time."""
     size = TreeSize(StepCost(np.linspace(1.0, 1.6, 9)))
     assert size.choose_size(np.array([1.0, 0.04, 0.02])) == 1

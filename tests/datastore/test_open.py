@@ -1,0 +1,50 @@
+"""The datastore of a run: a given file, or one built once in the cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from texts import TEXTS, Texts
+from tiny import tiny_tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from aded.errors import BadInput
+from datastore.builder import build
+from datastore.open import open_or_build
+
+
+def test_a_datastore_file_is_built_once_per_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
+    first = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    again = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    assert first.path == again.path
+    assert corpus.reads == 1
+    others = [
+        open_or_build(tiny_tokenizer(["é"]), corpus=corpus, **keys),  # type: ignore[arg-type]
+        open_or_build(tokenizer, corpus=Texts("another"), **keys),  # type: ignore[arg-type]
+        open_or_build(tokenizer, corpus=corpus, **keys | {"orders": [2, 3]}),  # type: ignore[arg-type]
+    ]
+    assert len({first.path, *(other.path for other in others)}) == 4
+
+
+def test_a_damaged_file_in_the_cache_is_built_again(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
+    built = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    whole = built.path.read_bytes()
+    built.path.write_bytes(whole[:-50])
+    open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
+    assert built.path.read_bytes() == whole
+
+
+def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "x")
+    with pytest.raises(BadInput, match="build a datastore with the model's own tokenizer"):
+        open_or_build(
+            tiny_tokenizer(["é"]), path=str(tmp_path / "x"), corpus=Texts("a"), orders=[3], cache=str(tmp_path)
+        )
+
+
+def test_an_unknown_kind_of_datastore_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^method.datastore_kind: 'trie' must be one of ngrams, suffixes"):
+        open_or_build(tokenizer, path=None, corpus=Texts("a"), orders=[3], cache=str(tmp_path), kind="trie")

@@ -1,0 +1,21 @@
+"""A small corpus for tests of what reads one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from datastore.corpus import Corpus
+
+TEXTS = ["abcab", "ab", "the cat sat on the mat", "a", "the dog sat on the log"]
+
+
+class Texts(Corpus):
+    """Given documents; counts how often they are read."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__("texts", texts=texts)
+        self.all, self.reads = texts, 0
+
+    def documents(self) -> Iterator[str]:
+        self.reads += 1
+        yield from self.all
