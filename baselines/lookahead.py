@@ -30,7 +30,6 @@ from aded.core.drafter import Drafter, Step
 from aded.core.settings import check_budget, positive
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.kernels.top_k import argmax
 
 
 class Pool:
@@ -78,10 +77,8 @@ def window_nodes(level: int, window: int) -> int:
 
 
 def most_probable(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
-    """argmax of some rows of logits, [n, vocabulary]"""
-    if logits.device.type == "cpu":
-        return [argmax(logits[row]) for row in rows]
-    return logits[rows].argmax(dim=-1).tolist()
+    """The most probable token of some rows of logits, [n, vocabulary]."""
+    return logits[rows].float().argmax(dim=-1).tolist()
 
 
 class Lookahead(Drafter):

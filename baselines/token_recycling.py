@@ -13,7 +13,6 @@ from numba import njit
 from aded.core.drafter import Drafter, Step
 from aded.core.settings import check_budget, check_scope
 from aded.core.tree import DraftTree
-from aded.kernels.top_k import top
 
 CANDIDATES = 8
 SCOPES = ("prompt", "session")
@@ -97,4 +96,4 @@ class TokenRecycling(Drafter):
         assert step.logits is not None
         if len(self.matrix) == 0:
             self.matrix = np.full((step.logits.shape[1], CANDIDATES), -1, np.int32)
-        self.matrix[step.tree.tokens] = top(step.logits, CANDIDATES)[0]  # the last of two nodes with one token
+        self.matrix[step.tree.tokens] = step.top_k(CANDIDATES)[0]  # the last of two nodes with one token

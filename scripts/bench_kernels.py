@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -30,21 +30,18 @@ from omegaconf import DictConfig
 from tabulate import tabulate
 
 from aded.command_line import compose_config, run_command
-from aded.core.sampler import accepted_path
+from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.install import StepLinear
 from aded.kernels.linear import Bf16Linear, processor_lacks_bf16
-from aded.kernels.top_k import argmax, top
 from aded.targets.engine import with_engine
 from aded.targets.load import load_target
 
 STEPS = 5
 """Steps per measurement, whose median counts, after one that is not timed."""
-READ = 8
-"""Most probable tokens that drafters read per node."""
-LINEAR = "aded.kernels.linear._bfloat16_of"
-GROUPS, MATERIALISE = "aded.kernels.install.GROUPS", "aded.kernels.install._materialise"
+WITHOUT_LINEAR = patch("aded.kernels.linear._bfloat16_of", lambda weight: None)
+WITHOUT_GROUPS = patch("aded.kernels.install.GROUPS", ())
 
 
 @dataclass
@@ -56,50 +53,22 @@ class Settings:
     rounds: int = 9
 
 
-@dataclass(frozen=True)
-class GreedyReader:
-    """Greedy decoding with one argmax, and a drafter that reads the top-k of all nodes, or none."""
-
-    argmax: Callable[[torch.Tensor], int] = argmax
-    top: Callable[[torch.Tensor, int], object] | None = None
-
-    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
-        assert logits is not None
-        if self.top is not None:
-            self.top(logits, READ)
-        return accepted_path(tree, lambda node: self.argmax(logits[node]))
-
-
 @dataclass
 class Variant:
-    """One way to carry out a step, compared with another, `base`."""
+    """One way to carry out a step."""
 
     target: Any
-    base: str = "ours"
-    sampler: GreedyReader = field(default_factory=GreedyReader)
 
     def __post_init__(self) -> None:
         self.threads = torch.get_num_threads()  # loading chose them for this target
 
 
-def torch_argmax(row: torch.Tensor) -> int:
-    return int(row.float().argmax())  # torch has no vectors for argmax in bfloat16
-
-
-def torch_top(logits: torch.Tensor, k: int) -> tuple[np.ndarray, np.ndarray]:
-    best = torch.topk(logits.float(), k)
-    return best.indices.numpy(), best.values.numpy()
-
-
-def load(cfg: DictConfig, attention: str | None = None, without: str = "") -> Any:
-    """A target with its engine. attention: of transformers; without: the patched name, see load_variants."""
+def load(cfg: DictConfig, attention: str | None = None, without: AbstractContextManager[Any] | None = None) -> Any:
+    """A target with its engine. attention: of transformers, None for ours; without: leaves a kernel out."""
     keys = ("dtype", "device", "revision", "head", "kernels", "threads")
     cache = str(Path(cfg.paths.cache).expanduser())
-    instead: dict[str, Any] = {LINEAR: lambda weight: None, GROUPS: (), MATERIALISE: lambda *arguments: None}
-    with ExitStack() as patches:
-        if without:
-            patches.enter_context(patch(without, instead[without]))
-        options = {key: cfg.model[key] for key in keys}
+    options = {key: cfg.model[key] for key in keys}
+    with without or nullcontext():
         target, *_ = load_target(cfg.model.path, **options, attention=attention, cache=cache)
         target = with_engine(target, cfg.engine, cache)
     if target.describe()["engine"] != cfg.engine:
@@ -115,19 +84,14 @@ def load_variants(cfg: DictConfig) -> dict[str, Variant]:
     has_linear = any(isinstance(module, Bf16Linear | StepLinear) for module in ours.model.modules())
     has_attention = ours.model.config._attn_implementation in ("tree", "tree_step")
     variants = {"ours": Variant(ours)}
-    variants["argmax"] = Variant(ours, sampler=GreedyReader(torch_argmax))
-    variants["ours, top-k read"] = Variant(ours, sampler=GreedyReader(top=top))
-    variants["top-k"] = Variant(ours, "ours, top-k read", GreedyReader(top=torch_top))
     if has_attention:
         variants["attention"] = Variant(load(cfg, attention="sdpa"))
     if has_linear:
-        variants["linear"] = Variant(load(cfg, without=LINEAR))
-    if cfg.engine == "compiled":
-        variants["materialise"] = Variant(load(cfg, without=MATERIALISE))
-        if has_linear:
-            variants["grouped linear"] = Variant(load(cfg, without=GROUPS))
+        variants["linear"] = Variant(load(cfg, without=WITHOUT_LINEAR))
+    if cfg.engine == "compiled" and has_linear:
+        variants["grouped linear"] = Variant(load(cfg, without=WITHOUT_GROUPS))
     torchs = DictConfig({**cfg, "model": {**cfg.model, "kernels": "torch"}})
-    variants["all"] = Variant(load(torchs, attention="sdpa"), sampler=GreedyReader(torch_argmax))
+    variants["all"] = Variant(load(torchs, attention="sdpa"))
     return variants
 
 
@@ -153,7 +117,7 @@ def time_steps(variant: Variant, context: int, sizes: list[int]) -> Iterator[tup
     """(nodes, seconds per step) of every size."""
     torch.set_num_threads(variant.threads)
     prompt = np.random.default_rng(context).integers(8, size=context)
-    variant.target.prefill(prompt, variant.sampler, (STEPS + 2) * sum(sizes), ())
+    variant.target.prefill(prompt, Greedy(), (STEPS + 2) * sum(sizes), ())
     for nodes in sizes:
         tree = binary_tree(nodes)
         times = []
@@ -167,11 +131,10 @@ def time_steps(variant: Variant, context: int, sizes: list[int]) -> Iterator[tup
 def compare(variants: dict[str, Variant], times: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
     """Kernel -> milliseconds with ours and with torch's, and the median and quartiles of the rounds' ratios."""
     found = {}
-    for name, variant in variants.items():
-        if not name.startswith("ours"):
-            ratios = times[name] / times[variant.base]
-            low, ratio, high = np.quantile(ratios, [0.25, 0.5, 0.75]).tolist()
-            ours, torchs = (1e3 * float(np.median(times[each])) for each in (variant.base, name))
+    for name in variants:
+        if name != "ours":
+            low, ratio, high = np.quantile(times[name] / times["ours"], [0.25, 0.5, 0.75]).tolist()
+            ours, torchs = (1e3 * float(np.median(times[each])) for each in ("ours", name))
             found[name] = {"ours_ms": ours, "torch_ms": torchs, "ratio": ratio, "low": low, "high": high}
     return found
 

@@ -31,7 +31,8 @@ class Shell:
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         """(exit code, stdout, stderr)"""
         given = {word.split("=")[0] for word in arguments}
-        usual = [word for word in [*self.usual, "progress=false", f"output_dir={self.out}"] if word.split("=")[0] not in given]
+        usual = [*self.usual, "progress=false", f"output_dir={self.out}"]
+        usual = [word for word in usual if word.split("=")[0] not in given]
         self.patch.setattr("sys.argv", ["aded.run", *usual, *arguments])
         self.capture.readouterr()
         code = 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aded.core.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ class Step:
     """float [n, vocabulary], one row per node of `tree`, on the target's device; only if required."""
     hidden: torch.Tensor | None = None
     """float [n, hidden], the last hidden states, which the output projection reads; only if required."""
+
+    def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """(tokens int64 [n, k], logits float32 [n, k]): the k largest logits of each node, largest first."""
+        assert self.logits is not None
+        best = self.logits.float().topk(min(k, self.logits.shape[-1]))
+        return best.indices.cpu().numpy(), best.values.cpu().numpy()
 
     @property
     def new_tokens(self) -> list[int]:

@@ -99,9 +99,6 @@ at::Tensor tree_attention(const at::Tensor& query, const at::Tensor& keys, const
   return y;
 }
 
-// A copy that inductor cannot compute anew in every place that reads it.
-at::Tensor materialise(const at::Tensor& x) { return x.clone(); }
-
 }  // namespace
 
 extern "C" void use_kernels(void* multiply, void* attend_float32, void* attend_bfloat16) {
@@ -112,11 +109,9 @@ extern "C" void use_kernels(void* multiply, void* attend_float32, void* attend_b
 TORCH_LIBRARY(aded, library) {
   library.def("linear(Tensor x, Tensor weight, Tensor? bias, ScalarType dtype) -> Tensor");
   library.def("tree_attention(Tensor query, Tensor keys, Tensor values, Tensor mask, float scale) -> Tensor");
-  library.def("materialise(Tensor x) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(aded, CPU, library) {
   library.impl("linear", &linear);
   library.impl("tree_attention", &tree_attention);
-  library.impl("materialise", &materialise);
 }

@@ -75,8 +75,6 @@ def prepare(model: torch.nn.Module) -> None:
         return
     compiled_ops.load()
     for module in list(model.modules()):
-        if isinstance(getattr(module, "rotary_emb", None), torch.nn.Module):
-            getattr(module, "rotary_emb").register_forward_hook(_materialise)  # noqa: B009
         for names in GROUPS:
             _group(module, names)
         for name, child in list(module.named_children()):
@@ -86,13 +84,6 @@ def prepare(model: torch.nn.Module) -> None:
         AttentionInterface.register(ATTENTION, tree_step_attention)
         AttentionMaskInterface.register(ATTENTION, sdpa_mask)
         getattr(model, "set_attn_implementation")(ATTENTION)  # noqa: B009
-
-
-def _materialise(
-    module: torch.nn.Module, inputs: object, waves: tuple[torch.Tensor, ...]
-) -> tuple[torch.Tensor, ...]:
-    """Compute cosines and sines of the positions once: inductor would compute them again in every layer."""
-    return tuple(torch.ops.aded.materialise(wave) for wave in waves)
 
 
 def _group(module: torch.nn.Module, names: tuple[str, ...]) -> None:

@@ -32,8 +32,3 @@ def attention(query: np.ndarray, keys: np.ndarray, values: np.ndarray, mask: np.
     scores = np.where(mask, scale * (query @ keys.swapaxes(1, 2)), -np.inf)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return (weights / weights.sum(axis=-1, keepdims=True) @ values).swapaxes(0, 1)
-
-
-def top(logits: np.ndarray, k: int) -> np.ndarray:
-    """The tokens [n, k] of each row's largest logits, largest first; of equal logits, the smaller token first."""
-    return np.argsort(-logits, axis=-1, kind="stable")[:, :k]

@@ -6,16 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
 from omegaconf import DictConfig
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.command_line import compose_config
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.linear import Bf16Linear
 from scripts import bench_kernels
-from scripts.bench_kernels import LINEAR, GreedyReader, Settings
+from scripts.bench_kernels import Settings
 
 
 @pytest.fixture
@@ -36,24 +34,17 @@ def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFi
     assert (found["dtype"], found["engine"]) == ("float32", "eager")
     assert [(step["context"], step["nodes"]) for step in found["steps"]] == [(16, 1), (16, 3)]
     for step in found["steps"]:
-        assert step["kernels"].keys() == {"argmax", "top-k", "attention", "linear", "all"}
+        assert step["kernels"].keys() == {"attention", "linear", "all"}
         for numbers in step["kernels"].values():
             assert numbers["torch_ms"] / numbers["ours_ms"] == pytest.approx(numbers["ratio"])
 
 
 def test_a_variant_lacks_its_kernel_alone(model: str) -> None:
-    targets = [bench_kernels.load(config(model, "model.dtype=float32"), without=name) for name in ("", LINEAR)]
+    float32 = config(model, "model.dtype=float32")
+    targets = [bench_kernels.load(float32), bench_kernels.load(float32, without=bench_kernels.WITHOUT_LINEAR)]
     kinds = [any(isinstance(module, Bf16Linear) for module in target.model.modules()) for target in targets]
     assert kinds == [True, False]
     assert [target.model.config._attn_implementation for target in targets] == ["tree", "tree"]
-
-
-def test_readers_with_torchs_functions_accept_the_same_path() -> None:
-    torch.manual_seed(0)
-    logits, tree = torch.randn(4, 50), DraftTree.chain(3, [1, 2, 4])
-    logits[0, 1] = logits[1, 2] = 9.0
-    ours, torchs = GreedyReader(), GreedyReader(bench_kernels.torch_argmax, bench_kernels.torch_top)
-    assert ours.walk(tree, logits, 0) == torchs.walk(tree, logits, 0)
 
 
 def test_kernels_are_for_processors(model: str) -> None:

@@ -29,7 +29,6 @@ from aded.drafters.backoff.weights import learn_power, new_weights
 from aded.errors import BadInput
 from aded.files.cost_table import read_cost_table
 from aded.files.ngram_file import NgramFile
-from aded.kernels.top_k import top
 
 
 class BackoffDrafter(Drafter):
@@ -147,7 +146,7 @@ class BackoffDrafter(Drafter):
             learn_power(self.weights.power, drafted.probabilities, drafted.parents, drafted.tokens, accepted)
         if step.logits is None or self.adaptation == "off":
             return
-        best, logits = top(step.logits, ROW)
+        best, logits = step.top_k(ROW)
         # Normalised over the best tokens: a sum over the vocabulary would cost more than the search.
         probabilities = np.exp(logits - logits[:, :1])
         probabilities /= probabilities.sum(1, keepdims=True)

@@ -56,10 +56,3 @@ def test_attention_is_tree_attentions(dtype: torch.dtype, heads: int, kv_heads: 
     assert torch.equal(ours, wanted)
     tolerance = 2e-6 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(ours, in_numpy(query, keys, values, mask, 0.3), atol=tolerance, rtol=tolerance)
-
-
-def test_materialise_copies() -> None:
-    x = torch.randn(3, 5)
-    copy = torch.ops.aded.materialise(x)
-    assert torch.equal(copy, x)
-    assert copy.data_ptr() != x.data_ptr()
