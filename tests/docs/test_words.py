@@ -17,7 +17,7 @@ GONE = frozenset(
         ("choo", "ser"),
         ("likeli", "est"),
         ("likeli", "er"),
-        ("fore", "told"),
+        ("foret", "old"),
         ("to", "ld"),
         ("sl", "ab"),
         ("sl", "abs"),
