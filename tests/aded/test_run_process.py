@@ -22,6 +22,7 @@ def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path: Path) -> None:
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     out = tmp_path / "out"
     overrides = [f"model={tmp_path / 'model'}", "method=autoregressive", "benchmark.max_new_tokens=100"]
+    overrides.append("progress=false")  # stderr has nothing but what the interruption prints
     stdout, stderr = tmp_path / "stdout", tmp_path / "stderr"
     command = ["-m", "aded.run", *overrides, f"output_dir={out}"]
     process = forked.start(command, cwd=ROOT, stdout=stdout, stderr=stderr)
