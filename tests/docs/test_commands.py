@@ -30,7 +30,10 @@ from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "aded/kernels/README.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 VOCABULARY = 128
 HUB_IDS = ("lmsys/vicuna-7b-v1.5", "HuggingFaceTB/SmolLM2-135M-Instruct")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
