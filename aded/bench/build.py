@@ -90,6 +90,12 @@ def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
         objects["datastore"] = hydra.utils.instantiate(
             cfg.datastore, kind=cfg.method.datastore_kind, tokenizer=loaded.tokenizer, cache=cache_folder(cfg)
         )
+    try:
+        hydra.utils.get_class(cfg.method._target_)
+    except (ImportError, ValueError) as error:
+        raise BadInput(
+            "method._target_", f"{cfg.method._target_} is no class here, as MODULE.CLASS ({error})"
+        ) from None
     drafter: Drafter = hydra.utils.instantiate(settings, _partial_=True)(**objects)
     drafter.setup(loaded.target)
     if missing := drafter.requires - loaded.target.provides:
