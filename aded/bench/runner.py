@@ -40,7 +40,7 @@ class Runner:
     baseline: Drafter | None
     """Autoregressive decoding; None for an unpaired run."""
     recording: Recording | None
-    """The answers to replay; None where the target gives its own."""
+    """The answers to replay; None where the target decides its own."""
     decoding: Decoding
     max_new_tokens: int
 

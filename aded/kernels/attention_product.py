@@ -188,7 +188,7 @@ def _blend(values: np.ndarray, seen: np.ndarray, weights: np.ndarray, count: int
 def _exp(x: np.float32) -> np.float32:
     """e to the power x, for x <= 0, with an error of at most 2 units in the last place.
 
-    e^x = 2^t with t = x / ln 2. The integer part of t becomes the exponent bits; a Taylor series gives the rest. The
+    e^x = 2^t with t = x / ln 2. The integer part of t becomes the exponent bits; a Taylor series yields the rest. The
     code has no branches, so that the compiler can turn loops over it into vectors.
     """
     t = max(x * np.float32(1.442695041), np.float32(-126.0))

@@ -1,7 +1,7 @@
 """SIMD: LLVM vectors for loops that numba compiles. Those that LLVM makes of scalar loops are slower by a third.
 
 A bfloat16 is the upper half of a float32. A vector of 32-bit pairs therefore becomes two float32 vectors by two cheap
-operations: clearing the lower halves leaves the odd numbers, shifting up the lower halves gives the even numbers.
+operations: clearing the lower halves leaves the odd numbers, shifting up the lower halves leaves the even numbers.
 
 Code that takes an array's address must use the array afterwards: numba frees an array after its last use.
 """

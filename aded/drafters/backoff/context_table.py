@@ -1,6 +1,6 @@
 """What followed a context in the prompt, the output or earlier answers: a hash table of bounded size.
 
-A 64-bit hash of a context's tokens selects a bucket of eight slots and gives the context's tag. In a full bucket a
+A 64-bit hash of a context's tokens selects a bucket of eight slots and yields the context's tag. In a full bucket a
 new context replaces the one whose last update is oldest. A slot has a row of up to ROW successors with weights. When
 a token follows the context, all weights of the row decay and the token's own grows by 1, so the latest tokens count
 most. The tags of a bucket fill one cache line and so does a row, because a lookup mostly waits for memory.
