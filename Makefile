@@ -9,7 +9,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 FIRST := tests/aded/drafters/backoff/test_drafter.py tests/aded/drafters/trigram/search
 SECOND := tests/aded/kernels/test_compiled_ops.py
 
-.PHONY: run test first second lint install clean
+.PHONY: run test zoo first second lint install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m aded.run -m +experiment=cpu_default
@@ -26,6 +26,9 @@ first: $(VENV)/.installed
 
 second: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(SECOND)
+
+zoo: $(VENV)/.installed
+	@HF_HUB_OFFLINE=1 PYTHONWARNINGS=ignore $(BIN)/python tests/zoo/survey.py --page docs/models/families.md
 
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .

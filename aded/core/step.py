@@ -22,6 +22,7 @@ class Step:
     """
 
     tree: DraftTree
+    """What was verified: the draft, or its upper part where the target cannot verify deeper nodes."""
     path: list[int]
     """The accepted path: nodes from the root on."""
     next_token: int

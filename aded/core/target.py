@@ -24,9 +24,6 @@ class Target(Protocol):
     def describe(self) -> dict[str, object]:
         """Facts for the run's record: fields of aded.bench.rows.Environment, such as the engine."""
 
-    def self_check(self) -> None:
-        """Raise BadInput when the model cannot verify trees."""
-
     def prepare(self, rows: int, sampler: Sampler) -> None:
         """Allocate a KV cache of `rows` rows and capture the steps that `sampler` needs, before any clock starts."""
 

@@ -86,6 +86,16 @@ def prepare(model: torch.nn.Module) -> None:
         getattr(model, "set_attn_implementation")(ATTENTION)  # noqa: B009
 
 
+def undo(model: torch.nn.Module) -> None:
+    """Undo prepare: Bf16Linear layers over the same weights, and our attention for uncompiled steps."""
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, StepLinear):
+                setattr(module, name, Bf16Linear(child.weight, child.bias, child.out_dtype))
+    if getattr(model, "config")._attn_implementation == ATTENTION:  # noqa: B009
+        getattr(model, "set_attn_implementation")("tree")  # noqa: B009
+
+
 def _group(module: torch.nn.Module, names: tuple[str, ...]) -> None:
     """Let the layers `names` of a module share one product, where all are Bf16Linear and all or none has a bias."""
     layers = [getattr(module, name, None) for name in names]

@@ -12,6 +12,8 @@ A row's product is the same to the last bit for any number of rows beside it.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import numpy as np
 import torch
 from numba import get_num_threads
@@ -46,10 +48,33 @@ def replace_linears(model: torch.nn.Module) -> None:
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             # The kernel reads whole vectors. Layers of other widths stay torch's; no known model has them.
-            if isinstance(child, torch.nn.Linear) and child.in_features % (2 * LANES) == 0:
+            if is_plain(child) and child.in_features % (2 * LANES) == 0:
                 weight = _bfloat16_of(child.weight)
                 if weight is not None:
                     setattr(module, name, Bf16Linear(weight, child.bias, child.weight.dtype))
+
+
+def restore_linears(model: torch.nn.Module) -> None:
+    """Undo replace_linears: torch's layers with the same numbers."""
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, Bf16Linear):
+                outputs, inputs = child.weight.shape
+                plain = torch.nn.Linear(inputs, outputs, bias=child.bias is not None, device="meta")
+                plain.weight = torch.nn.Parameter(child.weight.to(child.out_dtype), False)
+                if child.bias is not None:
+                    plain.bias = torch.nn.Parameter(child.bias.detach().to(child.out_dtype), False)
+                setattr(module, name, plain)
+
+
+def is_plain(module: torch.nn.Module) -> TypeGuard[torch.nn.Linear]:
+    """Is this torch's own linear layer and no more? A subclass may quantise or route, a hook change the output."""
+    return (
+        type(module) is torch.nn.Linear
+        and "forward" not in vars(module)
+        and not module._forward_hooks
+        and not module._forward_pre_hooks
+    )
 
 
 def _bfloat16_of(weight: torch.Tensor) -> torch.Tensor | None:

@@ -18,9 +18,10 @@ from transformers import PreTrainedModel
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.kernels import install
+from aded.kernels.threads import use_compiled_kernels
 from aded.targets.eager import EagerTarget
 from aded.targets.kv_cache import KVCache
-from aded.targets.threads import use_compiled_kernels
+from aded.targets.self_check import SelfCheck
 from aded.targets.tree_mask import Mask
 
 Forward = Callable[[KVCache, torch.Tensor, torch.Tensor, Mask, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
@@ -42,16 +43,34 @@ class CompiledCpuTarget(EagerTarget):
     """Options of inductor."""
     cache_granularity = 1024
 
-    def __init__(self, model: PreTrainedModel, backend: str = "inductor", *, trained: bool = True) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        backend: str = "inductor",
+        *,
+        trained: bool = True,
+        check: SelfCheck | None = None,
+    ) -> None:
+        check, self._threads = check or SelfCheck(model), torch.get_num_threads()
         if next(model.parameters()).device.type == "cpu":
             install.prepare(model)
             use_compiled_kernels()
-        super().__init__(model, trained=trained)
+        super().__init__(model, trained=trained, check=check)
         self.mask.always = True
         self._backend = backend
         began = perf_counter()
-        self._compile()
+        try:
+            self._compile()
+        except BaseException:
+            self.release()
+            raise
         self.compile_seconds = perf_counter() - began
+
+    def release(self) -> None:
+        """Leave the model as it was before: its layers, its attention, its threads, and no hook."""
+        super().release()
+        install.undo(self.model)
+        torch.set_num_threads(self._threads)
 
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""

@@ -19,6 +19,7 @@ from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget, Forward
+from aded.targets.self_check import SelfCheck
 from aded.targets.tree_mask import TreeMask
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 257)
@@ -72,7 +73,8 @@ class StepProgram:
         host[-1] = start
         table = host[:-1].reshape(4 + self.nodes, self.nodes)
         table[:] = 0
-        table[0, :n], table[1, 1:n], table[2, :n], table[3, :n] = tree.tokens, tree.parents[1:], tree.depths, 1
+        depths = tree.depths + self.target.first_position
+        table[0, :n], table[1, 1:n], table[2, :n], table[3, :n] = tree.tokens, tree.parents[1:], depths, 1
         # A padding node sees itself, since softmax must see something.
         np.fill_diagonal(table[4:], 1)
         table[4 : 4 + n, :n] = tree.ancestors
@@ -107,14 +109,21 @@ class CudaGraphTarget(CompiledCpuTarget):
 
     tuning = {"coordinate_descent_tuning": True, "size_asserts": False}  # noqa: RUF012 - read only
 
-    def __init__(self, model: PreTrainedModel, backend: str = "inductor", *, trained: bool = True) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        backend: str = "inductor",
+        *,
+        trained: bool = True,
+        check: SelfCheck | None = None,
+    ) -> None:
         mask = TreeMask(model.config.get_text_config(decoder=True), model.dtype)
         if mask.window is not None or mask.additive:
             raise BadInput("engine", "on a GPU compiled steps need sdpa attention without sliding windows")
         self._programs: dict[tuple[int, int, bool], StepProgram] = {}
         self._pool: Any = None
         self._traced = False
-        super().__init__(model, backend, trained=trained)
+        super().__init__(model, backend, trained=trained, check=check)
 
     def _compile(self) -> None:
         """One row has a graph of its own: its products read the weights by another kernel."""
@@ -147,8 +156,13 @@ class CudaGraphTarget(CompiledCpuTarget):
     @torch.inference_mode()
     def verify(self, tree: DraftTree) -> Step:
         """See Target.verify."""
-        cache, n = self.cache, len(tree)
+        cache = self.cache
         committed = cache.length
+        position = committed + self.first_position
+        tree = tree.up_to_depth(self.switch.deepest(position))
+        if self.switch.reads_again(position):
+            return super().verify(tree)
+        n = len(tree)
         if n > SIZES[-1]:
             raise BadInput("method.budget", f"a tree of {n} nodes is more than the {SIZES[-1]} of compiled steps")
         nodes = next(size for size in SIZES if size >= n)
@@ -161,9 +175,10 @@ class CudaGraphTarget(CompiledCpuTarget):
         if greedy:
             path, token = program.result()
             cache.length = committed + len(path)
+            self._tokens += tree.tokens[path].tolist()
         else:
             path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
-            cache.keep(committed, path)
+            self._commit(tree, committed, path)
         return self._step(tree, path, token, logits)
 
     def capture(self, compute: Callable[[], None]) -> Callable[[], None]:

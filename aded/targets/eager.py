@@ -8,51 +8,55 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from aded.core.sampler import Greedy, Sampler
+from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from aded.targets.kv_cache import KVCache
-from aded.targets.tree_mask import Mask, TreeMask
-
-STANDARD_LAYERS = {"full_attention", "sliding_attention"}
+from aded.targets.rope_switch import RopeSwitch
+from aded.targets.row_bias import RowBias
+from aded.targets.self_check import SelfCheck, context_length
+from aded.targets.tree_mask import Mask, TreeMask, visible
 
 
 class EagerTarget:
     """Verifies draft trees with a 4-D mask, explicit positions and a compacted KV cache.
 
     trained: False for random weights, whose logits no drafter may read.
+    check: what the model answered before kernels were installed; None: the model is untouched.
     Raises BadInput when the model's attention or cache is not the standard one (recurrent, linear, encoder-decoder).
     """
 
     cache_granularity = 256
     """The KV cache grows by whole multiples of this many rows."""
+    first_position = 0
+    """Position of a prompt's first token; only self-checks move it."""
 
-    def __init__(self, model: PreTrainedModel, *, trained: bool = True) -> None:
-        config = model.config.get_text_config(decoder=True)
-        kinds = set(getattr(config, "layer_types", None) or []) - STANDARD_LAYERS
-        if model.config.is_encoder_decoder or model._is_stateful or kinds or not hasattr(model, "lm_head"):
-            raise BadInput(
-                "model",
-                f"{type(model).__name__} has no KV cache that a tree can be verified in; "
-                "choose a decoder-only model with standard (full or sliding-window) attention",
-            )
-        self.model, self.config = model.eval(), config
+    def __init__(self, model: PreTrainedModel, *, trained: bool = True, check: SelfCheck | None = None) -> None:
+        self.check = check or SelfCheck(model)
+        self.model, self.config = model.eval(), model.config.get_text_config(decoder=True)
         self.device: torch.device = next(model.get_input_embeddings().parameters()).device
-        self.context_length = int(config.max_position_embeddings)
+        self.context_length = context_length(self.config)
         self.trained = trained
         self.provides = frozenset({"logits", "hidden", "seconds"} if trained else {"seconds"})
-        self.mask = TreeMask(config, model.dtype)
+        self.mask = TreeMask(self.config, model.dtype)
+        self.row_bias = RowBias(model)
+        self.switch = RopeSwitch(model)
         self._cache: KVCache | None = None
         self._wants: frozenset[str] = frozenset()
         self._hidden: torch.Tensor | None = None
         # What the output projection reads is the last hidden state, whatever the architecture calls it.
-        model.lm_head.register_forward_pre_hook(self._remember_hidden)
+        self._hook = self.output_projection.register_forward_pre_hook(self._remember_hidden)
+
+    def release(self) -> None:
+        """Take the target's hooks off the model, for another target."""
+        self._hook.remove()
+        self.row_bias.remove()
 
     @property
     def output_projection(self) -> torch.nn.Module:
         """From last hidden states to logits, [.., hidden] to [.., vocabulary]; `weight`: [vocabulary, hidden]."""
-        return self.model.lm_head
+        projection: torch.nn.Module = self.model.get_output_embeddings()
+        return projection
 
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""
@@ -66,25 +70,50 @@ class EagerTarget:
         """Read the prompt in one forward; see Target.prefill."""
         self._sampler, self._wants = sampler, frozenset(requires)
         self.prepare(len(prompt_ids) + room, sampler)
-        self.cache.start()
-        ids = torch.from_numpy(prompt_ids).to(self.device)[None]
-        positions = torch.arange(len(prompt_ids), device=self.device)[None]
-        logits = self._forward(ids, positions, None, logits_to_keep=1)
-        self._prompt_length = len(prompt_ids)
+        self._prompt_length, self._tokens = len(prompt_ids), prompt_ids.tolist()
+        logits = self._read(self._tokens)
         tree = DraftTree.root(int(prompt_ids[-1]))
         return self._step(tree, *sampler.walk(tree, logits, 0), logits)
 
+    def _read(self, tokens: list[int]) -> torch.Tensor:
+        """Read tokens into an empty cache; return the last one's logits, [1, vocabulary]."""
+        self.cache.start()
+        ids = torch.tensor(tokens, device=self.device)[None]
+        positions = torch.arange(len(tokens), device=self.device)
+        if self.row_bias.modules:
+            seen = torch.ones(1, 1, len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
+            self.row_bias.step(seen, positions)
+        return self._forward(ids, positions[None] + self.first_position, None, logits_to_keep=1)
+
     @torch.inference_mode()
     def verify(self, tree: DraftTree) -> Step:
-        """Rows: root, then drafts. Position of a node: committed length + depth."""
+        """Rows: root, then drafts. Position of a node: committed length + depth. See Target.verify."""
         committed = self.cache.length
-        ids = torch.from_numpy(tree.tokens).to(self.device)[None]
-        positions = torch.from_numpy(tree.depths + committed).to(self.device)[None]
-        logits = self._forward(ids, positions, self.mask(tree, committed, self.device))
+        position = committed + self.first_position
+        tree = tree.up_to_depth(self.switch.deepest(position))
+        if self.switch.reads_again(position):
+            # As a step of `generate` does at this position: the whole text is read anew, and no draft with it.
+            tree = DraftTree.root(int(tree.tokens[0]))
+            logits = self._read([*self._tokens, int(tree.tokens[0])])
+        else:
+            ids = torch.from_numpy(tree.tokens).to(self.device)[None]
+            positions = torch.from_numpy(tree.depths + position).to(self.device)[None]
+            logits = self._forward(ids, positions, self._mask_of(tree, committed))
         # The root sits at `committed`, so the token chosen there is the answer's number committed - prompt + 1.
         path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
-        self.cache.keep(committed, path)
+        self._commit(tree, committed, path)
         return self._step(tree, path, token, logits)
+
+    def _mask_of(self, tree: DraftTree, committed: int) -> Mask | None:
+        if not self.row_bias.modules:
+            return self.mask(tree, committed, self.device)
+        rows = torch.cat([torch.arange(committed), torch.from_numpy(tree.depths) + committed]).to(self.device)
+        self.row_bias.step(visible(tree, committed, None, self.device), rows)
+        return None
+
+    def _commit(self, tree: DraftTree, committed: int, path: list[int]) -> None:
+        self._tokens += tree.tokens[path].tolist()
+        self.cache.keep(committed, path)
 
     def _forward(
         self, ids: torch.Tensor, positions: torch.Tensor, mask: Mask | None, logits_to_keep: int = 0
@@ -123,26 +152,12 @@ class EagerTarget:
     def prepare(self, rows: int, sampler: Sampler) -> None:
         """Allocate a KV cache of at least `rows` rows; see Target.prepare."""
         if self._cache is None or self._cache.capacity < rows:
-            granularity = self.cache_granularity
-            self._cache = KVCache(self.config.num_hidden_layers, -(-rows // granularity) * granularity)
+            capacity = -(-rows // self.cache_granularity) * self.cache_granularity
+            self._cache = KVCache(capacity) if self._cache is None else self._cache.larger(capacity)
 
     def self_check(self) -> None:
-        """Verify one small tree against plain forwards; raise BadInput when the model ignores mask or positions."""
-        root, tree = np.array([1, 2, 3]), DraftTree(np.array([4, 5, 6, 7]), np.array([-1, 0, 0, 2]))
-        self.prefill(root, Greedy(), len(tree), {"logits"})
-        step = self.verify(tree)
-        assert step.logits is not None
-        with torch.inference_mode():
-            ids = torch.tensor([[1, 2, 3, 4, 6, 7]], device=self.device)
-            plain = self.model(input_ids=ids, use_cache=False).logits[0, -1]
-        gap = float((step.logits[-1].float() - plain.float()).abs().max() / plain.float().abs().max())
-        tolerance = 1e-3 if self.model.dtype == torch.float32 else 0.1
-        if not gap < tolerance:
-            raise BadInput(
-                "model",
-                f"{type(self.model).__name__} does not honour a 4-D mask with explicit positions (logits of one "
-                f"path differ by {gap:.1e} of their range); choose a model with standard attention",
-            )
+        """Verify small trees against the untouched model; raise BadInput where they differ."""
+        self.check.run(self)
 
 
 def eos_token_ids(model: PreTrainedModel) -> frozenset[int]:

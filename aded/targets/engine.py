@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from aded.targets.eager import EagerTarget
 
 ENGINES = ("eager", "compiled")
+COMPILED_CODE = "TORCHINDUCTOR_CACHE_DIR"
+"""The environment variable that torch reads."""
 log = logging.getLogger(__name__)
 
 
@@ -32,25 +34,40 @@ def with_engine(target: Target, engine: str, cache: str) -> Target:
     from aded.targets.eager import EagerTarget
 
     assert isinstance(target, EagerTarget)
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(cache).expanduser() / "inductor"))
+    _keep_compiled_code(Path(cache).expanduser() / "inductor")
+    target.release()
     try:
-        if len(set(getattr(target.model, "hf_device_map", {}).values())) > 1:
-            raise BadInput("model.device_map", "a step over several devices is no single graph")
         compiled = _compiled(target)
     except Exception as error:
         first = next(iter(str(error).strip().splitlines()), "")
         log.warning("engine=compiled cannot be had, eager goes on: %s: %s", type(error).__name__, first)
-        # Anew, since the model's attention belongs to the target that was made last.
-        return EagerTarget(target.model, trained=target.trained)
+        return EagerTarget(target.model, trained=target.trained, check=target.check)
     log.info("engine=compiled: ready after %.0f s", compiled.compile_seconds)
     return compiled
 
 
+def _keep_compiled_code(folder: Path) -> None:
+    """Keep what torch compiles in `folder`, unless the user named another: torch's import names a temporary one."""
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    if os.environ.get(COMPILED_CODE, default_cache_dir()) == default_cache_dir():
+        os.environ[COMPILED_CODE] = str(folder)
+
+
 def _compiled(target: EagerTarget) -> CompiledCpuTarget:
+    """The model's compiled target, checked. Where any of it fails, the model is as it was before."""
+    if len(set(getattr(target.model, "hf_device_map", {}).values())) > 1:
+        raise BadInput("model.device_map", "a step over several devices is no single graph")
+    if target.row_bias.modules:
+        raise BadInput("engine", "this model's attention counts cache rows, which a compiled step cannot correct")
     if target.device.type == "cuda":
-        from aded.targets.cuda_graph import CudaGraphTarget
-
-        return CudaGraphTarget(target.model, trained=target.trained)
-    from aded.targets.compiled_cpu import CompiledCpuTarget
-
-    return CompiledCpuTarget(target.model, trained=target.trained)
+        from aded.targets.cuda_graph import CudaGraphTarget as Compiled
+    else:
+        from aded.targets.compiled_cpu import CompiledCpuTarget as Compiled  # type: ignore[assignment]
+    compiled = Compiled(target.model, trained=target.trained, check=target.check)
+    try:
+        compiled.self_check()
+    except BadInput:
+        compiled.release()
+        raise
+    return compiled

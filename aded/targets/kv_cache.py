@@ -8,6 +8,9 @@ graph that was compiled once fits every step. Sliding windows are the mask's bus
 
 from __future__ import annotations
 
+from functools import partial
+from typing import cast
+
 import torch
 from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
@@ -65,14 +68,32 @@ class KVLayer(CacheLayerMixin):
 
 
 class KVCache(Cache):
-    """One KVLayer per model layer. capacity: rows for the prompt, the answer and its trees."""
+    """A KVLayer per layer of the model that writes keys: layers that share another's have none.
 
-    def __init__(self, layers: int, capacity: int) -> None:
+    capacity: rows for the prompt, the answer and its trees.
+    """
+
+    def __init__(self, capacity: int) -> None:
         self.place, self.capacity = Place(), capacity
         self.length = 0
         """Committed rows, between steps."""
-        self.kv_layers = [KVLayer(capacity, self.place) for _ in range(layers)]
-        super().__init__(layers=list(self.kv_layers))
+        super().__init__(layer_class_to_replicate=partial(KVLayer, capacity, self.place))  # type: ignore[arg-type]
+
+    @property
+    def kv_layers(self) -> list[KVLayer]:
+        """The layers that the first prompt made."""
+        return cast(list[KVLayer], self.layers)
+
+    def larger(self, capacity: int) -> KVCache:
+        """An empty cache of the same layers, already allocated, as a captured graph needs them."""
+        cache = KVCache(capacity)
+        for layer in self.kv_layers:
+            assert layer.keys is not None
+            assert layer.values is not None
+            copy = KVLayer(capacity, cache.place)
+            copy.lazy_initialization(layer.keys, layer.values)
+            cache.layers.append(copy)
+        return cache
 
     def start(self) -> None:
         """Empty the cache for a new prompt; its memory stays."""

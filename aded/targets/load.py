@@ -13,12 +13,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from aded.errors import BadInput
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.hub import pretrained
+from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention
-from aded.kernels.linear import Bf16Linear, replace_linears
-from aded.targets import threads as thread_counts
+from aded.kernels.linear import Bf16Linear, replace_linears, restore_linears
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
+from aded.targets.self_check import SelfCheck
 
+log = logging.getLogger(__name__)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -79,24 +81,60 @@ def load_target(
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()
         model.tie_weights()
-        if kernels == "auto":
-            use_own_kernels(model, attention)
-    if head == "float32" and number != torch.float32 and hasattr(model, "lm_head"):
-        if isinstance(model.lm_head, Bf16Linear):
-            model.lm_head.out_dtype = torch.float32  # its sums are float32 already
-        else:
-            model.lm_head = Float32Head(model.lm_head)
+    check = SelfCheck(model)
+    use_own = placed.type == "cpu" and kernels == "auto"
+    target = checked_target(model, check, own_kernels=use_own, own_attention=use_own and attention is None)
+    if head == "float32" and number != torch.float32:
+        target = with_float32_head(target)
     if any(isinstance(module, Bf16Linear) for module in model.modules()):
         thread_counts.use_own_kernels(threads)
     else:
         thread_counts.use_torch(threads)
-    return Loaded(EagerTarget(model), tokenizer, eos_token_ids(model))
+    return Loaded(target, tokenizer, eos_token_ids(model))
 
 
-def use_own_kernels(model: Any, attention: str | None = None) -> None:
-    """Our linear layers where they are faster, and our attention in place of sdpa unless another is asked for."""
-    replace_linears(model)
-    if attention is None and model.config._attn_implementation == "sdpa":
+def checked_target(
+    model: Any, check: SelfCheck, *, own_kernels: bool, own_attention: bool, trained: bool = True
+) -> EagerTarget:
+    """A target that passed `check`: with our linear layers where they are faster, and our attention in place of sdpa.
+
+    Where the model is another with them, it keeps torch's, and one line says why. Raises BadInput where it fails
+    without them too.
+    """
+    if own_kernels:
+        use_own_kernels(model, own_attention)
+        target = EagerTarget(model, trained=trained, check=check)
+        try:
+            target.self_check()
+        except BadInput as error:
+            log.warning("model.kernels=auto: torch's go on (%s)", error)
+            target.release()
+            restore_linears(model)
+            if model.config._attn_implementation == "tree":
+                model.set_attn_implementation("sdpa")
+        else:
+            return target
+    target = EagerTarget(model, trained=trained, check=check)
+    target.self_check()
+    return target
+
+
+def with_float32_head(target: EagerTarget) -> EagerTarget:
+    """The same model with an output projection in float32."""
+    target.release()
+    model, head = target.model, target.output_projection
+    if isinstance(head, Bf16Linear):
+        head.out_dtype = torch.float32  # its sums are float32 already
+    else:
+        model.set_output_embeddings(Float32Head(head))
+    return EagerTarget(model, check=target.check)
+
+
+def use_own_kernels(model: Any, attention: bool = True) -> None:
+    """Our linear layers where they are faster, and our attention in place of sdpa."""
+    if getattr(model, "hf_quantizer", None) is None:
+        replace_linears(model)
+    if attention and model.config._attn_implementation == "sdpa":
         register_attention()
         model.set_attn_implementation("tree")
 

@@ -34,11 +34,15 @@ class TreeMask:
         # sdpa and our own take booleans; eager attention adds the mask to its scores.
         self.additive = config._attn_implementation not in ("sdpa", "tree", "tree_step")
         kinds = set(getattr(config, "layer_types", None) or [])
-        window = getattr(config, "sliding_window", None)
         self.mixed = len(kinds) > 1
-        self.window = window if not kinds or "sliding_attention" in kinds else None
+        self._config, self._slides = config, not kinds or "sliding_attention" in kinds
         self.always = False
         """A mask even where one row sees everything, of one form for every tree."""
+
+    @property
+    def window(self) -> int | None:
+        """Tokens that a sliding layer sees; None: all."""
+        return getattr(self._config, "sliding_window", None) if self._slides else None
 
     def __call__(self, tree: DraftTree, committed: int, device: torch.device) -> Mask | None:
         """A mask for the model's `attention_mask`, or None where one row sees everything."""

@@ -42,9 +42,6 @@ class WeightlessTarget:
         self._position += len(path)
         return Step(tree, path, token)
 
-    def self_check(self) -> None:
-        """Nothing to check: the answers are checked as they are read."""
-
     def describe(self) -> dict[str, object]:
         return {"engine": None}
 
@@ -56,8 +53,8 @@ def random_target(config_of_shape: dict[str, Any], *, dtype: str, device: str) -
     from transformers import AutoModelForCausalLM
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    from aded.targets.eager import EagerTarget
-    from aded.targets.load import checked_device, checked_dtype, use_own_kernels
+    from aded.targets.load import checked_device, checked_dtype, checked_target
+    from aded.targets.self_check import SelfCheck
 
     settings = dict(config_of_shape)
     config: PreTrainedConfig = CONFIG_MAPPING[settings.pop("model_type")](**settings)
@@ -65,6 +62,5 @@ def random_target(config_of_shape: dict[str, Any], *, dtype: str, device: str) -
     torch.manual_seed(0)
     with torch.device(placed):  # made where they stay: the host's memory may be too small for them
         model: Any = AutoModelForCausalLM.from_config(config, dtype=checked_dtype(dtype))
-    if placed.type == "cpu":
-        use_own_kernels(model)
-    return EagerTarget(model, trained=False)
+    own = placed.type == "cpu"
+    return checked_target(model, SelfCheck(model), own_kernels=own, own_attention=own, trained=False)

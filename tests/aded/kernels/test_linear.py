@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from aded.kernels import reference
-from aded.kernels.linear import Bf16Linear, replace_linears
+from aded.kernels.linear import Bf16Linear, replace_linears, restore_linears
 
 
 def layer(inputs: int, outputs: int, bias: bool) -> torch.nn.Linear:
@@ -71,3 +71,31 @@ def test_a_processor_with_bfloat16_keeps_its_own_layers(monkeypatch: pytest.Monk
     model = torch.nn.Sequential(layer(16, 4, False))
     replace_linears(model)
     assert type(model[0]) is torch.nn.Linear
+
+
+class Quantising(torch.nn.Linear):
+    """A subclass that computes something else, as BitNet's AutoBitLinear does."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input.round())
+
+
+def test_only_torchs_own_layers_are_replaced() -> None:
+    subclass, hooked, patched = Quantising(16, 4), layer(16, 4, False).float(), layer(16, 4, False).float()
+    subclass.weight.data = subclass.weight.bfloat16().float()
+    hooked.register_forward_hook(lambda *_: None)
+    patched.forward = hooked.forward  # type: ignore[method-assign]
+    model = torch.nn.Sequential(subclass, hooked, patched, layer(16, 4, False).float())
+    replace_linears(model)
+    assert [type(child) for child in model] == [Quantising, torch.nn.Linear, torch.nn.Linear, Bf16Linear]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_restored_layers_are_those_before(bias: bool) -> None:
+    before = layer(16, 4, bias).float()
+    model = torch.nn.Sequential(before)
+    replace_linears(model)
+    assert type(model[0]) is Bf16Linear
+    restore_linears(model)
+    assert type(model[0]) is torch.nn.Linear
+    assert all(torch.equal(*pair) for pair in zip(model[0].parameters(), before.parameters(), strict=True))

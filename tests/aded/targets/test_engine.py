@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tiny import Obedient, random_tree, tiny_model
+from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
+from aded.kernels import compiled_ops
+from aded.kernels.linear import Bf16Linear
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
-from aded.targets.engine import with_engine
+from aded.targets.engine import COMPILED_CODE, with_engine
+from aded.targets.load import checked_target
+from aded.targets.self_check import SelfCheck
 
 
 def test_an_unknown_engine_is_refused() -> None:
@@ -34,7 +40,6 @@ def test_without_a_compiler_eager_goes_on_and_one_line_says_why(
     def no_compiler(model: object) -> None:
         raise RuntimeError("no C++ compiler found\nit was looked for in ...")
 
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("aded.kernels.install.prepare", no_compiler)
     before = EagerTarget(tiny_model())
     with caplog.at_level(logging.WARNING):
@@ -47,6 +52,41 @@ def test_without_a_compiler_eager_goes_on_and_one_line_says_why(
         step = each.prefill(np.arange(9), Greedy(), 20)
         steps.append(each.verify(random_tree(np.random.default_rng(0), 5, step.next_token)).new_tokens)
     assert steps[0] == steps[1]
+
+
+def test_a_failed_preparation_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither another layer, nor another attention, nor a hook, nor another number of threads."""
+
+    def no_graph(*_: object) -> None:
+        raise RuntimeError("no graph")
+
+    model = tiny_model()
+    for parameter in model.parameters():
+        parameter.data = parameter.data.bfloat16().float()
+    target = checked_target(model, SelfCheck(model), own_kernels=True, own_attention=True)
+    layers, threads = [type(module) for module in model.modules()], torch.get_num_threads()
+    assert Bf16Linear in layers
+    monkeypatch.setattr(compiled_ops, "load", lambda: None)  # its C++ is not needed
+    monkeypatch.setattr(CompiledCpuTarget, "_compile", no_graph)
+    again = with_engine(target, "compiled", str(tmp_path))
+    assert [type(module) for module in model.modules()] == layers
+    assert model.config._attn_implementation == "tree"
+    assert torch.get_num_threads() == threads
+    assert isinstance(again, EagerTarget)
+    assert len(again.output_projection._forward_pre_hooks) == 1
+    again.self_check()
+
+
+@pytest.mark.parametrize(("named", "kept"), [(None, "cache/inductor"), ("elsewhere", "elsewhere")])
+def test_compiled_code_is_kept_below_the_cache(
+    named: str | None, kept: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Torch names a temporary folder when it is imported; only a folder that the user named is left."""
+    monkeypatch.setenv(COMPILED_CODE, str(tmp_path / named) if named else default_cache_dir())
+    monkeypatch.setattr("aded.targets.engine._compiled", lambda target: target)
+    monkeypatch.setattr(EagerTarget, "compile_seconds", 0.0, raising=False)
+    with_engine(EagerTarget(tiny_model()), "compiled", str(tmp_path / "cache"))
+    assert os.environ[COMPILED_CODE] == str(tmp_path / kept)
 
 
 def test_longer_prompts_make_the_cache_grow_and_others_leave_it_alone() -> None:

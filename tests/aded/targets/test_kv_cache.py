@@ -10,7 +10,7 @@ CPU = torch.device("cpu")
 
 
 def filled(layers: int, rows: int, capacity: int) -> tuple[KVCache, list[torch.Tensor]]:
-    cache = KVCache(layers, capacity)
+    cache = KVCache(capacity)
     keys = [torch.randn(1, 2, rows, 4) for _ in range(layers)]
     cache.extend(rows, CPU)
     for layer, key in enumerate(keys):

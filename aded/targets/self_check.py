@@ -1,0 +1,163 @@
+"""Does a target verify trees as its untouched model decodes? Checked at load, on a few dozen tokens.
+
+The model's own forwards, taken before any kernel or hook, are compared with the target's trees: at the first
+positions, at the last ones of the context, and on both sides of each position where the model changes its rotary
+frequencies; under sliding windows that are narrower than the tree is deep and wide.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+
+from aded.core.sampler import Recorded
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.rope_switch import RopeSwitch
+
+if TYPE_CHECKING:
+    from aded.targets.eager import EagerTarget
+
+STANDARD_LAYERS = {"full_attention", "sliding_attention"}
+WINDOW = 4
+"""Sliding windows are narrowed to this while a model is checked: real ones are longer than a quick check can read."""
+PROMPT, ROOT, END = [2, 3, 5, 3, 4], 5, 2
+PATHS = ([6, 7, 2, 6, 3, 5], [3, 2, 7, 7, 6, 4])
+"""Drafts that part at the root, deeper than WINDOW. The answer follows the second."""
+SIBLINGS = [[7, 3], [2], [4], [5, 5, 5], [1]]
+READ = len(PROMPT) + 1 + len(PATHS[0])
+
+
+class Trial(NamedTuple):
+    """The untouched model's logits, float32 [2, 7, vocabulary], behind the root and the nodes of both PATHS."""
+
+    first_position: int
+    logits: torch.Tensor
+
+
+class SelfCheck:
+    """Reads the untouched `model`; `run` compares a target with it. Both raise BadInput in one line."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        _check_architecture(model)
+        self.name = type(model).__name__
+        config, switch = model.config.get_text_config(decoder=True), RopeSwitch(model)
+        starts = [position - len(PROMPT) - 3 for position in switch.positions]
+        if context_length(config) < sys.maxsize:
+            starts.append(context_length(config) - READ)
+        with _one_line(self.name), _narrowed(config), torch.inference_mode():
+            self._trials = [
+                Trial(first, _autoregressive(model, switch, first)) for first in sorted({0, *starts}) if first >= 0
+            ]
+
+    def run(self, target: EagerTarget) -> None:
+        tolerance = 1e-3 if target.model.dtype == torch.float32 else 0.1
+        with _one_line(self.name), _narrowed(target.config):
+            for trial in self._trials:
+                gap = _largest_gap(target, trial)
+                if not gap < tolerance:
+                    raise BadInput(
+                        "model",
+                        f"{self.name} does not honour a 4-D mask with explicit positions (logits of one path differ "
+                        f"by {gap:.1e} of their range behind position {trial.first_position}); choose a model with "
+                        "standard attention",
+                    )
+
+
+def _autoregressive(model: PreTrainedModel, switch: RopeSwitch, first: int) -> torch.Tensor:
+    """Logits as in Trial, without trees: in one forward, or step by step where the frequencies change."""
+    device = next(model.get_input_embeddings().parameters()).device
+    ids = torch.tensor([[*PROMPT, ROOT, *path] for path in PATHS], device=device)
+    positions = torch.arange(first, first + READ, device=device)[None].expand(2, -1)
+    if not any(first < position < first + READ for position in switch.positions):
+        return model(input_ids=ids, position_ids=positions, use_cache=False).logits[:, len(PROMPT) :].float()
+    cache = DynamicCache(config=model.config)
+    model(input_ids=ids[:, : len(PROMPT)], position_ids=positions[:, : len(PROMPT)], past_key_values=cache)
+    rows = []
+    for at in range(len(PROMPT), READ):
+        begin = at
+        if switch.reads_again(first + at):
+            cache, begin = DynamicCache(config=model.config), 0
+        now = slice(begin, at + 1)
+        rows.append(model(input_ids=ids[:, now], position_ids=positions[:, now], past_key_values=cache).logits[:, -1])
+    return torch.stack(rows, 1).float()
+
+
+def _largest_gap(target: EagerTarget, trial: Trial) -> float:
+    """The answer follows the second path, whose first tree holds half of it; difference over the largest logit."""
+    answer = [ROOT, *PATHS[1]]
+    target.first_position = trial.first_position
+    try:
+        target.prefill(np.array(PROMPT), Recorded([*answer, END]), 64, {"logits"})
+        done, gaps = 0, []
+        while done < len(answer):
+            drafts = [PATHS[0], *SIBLINGS] if done == 0 else [PATHS[0]]
+            tree = DraftTree.from_sequences(answer[done], [*drafts, answer[done + 1 : done + 4]], 64)
+            step = target.verify(tree.up_to_depth(len(answer) - 1 - done))  # as decode does at the context's end
+            assert step.logits is not None
+            gaps.append(step.logits[step.path].float() - trial.logits[1, done : done + len(step.path)])
+            if done == 0:
+                other = [0]
+                for token in PATHS[0]:
+                    child = step.tree.child(other[-1], token)
+                    other += [] if child is None else [child]
+                gaps.append(step.logits[other].float() - trial.logits[0, : len(other)])
+            done += len(step.path)
+    finally:
+        target.first_position = 0
+    return float(torch.cat(gaps).abs().max() / trial.logits.abs().max())
+
+
+def _check_architecture(model: PreTrainedModel) -> None:
+    """Raise BadInput for a model that keeps more than keys and values, or has no output projection."""
+    config = model.config.get_text_config(decoder=True)
+    kinds = sorted(set(getattr(config, "layer_types", None) or []) - STANDARD_LAYERS)
+    if model.config.is_encoder_decoder or model._is_stateful or kinds:
+        raise BadInput(
+            "model",
+            f"{type(model).__name__} has no KV cache that a tree can be verified in "
+            f"({', '.join(kinds) or 'it is recurrent, or has an encoder'}); "
+            "choose a decoder-only model with standard (full or sliding-window) attention",
+        )
+    if model.get_output_embeddings() is None:
+        raise BadInput("model", f"{type(model).__name__} names no output projection; choose a model for text")
+
+
+def context_length(config: PreTrainedConfig) -> int:
+    """Most tokens that the model was made for; with ALiBi a config may name none."""
+    for name in ("max_position_embeddings", "seq_length"):
+        if (length := getattr(config, name, None)) is not None:
+            return int(length)
+    return sys.maxsize
+
+
+@contextmanager
+def _narrowed(config: PreTrainedConfig) -> Iterator[None]:
+    """Sliding windows of WINDOW tokens, for a while."""
+    window = getattr(config, "sliding_window", None)
+    if window is None:
+        yield
+        return
+    config.sliding_window = min(window, WINDOW)
+    try:
+        yield
+    finally:
+        config.sliding_window = window
+
+
+@contextmanager
+def _one_line(name: str) -> Iterator[None]:
+    """What a model's own code raises, as a line."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise BadInput("model", f"{name} cannot verify draft trees ({type(error).__name__}: {first})") from error

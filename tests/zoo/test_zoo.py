@@ -1,0 +1,87 @@
+"""A sample of the families; `make zoo` tries all."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from families import tiny_family
+from survey import judge
+
+from aded.errors import BadInput
+from aded.kernels.linear import Bf16Linear
+from aded.targets.eager import EagerTarget
+from aded.targets.load import checked_target
+from aded.targets.rope_switch import RopeSwitch
+from aded.targets.self_check import SelfCheck
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["bitnet", "bloom", "deepseek_v3", "falcon, ALiBi", "gemma3n_text", "gpt_neo", "mpt", "phimoe, longrope"],
+)
+def test_families_are_exact(family: str) -> None:
+    assert judge(family, compiled=False).eager == "exact"
+
+
+@pytest.mark.parametrize("family", ["deepseek_v2", "phi3, longrope", "llama, longrope"])
+def test_families_are_exact_compiled(family: str) -> None:
+    verdict = judge(family)
+    assert (verdict.eager, verdict.compiled) == ("exact", "exact"), verdict.why
+
+
+@pytest.mark.parametrize("family", ["bart", "mamba", "openai-gpt", "prophetnet", "qwen3_next", "roberta"])
+def test_others_are_refused_in_one_line(family: str) -> None:
+    verdict = judge(family)
+    assert verdict.eager == "refused"
+    assert verdict.model in verdict.why
+    assert "\n" not in verdict.why
+
+
+def test_the_self_check_finds_trees_that_change_frequencies_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = EagerTarget(tiny_family("llama, longrope"))
+    monkeypatch.setattr(RopeSwitch, "deepest", lambda *_: 100)
+    with pytest.raises(BadInput, match="LlamaForCausalLM does not honour"):
+        target.self_check()
+
+
+def test_the_self_check_finds_a_cache_that_generate_would_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = EagerTarget(tiny_family("phi3, longrope"))
+    monkeypatch.setattr(target.switch, "_read_again", [])
+    with pytest.raises(BadInput, match="Phi3ForCausalLM does not honour"):
+        target.self_check()
+
+
+@pytest.mark.parametrize("family", ["bloom", "falcon, ALiBi", "gpt_neo", "mpt"])
+def test_the_self_check_finds_attention_that_counts_rows(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aded.targets.row_bias._counts_rows", lambda _: False)
+    with pytest.raises(BadInput, match=r"ForCausalLM (cannot verify|does not honour)"):
+        EagerTarget(tiny_family(family)).self_check()
+
+
+def test_a_released_model_is_as_it_was() -> None:
+    model = tiny_family("gpt_neo")
+    ids = torch.arange(2, 40)[None]
+    with torch.inference_mode():
+        before = model(ids).logits
+        target = EagerTarget(model)
+        target.self_check()
+        assert target.row_bias.modules
+        target.release()
+        assert torch.equal(model(ids).logits, before)
+
+
+def test_where_our_kernels_make_another_model_torchs_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Falcon looks for the name `sdpa`: with our attention it would add a boolean mask."""
+    model = tiny_family("falcon")
+    check = SelfCheck(model)
+    with caplog.at_level(logging.WARNING):
+        target = checked_target(model, check, own_kernels=True, own_attention=True)
+    (record,) = (record for record in caplog.records if record.name == "aded.targets.load")
+    assert record.message.startswith("model.kernels=auto: torch's go on (model: FalconForCausalLM")
+    assert model.config._attn_implementation == "sdpa"
+    assert not any(isinstance(module, Bf16Linear) for module in model.modules())
+    assert len(target.output_projection._forward_pre_hooks) == 1
