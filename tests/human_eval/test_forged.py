@@ -1,7 +1,8 @@
 """Completions that want to be scored as passed without solving the problem: none is, and none reaches out.
 
-The problems: 0 is has_close_elements(numbers, threshold), 2 truncate_number(number), 4 mean_absolute_deviation(numbers),
-32 find_zero(xs) with the helper poly, 38 decode_cyclic(s). A completion begins in the body of the function; what is not indented follows it.
+The problems: 0 is has_close_elements(numbers, threshold), 2 truncate_number(number), 4 mean_absolute_deviation(
+numbers), 32 find_zero(xs) with the helper poly, 38 decode_cyclic(s). A completion begins in the body of the function;
+what is not indented follows it.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ FORGED: dict[str, tuple[int, str, str]] = {
         "wrong answer",
     ),
     "another test": (0, body("pass", "def check(candidate): pass\nMETADATA = check"), "wrong answer"),
-    "abs replaced": (4, body("import builtins\nbuiltins.abs = lambda _: 0.0\nreturn 0.0"), "wrong answer"),
+    "abs replaced": (4, body("return 0.0", "import builtins\nbuiltins.abs = lambda _: 0.0"), "wrong answer"),
     "math replaced": (32, body("math.fabs = lambda _: 0.0\nreturn 0.0"), "wrong answer"),
     "the helper replaced": (32, body("return 0.0", "poly = lambda xs, x: 0.0"), "wrong answer"),
     "random replaced": (38, body("return s", "import random\nrandom.randint = lambda low, high: 0"), "wrong answer"),
