@@ -58,8 +58,8 @@ class ScoreSettings:
             raise BadInput("timeout", f"{self.timeout} must be a number of seconds, above 0 and at most a day")
         if not 512 <= self.memory_mb <= 1 << 40:
             raise BadInput("memory_mb", f"{self.memory_mb} must be a whole number from 512 to 2^40")
-        if self.workers < 1:
-            raise BadInput("workers", f"{self.workers} must be a whole number, 1 or more")
+        if not 1 <= self.workers <= 256:
+            raise BadInput("workers", f"{self.workers} must be a whole number from 1 to 256")
 
 
 def read_samples(path: Path) -> list[dict[str, str]]:

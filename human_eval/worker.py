@@ -53,7 +53,7 @@ def answer(call: Callable[..., object], *arguments: object) -> bytes:
     except wire.NotPlain as error:
         return wire.write(("raised", f"it returned {error}"))
     except BaseException as error:
-        return wire.write(("raised", f"{type(error).__name__}: {error}"[:200]))
+        return wire.write(("raised", f"{type(error).__name__}: {error}".removesuffix(": ")[:200]))
 
 
 if __name__ == "__main__":

