@@ -49,6 +49,8 @@ class Worker:
 
     def __init__(self, scratch: Path, limits: Limits) -> None:
         """scratch: any folder; the worker sees an empty one in its place. Raises BadInput where it cannot start."""
+        if sys.platform != "linux":
+            raise _not_here(f"{sys.platform} has no namespaces")
         self._socket, theirs = socket.socketpair()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # each message tells who sent it
         command = [sys.executable, "-I", WORKER, scratch, limits.memory_mb, limits.timeout, HIDDEN]
