@@ -1,6 +1,7 @@
 """Scoring right, wrong, endless and misbehaving samples. Nothing is executed without execute=true."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -162,7 +163,7 @@ def test_a_scorer_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     name = uuid.uuid4().hex[:12]
     sleeps = f"    import ctypes, time\n    ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)\n    time.sleep(600)\n"
     line = [sys.executable, str(SCORE), str(write(tmp_path, [sleeps])), "execute=true", "timeout=600"]
-    with subprocess.Popen(line, cwd=tmp_path) as scorer:
+    with subprocess.Popen(line, cwd=tmp_path, env=os.environ | {"TMPDIR": str(tmp_path)}) as scorer:
         wait_until(lambda: lives(name))
         scorer.kill()
     wait_until(lambda: not lives(name))
