@@ -34,7 +34,7 @@ lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
-	@$(BIN)/mypy --no-error-summary aded baselines datastore llm_judge scripts tests
+	@$(BIN)/mypy --no-error-summary aded baselines datastore human_eval llm_judge scripts tests
 
 install: $(VENV)/.installed
 

