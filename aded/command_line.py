@@ -15,14 +15,16 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn, TypeVar, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from aded.config import check_top, plain
 from aded.errors import BadInput
+from aded.settings import checked
 
 _HERE = Path(__file__).parent
 CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
@@ -65,20 +67,25 @@ def _is_setting(argument: str) -> bool:
 
 def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     """(the dataclass filled from KEY=VALUE, all other arguments). Raises BadInput naming the key."""
-    kinds = get_type_hints(settings)
-    filled, rest = OmegaConf.structured(settings), []
+    kinds, given, rest = get_type_hints(settings, include_extras=True), {}, []
     for argument in _without_dashes(arguments, kinds):
         key, equals, value = argument.partition("=")
         if key not in kinds or not equals:
             rest.append(argument)
             continue
-        try:
-            # Text is taken as it stands; 007 and 1e5 are names too.
-            text = kinds[key] in (str, str | None) and value != "null"
-            OmegaConf.update(filled, key, value if text else OmegaConf.from_dotlist([argument])[key])
-        except (OmegaConfBaseException, YAMLError) as error:
-            raise BadInput(key, str(error).splitlines()[0]) from None
-    return OmegaConf.to_object(filled), rest  # type: ignore[return-value]
+        # Text is taken as it stands; 007 and 1e5 are names too.
+        text = kinds[key] in (str, str | None) and value != "null"
+        given[key] = checked(value if text else _yaml_value(argument), kinds[key], key)
+    return settings(**given), rest
+
+
+def _yaml_value(argument: str) -> Any:
+    """The value of KEY=VALUE, read as YAML. Raises BadInput."""
+    key, _, _ = argument.partition("=")
+    try:
+        return plain(OmegaConf.from_dotlist([argument]))[key]
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise BadInput(key, str(error).splitlines()[0]) from None
 
 
 def _without_dashes(arguments: Sequence[str], kinds: Mapping[str, object]) -> Iterator[str]:
@@ -100,7 +107,9 @@ def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig
     from hydra import compose, initialize_config_dir
 
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose(name, name_pretrained(overrides))
+        cfg = compose(name, name_pretrained(overrides))
+    check_top(cfg, name)
+    return cfg
 
 
 def name_pretrained(overrides: Sequence[str]) -> list[str]:

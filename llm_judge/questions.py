@@ -8,6 +8,7 @@ from typing import Any
 from aded.bench.questions import Question
 from aded.errors import BadInput
 from aded.files.json_lines import json_lines
+from aded.settings import Text
 
 KEY = "benchmark.question_file"
 
@@ -25,12 +26,12 @@ class JudgeQuestions:
 
     def __init__(
         self,
-        question_file: str | None = None,
+        question_file: Text | None = None,
         *,
         hub: Callable[[], list[Question]] | None = None,
         first_id: int | None = None,
         last_id: int | None = None,
-        stop_strings: Sequence[str] = (),
+        stop_strings: Sequence[Text] = (),
     ) -> None:
         self.stop_strings = tuple(stop_strings)
         if question_file is not None:

@@ -35,6 +35,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.install import StepLinear
 from aded.kernels.linear import Bf16Linear, processor_lacks_bf16
+from aded.settings import Positive
 from aded.targets.engine import with_engine
 from aded.targets.load import load_target
 
@@ -48,9 +49,9 @@ WITHOUT_GROUPS = patch("aded.kernels.install.GROUPS", ())
 class Settings:
     """See above."""
 
-    nodes: list[int] = field(default_factory=lambda: [1, 8, 64])
-    contexts: list[int] = field(default_factory=lambda: [300, 1500])
-    rounds: int = 9
+    nodes: list[Positive] = field(default_factory=lambda: [1, 8, 64])
+    contexts: list[Positive] = field(default_factory=lambda: [300, 1500])
+    rounds: Positive = 9
 
 
 @dataclass

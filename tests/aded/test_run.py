@@ -140,7 +140,7 @@ def test_a_finished_run_is_not_run_again(shell: Shell, folder: Path, monkeypatch
     overrides = (f"model={folder}", "method=autoregressive")
     first = shell(*overrides)
     before = os.stat(shell.out / "rows.jsonl").st_mtime_ns
-    monkeypatch.setattr("aded.targets.load.load_target", None)  # a second run would need it
+    monkeypatch.setattr("aded.bench.build.load_model", None)  # a second run would need it
     assert shell(*overrides) == first
     assert os.stat(shell.out / "rows.jsonl").st_mtime_ns == before
 

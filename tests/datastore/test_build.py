@@ -96,8 +96,8 @@ def test_one_command_builds_both_files_from_one_stream(
         ("corpus=jsonl corpus.path=none.jsonl tokenizer=tok out=x", "corpus.path"),
         ("corpus=jsonl corpus.path=empty.jsonl tokenizer=tok out=x", "corpus"),
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=rows.jsonl/x", "out"),
-        ("corpus=jsonl tokenizer=tok out=x", "Missing mandatory value: corpus.path"),
-        ("corpus=jsonl corpus.path=rows.jsonl out=x", "Missing mandatory value: tokenizer"),
+        ("corpus=jsonl tokenizer=tok out=x", "corpus.path: must be given"),
+        ("corpus=jsonl corpus.path=rows.jsonl out=x", "tokenizer: must be given"),
         ("corpus=nonesuch tokenizer=tok out=x", "corpus/nonesuch"),
     ],
 )

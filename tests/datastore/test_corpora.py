@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aded.config import instantiate
 from aded.errors import BadInput
 from datastore import local_file
 from datastore.dataset_corpus import DatasetCorpus, TextCorpus
@@ -180,7 +182,7 @@ def test_the_hub_is_streamed_in_the_shards_asked_for(monkeypatch: pytest.MonkeyP
         return Streamed(ROWS)
 
     monkeypatch.setattr("datasets.load_dataset", load)
-    corpus = DatasetCorpus("s", dataset="acme/stack", files="data-{shard:05d}-of-00144.parquet", shards=[9, 11])
+    corpus = DatasetCorpus("s", dataset="acme/stack", files="data-{shard:05d}-of-00144.parquet", shards=(9, 11))
     assert list(corpus.documents()) == TEXTS
     assert asked == {
         "name": "acme/stack",
@@ -190,10 +192,12 @@ def test_the_hub_is_streamed_in_the_shards_asked_for(monkeypatch: pytest.MonkeyP
     }
 
 
-@pytest.mark.parametrize("keys", [{"skip": -1}, {"limit": 0}, {"files": "{shard}", "shards": [3, 3]}])
+@pytest.mark.parametrize(
+    "keys", [{"skip": -1}, {"skip": math.nan}, {"limit": 0}, {"files": "{shard}", "shards": [3, 3]}]
+)
 def test_settings_without_rows_are_refused(keys: dict[str, object]) -> None:
     with pytest.raises(BadInput, match=r"^corpus\."):
-        DatasetCorpus("x", path="x.jsonl", **keys)  # type: ignore[arg-type]
+        instantiate({"_target_": "datastore.dataset_corpus.DatasetCorpus", "name": "x", **keys}, "corpus")
 
 
 def test_corpora_with_other_documents_have_other_identities() -> None:
