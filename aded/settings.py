@@ -7,9 +7,10 @@ are no whole numbers, and nan is no number. A class states its bounds once, in t
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from aded.errors import BadInput
@@ -24,6 +25,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Orders = Annotated[Sequence[Literal[1, 2, 3, 4, 5]], Field(min_length=1)]
 """Lengths of the n-grams of a datastore."""
 Text = Annotated[str, Field(min_length=1)]
+Id = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+"""Text, or a whole number that is read as text."""
 Scope = Literal["off", "prompt", "session"]
 """How long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session (kept across
 questions)."""
@@ -70,6 +73,7 @@ def checked(value: Any, kind: Any, key: str) -> Any:
         raise BadInput(f"{key}{place}", problem) from None
 
 
+@cache
 def adapter(kind: Any) -> TypeAdapter[Any]:
     """Holds values against a type; anything goes for a type that no JSON can have."""
     try:

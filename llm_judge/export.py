@@ -102,7 +102,9 @@ def _answer(
     question = turns[0].question_id
     texts = [str(tokenizer.decode(row.token_ids, skip_special_tokens=True)) for row in turns]
     return {
-        "question_id": int(question) if question.isdecimal() else question,
+        "question_id": int(question)
+        if question.isascii() and question.isdecimal() and len(question) < 19
+        else question,
         "answer_id": hashlib.sha256(f"{run_id} {question}".encode()).hexdigest()[:22],
         "model_id": model_id,
         "category": turns[0].category,

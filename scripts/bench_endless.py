@@ -35,8 +35,8 @@ from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
-from aded.files.hub import pretrained
 from aded.files.ngram_file import open_ngrams
+from aded.files.tokenizer import tokenizer_of
 from aded.settings import Budget, Share
 from scripts import check_no_arguments
 
@@ -66,9 +66,7 @@ class Settings:
 
 def answers_of(path: Path, tokenizer: str) -> list[np.ndarray]:
     """The tokens, int64 [m], of each recorded answer that is longer than a prompt."""
-    from transformers import AutoTokenizer
-
-    ids = pretrained(AutoTokenizer, tokenizer, key="tokenizer")
+    ids = tokenizer_of(tokenizer, "tokenizer")
     texts = [turn.text for turns in read_answers(path).values() for turn in turns if turn.text]
     tokens = [np.array(ids(text, add_special_tokens=False)["input_ids"], np.int64) for text in texts]
     return [answer for answer in tokens if len(answer) > PROMPT + 1]

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from aded.bench.questions import Question
 from aded.command_line import CONF
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
-from aded.files.hub import pretrained
+from aded.files.tokenizer import tokenizer_of
+from aded.settings import Text
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
 
@@ -119,14 +120,14 @@ def _named(ids: Sequence[str], most: int = 20) -> str:
 
 
 def load_for_replay(
-    tokenizer: str, *, compute: str | None = None, dtype: str = "bfloat16", device: str = "cpu", cache: str = ""
+    tokenizer: Text, *, compute: Text | None = None, dtype: str = "bfloat16", device: str = "cpu", cache: str = ""
 ) -> Loaded:
     """Target and tokenizer of `model=recorded`.
 
     tokenizer: a Hub id or folder, of the model that gave the answers.
     compute: a shape in conf/model/compute that runs every step with random weights; None: no model runs.
     """
-    loaded = pretrained(AutoTokenizer, tokenizer, key="model.tokenizer")
+    loaded = tokenizer_of(tokenizer, "model.tokenizer")
     if compute is None:
         return Loaded(WeightlessTarget(), loaded, frozenset())
     shape = read_shape(compute)

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from aded.files.answer_file import sha256_of
+
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 Record = TypeVar("Record")
 
@@ -157,9 +159,12 @@ ADAPTERS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (R
 def parse(kind: type[Record], text: str | bytes, where: str) -> Record:
     """The record that a JSON text holds. Raises ValueError: one line with `where` and what is wrong."""
     try:
-        return ADAPTERS[kind].validate_json(text)
+        record: Record = ADAPTERS[kind].validate_json(text)
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(kind, error)}") from None
+    if isinstance(record, Row) and record.token_ids_sha256 != sha256_of(record.token_ids):
+        raise ValueError(f"{where}: its token_ids are not those of its token_ids_sha256; it is damaged, run it again")
+    return record
 
 
 def _explain(kind: type, error: ValidationError) -> str:

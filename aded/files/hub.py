@@ -16,7 +16,7 @@ def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) ->
         raise BadInput(key, f"no folder {path}; give a Hub id or a folder that from_pretrained can read")
     try:
         return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # damaged files fail in many ways
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         advice = (
             "complete the folder (config.json, *.safetensors, tokenizer files)"
