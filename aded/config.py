@@ -21,30 +21,30 @@ from omegaconf.errors import MissingMandatoryValue
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.settings import Orders, Positive, checked_keys
+from aded.settings import FilePath, Orders, Positive, checked_keys
 
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type."""
-PATHS: Kinds = {"cache": str, "output": str}
+PATHS: Kinds = {"cache": FilePath, "output": FilePath}
 TOP: Mapping[str, Kinds] = {
     "config": {
         **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger", "paths"), dict[str, Any]),
         "paired": bool,
         "engine": Literal["eager", "compiled"],
-        "output_dir": str | None,
+        "output_dir": FilePath | None,
         "progress": bool,
     },
     "build": {
         **dict.fromkeys(("corpus", "paths"), dict[str, Any]),
-        "tokenizer": str,
-        "out": str | None,
+        "tokenizer": FilePath,
+        "out": FilePath | None,
         "orders": Orders,
-        "suffixes": str | None,
+        "suffixes": FilePath | None,
         "progress": bool,
     },
     "train_medusa": {
         **dict.fromkeys(("model", "datastore", "asking", "paths"), dict[str, Any]),
-        "out": str,
+        "out": FilePath,
         "threads": Positive | None,
         **dict.fromkeys(
             ("heads", "blocks", "prompts", "epochs", "batch_size", "vocabulary", "validation_every"), Positive

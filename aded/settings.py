@@ -6,11 +6,20 @@ are no whole numbers, and nan is no number. A class states its bounds once, in t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic_core import PydanticSerializationError, to_json
 
 from aded.errors import BadInput
@@ -27,6 +36,8 @@ Orders = Annotated[Sequence[Literal[1, 2, 3, 4, 5]], Field(min_length=1)]
 Text = Annotated[str, Field(min_length=1)]
 Id = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """Text, or a whole number that is read as text."""
+FilePath = Annotated[str, AfterValidator(lambda name: _path(name))]
+"""The name of a file or folder, or an id on the Hub."""
 Scope = Literal["off", "prompt", "session"]
 """How long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session (kept across
 questions)."""
@@ -59,6 +70,12 @@ _PROBLEMS = {
 }
 
 
+def _path(name: str) -> str:
+    if not name or "\0" in name or len(name) > 4095 or max(map(len, os.fsencode(name).split(b"/"))) > 255:
+        raise ValueError("must be a name that a file can have")
+    return name
+
+
 def checked(value: Any, kind: Any, key: str) -> Any:
     """The value as `kind`, a type or annotation. Raises BadInput naming `key` and what is right.
 
@@ -88,7 +105,11 @@ def explain(error: ValidationError) -> tuple[str, str]:
     first = error.errors(include_url=False)[0]
     context = {name: _shown(value) for name, value in first.get("ctx", {}).items()}
     known = _PROBLEMS.get(first["type"])
-    problem = known.format(**context) if known else first["msg"].replace("Input should be", "must be")
+    problem = (
+        known.format(**context)
+        if known
+        else first["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
+    )
     place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
     if first["type"] in ("missing", "missing_argument", "extra_forbidden", "unexpected_keyword_argument"):
         return place, problem

@@ -14,6 +14,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class DraftRetriever(Drafter):
             raise BadInput("method", "draftretriever is not installed; pip install draftretriever==0.1.1")
         self.budget, self.adaptation, self.window = budget, adaptation, window
         self.datastore = datastore
-        self._index = write_index(datastore, Path(cache).expanduser())
+        self._index = write_index(datastore, Path(expanduser(cache)))
         self._child: subprocess.Popen[str] | None = None
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:

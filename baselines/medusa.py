@@ -18,7 +18,7 @@ from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.settings import Budget, Count, Text
+from aded.settings import Budget, Count, FilePath
 from baselines.medusa_heads import load_heads
 
 Project = Callable[[torch.Tensor], torch.Tensor]
@@ -69,7 +69,7 @@ class Medusa(Drafter):
 
     requires = frozenset({"hidden"})
 
-    def __init__(self, heads: Text, *, budget: Budget = 63, top_k: Count = 10) -> None:
+    def __init__(self, heads: FilePath, *, budget: Budget = 63, top_k: Count = 10) -> None:
         self.place, self.budget, self.top_k = heads, budget, top_k
         self.reset()
 

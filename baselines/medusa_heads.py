@@ -14,6 +14,7 @@ the heads were trained on.
 from __future__ import annotations
 
 import re
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
 
 def _file(place: str) -> Path:
     """The file itself, or the file of heads in a folder."""
-    given = Path(place).expanduser()
+    given = Path(expanduser(place))
     for start in (Path(), REPOSITORY):
         for path in (start / given, start / given / OURS, start / given / PUBLISHED):
             if path.is_file():

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.settings import Positive, Text
+from aded.settings import FilePath, Positive, Text
 from datastore.corpus import Corpus
 from datastore.local_file import BROKEN, json_rows, open_text, split_text
 
@@ -37,7 +37,7 @@ class DatasetCorpus(Corpus):
         self,
         name: str,
         *,
-        path: Text | None = None,
+        path: FilePath | None = None,
         dataset: str | None = None,
         split: str = "train",
         files: str | None = None,
@@ -113,7 +113,7 @@ class TextCorpus(Corpus):
     separator: the text between two documents.
     """
 
-    def __init__(self, name: str, *, path: Text, separator: Text = "\n\n") -> None:
+    def __init__(self, name: str, *, path: FilePath, separator: Text = "\n\n") -> None:
         super().__init__(name, path=path, separator=separator)
         self.path, self.separator = path, separator
 

@@ -17,7 +17,7 @@ from aded.files.ngram_file import NgramFile, open_ngrams
 from aded.files.suffix_file import VERSION as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint
-from aded.settings import Orders, Text
+from aded.settings import FilePath, Orders
 from datastore.builder import build
 from datastore.corpus import Corpus
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @overload
 def open_or_build(
-    tokenizer: PreTrainedTokenizerBase, *, path: Text | None, corpus: Corpus, orders: Orders, cache: str
+    tokenizer: PreTrainedTokenizerBase, *, path: FilePath | None, corpus: Corpus, orders: Orders, cache: str
 ) -> NgramFile: ...
 
 
@@ -38,7 +38,7 @@ def open_or_build(
 def open_or_build(
     tokenizer: PreTrainedTokenizerBase,
     *,
-    path: Text | None,
+    path: FilePath | None,
     corpus: Corpus,
     orders: Orders,
     cache: str,
@@ -49,7 +49,7 @@ def open_or_build(
 def open_or_build(
     tokenizer: PreTrainedTokenizerBase,
     *,
-    path: Text | None,
+    path: FilePath | None,
     corpus: Corpus,
     orders: Orders,
     cache: str,

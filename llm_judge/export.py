@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def export(folder: Path, out: str = OUT, model_id: str | None = None, tokenizer:
         run = read_run(folder)
     except (OSError, ValueError) as error:
         raise BadInput("RUN_FOLDER", f"{folder} is no finished run ({error})") from None
-    path = Path(out).expanduser()
+    path = Path(expanduser(out))
     if path.suffix == ".jsonl":
         if model_id not in (None, path.stem):
             raise BadInput("model_id", f"FastChat names the model by the file: {path.stem}, not {model_id}")

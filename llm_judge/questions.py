@@ -11,7 +11,7 @@ from pydantic import Field
 from aded.bench.questions import Question
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.settings import Id, Text
+from aded.settings import FilePath, Id, Text
 
 KEY = "benchmark.question_file"
 
@@ -29,7 +29,7 @@ class JudgeQuestions:
 
     def __init__(
         self,
-        question_file: Text | None = None,
+        question_file: FilePath | None = None,
         *,
         hub: Callable[[], list[Question]] | None = None,
         first_id: int | None = None,

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from os.path import expanduser
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -67,7 +68,7 @@ class Variant:
 def load(cfg: DictConfig, attention: str | None = None, without: AbstractContextManager[Any] | None = None) -> Any:
     """A target with its engine. attention: of transformers, None for ours; without: leaves a kernel out."""
     keys = ("dtype", "device", "revision", "head", "kernels", "threads")
-    cache = str(Path(cfg.paths.cache).expanduser())
+    cache = str(Path(expanduser(cfg.paths.cache)))
     options = {key: cfg.model[key] for key in keys}
     with without or nullcontext():
         target, *_ = load_target(cfg.model.path, **options, attention=attention, cache=cache)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -18,13 +19,13 @@ from aded.core.sampler import Decoding
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile
-from aded.settings import Positive, checked_keys
+from aded.settings import FilePath, Positive, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
-MODEL = {"name": str, "template": dict[str, Any], "answers": str | None}
+MODEL = {"name": str, "template": dict[str, Any], "answers": FilePath | None}
 BENCHMARK = {"name": str, "limit": Positive | None, "max_new_tokens": Positive}
-METHOD = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": str | None}
+METHOD = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": FilePath | None}
 """Keys of these groups that the harness reads itself; all others are arguments of the class."""
 DATASTORE = ("tokenizer", "cache", "kind")
 """Arguments of a datastore that its method and model fill in."""
@@ -88,7 +89,7 @@ def prompt_template(cfg: DictConfig) -> PromptTemplate:
 
 
 def cache_folder(cfg: DictConfig) -> str:
-    return str(Path(cfg.paths.cache).expanduser())
+    return str(Path(expanduser(cfg.paths.cache)))
 
 
 def load_model(cfg: DictConfig) -> Loaded:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from aded.command_line import CONF
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
 from aded.files.tokenizer import tokenizer_of
-from aded.settings import Text
+from aded.settings import FilePath
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
 
@@ -47,7 +48,7 @@ class Recording:
     """
 
     def __init__(self, path: str | Path, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.path, self.tokenizer = Path(path).expanduser(), tokenizer
+        self.path, self.tokenizer = Path(expanduser(path)), tokenizer
         self.answers = read_answers(self.path)
         turns = [turn for turns in self.answers.values() for turn in turns]
         self._eos = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
@@ -120,7 +121,12 @@ def _named(ids: Sequence[str], most: int = 20) -> str:
 
 
 def load_for_replay(
-    tokenizer: Text, *, compute: Text | None = None, dtype: str = "bfloat16", device: str = "cpu", cache: str = ""
+    tokenizer: FilePath,
+    *,
+    compute: FilePath | None = None,
+    dtype: str = "bfloat16",
+    device: str = "cpu",
+    cache: str = "",
 ) -> Loaded:
     """Target and tokenizer of `model=recorded`.
 

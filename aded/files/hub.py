@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from aded.errors import BadInput
 
 def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) -> Any:
     """auto.from_pretrained(path). Raises BadInput, one line that names `key`, for everything that fails there."""
-    local = Path(path).expanduser()
+    local = Path(expanduser(path))
     looks_local = local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
     if looks_local and not local.is_dir():
         raise BadInput(key, f"no folder {path}; give a Hub id or a folder that from_pretrained can read")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -47,8 +48,8 @@ def typed(value: Any, kind: Any, key: str, where: str, form: str) -> Any:
 def read_text(path: str | Path, key: str) -> str:
     """The text of a UTF-8 file. Raises BadInput naming `key` and the file."""
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, RuntimeError, ValueError) as error:  # no home folder; a name with a zero byte
+        return Path(expanduser(path)).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise BadInput(key, f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None
         problem = getattr(error, "strerror", None) or error

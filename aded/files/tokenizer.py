@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def load_tokenizer(name: str, cache: str | Path, key: str = "tokenizer") -> PreT
     name: the Hub id or folder, or `embedded` for the embedded model's tokenizer.
     cache: the folder that keeps the converted embedded model.
     """
-    folder = str(embedded_model(Path(cache).expanduser())) if name == EMBEDDED else name
+    folder = str(embedded_model(Path(expanduser(cache)))) if name == EMBEDDED else name
     return tokenizer_of(folder, key)
 
 

@@ -17,7 +17,7 @@ from aded.files.hub import pretrained
 from aded.files.tokenizer import tokenizer_of
 from aded.kernels.attention import register as register_attention
 from aded.kernels.linear import Bf16Linear, replace_linears
-from aded.settings import Count, Text
+from aded.settings import Count, FilePath
 from aded.targets import threads as thread_counts
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
@@ -40,7 +40,7 @@ class Float32Head(torch.nn.Module):
 
 
 def load_target(
-    path: Text,
+    path: FilePath,
     *,
     dtype: str = "bfloat16",
     device: str = "cpu",

@@ -8,6 +8,7 @@ decisions. The draft tree holds the most probable paths, and has the size at whi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ from aded.drafters.backoff.weights import learn_power, new_weights
 from aded.errors import BadInput
 from aded.files.cost_table import read_cost_table
 from aded.files.ngram_file import NgramFile
-from aded.settings import Budget, Count, Positive, Scope, Share
+from aded.settings import Budget, Count, FilePath, Positive, Scope, Share
 
 
 class BackoffDrafter(Drafter):
@@ -68,9 +69,9 @@ class BackoffDrafter(Drafter):
         depth: Count = 32,
         max_contexts: Positive = 1 << 20,
         max_history: Positive = 1 << 20,
-        cost: str = "measured",
+        cost: FilePath = "measured",
     ) -> None:
-        if cost not in ("measured", "none") and not Path(cost).expanduser().is_file():
+        if cost not in ("measured", "none") and not Path(expanduser(cost)).is_file():
             raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
         self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
         self.budget, self.depth = budget, depth
