@@ -4,6 +4,7 @@ import itertools
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -31,20 +32,19 @@ def test_a_name_without_a_tokenizer_is_one_line_that_names_the_key(name: str, tm
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("file", ["tokenizer.json", "tokenizer_config.json"])
-@pytest.mark.parametrize("text", ["[]", "{}", "3", "", "[" * 200_000, '{"model": 3}', "\x00"])
+TEXTS = ["[]", "3", "", "[" * 200_000, "\x00"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [*itertools.product(["tokenizer.json", "tokenizer_config.json"], TEXTS), ("tokenizer.json", '{"model": 3}')],
+)
 def test_damaged_files_are_one_line_that_names_the_folder(tmp_path: Path, file: str, text: str) -> None:
     TOKENIZER.save_pretrained(tmp_path)
     (tmp_path / file).write_text(text)
-    try:
+    with pytest.raises(BadInput, match=rf"^tokenizer: .*{tmp_path}") as error:
         load_tokenizer(str(tmp_path), tmp_path)
-    except BadInput as error:
-        assert str(error).startswith("tokenizer: ")
-        assert str(tmp_path) in str(error)
-        assert "\n" not in str(error)
-    else:
-        assert file == "tokenizer_config.json"
-        assert text in ("{}", '{"model": 3}'), "it says nothing, and nothing is missing"
+    assert "\n" not in str(error.value)
 
 
 def test_another_vocabulary_has_another_fingerprint() -> None:
