@@ -13,10 +13,13 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Sweep
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -117,11 +120,24 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
     named = []
     for override in overrides:
         key, _, value = override.partition("=")
-        if key == "model" and value and "," not in value and not (CONF / "model" / f"{value}.yaml").exists():
+        _check_choice(key, override)
+        if key == "model" and value and "," not in value and not os.path.exists(CONF / "model" / f"{value}.yaml"):
             named += ["model=pretrained", f"model.path={value}"]
         else:
             named.append(override)
     return named
+
+
+def _check_choice(key: str, override: str) -> None:
+    """Raise BadInput where a group of configs is given what is no name, such as logger=null."""
+    group = key.lstrip("+").partition("@")[0]
+    if not override.startswith("-") and group and os.path.isdir(CONF / group):
+        with suppress(HydraException):  # Hydra itself will say what it cannot read
+            value = OverridesParser.create().parse_override(override).value()
+            names = value if isinstance(value, list) else [value]
+            if not isinstance(value, Sweep) and not all(isinstance(name, str) for name in names):
+                known = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
+                raise BadInput(key, f"{value!r} is no config; there are {known}")
 
 
 def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:

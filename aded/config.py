@@ -21,7 +21,7 @@ from omegaconf.errors import MissingMandatoryValue
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.settings import FilePath, Orders, Positive, checked_keys
+from aded.settings import FilePath, Orders, Positive, checked, checked_keys
 
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type."""
@@ -126,7 +126,8 @@ def checked_call(
 
 
 def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) -> Call:
-    target, later = values.pop("_target_", None), values.pop("_partial_", False)
+    target = values.pop("_target_", None)
+    later: bool = checked(values.pop("_partial_", False), bool, f"{key}._partial_")
     function = _located(target, f"{key}._target_")
     kinds, optional, others = _parameters(function, f"{key}._target_")
     for name in filled:
@@ -143,7 +144,7 @@ def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) 
     }
     left = {name: value for name, value in values.items() if name not in calls}
     arguments = checked_keys(left, kinds, key, {*optional, *calls, *(kinds if later else ())})
-    return Call(key, function, {**arguments, **calls}, kind, bool(later))
+    return Call(key, function, {**arguments, **calls}, kind, later)
 
 
 def _class_or_none(kind: Any) -> type | None:

@@ -5,16 +5,18 @@ Bytes that are not UTF-8 become lone surrogates: only the rows that contain them
 
 from __future__ import annotations
 
+import io
 import json
 import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 import fsspec
-from zstandard import ZstdError
+from fsspec.compression import register_compression
+from zstandard import ZstdDecompressor, ZstdError
 
 from aded.errors import BadInput
 
@@ -25,6 +27,36 @@ BROKEN = object()
 
 Fraction = Callable[[], float]
 """Returns the share of the file that has been read, 0 to 1."""
+
+
+class _ZstdFrames(io.RawIOBase):
+    """The contents of all frames of a zstd file. Raises EOFError where the last one is cut short: zstandard's own
+    reader ends there without a word, and so it does after the first frame."""
+
+    def __init__(self, file: BinaryIO, mode: str = "r") -> None:
+        self.file, self.frame, self.left, self.ready = file, ZstdDecompressor().decompressobj(), b"", memoryview(b"")
+        self.inside = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.ready:
+            block = self.left or self.file.read(BLOCK >> 4)
+            if not block and self.inside:
+                raise EOFError("its last frame is cut short")
+            if not block:
+                return 0
+            self.ready, self.inside = memoryview(self.frame.decompress(block)), True
+            self.left = self.frame.unused_data
+            if self.frame.eof:
+                self.frame, self.inside = ZstdDecompressor().decompressobj(), False
+        count = min(len(buffer), len(self.ready))
+        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
+        return count
+
+
+register_compression("zstd", lambda file, **mode: io.BufferedReader(_ZstdFrames(file, **mode)), "zst", force=True)
 
 
 @contextmanager

@@ -50,6 +50,8 @@ def build_experiment(
     if cfg.model.get("answers") is not None:
         recording = Recording(cfg.model.answers, loaded.tokenizer)
         questions = recording.answered(questions, benchmark.questions())
+    elif not loaded.target.provides:
+        raise BadInput("model.answers", "must be given: this target computes nothing")
     runner = Runner(
         target=loaded.target,
         tokenizer=loaded.tokenizer,
