@@ -145,7 +145,6 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
 
     Classes that a config names by `_target_` are found in the working directory too.
     """
-    sys.argv[1:] = name_pretrained(sys.argv[1:])
     if str(Path.cwd()) not in sys.path and "" not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
@@ -153,6 +152,7 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
     # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
     warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
     try:
+        sys.argv[1:] = name_pretrained(sys.argv[1:])
         hydra_main()
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)

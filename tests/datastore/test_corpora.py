@@ -56,6 +56,12 @@ def test_json_is_read_in_every_form(form: str, ending: str, tmp_path: Path) -> N
     assert read(path) == (TEXTS, Counter())
 
 
+def test_every_frame_of_a_zstd_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.zst"
+    path.write_bytes(b"".join(zstandard.compress(lines([row])) for row in ROWS))
+    assert read(path) == (TEXTS, Counter())
+
+
 def test_parquet_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     pd.DataFrame({"content": ["one", None, " ", "two"]}).to_parquet(path)
@@ -149,6 +155,7 @@ def test_text_is_split_into_documents(block: int, tmp_path: Path, monkeypatch: p
         ("no.jsonl.xz", b"not xz"),
         ("cut.jsonl.xz", lzma.compress(lines(ROWS * 99))[:-20]),
         ("no.jsonl.zst", b"not zstandard"),
+        ("cut.jsonl.zst", zstandard.compress(lines(ROWS * 99))[:-20]),
         ("no.parquet", b"not Parquet"),
     ],
 )
