@@ -21,21 +21,24 @@ from omegaconf.errors import MissingMandatoryValue
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.settings import FilePath, Orders, Positive, checked, checked_keys
+from aded.settings import Count, FilePath, Orders, Positive, Share, checked, checked_keys
 
 Kinds = Mapping[str, Any]
-"""Names of keys, each with its type."""
+"""Names of keys, each with its type; the type of a group is such a mapping itself."""
 PATHS: Kinds = {"cache": FilePath, "output": FilePath}
+GROUP = dict[str, Any]
 TOP: Mapping[str, Kinds] = {
     "config": {
-        **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger", "paths"), dict[str, Any]),
+        **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger"), GROUP),
+        "paths": PATHS,
         "paired": bool,
         "engine": Literal["eager", "compiled"],
         "output_dir": FilePath | None,
         "progress": bool,
     },
     "build": {
-        **dict.fromkeys(("corpus", "paths"), dict[str, Any]),
+        "corpus": GROUP,
+        "paths": PATHS,
         "tokenizer": FilePath,
         "out": FilePath | None,
         "orders": Orders,
@@ -43,13 +46,19 @@ TOP: Mapping[str, Kinds] = {
         "progress": bool,
     },
     "train_medusa": {
-        **dict.fromkeys(("model", "datastore", "asking", "paths"), dict[str, Any]),
+        "model": GROUP,
+        "datastore": GROUP,
+        "paths": PATHS,
         "out": FilePath,
-        "threads": Positive | None,
-        **dict.fromkeys(
-            ("heads", "blocks", "prompts", "epochs", "batch_size", "vocabulary", "validation_every"), Positive
-        ),
+        "threads": Count | None,
+        **dict.fromkeys(("heads", "blocks", "epochs"), Count),
+        **dict.fromkeys(("prompts", "batch_size", "vocabulary", "validation_every"), Positive),
         "learning_rate": Annotated[float, Field(gt=0)],
+        "asking": {
+            **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
+            "raw_share": Share,
+            "seed": Annotated[int, Field(ge=0)],
+        },
     },
 }
 """The keys at the top of each config; those of its groups are the arguments of what they name."""
@@ -69,9 +78,8 @@ def plain(cfg: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_top(cfg: DictConfig, name: str = "config") -> None:
-    """Raise BadInput, naming the key, unless the keys at the top of config `name` and its paths are right."""
-    values = checked_keys(plain(cfg), TOP[name], "")
-    checked_keys(values["paths"], PATHS, "paths")
+    """Raise BadInput, naming the key, unless the keys at the top of config `name` are right."""
+    checked_keys(plain(cfg), TOP[name], "")
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,7 @@ def checked_keys(
 ) -> dict[str, Any]:
     """The values, each as its kind. Raises BadInput naming the key that is unknown, missing or wrong.
 
+    kinds: names with their types; the type of a group is such a mapping itself.
     key: of the whole group, empty for the top of a config.
     optional: the names that need not be given.
     """
@@ -139,4 +140,9 @@ def checked_keys(
     for name in kinds:
         if name not in given and name not in optional:
             raise BadInput(full(name), "must be given")
-    return {name: checked(value, kinds[name], full(name)) for name, value in given.items()}
+    return {
+        name: checked_keys(checked(value, dict[str, Any], full(name)), kinds[name], full(name))
+        if isinstance(kinds[name], Mapping)
+        else checked(value, kinds[name], full(name))
+        for name, value in given.items()
+    }

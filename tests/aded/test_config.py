@@ -135,6 +135,8 @@ def test_text_that_is_no_utf8_is_refused() -> None:
 def test_the_other_configs_are_checked_too(override: str, line: str) -> None:
     with pytest.raises(BadInput, match=f"^{line}"):
         compose_config(["tokenizer=x", override], "build")
+    with pytest.raises(BadInput, match=r"^asking.raw_share: 2 must be 1 or less"):
+        compose_config(["asking.raw_share=2"], "train_medusa")
     check_top(compose_config([], "train_medusa"), "train_medusa")
 
 

@@ -43,8 +43,9 @@ def report(name: str, found: Counter[str], faults: list[str]) -> None:
 def fuzz(arguments: list[str], settings: FuzzSettings) -> None:
     from fuzz.overrides import fuzz_overrides
 
-    folder, faulty = Path(tempfile.mkdtemp(prefix="fuzz-")), 0
-    print(f"files: {folder}")
+    memory = Path("/dev/shm")  # each damaged file is written
+    folder, faulty = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None)), 0
+    print(f"files: {folder}", flush=True)
     for kind in KINDS:
         if settings.files and settings.kinds in kind.name:
             found, faults = fuzz_kind(kind, folder / kind.name.replace(" ", "-"), settings.files, settings.seed)
