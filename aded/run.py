@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import hydra
 from omegaconf import DictConfig, OmegaConf
@@ -22,7 +23,7 @@ from aded.bench.records import RunDirectory, environment, run_id
 from aded.bench.resume import whole_questions
 from aded.bench.rows import Row, Summary
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
-from aded.config import instantiate, plain
+from aded.config import instantiate
 
 SECONDS_BETWEEN_LINES = 5.0
 """Of progress in a log; a replay answers hundreds of questions in that time."""
@@ -34,8 +35,8 @@ def run(cfg: DictConfig) -> Summary:
     decoding = check_decoding(cfg.decoding)
     benchmark, questions = load_benchmark(cfg.benchmark)
     logger = instantiate(cfg.logger, "logger") if cfg.logger else None  # refused now, not after the run
-    config = plain(cfg)
-    identity = run_id(config)
+    plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
+    identity = run_id(plain)
     folder = Path(cfg.output_dir or default_folder(cfg, identity))
     directory = RunDirectory(folder, identity, OmegaConf.to_yaml(cfg, resolve=True))
     try:
@@ -46,7 +47,7 @@ def run(cfg: DictConfig) -> Summary:
             summary = summarise(rows, **names, run_id=identity)
             directory.write_summary(summary)
         if logger:
-            logger.log(folder, config, directory.finished_rows(), summary)
+            logger.log(folder, plain, directory.finished_rows(), summary)
         print(f"{format_summary(summary)}  {folder}")
         return summary
     finally:

@@ -19,10 +19,9 @@ from pathlib import Path
 sys.path.insert(1, str(Path(__file__).parents[1]))
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+from aded.command_line import run_command
 from fuzz.files import fuzz_kind
 from fuzz.kinds import KINDS
-
-from aded.command_line import run_command
 
 
 @dataclass
