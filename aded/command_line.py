@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Sweep
+from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -129,15 +129,17 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
 
 
 def _check_choice(key: str, override: str) -> None:
-    """Raise BadInput where a group of configs is given what is no name, such as logger=null."""
+    """Raise BadInput where a group of configs is given what is no name, such as logger=null, and for no key."""
     group = key.lstrip("+").partition("@")[0]
-    if not override.startswith("-") and group and os.path.isdir(CONF / group):
+    if not group:
+        raise BadInput(override or "''", "names no key; write KEY=VALUE")
+    if not override.startswith("-") and os.path.isdir(CONF / group):
         with suppress(HydraException):  # Hydra itself will say what it cannot read
             value = OverridesParser.create().parse_override(override).value()
-            names = value if isinstance(value, list) else [value]
-            if not isinstance(value, Sweep) and not all(isinstance(name, str) for name in names):
+            names = value.list if isinstance(value, ChoiceSweep) else value if isinstance(value, list) else [value]
+            if not all(isinstance(name, str | QuotedString | Glob) for name in names):
                 known = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
-                raise BadInput(key, f"{value!r} is no config; there are {known}")
+                raise BadInput(key, f"{value if names == [value] else names} is no config; there are {known}")
 
 
 def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:

@@ -9,6 +9,7 @@ import io
 import json
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from aded.errors import BadInput
 
 BLOCK = 1 << 20
 """Characters read at once."""
+_SPACE = re.compile(r"[ \t\r\n]*")
 BROKEN = object()
 """Stands for a row that is not JSON."""
 
@@ -95,27 +97,43 @@ def _value(line: str) -> object:
 
 
 def _array(text: str, file: TextIO) -> Iterator[object]:
-    """The values of a JSON array, with one block in memory at a time.
+    """The values of a JSON array, with one block in memory at a time; BROKEN where it is none, and no value after.
 
     text: the start of the array, after its bracket.
     file: the rest of the array.
     """
-    decoder, more = json.JSONDecoder(), True
-    while more:
-        block = file.read(BLOCK)
-        more, text, at = bool(block), text + block, 0
-        while True:
-            start = at + len(text[at:]) - len(text[at:].lstrip(", \t\r\n"))
-            if start >= len(text) or text[start] == "]":
+    decoder, at, comma, more = json.JSONDecoder(), 0, False, True
+    while True:
+        at = _blank(text, at)
+        try:
+            if text[at] == "]":
                 break
-            try:
-                value, at = decoder.raw_decode(text, start)
-            except (ValueError, RecursionError):
-                break
-            yield value
-        text = text[at:]
-    if not text.lstrip(", \t\r\n").startswith("]"):
+            if comma and text[at] != ",":
+                yield BROKEN
+                return
+            value, end = decoder.raw_decode(text, _blank(text, at + comma))
+            if end == len(text) and more:
+                raise IndexError("a number may go on in the next block")
+        except (IndexError, ValueError):
+            if not more:
+                yield BROKEN
+                return
+            block = file.read(BLOCK)
+            text, at, more = text[at:] + block, 0, bool(block)
+            continue
+        except RecursionError:
+            yield BROKEN
+            return
+        yield value
+        at, comma = end, True
+    if text[at + 1 :].strip() or any(line.strip() for line in file):
         yield BROKEN
+
+
+def _blank(text: str, at: int) -> int:
+    """The position of the first character from `at` on that is no white space."""
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def split_text(file: TextIO, separator: str) -> Iterator[str]:

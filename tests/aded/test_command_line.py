@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aded.command_line import compose_config, run_command, split_settings
+from aded.command_line import compose_config, name_pretrained, run_command, split_settings
 from aded.errors import BadInput
 
 
@@ -92,6 +92,14 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         run_command(interrupt, Settings, "")
     assert stop.value.code == 130
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("override", ["logger=null", "logger=3", "method=[3]", "method=nan,aded", "=3"])
+def test_a_choice_that_is_no_name_is_refused(override: str) -> None:
+    with pytest.raises(BadInput, match=r"is no config; there are|names no key"):
+        name_pretrained([override])
+    given = ["logger=none", "method=aded,rest", "hydra.run.dir=3", "-m", "~logger", "method=glob(a*)", "model=a,b"]
+    assert name_pretrained(given) == given
 
 
 def test_a_model_that_no_config_knows_is_a_path() -> None:

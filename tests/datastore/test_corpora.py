@@ -56,6 +56,15 @@ def test_json_is_read_in_every_form(form: str, ending: str, tmp_path: Path) -> N
     assert read(path) == (TEXTS, Counter())
 
 
+@pytest.mark.parametrize(
+    "text", ['[{"text": "a"}] x', '[{"text": "a"} {}]', '[{"text": "a"},]', '[{"text": "a"},,{}]', '[{"text": "a"}']
+)
+def test_an_array_that_is_broken_is_counted(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    assert read(path) == (["a"], Counter({"not JSON": 1}))
+
+
 def test_every_frame_of_a_zstd_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.zst"
     path.write_bytes(b"".join(zstandard.compress(lines([row])) for row in ROWS))
