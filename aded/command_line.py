@@ -27,7 +27,7 @@ from yaml import YAMLError
 
 from aded.config import check_top, plain
 from aded.errors import BadInput
-from aded.settings import checked
+from aded.settings import FilePath, checked
 
 _HERE = Path(__file__).parent
 CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
@@ -137,6 +137,9 @@ def _check_choice(key: str, override: str) -> None:
         with suppress(HydraException):  # Hydra itself will say what it cannot read
             value = OverridesParser.create().parse_override(override).value()
             names = value.list if isinstance(value, ChoiceSweep) else value if isinstance(value, list) else [value]
+            for name in names:
+                if isinstance(name, str):
+                    checked(name, FilePath, key)
             if not all(isinstance(name, str | QuotedString | Glob) for name in names):
                 known = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
                 raise BadInput(key, f"{value if names == [value] else names} is no config; there are {known}")

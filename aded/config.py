@@ -21,7 +21,7 @@ from omegaconf.errors import MissingMandatoryValue
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.settings import Count, FilePath, Orders, Positive, Share, checked, checked_keys
+from aded.settings import Count, FilePath, Orders, Positive, Share, checked, checked_keys, is_kind
 
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
@@ -89,23 +89,21 @@ class Call:
     key: str
     function: Callable[..., Any]
     arguments: dict[str, Any]
-    kind: Any = None
-    """The class or protocol of what the call returns; None: any."""
+    kind: Any = Any
+    """The type of what the call returns."""
     later: bool = False
     """It is called later, by whoever gets it: `_partial_` in a config."""
 
     def __call__(self, **filled: Any) -> Any:
         given = {name: value() if isinstance(value, Call) else value for name, value in self.arguments.items()}
-        if self.later:
-            return partial(self.function, **given)
-        made = self.function(**given, **filled)
-        if self.kind is not None and not isinstance(made, self.kind):
-            raise BadInput(f"{self.key}._target_", f"{self.function} makes no {self.kind.__name__}")
+        made = partial(self.function, **given) if self.later else self.function(**given, **filled)
+        if not is_kind(made, self.kind):
+            raise BadInput(f"{self.key}._target_", f"{self.function} makes no {self.kind}")
         return made
 
 
 def instantiate(
-    cfg: DictConfig | Mapping[str, Any], key: str, kind: Any = None, own: Kinds | None = None, /, **filled: Any
+    cfg: DictConfig | Mapping[str, Any], key: str, kind: Any = Any, own: Kinds | None = None, /, **filled: Any
 ) -> Any:
     """The object of a config with `_target_`. Raises BadInput naming the key. Parameters as in checked_call.
 
@@ -117,14 +115,14 @@ def instantiate(
 def checked_call(
     cfg: DictConfig | Mapping[str, Any],
     key: str,
-    kind: Any = None,
+    kind: Any = Any,
     own: Kinds | None = None,
     filled: Collection[str] = (),
 ) -> Call:
     """The call that a config with `_target_` describes, its settings checked. Raises BadInput naming the key.
 
     key: of the config in the whole one.
-    kind: the class or protocol of what it must make.
+    kind: the type of what it must make.
     own: keys that are no arguments, since the harness reads them itself.
     filled: names of the arguments that code will fill in.
     """
@@ -145,23 +143,10 @@ def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) 
     if others:
         kinds |= dict.fromkeys((name for name in values if name not in kinds), Any)
     nested = {name: value for name, value in values.items() if isinstance(value, dict) and "_target_" in value}
-    calls = {
-        name: _call(value, f"{key}.{name}", _class_or_none(kinds[name]), ())
-        for name, value in nested.items()
-        if name in kinds
-    }
+    calls = {name: _call(value, f"{key}.{name}", kinds[name], ()) for name, value in nested.items() if name in kinds}
     left = {name: value for name, value in values.items() if name not in calls}
     arguments = checked_keys(left, kinds, key, {*optional, *calls, *(kinds if later else ())})
     return Call(key, function, {**arguments, **calls}, kind, later)
-
-
-def _class_or_none(kind: Any) -> type | None:
-    """The type of an argument, if isinstance understands it."""
-    try:
-        isinstance(None, kind)
-        return kind if inspect.isclass(kind) else None
-    except TypeError:
-        return None
 
 
 def _located(target: object, key: str) -> Callable[..., Any]:

@@ -82,7 +82,7 @@ def checked(value: Any, kind: Any, key: str) -> Any:
     value: plain, as JSON has it; lists become what `kind` says.
     """
     try:
-        return adapter(kind).validate_json(to_json(value, inf_nan_mode="constants"))
+        return _adapter(kind).validate_json(to_json(value, inf_nan_mode="constants"))
     except PydanticSerializationError:
         raise BadInput(key, "holds characters that are no UTF-8 text") from None
     except ValidationError as error:
@@ -90,9 +90,29 @@ def checked(value: Any, kind: Any, key: str) -> Any:
         raise BadInput(f"{key}{place}", problem) from None
 
 
+def is_kind(value: object, kind: Any) -> bool:
+    """Is an object of this type? kind: a class, protocol or annotation."""
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # an annotation is no class
+        pass
+    try:
+        _adapter(kind).validate_python(value)
+        return True
+    except ValidationError:
+        return False
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    try:
+        return _kept_adapter(kind)
+    except TypeError:  # the annotation has no hash
+        return _kept_adapter.__wrapped__(kind)
+
+
 @cache
-def adapter(kind: Any) -> TypeAdapter[Any]:
-    """Holds values against a type; anything goes for a type that no JSON can have."""
+def _kept_adapter(kind: Any) -> TypeAdapter[Any]:
+    """Holds values against a type; anything goes for a type that pydantic cannot handle."""
     try:
         # A type with fields has its own config, and takes no other.
         return TypeAdapter(kind) if hasattr(kind, "__pydantic_config__") else TypeAdapter(kind, config=STRICT)

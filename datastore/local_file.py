@@ -102,31 +102,31 @@ def _array(text: str, file: TextIO) -> Iterator[object]:
     text: the start of the array, after its bracket.
     file: the rest of the array.
     """
-    decoder, at, comma, more = json.JSONDecoder(), 0, False, True
+    decoder, at, comma, more, ended = json.JSONDecoder(), 0, False, True, False
     while True:
         at = _blank(text, at)
         try:
-            if text[at] == "]":
+            if ended := text[at] == "]":
                 break
             if comma and text[at] != ",":
-                yield BROKEN
-                return
+                break
             value, end = decoder.raw_decode(text, _blank(text, at + comma))
             if end == len(text) and more:
                 raise IndexError("a number may go on in the next block")
         except (IndexError, ValueError):
             if not more:
-                yield BROKEN
-                return
+                break
             block = file.read(BLOCK)
             text, at, more = text[at:] + block, 0, bool(block)
             continue
         except RecursionError:
-            yield BROKEN
-            return
+            break
         yield value
         at, comma = end, True
-    if text[at + 1 :].strip() or any(line.strip() for line in file):
+    rest = text[at + 1 :].strip()
+    while block := file.read(BLOCK):  # to the end, where a damaged file shows
+        rest = rest or block.strip()
+    if rest or not ended:
         yield BROKEN
 
 

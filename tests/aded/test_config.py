@@ -164,6 +164,14 @@ def test_a_class_of_ones_own_gets_values_of_its_types() -> None:
         instantiate({**target, "share": 1}, "method")
 
 
-def test_what_is_no_drafter_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"^method._target_: .* makes no Drafter"):
-        instantiate({"_target_": "pathlib.Path"}, "method", Drafter)
+@pytest.mark.parametrize("more", [{}, {"_partial_": True}])
+def test_what_is_no_drafter_is_refused(more: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match=r"^method._target_: .* makes no .*Drafter"):
+        instantiate({"_target_": "pathlib.Path", **more}, "method", Drafter)
+
+
+def test_an_object_takes_no_numbers_place() -> None:
+    for depth in ({"_target_": "pathlib.Path"}, {"_target_": "builtins.int", "_partial_": True}):
+        config = {"_target_": "aded.drafters.trigram.search.full.Full", "depth": depth}
+        with pytest.raises(BadInput, match=r"^method.draft_maker.depth._target_: "):
+            instantiate(config, "method.draft_maker")
