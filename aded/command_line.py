@@ -13,16 +13,21 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn, TypeVar, get_type_hints
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from aded.config import check_top, plain
 from aded.errors import BadInput
+from aded.settings import FilePath, checked
 
 _HERE = Path(__file__).parent
 CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
@@ -65,20 +70,25 @@ def _is_setting(argument: str) -> bool:
 
 def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     """(the dataclass filled from KEY=VALUE, all other arguments). Raises BadInput naming the key."""
-    kinds = get_type_hints(settings)
-    filled, rest = OmegaConf.structured(settings), []
+    kinds, given, rest = get_type_hints(settings, include_extras=True), {}, []
     for argument in _without_dashes(arguments, kinds):
         key, equals, value = argument.partition("=")
         if key not in kinds or not equals:
             rest.append(argument)
             continue
-        try:
-            # Text is taken as it stands; 007 and 1e5 are names too.
-            text = kinds[key] in (str, str | None) and value != "null"
-            OmegaConf.update(filled, key, value if text else OmegaConf.from_dotlist([argument])[key])
-        except (OmegaConfBaseException, YAMLError) as error:
-            raise BadInput(key, str(error).splitlines()[0]) from None
-    return OmegaConf.to_object(filled), rest  # type: ignore[return-value]
+        # Text is taken as it stands; 007 and 1e5 are names too.
+        text = kinds[key] in (str, str | None) and value != "null"
+        given[key] = checked(value if text else _yaml_value(argument), kinds[key], key)
+    return settings(**given), rest
+
+
+def _yaml_value(argument: str) -> Any:
+    """The value of KEY=VALUE, read as YAML. Raises BadInput."""
+    key, _, _ = argument.partition("=")
+    try:
+        return plain(OmegaConf.from_dotlist([argument]))[key]
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise BadInput(key, str(error).splitlines()[0]) from None
 
 
 def _without_dashes(arguments: Sequence[str], kinds: Mapping[str, object]) -> Iterator[str]:
@@ -100,7 +110,9 @@ def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig
     from hydra import compose, initialize_config_dir
 
     with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose(name, name_pretrained(overrides))
+        cfg = compose(name, name_pretrained(overrides))
+    check_top(cfg, name)
+    return cfg
 
 
 def name_pretrained(overrides: Sequence[str]) -> list[str]:
@@ -108,11 +120,29 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
     named = []
     for override in overrides:
         key, _, value = override.partition("=")
-        if key == "model" and value and "," not in value and not (CONF / "model" / f"{value}.yaml").exists():
+        _check_choice(key, override)
+        if key == "model" and value and "," not in value and not os.path.exists(CONF / "model" / f"{value}.yaml"):
             named += ["model=pretrained", f"model.path={value}"]
         else:
             named.append(override)
     return named
+
+
+def _check_choice(key: str, override: str) -> None:
+    """Raise BadInput where a group of configs is given what is no name, such as logger=null, and for no key."""
+    group = key.lstrip("+").partition("@")[0]
+    if not group:
+        raise BadInput(override or "''", "names no key; write KEY=VALUE")
+    if not override.startswith("-") and os.path.isdir(CONF / group):
+        with suppress(HydraException):  # Hydra itself will say what it cannot read
+            value = OverridesParser.create().parse_override(override).value()
+            names = value.list if isinstance(value, ChoiceSweep) else value if isinstance(value, list) else [value]
+            for name in names:
+                if isinstance(name, str):
+                    checked(name, FilePath, key)
+            if not all(isinstance(name, str | QuotedString | Glob) for name in names):
+                known = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
+                raise BadInput(key, f"{value if names == [value] else names} is no config; there are {known}")
 
 
 def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
@@ -120,7 +150,6 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
 
     Classes that a config names by `_target_` are found in the working directory too.
     """
-    sys.argv[1:] = name_pretrained(sys.argv[1:])
     if str(Path.cwd()) not in sys.path and "" not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
@@ -128,6 +157,7 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
     # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
     warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
     try:
+        sys.argv[1:] = name_pretrained(sys.argv[1:])
         hydra_main()
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)

@@ -16,13 +16,14 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
-from aded.bench.build import Experiment, build_experiment, check_decoding, load_benchmark, model_name
+from aded.bench.build import Experiment, build_experiment, check_config, check_decoding, load_benchmark, model_name
 from aded.bench.metrics import summarise
 from aded.bench.questions import Question
 from aded.bench.records import RunDirectory, environment, run_id
 from aded.bench.resume import whole_questions
 from aded.bench.rows import Row, Summary
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
+from aded.config import instantiate
 
 SECONDS_BETWEEN_LINES = 5.0
 """Of progress in a log; a replay answers hundreds of questions in that time."""
@@ -30,9 +31,10 @@ SECONDS_BETWEEN_LINES = 5.0
 
 def run(cfg: DictConfig) -> Summary:
     """Carry out (or go on with) the run that the config describes; return its summary."""
+    check_config(cfg)
     decoding = check_decoding(cfg.decoding)
     benchmark, questions = load_benchmark(cfg.benchmark)
-    logger = hydra.utils.instantiate(cfg.logger)  # refused now, not after the run
+    logger = instantiate(cfg.logger, "logger") if cfg.logger else None  # refused now, not after the run
     plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
     identity = run_id(plain)
     folder = Path(cfg.output_dir or default_folder(cfg, identity))

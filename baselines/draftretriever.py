@@ -14,19 +14,19 @@ import importlib.util
 import json
 import subprocess
 import sys
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aded.core.drafter import Drafter
-from aded.core.settings import check_budget, check_scope
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
 from aded.files.ngram_file import Counts, NgramFile
+from aded.settings import Budget, Count, LearningScope
 
-SCOPES = ("prompt", "session")
 PADDING = -2
 
 
@@ -41,14 +41,19 @@ class DraftRetriever(Drafter):
     """
 
     def __init__(
-        self, datastore: NgramFile, *, cache: str, budget: int = 64, adaptation: str = "session", window: int = 16
+        self,
+        datastore: NgramFile,
+        *,
+        cache: str,
+        budget: Budget = 64,
+        adaptation: LearningScope = "session",
+        window: Count = 16,
     ) -> None:
         if importlib.util.find_spec("draftretriever") is None:
             raise BadInput("method", "draftretriever is not installed; pip install draftretriever==0.1.1")
-        check_scope(adaptation, SCOPES)
-        self.budget, self.adaptation, self.window = check_budget(budget), adaptation, window
+        self.budget, self.adaptation, self.window = budget, adaptation, window
         self.datastore = datastore
-        self._index = write_index(datastore, Path(cache).expanduser())
+        self._index = write_index(datastore, Path(expanduser(cache)))
         self._child: subprocess.Popen[str] | None = None
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:

@@ -22,14 +22,15 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import accumulate
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from aded.core.drafter import Drafter, Step
-from aded.core.settings import check_budget, positive
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
+from aded.settings import Budget, Count
 
 
 class Pool:
@@ -81,6 +82,10 @@ def most_probable(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
     return logits[rows].float().argmax(dim=-1).tolist()
 
 
+Level = Annotated[int, Field(ge=3, le=64)]
+"""An n-gram has a first, a drafted and a last token at least."""
+
+
 class Lookahead(Drafter):
     """Drafts the window and the pool's n-grams.
 
@@ -92,11 +97,9 @@ class Lookahead(Drafter):
 
     requires = frozenset({"logits"})
 
-    def __init__(self, *, budget: int = 120, level: int = 5, window: int = 15, guesses: int = 15) -> None:
-        if positive(level, "level") < 3:
-            raise BadInput("method.level", f"{level} must be 3 or more: an n-gram's first, drafted and last tokens")
-        self.budget, self.level, self.guesses = check_budget(budget), level, positive(guesses, "guesses")
-        widths = range(1, positive(window, "window") + 1)
+    def __init__(self, *, budget: Budget = 120, level: Level = 5, window: Count = 15, guesses: Count = 15) -> None:
+        self.budget, self.level, self.guesses = budget, level, guesses
+        widths = range(1, window + 1)
         self.window = max((width for width in widths if window_nodes(level, width) <= budget), default=0)
         self.reset()
 

@@ -15,10 +15,10 @@ import torch
 from numba import njit
 
 from aded.core.drafter import Drafter, Step
-from aded.core.settings import check_budget, positive
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.settings import Budget, Count, FilePath
 from baselines.medusa_heads import load_heads
 
 Project = Callable[[torch.Tensor], torch.Tensor]
@@ -69,8 +69,8 @@ class Medusa(Drafter):
 
     requires = frozenset({"hidden"})
 
-    def __init__(self, heads: str, *, budget: int = 63, top_k: int = 10) -> None:
-        self.place, self.budget, self.top_k = heads, check_budget(budget), positive(top_k, "top_k")
+    def __init__(self, heads: FilePath, *, budget: Budget = 63, top_k: Count = 10) -> None:
+        self.place, self.budget, self.top_k = heads, budget, top_k
         self.reset()
 
     def setup(self, target: Target) -> None:

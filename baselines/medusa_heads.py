@@ -13,12 +13,12 @@ the heads were trained on.
 
 from __future__ import annotations
 
-import pickle
 import re
+from os.path import expanduser
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from aded.errors import BadInput
@@ -117,7 +117,7 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
 
 def _file(place: str) -> Path:
     """The file itself, or the file of heads in a folder."""
-    given = Path(place).expanduser()
+    given = Path(expanduser(place))
     for start in (Path(), REPOSITORY):
         for path in (start / given, start / given / OURS, start / given / PUBLISHED):
             if path.is_file():
@@ -130,23 +130,35 @@ def _file(place: str) -> Path:
 
 
 def _tokens(tokens: torch.Tensor | None, path: Path, vocabulary: int) -> torch.Tensor | None:
-    """The `tokens` of a file, checked."""
+    """The `tokens` of a file, checked: lookups check no bounds."""
     if tokens is None:
         return None
-    if tokens.ndim != 1 or tokens.is_floating_point() or not ((tokens >= 0) & (tokens < vocabulary)).all():
+    if tokens.ndim != 1 or tokens.dtype not in (torch.int32, torch.int64) or len(tokens) == 0:
+        raise BadInput(KEY, f"{path}: its tokens must be a list of token ids")
+    if not ((tokens >= 0) & (tokens < vocabulary)).all():
         raise BadInput(KEY, f"{path} was trained for another model: its tokens lie outside of the {vocabulary} known")
+    if len(tokens.unique()) < len(tokens):
+        raise BadInput(KEY, f"{path}: some of its tokens occur twice")
     return tokens.long()
 
 
 def _state(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file by name."""
+    """The tensors of a file by name: dense, on the processor, and their numbers finite."""
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, ValueError, EOFError, SafetensorError, pickle.UnpicklingError) as error:
+            state: Any = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged zip or pickle fails in many ways
         problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadInput(KEY, f"{path} cannot be read as tensors ({problem[:120]})") from None
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in state.items()
+    ):
         raise BadInput(KEY, f"{path} holds no tensors by name; name a {PUBLISHED} or a safetensors file")
+    for name, value in state.items():
+        if value.layout != torch.strided or value.device.type != "cpu":
+            raise BadInput(KEY, f"{path}: {name} must be a dense tensor with values")
+        if name != "tokens" and not (value.is_floating_point() and value.float().isfinite().all()):
+            raise BadInput(KEY, f"{path}: {name} must hold finite floating-point numbers")
     return state

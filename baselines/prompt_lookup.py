@@ -9,8 +9,8 @@ import numpy as np
 from numba import njit
 
 from aded.core.drafter import Drafter
-from aded.core.settings import check_budget, positive
 from aded.core.tree import DraftTree
+from aded.settings import Budget, Count
 
 
 @njit(cache=True)
@@ -34,8 +34,8 @@ class PromptLookup(Drafter):
     max_ngram: tokens of the longest n-gram to look up; shorter ones follow, down to one token
     """
 
-    def __init__(self, *, budget: int = 10, max_ngram: int = 3) -> None:
-        self.budget, self.max_ngram = check_budget(budget), positive(max_ngram, "max_ngram")
+    def __init__(self, *, budget: Budget = 10, max_ngram: Count = 3) -> None:
+        self.budget, self.max_ngram = budget, max_ngram
 
     def draft(self, context: np.ndarray) -> DraftTree:
         start = first_continuation(context, self.max_ngram)

@@ -11,10 +11,10 @@ import numpy as np
 from numba import njit, prange
 
 from aded.core.drafter import Drafter
-from aded.core.settings import check_budget, positive
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.suffix_file import SuffixFile
+from aded.settings import Budget, Count, Positive
 
 
 @njit(cache=True, inline="always")
@@ -181,19 +181,18 @@ class Rest(Drafter):
         self,
         datastore: SuffixFile,
         *,
-        budget: int = 64,
-        longest: int = 16,
-        shortest: int = 2,
-        ahead: int = 10,
-        matches: int = 5000,
-        threads: int = 1,
+        budget: Budget = 64,
+        longest: Count = 16,
+        shortest: Count = 2,
+        ahead: Count = 10,
+        matches: Positive = 5000,
+        threads: Count = 1,
     ) -> None:
-        self.datastore, self.budget = datastore, check_budget(budget)
-        self.longest, self.shortest = positive(longest, "longest"), positive(shortest, "shortest")
+        self.datastore, self.budget = datastore, budget
+        self.longest, self.shortest = longest, shortest
         if longest < shortest:
             raise BadInput("method.longest", f"{longest} must not be less than method.shortest, {shortest}")
-        self.ahead, self.matches = positive(ahead, "ahead"), positive(matches, "matches")
-        self.threads = positive(threads, "threads")
+        self.ahead, self.matches, self.threads = ahead, matches, threads
         self._read = continuations if threads == 1 else continuations_by_threads
 
     def draft(self, context: np.ndarray) -> DraftTree:

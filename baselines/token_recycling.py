@@ -11,11 +11,10 @@ import numpy as np
 from numba import njit
 
 from aded.core.drafter import Drafter, Step
-from aded.core.settings import check_budget, check_scope
 from aded.core.tree import DraftTree
+from aded.settings import Budget, LearningScope
 
 CANDIDATES = 8
-SCOPES = ("prompt", "session")
 # The published tree (appendix of the paper; version 2.2.2 of the authors' code): the number of children of each node,
 # depth by depth. The children of a node have the first ranks.
 CHILDREN = (
@@ -72,10 +71,9 @@ class TokenRecycling(Drafter):
 
     requires = frozenset({"logits"})
 
-    def __init__(self, *, budget: int = 80, adaptation: str = "session") -> None:
-        check_scope(adaptation, SCOPES)
+    def __init__(self, *, budget: Budget = 80, adaptation: LearningScope = "session") -> None:
         self.adaptation = adaptation
-        self.parents, self.ranks = template(check_budget(budget))
+        self.parents, self.ranks = template(budget)
         self.reset()
 
     def reset(self) -> None:

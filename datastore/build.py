@@ -7,35 +7,27 @@ built; 2: bad input, one line on stderr; 130: interrupted, and no file is left b
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
 
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
-from aded.errors import BadInput
+from aded.config import check_top, instantiate
 from aded.files.tokenizer import load_tokenizer
 from datastore.builder import build
-
-ORDERS = (1, 2, 3, 4, 5)
-
-
-def checked_orders(orders: Sequence[int]) -> list[int]:
-    """The orders of n-grams, each once, in increasing order. Raises BadInput."""
-    if not orders or not all(order in ORDERS for order in orders):
-        raise BadInput("orders", f"{list(orders)} must be a list of numbers from 1 to 5, such as [2,3,4]")
-    return sorted(set(orders))
+from datastore.corpus import Corpus
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="build")
 def _hydra_main(cfg: DictConfig) -> None:
     try:
+        check_top(cfg, "build")
         build(
-            hydra.utils.instantiate(cfg.corpus),
+            instantiate(cfg.corpus, "corpus", Corpus),
             load_tokenizer(cfg.tokenizer, cfg.paths.cache),
             out=cfg.out and Path(cfg.out),
-            orders=checked_orders(cfg.orders),
+            orders=sorted(set(cfg.orders)),
             suffixes=cfg.suffixes and Path(cfg.suffixes),
             progress=cfg.progress and sys.stderr.isatty(),
         )

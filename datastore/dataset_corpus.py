@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from aded.errors import BadInput
+from aded.settings import FilePath, Positive, Text
 from datastore.corpus import Corpus
 from datastore.local_file import BROKEN, json_rows, open_text, split_text
 
+Shard = Annotated[int, Field(ge=0, le=1_000_000)]
+Shards = tuple[Shard, Shard]
 log = logging.getLogger(__name__)
 
 
@@ -32,22 +37,20 @@ class DatasetCorpus(Corpus):
         self,
         name: str,
         *,
-        path: str | None = None,
+        path: FilePath | None = None,
         dataset: str | None = None,
         split: str = "train",
         files: str | None = None,
-        shards: Sequence[int] = (0, 1),
+        shards: Shards = (0, 1),
         field: str | None = None,
-        skip: int = 0,
-        limit: int | None = None,
+        skip: Annotated[int, Field(ge=0)] = 0,
+        limit: Positive | None = None,
     ) -> None:
         chosen = [files.format(shard=shard) for shard in range(*shards)] if files else None
         settings = {"path": path, "dataset": dataset, "split": split, "files": chosen, "field": field}
         super().__init__(name, **settings, skip=skip, limit=limit)
         self.path, self.dataset, self.split, self.files, self.field = path, dataset, split, chosen, field
         self.skip, self.limit = skip, limit
-        if skip < 0 or (limit is not None and limit < 1):
-            raise BadInput("corpus.limit", f"skip={skip}, limit={limit}: skip must be 0 or more and limit 1 or more")
         if self.files == []:
             raise BadInput("corpus.shards", f"{list(shards)} is no range; write [FIRST,END], END exclusive")
 
@@ -110,11 +113,9 @@ class TextCorpus(Corpus):
     separator: the text between two documents.
     """
 
-    def __init__(self, name: str, *, path: str, separator: str = "\n\n") -> None:
+    def __init__(self, name: str, *, path: FilePath, separator: Text = "\n\n") -> None:
         super().__init__(name, path=path, separator=separator)
         self.path, self.separator = path, separator
-        if not separator:
-            raise BadInput("corpus.separator", "must not be empty")
 
     def documents(self) -> Iterator[str]:
         with open_text(self.path) as (file, fraction):

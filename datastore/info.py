@@ -20,6 +20,7 @@ from aded.files.ngram_file import NgramFile, open_ngrams
 from aded.files.suffix_file import FORMAT as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.settings import Positive
 
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text that is ready to print."""
@@ -29,7 +30,7 @@ Decode = Callable[[Sequence[int]], str]
 class InfoSettings:
     tokenizer: str | None = None
     """A Hub id or folder of the tokenizer that the file was built with; None: print token ids."""
-    top: int = 10
+    top: Positive = 10
     """Entries to print per table."""
 
 
@@ -79,8 +80,6 @@ def _run(files: list[str], settings: InfoSettings) -> None:
         raise BadInput(
             "FILE", "name one datastore file: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]"
         )
-    if settings.top < 1:
-        raise BadInput("top", f"{settings.top} must be a whole number, 1 or more")
     print(describe(Path(files[0]), settings.tokenizer, settings.top))
 
 

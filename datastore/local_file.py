@@ -5,26 +5,60 @@ Bytes that are not UTF-8 become lone surrogates: only the rows that contain them
 
 from __future__ import annotations
 
+import io
 import json
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 import fsspec
-from zstandard import ZstdError
+from fsspec.compression import register_compression
+from zstandard import ZstdDecompressor, ZstdError
 
 from aded.errors import BadInput
 
 BLOCK = 1 << 20
 """Characters read at once."""
+_SPACE = re.compile(r"[ \t\r\n]*")
 BROKEN = object()
 """Stands for a row that is not JSON."""
 
 Fraction = Callable[[], float]
 """Returns the share of the file that has been read, 0 to 1."""
+
+
+class _ZstdFrames(io.RawIOBase):
+    """The contents of all frames of a zstd file. Raises EOFError where the last one is cut short: zstandard's own
+    reader ends there without a word, and so it does after the first frame."""
+
+    def __init__(self, file: BinaryIO, mode: str = "r") -> None:
+        self.file, self.frame, self.left, self.ready = file, ZstdDecompressor().decompressobj(), b"", memoryview(b"")
+        self.inside = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.ready:
+            block = self.left or self.file.read(BLOCK >> 4)
+            if not block and self.inside:
+                raise EOFError("its last frame is cut short")
+            if not block:
+                return 0
+            self.ready, self.inside = memoryview(self.frame.decompress(block)), True
+            self.left = self.frame.unused_data
+            if self.frame.eof:
+                self.frame, self.inside = ZstdDecompressor().decompressobj(), False
+        count = min(len(buffer), len(self.ready))
+        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
+        return count
+
+
+register_compression("zstd", lambda file, **mode: io.BufferedReader(_ZstdFrames(file, **mode)), "zst", force=True)
 
 
 @contextmanager
@@ -63,27 +97,43 @@ def _value(line: str) -> object:
 
 
 def _array(text: str, file: TextIO) -> Iterator[object]:
-    """The values of a JSON array, with one block in memory at a time.
+    """The values of a JSON array, with one block in memory at a time; BROKEN where it is none, and no value after.
 
     text: the start of the array, after its bracket.
     file: the rest of the array.
     """
-    decoder, more = json.JSONDecoder(), True
-    while more:
-        block = file.read(BLOCK)
-        more, text, at = bool(block), text + block, 0
-        while True:
-            start = at + len(text[at:]) - len(text[at:].lstrip(", \t\r\n"))
-            if start >= len(text) or text[start] == "]":
+    decoder, at, comma, more, ended = json.JSONDecoder(), 0, False, True, False
+    while True:
+        at = _blank(text, at)
+        try:
+            if ended := text[at] == "]":
                 break
-            try:
-                value, at = decoder.raw_decode(text, start)
-            except (ValueError, RecursionError):
+            if comma and text[at] != ",":
                 break
-            yield value
-        text = text[at:]
-    if not text.lstrip(", \t\r\n").startswith("]"):
+            value, end = decoder.raw_decode(text, _blank(text, at + comma))
+            if end == len(text) and more:
+                raise IndexError("a number may go on in the next block")
+        except (IndexError, ValueError):
+            if not more:
+                break
+            block = file.read(BLOCK)
+            text, at, more = text[at:] + block, 0, bool(block)
+            continue
+        except RecursionError:
+            break
+        yield value
+        at, comma = end, True
+    rest = text[at + 1 :].strip()
+    while block := file.read(BLOCK):  # to the end, where a damaged file shows
+        rest = rest or block.strip()
+    if rest or not ended:
         yield BROKEN
+
+
+def _blank(text: str, at: int) -> int:
+    """The position of the first character from `at` on that is no white space."""
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def split_text(file: TextIO, separator: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ file) or `suffixes` (a suffix file).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -17,6 +17,7 @@ from aded.files.ngram_file import NgramFile, open_ngrams
 from aded.files.suffix_file import VERSION as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint
+from aded.settings import FilePath, Orders
 from datastore.builder import build
 from datastore.corpus import Corpus
 
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 File = TypeVar("File", NgramFile, SuffixFile)
-KINDS = ("ngrams", "suffixes")
 log = logging.getLogger(__name__)
 
 
 @overload
 def open_or_build(
-    tokenizer: PreTrainedTokenizerBase, *, path: str | None, corpus: Corpus, orders: Sequence[int], cache: str
+    tokenizer: PreTrainedTokenizerBase, *, path: FilePath | None, corpus: Corpus, orders: Orders, cache: str
 ) -> NgramFile: ...
 
 
@@ -38,9 +38,9 @@ def open_or_build(
 def open_or_build(
     tokenizer: PreTrainedTokenizerBase,
     *,
-    path: str | None,
+    path: FilePath | None,
     corpus: Corpus,
-    orders: Sequence[int],
+    orders: Orders,
     cache: str,
     kind: str,
 ) -> NgramFile | SuffixFile: ...
@@ -49,9 +49,9 @@ def open_or_build(
 def open_or_build(
     tokenizer: PreTrainedTokenizerBase,
     *,
-    path: str | None,
+    path: FilePath | None,
     corpus: Corpus,
-    orders: Sequence[int],
+    orders: Orders,
     cache: str,
     kind: str = "ngrams",
 ) -> NgramFile | SuffixFile:
@@ -63,8 +63,6 @@ def open_or_build(
     cache: the folder that keeps built files.
     kind: the kind of datastore, `ngrams` or `suffixes`.
     """
-    if kind not in KINDS:
-        raise BadInput("method.datastore_kind", f"{kind!r} must be one of {', '.join(KINDS)}")
     fingerprint = tokenizer_fingerprint(tokenizer)
     start = Path(cache) / "datastores" / f"{corpus.identity}-{fingerprint[:16]}"
     opened: NgramFile | SuffixFile

@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ def export(folder: Path, out: str = OUT, model_id: str | None = None, tokenizer:
         run = read_run(folder)
     except (OSError, ValueError) as error:
         raise BadInput("RUN_FOLDER", f"{folder} is no finished run ({error})") from None
-    path = Path(out).expanduser()
+    path = Path(expanduser(out))
     if path.suffix == ".jsonl":
         if model_id not in (None, path.stem):
             raise BadInput("model_id", f"FastChat names the model by the file: {path.stem}, not {model_id}")
@@ -102,7 +103,9 @@ def _answer(
     question = turns[0].question_id
     texts = [str(tokenizer.decode(row.token_ids, skip_special_tokens=True)) for row in turns]
     return {
-        "question_id": int(question) if question.isdecimal() else question,
+        "question_id": int(question)
+        if question.isascii() and question.isdecimal() and len(question) < 19
+        else question,
         "answer_id": hashlib.sha256(f"{run_id} {question}".encode()).hexdigest()[:22],
         "model_id": model_id,
         "category": turns[0].category,

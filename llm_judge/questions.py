@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from aded.bench.questions import Question
 from aded.errors import BadInput
-from aded.files.json_lines import json_lines
+from aded.files.json_lines import LINE, json_lines, typed
+from aded.settings import FilePath, Id, Text
 
 KEY = "benchmark.question_file"
 
@@ -25,12 +29,12 @@ class JudgeQuestions:
 
     def __init__(
         self,
-        question_file: str | None = None,
+        question_file: FilePath | None = None,
         *,
         hub: Callable[[], list[Question]] | None = None,
         first_id: int | None = None,
         last_id: int | None = None,
-        stop_strings: Sequence[str] = (),
+        stop_strings: Sequence[Text] = (),
     ) -> None:
         self.stop_strings = tuple(stop_strings)
         if question_file is not None:
@@ -52,7 +56,8 @@ def read_questions(path: str, first_id: int | None = None, last_id: int | None =
     """The questions of a question.jsonl, in the file's order. Raises BadInput naming line and id."""
     found: dict[str, Question] = {}
     for where, line in json_lines(path, KEY):
-        question = _question(where, line)
+        asked = typed(line, QuestionLine, KEY, where, "FastChat's question_id, category and turns")
+        question = Question(asked.question_id, asked.category, asked.turns)
         if question.id in found:
             raise BadInput(KEY, f"{where}: question {question.id} appears twice")
         if first_id is not None and last_id is not None and not _between(question.id, first_id, last_id):
@@ -66,20 +71,18 @@ def read_questions(path: str, first_id: int | None = None, last_id: int | None =
     return list(found.values())
 
 
-def _question(where: str, line: dict[str, Any]) -> Question:
-    missing = [key for key in ("question_id", "turns") if key not in line]
-    if missing:
-        raise BadInput(
-            KEY, f"{where} lacks {' and '.join(missing)}; it must be FastChat's question_id, category and turns"
-        )
-    turns = line["turns"]
-    if not isinstance(turns, list) or not turns or not all(isinstance(turn, str) and turn for turn in turns):
-        raise BadInput(KEY, f"{where}: the turns of question {line['question_id']} must be a list of texts")
-    return Question(str(line["question_id"]), str(line.get("category", "")), tuple(turns))
+@dataclass(frozen=True)
+class QuestionLine:
+    """A line of FastChat's question.jsonl."""
+
+    __pydantic_config__ = LINE
+    question_id: Id
+    turns: Annotated[tuple[Text, ...], Field(min_length=1)]
+    category: str = ""
 
 
 def _between(question_id: str, first: int, last: int) -> bool:
-    return question_id.isdecimal() and first <= int(question_id) <= last
+    return question_id in map(str, range(first, last + 1))
 
 
 MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")

@@ -29,17 +29,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import hydra
 import numpy as np
 from numba import njit
 from tabulate import tabulate
 
 from aded.command_line import compose_config, run_command
+from aded.config import instantiate
 from aded.drafters.trigram.matrix import BITS, UNCOUNTED, read_base
-from aded.errors import BadInput
 from aded.files.ngram_file import Counts, open_ngrams
 from aded.files.tokenizer import load_tokenizer
+from aded.settings import Positive
 from datastore.builder import count_stream
+from datastore.corpus import Corpus
 from datastore.ngrams import write_ngrams
 from datastore.token_stream import TokenStream, tokenise
 
@@ -51,13 +52,8 @@ SHIFT = 3001
 class Settings:
     """See above; the keys of the Hydra config `build` are beside these."""
 
-    rounds: int = 3
-    repeat: int = 10
-
-    def __post_init__(self) -> None:
-        for key, value in (("rounds", self.rounds), ("repeat", self.repeat)):
-            if value < 1:
-                raise BadInput(key, f"{value} must be a whole number, 1 or more")
+    rounds: Positive = 3
+    repeat: Positive = 10
 
 
 @dataclass(frozen=True)
@@ -265,7 +261,7 @@ def table(numbers: dict[str, Any]) -> str:
 def run(overrides: list[str], settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
-    corpus, tokenizer = hydra.utils.instantiate(cfg.corpus), load_tokenizer(cfg.tokenizer, cfg.paths.cache)
+    corpus, tokenizer = instantiate(cfg.corpus, "corpus", Corpus), load_tokenizer(cfg.tokenizer, cfg.paths.cache)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=sys.stderr.isatty())

@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
+from typing import Annotated
 
 import numpy as np
 from numba import njit
+from pydantic import Field
 from tabulate import tabulate
 
 from aded.command_line import run_command
@@ -32,8 +34,8 @@ from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
 from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.mcts import Mcts
-from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
+from aded.settings import Positive
 from datastore.ngrams import count_ngrams
 from scripts import check_no_arguments
 from scripts.timing.backoff_timer import backoff_timer
@@ -46,13 +48,8 @@ VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 1
 class Settings:
     """See above."""
 
-    pairs: int = 1_000_000
-    searches: int = 3000
-
-    def __post_init__(self) -> None:
-        for key, value, least in (("pairs", self.pairs, 1000), ("searches", self.searches, 1)):
-            if value < least:
-                raise BadInput(key, f"{value} must be a whole number, {least} or more")
+    pairs: Annotated[int, Field(ge=1000)] = 1_000_000
+    searches: Positive = 3000
 
 
 @njit(cache=True, inline="always")

@@ -25,16 +25,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from aded.command_line import run_command
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
-from aded.files.hub import pretrained
 from aded.files.ngram_file import open_ngrams
+from aded.files.tokenizer import tokenizer_of
+from aded.settings import Budget, Share
 from scripts import check_no_arguments
 
 CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
@@ -50,26 +53,20 @@ class Settings:
     answers: str | None = None
     tokenizer: str | None = None
     random: bool = False
-    millions: float = 10
-    changed: float = 0.1
-    budget: int = 64
+    millions: Annotated[float, Field(gt=0)] = 10
+    changed: Share = 0.1
+    budget: Budget = 64
 
     def __post_init__(self) -> None:
         if not self.datastore:
             raise BadInput("datastore", "is missing; name an n-gram file of orders 2 to 5")
         if self.random == bool(self.answers) or bool(self.answers) != bool(self.tokenizer):
             raise BadInput("answers", "give either random=true or both answers=FILE and tokenizer=DIR")
-        if not self.millions > 0:
-            raise BadInput("millions", f"{self.millions} must be more than 0")
-        if not 0 <= self.changed <= 1:
-            raise BadInput("changed", f"{self.changed} must lie in [0, 1]")
 
 
 def answers_of(path: Path, tokenizer: str) -> list[np.ndarray]:
     """The tokens, int64 [m], of each recorded answer that is longer than a prompt."""
-    from transformers import AutoTokenizer
-
-    ids = pretrained(AutoTokenizer, tokenizer, key="tokenizer")
+    ids = tokenizer_of(tokenizer, "tokenizer")
     texts = [turn.text for turns in read_answers(path).values() for turn in turns if turn.text]
     tokens = [np.array(ids(text, add_special_tokens=False)["input_ids"], np.int64) for text in texts]
     return [answer for answer in tokens if len(answer) > PROMPT + 1]

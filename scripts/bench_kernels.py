@@ -18,6 +18,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from os.path import expanduser
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -35,6 +36,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.install import StepLinear
 from aded.kernels.linear import Bf16Linear, processor_lacks_bf16
+from aded.settings import Positive
 from aded.targets.engine import with_engine
 from aded.targets.load import load_target
 
@@ -48,9 +50,9 @@ WITHOUT_GROUPS = patch("aded.kernels.install.GROUPS", ())
 class Settings:
     """See above."""
 
-    nodes: list[int] = field(default_factory=lambda: [1, 8, 64])
-    contexts: list[int] = field(default_factory=lambda: [300, 1500])
-    rounds: int = 9
+    nodes: list[Positive] = field(default_factory=lambda: [1, 8, 64])
+    contexts: list[Positive] = field(default_factory=lambda: [300, 1500])
+    rounds: Positive = 9
 
 
 @dataclass
@@ -66,7 +68,7 @@ class Variant:
 def load(cfg: DictConfig, attention: str | None = None, without: AbstractContextManager[Any] | None = None) -> Any:
     """A target with its engine. attention: of transformers, None for ours; without: leaves a kernel out."""
     keys = ("dtype", "device", "revision", "head", "kernels", "threads")
-    cache = str(Path(cfg.paths.cache).expanduser())
+    cache = str(Path(expanduser(cfg.paths.cache)))
     options = {key: cfg.model[key] for key in keys}
     with without or nullcontext():
         target, *_ = load_target(cfg.model.path, **options, attention=attention, cache=cache)

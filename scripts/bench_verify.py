@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from omegaconf import DictConfig
+from pydantic import Field
 from tabulate import tabulate
 
 from aded.bench.build import cache_folder, load_model, load_reference
@@ -39,6 +40,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import write_text
+from aded.settings import Positive
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.weightless import random_target
@@ -49,24 +51,20 @@ Times = dict[tuple[str, int, int], list[float]]
 """(engine, context, nodes) -> seconds of each round."""
 
 
+Numbers = Annotated[list[Positive], Field(min_length=1)]
+
+
 @dataclass
 class Settings:
     """See above."""
 
-    nodes: list[int] = field(default_factory=lambda: list(NODES))
-    contexts: list[int] = field(default_factory=lambda: [128, 512, 1536])
-    engines: list[str] = field(default_factory=lambda: ["eager", "compiled"])
-    rounds: int = 7
+    nodes: Numbers = field(default_factory=lambda: list(NODES))
+    contexts: Numbers = field(default_factory=lambda: [128, 512, 1536])
+    engines: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: ["eager", "compiled"])
+    rounds: Positive = 7
     shape: str | None = None
     out: str | None = None
     generate: bool = False
-
-    def __post_init__(self) -> None:
-        for key, numbers in (("nodes", self.nodes), ("contexts", self.contexts), ("rounds", [self.rounds])):
-            if not numbers or min(numbers) < 1:
-                raise BadInput(key, f"{numbers} must be whole numbers, 1 or more")
-        if not self.engines:
-            raise BadInput("engines", "name one or more")
 
 
 def chain(nodes: int) -> DraftTree:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import sys
 
-import hydra
 import numpy as np
 import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.bench.build import build_drafter, load_benchmark, load_model, load_reference
+from aded.bench.build import build_drafter, load_benchmark, load_model, load_reference, prompt_template
 from aded.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
@@ -34,7 +33,7 @@ def differing(cfg: DictConfig) -> list[str]:
     drafter = build_drafter(cfg, loaded)
     reference = load_reference(cfg).target
     assert isinstance(reference, EagerTarget)
-    template = hydra.utils.instantiate(cfg.model.template)
+    template = prompt_template(cfg)
     limit = cfg.benchmark.max_new_tokens
     differ = []
     for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):

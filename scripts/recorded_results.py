@@ -29,6 +29,7 @@ from aded.bench.finished_runs import warn
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
+from aded.settings import Positive
 
 RECORDS = Path("outputs/recorded")
 TABLE_1 = "table1_recorded"
@@ -56,17 +57,14 @@ class Settings:
     corpus: str | None = None
     tokenizer: str | None = None
     out: str = "results/recorded"
-    jobs: int = 2
+    jobs: Positive = 2
     ablate: str | None = None
-    small: int = 10_000
+    small: Positive = 10_000
 
     def __post_init__(self) -> None:
         for key in ("corpus", "tokenizer"):
             if not getattr(self, key):
                 raise BadInput(key, f"is missing; python -m scripts.recorded_results ANSWERS {key}=...")
-        for key in ("jobs", "small"):
-            if getattr(self, key) < 1:
-                raise BadInput(key, f"{getattr(self, key)} must be a whole number, 1 or more")
         for key in ("corpus", "ablate"):
             path = getattr(self, key)
             if path and not Path(path).is_file():

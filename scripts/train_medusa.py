@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from aded.bench.build import cache_folder, load_model
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
+from aded.config import check_top, instantiate
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
@@ -35,6 +36,7 @@ from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.medusa import most_probable_paths
 from baselines.medusa_heads import OURS, MedusaHeads, save_heads
+from datastore.corpus import Corpus
 from scripts.medusa.answers import answer_all, prompts, read_answers
 
 IGNORED = -100
@@ -147,7 +149,7 @@ def accepted(
 def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
     """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
     assert isinstance(loaded.target, EagerTarget)
-    corpus = hydra.utils.instantiate(cfg.datastore.corpus)
+    corpus = instantiate(cfg.datastore.corpus, "datastore.corpus", Corpus)
     asking = cfg.asking
     facts = {
         "model": str(cfg.model.path),
@@ -171,6 +173,7 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
+    check_top(cfg, "train_medusa")
     loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)

@@ -33,7 +33,7 @@ UNTIMED = dict.fromkeys(
 def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Row:
     """A row whose counts follow from its accepted lengths; times are null until given."""
     steps, new = len(accept_lengths), sum(accept_lengths)
-    ids = list(range(new + 1))
+    ids = known.get("token_ids", list(range(new + 1)))
     counts = {
         "question_id": str(question),
         "turn": turn,

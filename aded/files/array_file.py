@@ -13,12 +13,15 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import xxhash
 
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
+from aded.files.json_lines import LINE, json_value
+from aded.settings import checked
 
 KEY = "datastore.path"
 """The key that errors name."""
@@ -27,9 +30,19 @@ BLOCK = 4 << 20
 CHECKSUM = 16
 """Bytes of the checksum."""
 _NAMES = {"int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64", "uint8": "U8"}
-_DAMAGE = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, MemoryError)
-"""What parsing a damaged header can raise."""
+_DAMAGE = (ValueError, KeyError, IndexError, OverflowError)
+"""What parsing a damaged header can raise; BadInput is a ValueError."""
 _KINDS = {name: np.dtype(kind) for kind, name in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the header says of one array."""
+
+    __pydantic_config__ = LINE
+    dtype: Literal["I32", "U32", "I64", "U64", "U8"]
+    shape: tuple[int]
+    data_offsets: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -178,14 +191,17 @@ def format_of(path: Path) -> str:
 def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
     """(header, arrays by name). The arrays must fill the file to its last byte."""
     size = int(data[:8].view("<u8")[0])
-    entries = json.loads(bytes(data[8 : 8 + size]))
-    header = entries.pop("__metadata__")
+    entries = checked(
+        json_value(bytes(data[8 : 8 + size]).decode(), "header", "its header"), dict[str, Any], "header"
+    )
+    header: dict[str, str] = checked(entries.pop("__metadata__"), dict[str, str], "header")
     body, filled, arrays = data[8 + size :], 0, {}
-    for name, entry in entries.items():
-        start, end = entry["data_offsets"]
+    for name, value in entries.items():
+        entry = checked(value, Entry, name)
+        start, end = entry.data_offsets
         if start != filled or end < start:
             raise ValueError("its arrays overlap")
-        arrays[name] = body[start:end].view(_KINDS[entry["dtype"]]).reshape(entry["shape"])
+        arrays[name] = body[start:end].view(_KINDS[entry.dtype]).reshape(entry.shape)
         filled = end
     if filled != len(body):
         raise ValueError(f"it is truncated, {len(body)} of {filled} bytes" if filled > len(body) else "it goes on")

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from aded.core.step_cost import CONTEXT, StepCost
 from aded.errors import BadInput
+from aded.files.json_lines import LINE, json_value, read_text, typed
 
 KEY = "method.cost"
+Nodes = Annotated[int, Field(ge=1)]
+Milliseconds = Annotated[float, Field(gt=0)]
+
+
+@dataclass(frozen=True)
+class EngineTimes:
+    """The times of one engine: context in tokens -> nodes -> milliseconds of a step."""
+
+    __pydantic_config__ = LINE
+    engine: str
+    ms_by_context: Annotated[dict[int, dict[Nodes, Milliseconds]], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class CostTable:
+    __pydantic_config__ = LINE
+    engines: Annotated[list[EngineTimes], Field(min_length=1)]
 
 
 def read_cost_table(path: str | Path, engine: object, budget: int) -> StepCost:
@@ -19,22 +39,10 @@ def read_cost_table(path: str | Path, engine: object, budget: int) -> StepCost:
     engine: as Target.describe names it; None, for a replay without a model, takes the table's last engine.
     Raises BadInput when the file is no such table or does not reach as far as the budget.
     """
-    try:
-        tables = json.loads(Path(path).expanduser().read_text())["engines"]
-        contexts = {table["engine"]: table["ms_by_context"] for table in tables}
-        known = {
-            name: {int(context): {int(n): float(ms) for n, ms in row.items()} for context, row in table.items()}
-            for name, table in contexts.items()
-        }
-    except OSError as error:
-        raise BadInput(
-            KEY, f"{path} cannot be read ({error.strerror}); it must be measured, none or a file"
-        ) from None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise BadInput(
-            KEY, f"{path} is no cost table; write one with python -m scripts.bench_verify out=FILE"
-        ) from None
-    if engine is None and known:
+    form = "a cost table that python -m scripts.bench_verify out=FILE wrote"
+    table = typed(json_value(read_text(path, KEY), KEY, str(path)), CostTable, KEY, str(path), form)
+    known = {one.engine: one.ms_by_context for one in table.engines}
+    if engine is None:
         engine = list(known)[-1]
     if engine not in known:
         raise BadInput(KEY, f"{path} has no times of the engine {engine}, only of {', '.join(known)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ from aded.errors import BadInput
 
 def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) -> Any:
     """auto.from_pretrained(path). Raises BadInput, one line that names `key`, for everything that fails there."""
-    local = Path(path).expanduser()
+    local = Path(expanduser(path))
     looks_local = local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
     if looks_local and not local.is_dir():
         raise BadInput(key, f"no folder {path}; give a Hub id or a folder that from_pretrained can read")
     try:
         return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except Exception as error:  # damaged files fail in many ways
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         advice = (
             "complete the folder (config.json, *.safetensors, tokenizer files)"

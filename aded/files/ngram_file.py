@@ -22,7 +22,6 @@ pruned: a reader takes the top k of each context.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -32,6 +31,8 @@ from numba import njit
 
 from aded.errors import BadInput
 from aded.files.array_file import KEY, ArrayFile, open_arrays
+from aded.files.json_lines import json_value
+from aded.settings import Orders, checked
 
 FORMAT = "aded-ngrams"
 VERSION = "2"
@@ -88,8 +89,11 @@ def open_ngrams(path: str | Path) -> NgramFile:
     header, arrays = open_arrays(path, FORMAT, VERSION)
     try:
         vocabulary = int(header["vocabulary"])
-        orders = {order: _counts(arrays, order, vocabulary) for order in map(int, json.loads(header["orders"]))}
-    except (ValueError, KeyError, TypeError) as error:
+        orders = {
+            order: _counts(arrays, order, vocabulary)
+            for order in checked(json_value(header["orders"], KEY, "orders"), Orders, "orders")
+        }
+    except (ValueError, KeyError) as error:
         raise BadInput(KEY, f"{path} is damaged ({error}); build it again") from None
     return NgramFile(path, header, orders)
 

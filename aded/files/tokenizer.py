@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from os.path import expanduser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from aded.errors import BadInput
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.hub import pretrained
 
@@ -25,10 +27,24 @@ def load_tokenizer(name: str, cache: str | Path, key: str = "tokenizer") -> PreT
     name: the Hub id or folder, or `embedded` for the embedded model's tokenizer.
     cache: the folder that keeps the converted embedded model.
     """
+    folder = str(embedded_model(Path(expanduser(cache)))) if name == EMBEDDED else name
+    return tokenizer_of(folder, key)
+
+
+def tokenizer_of(folder: str, key: str, **options: Any) -> PreTrainedTokenizerBase:
+    """The tokenizer of a Hub id or a folder, tried on a text. Raises BadInput naming `key`.
+
+    options: of from_pretrained.
+    """
     from transformers import AutoTokenizer  # takes seconds to import, and most commands load no tokenizer
 
-    folder = str(embedded_model(Path(cache).expanduser())) if name == EMBEDDED else name
-    return pretrained(AutoTokenizer, folder, key)
+    tokenizer: PreTrainedTokenizerBase = pretrained(AutoTokenizer, folder, key, **options)
+    try:
+        tokenizer.decode(tokenizer(_PROBE)["input_ids"])
+        tokenizer_fingerprint(tokenizer)
+    except Exception as error:  # files can be loaded and yet hold nonsense
+        raise BadInput(key, f"the tokenizer of {folder} cannot tokenise ({type(error).__name__}: {error})") from None
+    return tokenizer
 
 
 def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 
 from aded.errors import BadInput
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.hub import pretrained
+from aded.files.tokenizer import tokenizer_of
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention
 from aded.kernels.linear import Bf16Linear, replace_linears, restore_linears
+from aded.settings import Count, FilePath
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
 from aded.targets.self_check import SelfCheck
@@ -39,7 +42,7 @@ class Float32Head(torch.nn.Module):
 
 
 def load_target(
-    path: str,
+    path: FilePath,
     *,
     dtype: str = "bfloat16",
     device: str = "cpu",
@@ -49,7 +52,7 @@ def load_target(
     attention: str | None = None,
     head: str = "model",
     kernels: str = "auto",
-    threads: int | None = None,
+    threads: Count | None = None,
 ) -> Loaded:
     """Load model and tokenizer with the ordinary `from_pretrained`. Raises BadInput naming the key.
 
@@ -72,7 +75,7 @@ def load_target(
         options["attn_implementation"] = attention
     if device_map:
         options["device_map"] = device_map
-    tokenizer = pretrained(AutoTokenizer, folder, revision=options["revision"])
+    tokenizer = tokenizer_of(folder, "model.path", revision=options["revision"])
     model: Any = pretrained(AutoModelForCausalLM, folder, **options)
     if not device_map:
         model = model.to(placed)
@@ -148,12 +151,11 @@ def checked_dtype(name: str) -> torch.dtype:
 
 def checked_device(name: str) -> torch.device:
     """Raises BadInput for a device that is none, or is not there."""
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise BadInput("model.device", f"{name!r} is no device; it must be cpu, cuda or cuda:N") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput("model.device", "cuda is asked for, but no CUDA device is available; use model.device=cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", name):
+        raise BadInput("model.device", f"{name!r} must be cpu, cuda or cuda:N")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise BadInput("model.device", f"{name} is asked for, but there is no such CUDA device; use model.device=cpu")
     return device
 
 

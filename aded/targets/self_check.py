@@ -10,19 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
 from aded.core.sampler import Recorded
+from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.rope_switch import RopeSwitch
-
-if TYPE_CHECKING:
-    from aded.targets.eager import EagerTarget
 
 STANDARD_LAYERS = {"full_attention", "sliding_attention"}
 WINDOW = 4
@@ -41,6 +39,15 @@ class Trial(NamedTuple):
     logits: torch.Tensor
 
 
+class Checked(Target, Protocol):
+    """A target that runs a model."""
+
+    model: PreTrainedModel
+    config: PreTrainedConfig
+    first_position: int
+    """Position of a prompt's first token."""
+
+
 class SelfCheck:
     """Reads the untouched `model`; `run` compares a target with it. Both raise BadInput in one line."""
 
@@ -56,7 +63,7 @@ class SelfCheck:
                 Trial(first, _autoregressive(model, switch, first)) for first in sorted({0, *starts}) if first >= 0
             ]
 
-    def run(self, target: EagerTarget) -> None:
+    def run(self, target: Checked) -> None:
         tolerance = 1e-3 if target.model.dtype == torch.float32 else 0.1
         with _one_line(self.name), _narrowed(target.config):
             for trial in self._trials:
@@ -89,7 +96,7 @@ def _autoregressive(model: PreTrainedModel, switch: RopeSwitch, first: int) -> t
     return torch.stack(rows, 1).float()
 
 
-def _largest_gap(target: EagerTarget, trial: Trial) -> float:
+def _largest_gap(target: Checked, trial: Trial) -> float:
     """The answer follows the second path, whose first tree holds half of it; difference over the largest logit."""
     answer = [ROOT, *PATHS[1]]
     target.first_position = trial.first_position

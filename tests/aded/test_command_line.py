@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aded.command_line import compose_config, run_command, split_settings
+from aded.command_line import compose_config, name_pretrained, run_command, split_settings
 from aded.errors import BadInput
 
 
@@ -48,7 +48,7 @@ def test_settings_are_taken_out_of_the_arguments(
     "argument", ["rounds=many", "execute=perhaps", "share=[1]", "nodes=[a]", "rounds=", "nodes=[1"]
 )
 def test_a_wrong_value_names_its_key(argument: str) -> None:
-    with pytest.raises(BadInput, match=rf"^{argument.partition('=')[0]}: .+") as error:
+    with pytest.raises(BadInput, match=rf"^{argument.partition('=')[0]}(\[0\])?: .+") as error:
         split_settings(Settings, [argument])
     assert "\n" not in str(error.value)
 
@@ -92,6 +92,16 @@ def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         run_command(interrupt, Settings, "")
     assert stop.value.code == 130
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "override", ["logger=null", "logger=3", "method=[3]", "method=nan,aded", "=3", "logger=" + "a" * 300]
+)
+def test_a_choice_that_is_no_name_is_refused(override: str) -> None:
+    with pytest.raises(BadInput, match=r"is no config; there are|names no key|a file can have"):
+        name_pretrained([override])
+    given = ["logger=none", "method=aded,rest", "hydra.run.dir=3", "-m", "~logger", "method=glob(a*)", "model=a,b"]
+    assert name_pretrained(given) == given
 
 
 def test_a_model_that_no_config_knows_is_a_path() -> None:

@@ -140,7 +140,7 @@ def test_a_finished_run_is_not_run_again(shell: Shell, folder: Path, monkeypatch
     overrides = (f"model={folder}", "method=autoregressive")
     first = shell(*overrides)
     before = os.stat(shell.out / "rows.jsonl").st_mtime_ns
-    monkeypatch.setattr("aded.targets.load.load_target", None)  # a second run would need it
+    monkeypatch.setattr("aded.bench.build.load_model", None)  # a second run would need it
     assert shell(*overrides) == first
     assert os.stat(shell.out / "rows.jsonl").st_mtime_ns == before
 
@@ -183,7 +183,18 @@ def test_the_directory_of_another_run_is_refused(shell: Shell, folder: Path) -> 
         ("+decoding.top_k=5", "decoding.top_k"),
         ("model.dtype=float8", "model.dtype"),
         ("model.device=nonsense", "model.device"),
+        ("model.device=meta", "model.device"),
+        ("model.device=mps", "model.device"),
+        ("model.threads=0", "model.threads"),
+        ("model.threads=abc", "model.threads"),
         ("nonsense=1", "nonsense"),
+        ("+foo.bar=1", "foo"),
+        ("+method.zzz=1", "method.zzz"),
+        ("logger=null", "logger"),
+        ("logger=[[]]", "logger"),
+        ("output_dir=3", "output_dir"),
+        ("decoding.temperature=1e-320", "decoding.temperature"),
+        ("benchmark.stop_strings=[1]", "benchmark.stop_strings[0]"),
         ("output_dir=/dev/null/x", "output_dir"),
     ],
 )

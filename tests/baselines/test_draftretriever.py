@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
 from baselines.draftretriever import DraftRetriever, index_fields, write_index
 from datastore.ngrams import count_ngrams
@@ -126,10 +125,3 @@ def test_the_index_is_written_once(tmp_path: Path) -> None:
     assert write_index(store, tmp_path) == path
     assert path.stat().st_mtime_ns == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
-def test_bad_settings_name_their_key(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^method.adaptation: 'off' must be one of prompt, session"):
-        DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), adaptation="off")
-    with pytest.raises(BadInput, match=r"^method.budget: -1"):
-        DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), budget=-1)

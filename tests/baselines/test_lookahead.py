@@ -12,7 +12,6 @@ from tiny import path_to
 from aded.core.drafter import Step
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from baselines.lookahead import Lookahead, Pool, window_nodes
 
 VOCABULARY = 32
@@ -135,8 +134,3 @@ def test_the_pool_keeps_the_latest() -> None:
         pool.add(0, continuation)
     assert pool.after(0) == [(5, 6), (1, 2)]
     assert pool.after(9) == []
-
-
-def test_a_level_below_three_is_an_error() -> None:
-    with pytest.raises(BadInput, match=r"^method.level: 2 must be 3 or more"):
-        Lookahead(level=2)

@@ -4,6 +4,7 @@ import itertools
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -165,6 +166,29 @@ def test_a_file_without_heads_is_an_error(tmp_path: Path) -> None:
     check_error(path, "its tokens lie outside")
     torch.save([1, 2], tmp_path / PUBLISHED)
     check_error(tmp_path / PUBLISHED, "holds no tensors by name")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("tokens", torch.tensor([], dtype=torch.int64), "its tokens must be a list of token ids"),
+        ("tokens", torch.tensor([[0]]), "its tokens must be a list of token ids"),
+        ("tokens", torch.tensor([True]), "its tokens must be a list of token ids"),
+        ("tokens", torch.tensor([3, 3]), "some of its tokens occur twice"),
+        ("0.0.linear.bias", torch.full((HIDDEN,), torch.nan), "0.0.linear.bias must hold finite"),
+        ("0.0.linear.bias", torch.full((HIDDEN,), torch.inf), "0.0.linear.bias must hold finite"),
+        ("0.0.linear.bias", torch.zeros(HIDDEN, dtype=torch.complex64), "0.0.linear.bias must hold finite"),
+        ("0.0.linear.bias", torch.zeros(HIDDEN, dtype=torch.int64), "0.0.linear.bias must hold finite"),
+        ("0.0.linear.bias", torch.zeros(HIDDEN).to_sparse(), "0.0.linear.bias must be a dense tensor"),
+        ("0.0.linear.bias", torch.zeros(HIDDEN, device="meta"), "0.0.linear.bias must be a dense tensor"),
+        (7, torch.zeros(HIDDEN), "holds no tensors by name"),
+    ],
+)
+def test_tensors_that_are_no_heads_are_refused(tmp_path: Path, name: Any, value: torch.Tensor, problem: str) -> None:
+    path = tmp_path / OURS
+    save_heads(random_heads(), path, {})
+    torch.save({**load_file(path), name: value}, tmp_path / PUBLISHED)
+    check_error(tmp_path / PUBLISHED, problem)
 
 
 @pytest.mark.parametrize(("hidden", "vocabulary"), [(HIDDEN + 1, VOCABULARY), (HIDDEN, VOCABULARY + 1)])

@@ -101,8 +101,6 @@ def test_bad_settings_name_their_key() -> None:
     file = file_of([[0]])
     with pytest.raises(BadInput, match=r"^method.longest: 2 must not be less"):
         Rest(file, longest=2, shortest=3)
-    with pytest.raises(BadInput, match=r"^method.threads: 0"):
-        Rest(file, threads=0)
 
 
 def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None:

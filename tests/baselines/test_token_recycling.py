@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from baselines.token_recycling import CANDIDATES, TokenRecycling, fill, template
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -71,8 +70,3 @@ def test_every_verified_node_is_recycled() -> None:
     drafter.observe(Step(DraftTree(np.array([5, 6, 7]), np.array([-1, 0, 0])), [0], 9, logits))
     assert drafter.draft(np.array([1, 7])).tokens[1:9].tolist() == list(range(8))
     assert drafter.draft(np.array([1, 6])).tokens[1:9].tolist() == list(range(VOCABULARY - 1, VOCABULARY - 9, -1))
-
-
-def test_an_unknown_scope_is_an_error() -> None:
-    with pytest.raises(BadInput, match=r"^method.adaptation: 'off' must be one of prompt, session"):
-        TokenRecycling(adaptation="off")

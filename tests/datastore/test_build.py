@@ -96,9 +96,12 @@ def test_one_command_builds_both_files_from_one_stream(
         ("corpus=jsonl corpus.path=none.jsonl tokenizer=tok out=x", "corpus.path"),
         ("corpus=jsonl corpus.path=empty.jsonl tokenizer=tok out=x", "corpus"),
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=rows.jsonl/x", "out"),
-        ("corpus=jsonl tokenizer=tok out=x", "Missing mandatory value: corpus.path"),
-        ("corpus=jsonl corpus.path=rows.jsonl out=x", "Missing mandatory value: tokenizer"),
+        ("corpus=jsonl tokenizer=tok out=x", "corpus.path: must be given"),
+        ("corpus=jsonl corpus.path=rows.jsonl out=x", "tokenizer: must be given"),
         ("corpus=nonesuch tokenizer=tok out=x", "corpus/nonesuch"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=5", "out: 5"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x orders=3", "orders: 3"),
+        ("corpus=jsonl corpus.path=rows.jsonl corpus.skip=nan tokenizer=tok out=x", "corpus.skip: nan"),
     ],
 )
 def test_bad_input_is_reported_in_one_line_and_builds_nothing(

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import math
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aded.config import instantiate
 from aded.errors import BadInput
 from datastore import local_file
 from datastore.dataset_corpus import DatasetCorpus, TextCorpus
@@ -51,6 +53,21 @@ def test_json_is_read_in_every_form(form: str, ending: str, tmp_path: Path) -> N
     data = lines(ROWS) if form == "lines" else json.dumps(ROWS, indent=indent).encode()
     path = tmp_path / f"rows.json{ending}"
     path.write_bytes(COMPRESSED[ending](data))
+    assert read(path) == (TEXTS, Counter())
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"text": "a"}] x', '[{"text": "a"} {}]', '[{"text": "a"},]', '[{"text": "a"},,{}]', '[{"text": "a"}']
+)
+def test_an_array_that_is_broken_is_counted(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    path.write_text(text)
+    assert read(path) == (["a"], Counter({"not JSON": 1}))
+
+
+def test_every_frame_of_a_zstd_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl.zst"
+    path.write_bytes(b"".join(zstandard.compress(lines([row])) for row in ROWS))
     assert read(path) == (TEXTS, Counter())
 
 
@@ -147,6 +164,7 @@ def test_text_is_split_into_documents(block: int, tmp_path: Path, monkeypatch: p
         ("no.jsonl.xz", b"not xz"),
         ("cut.jsonl.xz", lzma.compress(lines(ROWS * 99))[:-20]),
         ("no.jsonl.zst", b"not zstandard"),
+        ("cut.jsonl.zst", zstandard.compress(lines(ROWS * 99))[:-20]),
         ("no.parquet", b"not Parquet"),
     ],
 )
@@ -180,7 +198,7 @@ def test_the_hub_is_streamed_in_the_shards_asked_for(monkeypatch: pytest.MonkeyP
         return Streamed(ROWS)
 
     monkeypatch.setattr("datasets.load_dataset", load)
-    corpus = DatasetCorpus("s", dataset="acme/stack", files="data-{shard:05d}-of-00144.parquet", shards=[9, 11])
+    corpus = DatasetCorpus("s", dataset="acme/stack", files="data-{shard:05d}-of-00144.parquet", shards=(9, 11))
     assert list(corpus.documents()) == TEXTS
     assert asked == {
         "name": "acme/stack",
@@ -190,10 +208,12 @@ def test_the_hub_is_streamed_in_the_shards_asked_for(monkeypatch: pytest.MonkeyP
     }
 
 
-@pytest.mark.parametrize("keys", [{"skip": -1}, {"limit": 0}, {"files": "{shard}", "shards": [3, 3]}])
+@pytest.mark.parametrize(
+    "keys", [{"skip": -1}, {"skip": math.nan}, {"limit": 0}, {"files": "{shard}", "shards": [3, 3]}]
+)
 def test_settings_without_rows_are_refused(keys: dict[str, object]) -> None:
     with pytest.raises(BadInput, match=r"^corpus\."):
-        DatasetCorpus("x", path="x.jsonl", **keys)  # type: ignore[arg-type]
+        instantiate({"_target_": "datastore.dataset_corpus.DatasetCorpus", "name": "x", **keys}, "corpus")
 
 
 def test_corpora_with_other_documents_have_other_identities() -> None:

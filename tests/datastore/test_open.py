@@ -43,8 +43,3 @@ def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFa
         open_or_build(
             tiny_tokenizer(["é"]), path=str(tmp_path / "x"), corpus=Texts("a"), orders=[3], cache=str(tmp_path)
         )
-
-
-def test_an_unknown_kind_of_datastore_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^method.datastore_kind: 'trie' must be one of ngrams, suffixes"):
-        open_or_build(tokenizer, path=None, corpus=Texts("a"), orders=[3], cache=str(tmp_path), kind="trie")

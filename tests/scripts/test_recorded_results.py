@@ -62,7 +62,7 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
     [
         ("corpus=nowhere", "corpus: nowhere is no file"),
         ("tokenizer=", "tokenizer: is missing"),
-        ("jobs=0", "jobs: 0 must be a whole number, 1 or more"),
+        ("jobs=0", "jobs: 0 must be 1 or more"),
         ("ablate=nowhere", "ablate: nowhere is no file"),
         ("colour=red", "colour: no such key"),
         ("corpus.jsonl", "ANSWERS: name one folder"),

@@ -8,12 +8,14 @@ decisions. The draft tree holds the most probable paths, and has the size at whi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import expanduser
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from aded.core.drafter import Drafter, Step
-from aded.core.settings import check_budget, check_scope, positive
 from aded.core.step_cost import TreeSize, measure
 from aded.core.target import Target
 from aded.core.tree import DraftTree
@@ -29,6 +31,7 @@ from aded.drafters.backoff.weights import learn_power, new_weights
 from aded.errors import BadInput
 from aded.files.cost_table import read_cost_table
 from aded.files.ngram_file import NgramFile
+from aded.settings import Budget, Count, FilePath, Positive, Scope, Share
 
 
 class BackoffDrafter(Drafter):
@@ -55,26 +58,23 @@ class BackoffDrafter(Drafter):
         self,
         datastore: NgramFile,
         *,
-        budget: int = 64,
-        adaptation: str = "session",
+        budget: Budget = 64,
+        adaptation: Scope = "session",
         contexts: Mapping[str, int],
         copy: bool = True,
-        top_k: int = 8,
-        keep: float = 0.9,
-        gate_rate: float = 0.005,
-        curve_rate: float = 0.005,
-        depth: int = 32,
-        max_contexts: int = 1 << 20,
-        max_history: int = 1 << 20,
-        cost: str = "measured",
+        top_k: Count = 8,
+        keep: Annotated[float, Field(gt=0, le=1)] = 0.9,
+        gate_rate: Share = 0.005,
+        curve_rate: Share = 0.005,
+        depth: Count = 32,
+        max_contexts: Positive = 1 << 20,
+        max_history: Positive = 1 << 20,
+        cost: FilePath = "measured",
     ) -> None:
-        check_scope(adaptation)
-        if cost not in ("measured", "none") and not Path(cost).expanduser().is_file():
+        if cost not in ("measured", "none") and not Path(expanduser(cost)).is_file():
             raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
-        if not 0.0 < keep <= 1.0:
-            raise BadInput("method.keep", f"{keep} must be above 0 and at most 1")
         self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
-        self.budget, self.depth = check_budget(budget), positive(depth, "depth")
+        self.budget, self.depth = budget, depth
         self.keep, self.gate_rate, self.curve_rate = keep, gate_rate, curve_rate
         if adaptation == "off":
             self.gate_rate = self.curve_rate = 0.0
@@ -82,12 +82,12 @@ class BackoffDrafter(Drafter):
         self.sources = MixtureSources(
             open_corpus(datastore, int(longest[CORPUS])),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
-            session=empty_table(positive(max_contexts, "max_contexts") if longest[SESSION] else 1),
+            session=empty_table(max_contexts if longest[SESSION] else 1),
             prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
-            history=empty_history(positive(max_history, "max_history")),
+            history=empty_history(max_history),
             longest=longest,
             vocabulary=np.array([datastore.vocabulary]),
-            top_k=np.array([positive(top_k, "top_k")]),
+            top_k=np.array([top_k]),
         )
         self.weights, self.scratch = new_weights(), new_scratch(self.budget)
         self._state = PackedState((self.sources, self.weights, self.scratch))

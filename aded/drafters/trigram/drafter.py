@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from aded.core.drafter import Drafter
-from aded.core.settings import check_budget, check_scope, positive
 from aded.core.tree import DraftTree
-from aded.drafters.trigram.matrix import ORDERS, TrigramMatrix
+from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.draft_maker import DraftMaker
-from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
+from aded.settings import Budget, Count, Positive, Scope, Weight
 
 
 class AdedDrafter(Drafter):
@@ -33,30 +34,27 @@ class AdedDrafter(Drafter):
         datastore: NgramFile,
         draft_maker: DraftMaker,
         *,
-        order: int = 3,
-        budget: int = 64,
-        top_k: int = 12,
-        adaptation: str = "prompt",
-        gain: float = 0.04,
-        cap: float = 3.0,
-        window: int = 16,
+        order: Literal[2, 3, 4] = 3,
+        budget: Budget = 64,
+        top_k: Count = 12,
+        adaptation: Scope = "prompt",
+        gain: Weight = 0.04,
+        cap: Weight = 3.0,
+        window: Count = 16,
         read_prompt: bool = False,
-        max_pairs: int = 1_000_000,
+        max_pairs: Positive = 1_000_000,
     ) -> None:
-        check_scope(adaptation)
-        if order not in ORDERS:
-            raise BadInput("method.order", f"{order!r} must be one of {', '.join(map(str, ORDERS))}")
         self.datastore, self.draft_maker, self.adaptation = datastore, draft_maker, adaptation
         self.read_prompt = read_prompt and adaptation != "off"
-        self.budget = check_budget(budget)
+        self.budget = budget
         self.matrix = TrigramMatrix(
             datastore.counts(order),
             order=order,
-            top_k=positive(top_k, "top_k"),
+            top_k=top_k,
             gain=gain,
             cap=cap,
-            window=positive(window, "window"),
-            max_pairs=positive(max_pairs, "max_pairs"),
+            window=window,
+            max_pairs=max_pairs,
         )
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:

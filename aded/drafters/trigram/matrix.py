@@ -22,7 +22,6 @@ from aded.files.ngram_file import Counts, find_context
 ROW = 32
 """Most successors of an overlay row. In a full row a new successor replaces the one with the smallest weight."""
 
-ORDERS = (2, 3, 4)
 BITS = 21
 """Bits per token of a state: three tokens fit an int64, and every vocabulary is far smaller than 2^21."""
 LATEST = (1 << BITS) - 1

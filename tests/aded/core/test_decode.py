@@ -16,6 +16,7 @@ from aded.core.tree import DraftTree
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
 from aded.files.ngram_file import NgramFile
+from aded.settings import Scope
 from aded.targets.eager import EagerTarget
 from baselines.autoregressive import Autoregressive
 
@@ -124,7 +125,7 @@ def test_greedy_answers_are_those_of_generate(name: str, prompt: np.ndarray) -> 
 
 @pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1], PROMPT[:2]], ids=len)
 @pytest.mark.parametrize("adaptation", ["off", "prompt", "session"])
-def test_aded_answers_are_those_of_generate(ngram_file: NgramFile, prompt: np.ndarray, adaptation: str) -> None:
+def test_aded_answers_are_those_of_generate(ngram_file: NgramFile, prompt: np.ndarray, adaptation: Scope) -> None:
     expected = generated(target_of("llama").model, prompt)
     drafter = AdedDrafter(ngram_file, BestFirst(), budget=12, adaptation=adaptation)
     for _ in range(2):  # a second answer of the session finds what the first one left

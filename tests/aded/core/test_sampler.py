@@ -12,7 +12,6 @@ from transformers import TopPLogitsWarper
 
 from aded.core.sampler import Decoding, Greedy, Sampled, accepted_path
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 
 TREE = DraftTree.from_sequences(0, [[1, 2, 3], [1, 4], [2, 2]], budget=9)
 
@@ -109,20 +108,3 @@ def test_samplers_of_an_answer_depend_on_seed_and_stream() -> None:
     assert len({sampler.seed for sampler in samplers if isinstance(sampler, Sampled)}) == 6
     assert Decoding(1.0).sampler(1, 0) == Decoding(1.0).sampler(1, 0)
     assert isinstance(Decoding(0.0, 0.5).sampler(1), Greedy)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("temperature", -1.0),
-        ("temperature", float("nan")),
-        ("temperature", float("inf")),
-        ("top_p", 0.0),
-        ("top_p", 1.5),
-        ("top_p", float("nan")),
-        ("seed", -1),
-    ],
-)
-def test_bad_settings_name_their_key(key: str, value: float) -> None:
-    with pytest.raises(BadInput, match=f"^decoding.{key}: {value}"):
-        Decoding(**{key: value})  # type: ignore[arg-type]

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import path_to, trees
 
-from aded.core.settings import check_budget
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=8)
 
@@ -93,13 +91,3 @@ def test_up_to_depth_keeps_the_nodes_within(tree: DraftTree, depth: int) -> None
 @given(trees())
 def test_up_to_the_full_depth_changes_nothing(tree: DraftTree) -> None:
     assert tree.up_to_depth(int(tree.depths.max())) is tree
-
-
-@pytest.mark.parametrize("budget", [-1, 2.0, True, "8", None])
-def test_a_bad_budget_names_its_key(budget: object) -> None:
-    with pytest.raises(BadInput, match=r"^method\.budget"):
-        check_budget(budget)  # type: ignore[arg-type]
-
-
-def test_a_good_budget_is_returned() -> None:
-    assert [check_budget(budget) for budget in (0, 64)] == [0, 64]

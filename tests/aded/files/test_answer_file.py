@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -33,12 +32,26 @@ def test_the_three_formats_are_read(tmp_path: Path) -> None:
         ([{"task_id": "t/1", "completion": "a"}] * 2, "line 2: question t/1 appears twice"),
         ([row("q", 0, [1]), row("q", 0, [1])], "line 2: question q appears twice"),
         ([row("q", 1, [1])], "line 1: question q lacks its turn 0"),
-        ([fastchat(81, 5)], "line 1 is no answer (5 is no text)"),
-        ([{"question_id": 81, "turns": ["a"]}], "line 1 is no answer (lacks 'token_ids')"),
-        ([{"question_id": 81, "choices": []}], "line 1 is no answer"),
+        ([fastchat(81, 5)], "line 1: choices[0].turns[0]: 5 must be text; it must be question_id"),
+        ([{"question_id": 81, "turns": ["a"]}], "line 1: turn: must be given"),
+        ([{"question_id": 81, "choices": []}], "line 1: choices: [] must not be empty"),
         (["{"], "line 1 is no JSON"),
         (["[1]"], "line 1 is no JSON object"),
         ([], "holds no answer"),
+        ([fastchat(True, "a")], "line 1: question_id: True must be text"),
+        ([{**fastchat(81, "a"), "choices": {"0": {"turns": ["a"]}}}], "line 1: choices: {'0': "),
+        ([{"question_id": 81, "choices": [{"turns": "ab"}]}], "line 1: choices[0].turns: 'ab' must be a list"),
+        ([{**row("q", 0, [1]), "token_ids": "12"}], "line 1: token_ids: '12' must be a list"),
+        ([row("q", 0, [-1])], "line 1: token_ids[0]: -1 must be 0 or more"),
+        ([row("q", 0, [1], "bored")], "line 1: stop_reason: 'bored' must be one of eos, "),
+        ([{**row("q", 0, [1]), "token_ids_sha256": "0"}], "line 1: its token_ids are not those"),
+        (['{"question_id": Infinity}'], "line 1 is no JSON (Infinity is no number)"),
+        (['{"question_id": 1e999}'], "line 1 is no JSON (1e999 is too large a number)"),
+        (
+            ['{"task_id": "a", "completion": "x", "completion": "y"}'],
+            "line 1 is no JSON (the key 'completion' ",
+        ),
+        (["[" * 200_000], "line 1 is no JSON that can be read: its brackets are nested too deep"),
     ],
 )
 def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object], message: str) -> None:
@@ -46,6 +59,13 @@ def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object],
     with pytest.raises(BadInput, match=r"^model.answers: ") as error:
         read_answers(file)
     assert f"{file} {message}" in str(error.value)
+
+
+def test_a_lone_surrogate_is_read_as_a_character_that_was_lost(tmp_path: Path) -> None:
+    file = written(
+        tmp_path, '{"task_id": "a", "completion": "half \\ud83d"}', {"task_id": "b", "completion": "whole 😀"}
+    )
+    assert [turn.text for (turn,) in read_answers(file).values()] == ["half \ufffd", "whole 😀"]
 
 
 def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
@@ -64,7 +84,7 @@ def test_a_missing_file_and_a_binary_file_are_refused(tmp_path: Path) -> None:
         (RecordedTurn(token_ids=()), "empty answer"),
         (RecordedTurn(token_ids=(3,)), None),
         (RecordedTurn("half \ufffd"), "answer cut in the middle of a character"),
-        (RecordedTurn(json.loads('"half \\ud83d"')), "answer cut in the middle of a character"),
+        (RecordedTurn("\ufffd half"), "answer cut in the middle of a character"),
     ],
 )
 def test_answers_that_cannot_be_replayed_are_marked(turn: RecordedTurn, fault: str | None) -> None:

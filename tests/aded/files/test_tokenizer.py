@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,21 @@ def test_a_tokenizer_is_loaded_from_a_folder_or_is_the_embedded_models(
 def test_a_name_without_a_tokenizer_is_one_line_that_names_the_key(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^model.tokenizer: ") as error:
         load_tokenizer(name, tmp_path, "model.tokenizer")
+    assert "\n" not in str(error.value)
+
+
+TEXTS = ["[]", "3", "", "[" * 200_000, "\x00"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [*itertools.product(["tokenizer.json", "tokenizer_config.json"], TEXTS), ("tokenizer.json", '{"model": 3}')],
+)
+def test_damaged_files_are_one_line_that_names_the_folder(tmp_path: Path, file: str, text: str) -> None:
+    TOKENIZER.save_pretrained(tmp_path)
+    (tmp_path / file).write_text(text)
+    with pytest.raises(BadInput, match=rf"^tokenizer: .*{tmp_path}") as error:
+        load_tokenizer(str(tmp_path), tmp_path)
     assert "\n" not in str(error.value)
 
 

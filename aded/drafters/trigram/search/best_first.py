@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.core.settings import positive
 from aded.drafters.heap import pop, push
 from aded.drafters.trigram.matrix import (
     LATEST,
@@ -26,6 +25,7 @@ from aded.drafters.trigram.matrix import (
 )
 from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.files.ngram_file import Counts
+from aded.settings import Count
 
 
 class BestFirstScratch(NamedTuple):
@@ -120,8 +120,8 @@ def search(
 class BestFirst(DraftMaker):
     """depth: most drafted tokens on one path"""
 
-    def __init__(self, depth: int = 16) -> None:
-        self.depth = positive(depth, "draft_maker.depth")
+    def __init__(self, depth: Count = 16) -> None:
+        self.depth = depth
 
     def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
         return search(matrix.base, matrix.overlay, matrix.top_k, matrix.order, context, budget, self.depth)

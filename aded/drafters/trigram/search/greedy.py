@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from aded.core.settings import positive
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.draft_maker import DraftMaker
+from aded.settings import Count
 
 
 class GreedyChain(DraftMaker):
     """depth: tokens of the chain, if the budget allows"""
 
-    def __init__(self, depth: int = 4) -> None:
-        self.depth = positive(depth, "draft_maker.depth")
+    def __init__(self, depth: Count = 4) -> None:
+        self.depth = depth
 
     def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
         path = context[1 - matrix.order :].tolist()

@@ -23,11 +23,12 @@ sequence that contains it, so that a budget of 64 drafts about 35 nodes.
 from __future__ import annotations
 
 from math import log, sqrt
+from typing import Annotated
 
 import numpy as np
 from numba import njit
+from pydantic import Field
 
-from aded.core.settings import positive
 from aded.drafters.trigram.matrix import (
     LATEST,
     ROW,
@@ -56,8 +57,8 @@ from aded.drafters.trigram.search.mcts_scratch import (
     new_mcts_scratch,
     open_state,
 )
-from aded.errors import BadInput
 from aded.files.ngram_file import Counts
+from aded.settings import Count, Weight
 
 
 @njit(cache=True, inline="always")
@@ -254,21 +255,15 @@ class Mcts(DraftMaker):
 
     def __init__(
         self,
-        iterations: int = 150,
-        depth: int = 4,
-        c1: float = 32.0,
-        c2: float = 8.0,
-        sequences: int = 24,
+        iterations: Count = 150,
+        depth: Count = 4,
+        c1: Weight = 32.0,  # a negative one would put the last successor first
+        c2: Annotated[float, Field(ge=1e-6, le=1e6)] = 8.0,  # PUCT divides by it
+        sequences: Count = 24,
         original_reward: bool = False,
     ) -> None:
-        if c2 <= 0:
-            raise BadInput("method.draft_maker.c2", f"{c2} must be positive, since PUCT divides by it")
-        if not c1 >= 0:  # a negative one would put the last successor first
-            raise BadInput("method.draft_maker.c1", f"{c1} must be 0 or more")
-        self.iterations = positive(iterations, "draft_maker.iterations")
-        self.depth = positive(depth, "draft_maker.depth")
-        self.sequences = positive(sequences, "draft_maker.sequences")
-        self.original_reward = bool(original_reward)
+        self.iterations, self.depth, self.sequences = iterations, depth, sequences
+        self.original_reward = original_reward
         self._scales = np.array([(c1 + log((n + c2 + 1.0) / c2)) * sqrt(n) for n in range(iterations)])
         self._reserve(ROW)
         self.seed(0)

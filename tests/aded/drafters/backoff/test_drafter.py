@@ -198,9 +198,7 @@ def test_an_endless_session_keeps_a_bounded_memory(datastore: NgramFile) -> None
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"adaptation": "forever"}, "method.adaptation: 'forever' must be one of off, prompt, session"),
         ({"cost": "guessed"}, "method.cost: 'guessed' must be measured, none or the file of a cost table"),
-        ({"keep": 0.0}, "method.keep: 0.0 must be above 0 and at most 1"),
         ({"contexts": {"corpus": 5}}, "method.contexts.corpus: 5 must lie between 0 and 4"),
         ({"contexts": {"copy": 1}}, "method.contexts: copy is none of corpus, target, session, prompt"),
     ],

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import path_to
@@ -12,7 +11,6 @@ from tiny import path_to
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.mcts import Mcts
-from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
 
@@ -199,11 +197,3 @@ def test_original_reward_makes_other_drafts() -> None:
         Mcts(c1=0.1, original_reward=flag).make(matrix, np.array([0, 1]), 12)[0].tolist() for flag in (False, True)
     ]
     assert drafts[0] != drafts[1]
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("iterations", 0), ("depth", 0), ("sequences", -1), ("iterations", 2.5), ("c2", 0)]
-)
-def test_bad_settings_name_their_key(key: str, value: float) -> None:
-    with pytest.raises(BadInput, match=f"^method.draft_maker.{key}: {value}"):
-        Mcts(**{key: value})  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ from aded.drafters.trigram.search.best_first import BestFirst
 from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.full import Full
 from aded.drafters.trigram.search.greedy import GreedyChain
-from aded.errors import BadInput
 from datastore.ngrams import count_ngrams
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -87,9 +86,3 @@ def test_an_unknown_pair_has_no_draft(maker: DraftMaker) -> None:
         count_ngrams([np.arange(3)], 3, 4), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
     )
     assert [array.tolist() for array in maker.make(matrix, np.array([3, 3]), 64)] == [[3], [-1]]
-
-
-@pytest.mark.parametrize("maker", [BestFirst, GreedyChain, Full])
-def test_a_bad_depth_names_its_key(maker: type[BestFirst | GreedyChain | Full]) -> None:
-    with pytest.raises(BadInput, match=r"^method.draft_maker.depth: 0"):
-        maker(0)

@@ -1,0 +1,168 @@
+"""Types of settings: what the annotations of a class say is what its settings may be.
+
+`checked` holds a value from a config or the command line against its type, strictly: 1 is no truth value, "7" and 7.0
+are no whole numbers, and nan is no number. A class states its bounds once, in the types of its arguments.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PydanticUserError,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic_core import PydanticSerializationError, to_json
+
+from aded.errors import BadInput
+
+Budget = Annotated[int, Field(ge=0, le=1 << 16)]
+"""Most drafted nodes per step."""
+Count = Annotated[int, Field(ge=1, le=1 << 16)]
+"""Of what a step looks at or makes, such as tokens of a window."""
+Positive = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Orders = Annotated[Sequence[Literal[1, 2, 3, 4, 5]], Field(min_length=1)]
+"""Lengths of the n-grams of a datastore."""
+Text = Annotated[str, Field(min_length=1)]
+Id = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
+"""Text, or a whole number that is read as text."""
+FilePath = Annotated[str, AfterValidator(lambda name: _path(name))]
+"""The name of a file or folder, or an id on the Hub."""
+Scope = Literal["off", "prompt", "session"]
+"""How long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session (kept across
+questions)."""
+LearningScope = Literal["prompt", "session"]
+"""The same, of a method that always learns."""
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
+LONGEST = 60
+"""Characters of a wrong value that an error shows."""
+_PROBLEMS = {
+    "bool_type": "must be true or false",
+    "dict_type": "must be a group of keys",
+    "extra_forbidden": "no such key",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be {ge} or more",
+    "int_from_float": "must be a whole number",
+    "int_type": "must be a whole number",
+    "less_than_equal": "must be {le} or less",
+    "list_type": "must be a list",
+    "literal_error": "must be one of {expected}",
+    "missing": "must be given",
+    "needs_python_object": "must be an object, whose class _target_ names",
+    "sequence_str": "must be a list",
+    "string_too_short": "must not be empty",
+    "string_type": "must be text",
+    "too_short": "must not be empty",
+    "tuple_type": "must be a list",
+    "unexpected_keyword_argument": "no such key",
+}
+
+
+def _path(name: str) -> str:
+    if not name or "\0" in name or len(name) > 4095 or max(map(len, os.fsencode(name).split(b"/"))) > 255:
+        raise ValueError("must be a name that a file can have")
+    return name
+
+
+def checked(value: Any, kind: Any, key: str) -> Any:
+    """The value as `kind`, a type or annotation. Raises BadInput naming `key` and what is right.
+
+    value: plain, as JSON has it; lists become what `kind` says.
+    """
+    try:
+        return _adapter(kind).validate_json(to_json(value, inf_nan_mode="constants"))
+    except PydanticSerializationError:
+        raise BadInput(key, "holds characters that are no UTF-8 text") from None
+    except ValidationError as error:
+        place, problem = explain(error)
+        raise BadInput(f"{key}{place}", problem) from None
+
+
+def is_kind(value: object, kind: Any) -> bool:
+    """Is an object of this type? kind: a class, protocol or annotation."""
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # an annotation is no class
+        pass
+    try:
+        _adapter(kind).validate_python(value)
+        return True
+    except ValidationError:
+        return False
+
+
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    try:
+        return _kept_adapter(kind)
+    except TypeError:  # the annotation has no hash
+        return _kept_adapter.__wrapped__(kind)
+
+
+@cache
+def _kept_adapter(kind: Any) -> TypeAdapter[Any]:
+    """Holds values against a type; anything goes for a type that pydantic cannot handle."""
+    try:
+        # A type with fields has its own config, and takes no other.
+        return TypeAdapter(kind) if hasattr(kind, "__pydantic_config__") else TypeAdapter(kind, config=STRICT)
+    except PydanticUserError:
+        return TypeAdapter(Any)
+
+
+def explain(error: ValidationError) -> tuple[str, str]:
+    """(place inside the value, problem) of the first fault: (".turns[0]", "7 must be text")."""
+    first = error.errors(include_url=False)[0]
+    context = {name: _shown(value) for name, value in first.get("ctx", {}).items()}
+    known = _PROBLEMS.get(first["type"])
+    problem = (
+        known.format(**context)
+        if known
+        else first["msg"].replace("Input should be", "must be").removeprefix("Value error, ")
+    )
+    place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
+    if first["type"] in ("missing", "missing_argument", "extra_forbidden", "unexpected_keyword_argument"):
+        return place, problem
+    shown = repr(first["input"])
+    return place, f"{shown if len(shown) <= LONGEST else shown[:LONGEST] + '...'} {problem}"
+
+
+def _shown(limit: object) -> str:
+    return str(limit).replace("'", "").replace(" or ", ", ").removesuffix(".0")
+
+
+def checked_keys(
+    given: Mapping[str, Any], kinds: Mapping[str, Any], key: str, optional: Container[str] = ()
+) -> dict[str, Any]:
+    """The values, each as its kind. Raises BadInput naming the key that is unknown, missing or wrong.
+
+    kinds: names with their types; the type of a group is such a mapping itself.
+    key: of the whole group, empty for the top of a config.
+    optional: the names that need not be given.
+    """
+
+    def full(name: str) -> str:
+        return f"{key}.{name}" if key else name
+
+    for name in given:
+        if name not in kinds:
+            raise BadInput(full(name), f"no such key; there are {', '.join(kinds) or 'none'}")
+    for name in kinds:
+        if name not in given and name not in optional:
+            raise BadInput(full(name), "must be given")
+    return {
+        name: checked_keys(checked(value, dict[str, Any], full(name)), kinds[name], full(name))
+        if isinstance(kinds[name], Mapping)
+        else checked(value, kinds[name], full(name))
+        for name, value in given.items()
+    }

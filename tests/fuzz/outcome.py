@@ -1,0 +1,56 @@
+"""What became of one damaged input: refused in one line, read right, or a fault of ours."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
+from types import FrameType
+
+SECONDS = 10.0
+"""What takes longer hangs."""
+
+
+class Hang(BaseException):
+    """It took too long."""
+
+
+def _ring(number: int, frame: FrameType | None) -> None:
+    raise Hang
+
+
+def outcome(
+    read: Callable[[], object], refusals: tuple[type[Exception], ...], right: Callable[[object], bool]
+) -> str:
+    """As `attempt`; what hangs is tried again, since the machine may have been busy."""
+    first = attempt(read, refusals, right)
+    return attempt(read, refusals, right) if first == "hang" else first
+
+
+def attempt(
+    read: Callable[[], object], refusals: tuple[type[Exception], ...], right: Callable[[object], bool]
+) -> str:
+    """`refused` or `right`; anything else is a fault, in words.
+
+    read: reads the input.
+    refusals: the errors that commands print in one line.
+    right: is what was read what the input says?
+    """
+    signal.signal(signal.SIGALRM, _ring)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        with redirect_stderr(StringIO()):
+            found = read()
+        return "right" if right(found) else f"taken in silence: {found!r}"[:300]
+    except refusals as error:
+        line = str(error).split("\n")[0]
+        return "refused" if line.strip() else f"refused without a word: {type(error).__name__}"
+    except Hang:
+        return "hang"
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"traceback: {type(error).__name__}: {str(error)[:150]!r} at {last.filename}:{last.lineno}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

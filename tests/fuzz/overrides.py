@@ -1,0 +1,216 @@
+"""Command lines with damaged overrides, up to the first answer: recorded answers, a tiny tokenizer, no model."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig, OmegaConf
+from tiny import tiny_tokenizer
+
+from aded.bench.build import build_experiment, check_config, check_decoding, load_benchmark
+from aded.command_line import INPUT_ERRORS, compose_config
+from aded.config import instantiate
+from aded.files.tokenizer import tokenizer_fingerprint
+from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
+from fuzz.outcome import outcome
+
+METHODS = (
+    *("aded", "aded_best_first", "aded_backoff", "prompt_lookup", "rest", "autoregressive", "token_recycling"),
+    *("medusa", "lookahead", "aded method/draft_maker=greedy", "aded method/draft_maker=full"),
+    *("aded_backoff +method/parts=no_copy", "custom method._target_=baselines.prompt_lookup.PromptLookup"),
+)
+NASTY = (
+    *(
+        "nan",
+        "inf",
+        "-inf",
+        "-1",
+        "0",
+        "1",
+        "2",
+        "3",
+        "1e-320",
+        "1e999",
+        "1e30",
+        "2.5",
+        "99999999999999999999",
+        "true",
+    ),
+    *(
+        "false",
+        "null",
+        "",
+        "''",
+        "[]",
+        "[1]",
+        "[[]]",
+        "{}",
+        "[null]",
+        "{a: 1}",
+        "['']",
+        "abc",
+        "maybe",
+        "3.0",
+        "65536",
+    ),
+    *(
+        "${x}",
+        "${method.name}",
+        "${oc.env:NO_SUCH}",
+        "${",
+        "???",
+        "/",
+        "/dev/null",
+        "/proc/self/mem",
+        "~nobody/x",
+        ".",
+    ),
+    *(
+        "a" * 300,
+        "a/" * 3000,
+        "é東😀",
+        "'\udcff'",
+        "\udcff",
+        "'\\0'",
+        "\0",
+        "%s",
+        "a=b",
+        "a,b",
+        "os.system",
+        "builtins.dict",
+    ),
+    *(
+        "pathlib.Path",
+        "-",
+        "--",
+        "!!python/object:x",
+        "1_000",
+        "0x10",
+        "1:30",
+        "[1,",
+        "'",
+        "\\",
+        "\n",
+        "\t",
+        "@",
+        "&a",
+    ),
+    *(
+        "{_target_: pathlib.Path}",
+        "{_target_: baselines.rest.Rest}",
+        "[{_target_: os.getcwd}]",
+        "[[[[[[[[[[1]]]]]]]]]]",
+    ),
+)
+UNKNOWN = (
+    *("zzz", "foo.bar", "method.zzz", "benchmark.zzz", "model.zzz", "decoding.zzz", "paths.zzz", "datastore.zzz"),
+    *("datastore.corpus.zzz", "logger.zzz", "model.template.zzz", "method._partial_", "method._args_"),
+)
+
+
+def _inputs(folder: Path) -> list[str]:
+    """Overrides that name the files of a replay."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer, text = tiny_tokenizer(), "the cat sat on the mat, the cat sat on the hat"
+    tokenizer.save_pretrained(folder / "tok")
+    ids = [tokenizer(text)["input_ids"]]
+
+    documents = [np.array(one) for one in ids]
+    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(len(tokenizer))}
+    orders = {order: count_ngrams(documents, order, len(tokenizer)) for order in (2, 3, 4, 5)}
+    write_ngrams(folder / "d.ngrams", orders, header)
+    write_suffixes(folder / "d.suffixes", with_separators(documents, len(tokenizer)), header)
+    (folder / "q.jsonl").write_text(json.dumps({"question_id": 1, "category": "c", "turns": ["what sat?"]}) + "\n")
+    (folder / "a.jsonl").write_text(json.dumps({"question_id": 1, "choices": [{"turns": [text]}]}) + "\n")
+    return [
+        "model=recorded", "model/template=chat", f"model.answers={folder}/a.jsonl", f"model.tokenizer={folder}/tok",
+        "benchmark=alpaca", f"benchmark.question_file={folder}/q.jsonl", "benchmark.max_new_tokens=24",
+        f"output_dir={folder}/out", "progress=false",
+    ]  # fmt: skip
+
+
+def _flat(value: Any, key: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        return {key: value}
+    return {
+        full: inner
+        for name, part in value.items()
+        for full, inner in _flat(part, f"{key}.{name}" if key else str(name)).items()
+    }
+
+
+def _kind(value: object) -> type:
+    return float if type(value) in (int, float) else type(value)
+
+
+def build(cfg: DictConfig) -> dict[str, Any]:
+    """Build what the config describes and answer the first question; the config's values by key."""
+    check_config(cfg)
+    decoding = check_decoding(cfg.decoding)
+    benchmark, questions = load_benchmark(cfg.benchmark)
+    if cfg.logger:
+        instantiate(cfg.logger, "logger")
+    experiment = build_experiment(cfg, benchmark, questions, decoding)
+    for rows in experiment.runner.answer(experiment.questions[:1], start=0):
+        assert all(one.token_ids for one in rows)
+    close = getattr(experiment.runner.drafter, "close", None)
+    if close:
+        close()
+    return _flat(OmegaConf.to_container(cfg, resolve=True))
+
+
+def fuzz_overrides(folder: Path, count: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
+    """(how many were refused, and right; the faults). Each command line depends on (seed, number) alone."""
+    usual, found, faults = _inputs(folder), Counter[str](), []
+    os.environ["ADED_CACHE"] = str(folder / "cache")
+    os.chdir(folder)
+    known: dict[str, dict[str, Any]] = {}
+    for number in range(count):
+        rng = random.Random(f"{seed} {number}")
+        method = rng.choice(METHODS)
+        datastore = "suffixes" if method == "rest" else "ngrams"
+        base = [*usual, f"datastore.path={folder}/d.{datastore}", *f"method={method}".split(" ")]
+        if method not in known:
+            known[method] = _flat(OmegaConf.to_container(compose_config(base), resolve=True))
+            first = outcome(partial(_built, base), INPUT_ERRORS, bool)
+            assert first in ("right", "refused"), first
+        damage = [_override(rng, list(known[method])) for _ in range(rng.choice((1, 1, 2)))]
+        keys = {one.lstrip("+~").partition("=")[0] for one in damage}
+        result = outcome(partial(_built, [*base, *damage]), INPUT_ERRORS, partial(_right, keys, known[method]))
+        if result not in ("refused", "right"):
+            faults.append(f"seed {seed}, number {number}: method={method} {[one[:80] for one in damage]}: {result}")
+        found[result.partition(":")[0]] += 1
+    return found, faults
+
+
+def _built(overrides: list[str]) -> dict[str, Any]:
+    return build(compose_config(overrides))
+
+
+def _right(keys: set[str], before: dict[str, Any], values: Any) -> bool:
+    """Is each value of the kind that it was before, and no key new that nothing reads?"""
+    for key in keys:
+        if key in UNKNOWN and key in values:
+            return False
+        if key in values and key in before and None not in (values[key], before[key]):
+            finite = not isinstance(values[key], float) or math.isfinite(values[key])
+            if _kind(values[key]) is not _kind(before[key]) or not finite:
+                return False
+    return True
+
+
+def _override(rng: random.Random, keys: list[str]) -> str:
+    key = rng.choice(UNKNOWN) if rng.random() < 0.1 else rng.choice(keys)
+    if rng.random() < 0.1:
+        key = key.rpartition(".")[0] or key
+    sign = rng.choice(("", "", "", "", "+", "++", "~"))
+    return f"~{key}" if sign == "~" else f"{sign}{key}={rng.choice(NASTY)}"
