@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.errors import BadInput
+from aded.files.atomic import check_outputs
 from aded.files.tokenizer import load_tokenizer
 from datastore.builder import build
 
@@ -31,6 +32,10 @@ def checked_orders(orders: Sequence[int]) -> list[int]:
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="build")
 def _hydra_main(cfg: DictConfig) -> None:
     try:
+        check_outputs(
+            [("out", cfg.out), ("suffixes", cfg.suffixes)],
+            [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer)],
+        )
         build(
             hydra.utils.instantiate(cfg.corpus),
             load_tokenizer(cfg.tokenizer, cfg.paths.cache),

@@ -29,6 +29,7 @@ from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.files.atomic import check_outputs
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.targets import threads
 from aded.targets.eager import EagerTarget
@@ -171,6 +172,9 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
+    out = Path(cfg.out) / OURS
+    inputs = {"model.path": cfg.model.path, "datastore.corpus.path": cfg.datastore.corpus.get("path")}
+    check_outputs([("out", out)], inputs.items())
     loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)
@@ -198,7 +202,6 @@ def run(cfg: DictConfig) -> None:
         for k, rates in enumerate(accuracies(*unseen), 1):
             print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
         print(f"mean accepted tokens on validation answers: {accepted(*unseen):.2f}")
-    out = Path(cfg.out) / OURS
     save_heads(heads, out, {**facts, "states": str(len(states))})
     print(f"heads: {out}")
 
