@@ -1,7 +1,7 @@
 """The front door: python -m aded.run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
 
 Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2: bad input, one line on stderr;
-130: interrupted, finished rows kept.
+130 (Ctrl-C) and 143 (SIGTERM): interrupted, finished rows kept.
 """
 
 from __future__ import annotations

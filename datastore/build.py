@@ -1,7 +1,7 @@
 """Builds datastore files: python -m datastore.build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
 
 Tokenises a corpus and writes its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), or both. Exit code 0:
-built; 2: bad input, one line on stderr; 130: interrupted, and no file is left behind.
+built; 2: bad input, one line on stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, and no file is left behind.
 """
 
 from __future__ import annotations
