@@ -133,6 +133,8 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
 def ending_in_one_line(interrupted: str) -> Iterator[None]:
     """A block whose bad input, Ctrl-C and SIGTERM end the process with one line, and with exit code 2, 130 or 143.
 
+    A file that cannot be read or written is bad input too.
+
     interrupted: the line for both signals.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
@@ -143,6 +145,8 @@ def ending_in_one_line(interrupted: str) -> Iterator[None]:
         sys.exit(128 + (signal.SIGTERM if stop.args == (signal.SIGTERM,) else signal.SIGINT))
     except INPUT_ERRORS as error:
         exit_with_error(error)
+    except OSError as error:  # as where Hydra itself writes a sweep's multirun.yaml
+        exit_with_error(BadInput(str(error.filename or "files"), error.strerror or str(error)))
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 

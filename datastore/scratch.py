@@ -24,17 +24,22 @@ def scratch_folder(outputs: Sequence[Path]) -> Iterator[Path]:
     folder = out.with_name(f".{out.name}.building")
     try:
         lock = lock_file(folder / "lock", lambda: log.info("waiting for another process that builds in %s", folder))
+    except OSError as error:
+        raise BadInput("out", f"{out.parent} takes no files ({error.strerror})") from None
+    try:
         for path in folder.iterdir():
             if path.name != "lock":
                 path.unlink()
         for path in outputs:
             remove_partial(path)
-    except OSError as error:
-        raise BadInput("out", f"{out.parent} takes no files ({error.strerror})") from None
-    try:
         yield folder
     except OSError as error:
         raise BadInput("out", f"{out} cannot be written ({error.strerror}); nothing was built") from None
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.close()
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except KeyboardInterrupt:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        finally:
+            lock.close()

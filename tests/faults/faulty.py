@@ -84,7 +84,7 @@ class Command(NamedTuple):
         return int(ended.errors.split()[-1])
 
     def results(self) -> dict[str, Any]:
-        """What lies in the folder, by path: datastores as they are, records without times and without their place."""
+        """What lies in the folder, by path: datastores as they are, records without times, commit and place."""
         return {
             path.relative_to(self.folder).as_posix(): _timeless(path)
             for path in sorted(self.folder.rglob("*"))
@@ -92,8 +92,12 @@ class Command(NamedTuple):
         }
 
     def leftovers(self) -> list[Path]:
-        """Half-written files and scratch folders."""
-        return [path for path in self.folder.rglob("*") if path.name.endswith((".partial", ".building"))]
+        """Half-written files, and files in scratch folders; a lock is none."""
+        return [
+            path
+            for path in self.folder.rglob("*")
+            if path.suffix == ".partial" or (path.parent.suffix == ".building" and path.name != "lock")
+        ]
 
     def start(self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass") -> BaseProcess:
         """signal: sent at the moment; before: Python code that runs first."""
@@ -128,5 +132,6 @@ def _timeless(path: Path) -> Any:
         return None
     if path.suffix not in (".json", ".jsonl"):
         return path.read_bytes()
+    left_out = ("draft_", "git_")  # the checkout may change under the tests
     texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
-    return [{key: value for key, value in json.loads(text).items() if not key.startswith("draft_")} for text in texts]
+    return [{key: value for key, value in json.loads(text).items() if not key.startswith(left_out)} for text in texts]
