@@ -86,8 +86,10 @@ def read_config(path: Path) -> dict[str, Any]:
     """The resolved config of a record. Raises OSError, or ValueError naming the file."""
     try:
         tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: no config ({' '.join(str(error).split())})") from None
+    except (YAMLError, OmegaConfBaseException, ValueError, RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        raise ValueError(f"{path}: no config ({' '.join(str(error).split())[:200]})") from None
     if not isinstance(tree, dict) or not tree:
         raise ValueError(f"{path}: no config")
     return tree  # type: ignore[return-value]

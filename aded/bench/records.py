@@ -162,18 +162,20 @@ class RunDirectory:
         self._write("summary.json", to_json(summary, 1) + "\n")
 
     def summary(self) -> Summary | None:
-        """The summary of a finished run, or None. Raises BadInput where it is damaged or of other rows."""
+        """The summary of a finished run, or None. Raises BadInput where the record is damaged or of other rows."""
         path = self.folder / "summary.json"
         if not path.exists():
             return None
         try:
             summary = read(Summary, path)
+            read_config(self.folder / "config.yaml")
+            read(Environment, self.folder / "environment.json")
         except (OSError, ValueError) as error:
             raise BadInput(KEY, f"{_reason(error)}, in another folder") from None
         if (summary.run_id, summary.turns) != (self.identity, rows := len(self.finished_rows())):
             raise BadInput(
                 KEY,
-                f"{path} is of {summary.turns} rows of run {summary.run_id}, beside it are {rows} whole rows of run "
+                f"{path} is of {summary.turns} rows of run {summary.run_id}, rows.jsonl has {rows} whole rows of run "
                 f"{self.identity}; remove it to go on from these rows, or name another folder",
             )
         return summary
