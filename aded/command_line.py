@@ -1,7 +1,8 @@
 """What all commands share: one dialect, one way to report bad input, and the place of the configs.
 
 Every command takes settings as KEY=VALUE and files or folders as they are; `--key value` and `--flag` are read as
-key=value and flag=true. Bad input is one line on stderr and exit code 2; Ctrl-C is exit code 130.
+key=value and flag=true. Bad input is one line on stderr and exit code 2; Ctrl-C is exit code 130,
+SIGTERM 143.
 
 Imports neither torch nor transformers, so that commands on records start at once.
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_type_hints
@@ -49,18 +51,13 @@ def run_command(
     if {"-h", "--help"} & set(arguments):
         print(about.strip())
         return
-    try:
+    with ending_in_one_line("interrupted; start the same command again"):
         given, rest = split_settings(settings, arguments)
         unknown = [argument for argument in rest if _is_setting(argument)]
         if unknown and not hydra:
             known = ", ".join(field.name for field in fields(settings)) or "none"  # type: ignore[arg-type]
             raise BadInput(unknown[0].partition("=")[0], f"no such key; there are {known}")
         main(rest, given)
-    except KeyboardInterrupt:
-        print("interrupted; start the same command again", file=sys.stderr)
-        sys.exit(130)
-    except INPUT_ERRORS as error:
-        exit_with_error(error)
 
 
 def _is_setting(argument: str) -> bool:
@@ -156,14 +153,36 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
     warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
-    try:
+    with ending_in_one_line(interrupted):
         sys.argv[1:] = name_pretrained(sys.argv[1:])
         hydra_main()
-    except KeyboardInterrupt:
+
+
+@contextmanager
+def ending_in_one_line(interrupted: str) -> Iterator[None]:
+    """A block whose bad input, Ctrl-C and SIGTERM end the process with one line, and with exit code 2, 130 or 143.
+
+    A file that cannot be read or written is bad input too.
+
+    interrupted: the line for both signals.
+    """
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    except KeyboardInterrupt as stop:
         print(interrupted, file=sys.stderr)
-        sys.exit(130)
+        sys.exit(128 + (signal.SIGTERM if stop.args == (signal.SIGTERM,) else signal.SIGINT))
     except INPUT_ERRORS as error:
         exit_with_error(error)
+    except OSError as error:  # as where Hydra itself writes a sweep's multirun.yaml
+        exit_with_error(BadInput(str(error.filename or "files"), error.strerror or str(error)))
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _terminate(number: int, _: object) -> NoReturn:
+    """SIGTERM as Ctrl-C: what was begun is cleaned up."""
+    raise KeyboardInterrupt(signal.Signals(number))
 
 
 def exit_with_error(error: BaseException) -> NoReturn:

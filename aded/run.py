@@ -1,7 +1,7 @@
 """The front door: python -m aded.run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
 
 Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2: bad input, one line on stderr;
-130: interrupted, finished rows kept.
+130 (Ctrl-C) and 143 (SIGTERM): interrupted, finished rows kept.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from aded.bench.build import Experiment, build_experiment, check_config, check_decoding, load_benchmark, model_name
+from aded.bench.identity import fingerprints, run_id
 from aded.bench.metrics import summarise
 from aded.bench.questions import Question
-from aded.bench.records import RunDirectory, environment, run_id
-from aded.bench.resume import whole_questions
+from aded.bench.records import RunDirectory, environment, whole_questions
 from aded.bench.rows import Row, Summary
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.config import instantiate
@@ -36,15 +36,15 @@ def run(cfg: DictConfig) -> Summary:
     benchmark, questions = load_benchmark(cfg.benchmark)
     logger = instantiate(cfg.logger, "logger") if cfg.logger else None  # refused now, not after the run
     plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    identity = run_id(plain)
-    folder = Path(cfg.output_dir or default_folder(cfg, identity))
-    directory = RunDirectory(folder, identity, OmegaConf.to_yaml(cfg, resolve=True))
+    files = fingerprints(plain)
+    folder = Path(cfg.output_dir or default_folder(cfg, run_id(plain, files)))
+    directory = RunDirectory(folder, plain, files)
     try:
         summary = directory.summary()
         if summary is None:
             rows = answer_all(cfg, directory, build_experiment(cfg, benchmark, questions, decoding))
             names = {"method": cfg.method.name, "model": model_name(cfg), "benchmark": cfg.benchmark.name}
-            summary = summarise(rows, **names, run_id=identity)
+            summary = summarise(rows, **names, run_id=directory.identity)
             directory.write_summary(summary)
         if logger:
             logger.log(folder, plain, directory.finished_rows(), summary)
@@ -58,7 +58,7 @@ def answer_all(cfg: DictConfig, directory: RunDirectory, experiment: Experiment)
     """Answer the questions that the record lacks; return all rows."""
     runner, questions = experiment.runner, experiment.questions
     rows = whole_questions(directory.finished_rows(), [(one.id, len(one.turns)) for one in questions])
-    directory.begin(environment(experiment.facts), resumed=bool(rows))
+    directory.begin(environment({**experiment.facts, "files": directory.files}), resumed=bool(rows))
     directory.rewrite(rows)
     runner.warm_up()
     done = len({row.question_id for row in rows})

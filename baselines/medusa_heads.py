@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from aded.errors import BadInput
+from aded.files.atomic import write_bytes
 
 KEY = "method.heads"
 PUBLISHED = "medusa_lm_head.pt"
@@ -76,12 +77,11 @@ class MedusaHeads(torch.nn.Module):
 
 
 def save_heads(heads: MedusaHeads, path: Path, metadata: dict[str, str]) -> None:
-    """Write the heads in bfloat16, as safetensors."""
+    """Write the heads in bfloat16, as safetensors, whole or not at all. Raises BadInput."""
     state = {name.removeprefix("stacks."): value.to(torch.bfloat16) for name, value in heads.state_dict().items()}
     if heads.tokens is not None:
         state["tokens"] = heads.tokens.int()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(state, path, metadata)
+    write_bytes(path, save(state, metadata), "out")
 
 
 def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:

@@ -1,7 +1,7 @@
 """Builds datastore files: python -m datastore.build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
 
 Tokenises a corpus and writes its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), or both. Exit code 0:
-built; 2: bad input, one line on stderr; 130: interrupted, and no file is left behind.
+built; 2: bad input, one line on stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, and no file is left behind.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.config import check_top, instantiate
+from aded.files.atomic import check_outputs
 from aded.files.tokenizer import load_tokenizer
 from datastore.builder import build
 from datastore.corpus import Corpus
@@ -23,6 +24,10 @@ from datastore.corpus import Corpus
 def _hydra_main(cfg: DictConfig) -> None:
     try:
         check_top(cfg, "build")
+        check_outputs(
+            [("out", cfg.out), ("suffixes", cfg.suffixes)],
+            [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer)],
+        )
         build(
             instantiate(cfg.corpus, "corpus", Corpus),
             load_tokenizer(cfg.tokenizer, cfg.paths.cache),

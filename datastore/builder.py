@@ -41,10 +41,10 @@ def build(
 
     Scratch files take about 20 bytes per token and order, in a folder beside the file, and are removed at the end.
     """
-    file = out or suffixes
-    if file is None:
+    outputs = [path for path in (out, suffixes) if path]
+    if not outputs:
         raise BadInput("out", "name the file to build: out=FILE for n-grams, suffixes=FILE for REST, or both")
-    with scratch_folder(file) as folder:
+    with scratch_folder(outputs) as folder:
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=progress)
         if not stream.tokens:
             raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.describe_skipped() or 'no rows'})")

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 
+from aded.files.fingerprint import fingerprint
+
 TEXT_FIELDS = ("text", "content", "data", "conversations")
 """The keys of a row that may contain its text: of plain rows, The Stack, UltraChat, ShareGPT."""
 
@@ -16,8 +18,13 @@ class Corpus(ABC):
     """Documents in a fixed order."""
 
     def __init__(self, name: str, **settings: object) -> None:
-        """name: shown to the user. settings: all settings that decide which documents the corpus has."""
+        """name: shown to the user. settings: all settings that decide which documents the corpus has.
+
+        The setting `path` names a file, which counts by its contents.
+        """
         self.name = name
+        if path := settings.get("path"):
+            settings["path"] = fingerprint(str(path)) or path
         self.identity = f"{name}-{hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:8]}"
         """Name and hash of the settings; names the corpus's datastore file in the cache."""
         self.skipped: Counter[str] = Counter()

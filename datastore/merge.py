@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aded.command_line import run_command
 from aded.errors import BadInput
+from aded.files.atomic import check_outputs
 from aded.files.ngram_file import open_ngrams
 from datastore.builder import merge_spilled
 from datastore.ngrams import CountsOnDisk, write_ngrams
@@ -28,14 +29,18 @@ class MergeSettings:
 
 
 def merge(out: Path, inputs: Sequence[Path], *, progress: bool = False) -> None:
-    """Write the summed counts of the inputs, out of core. Raises BadInput when the inputs do not fit together."""
+    """Write the summed counts of the inputs, out of core. Raises BadInput when the inputs do not fit together.
+
+    No input may be named twice, and none may be `out`.
+    """
+    check_outputs([*(("inputs", path) for path in inputs), ("out", out)])
     headers = [_checked_header(path, inputs[0]) for path in inputs]
     header = {key: headers[0][key] for key in ("tokenizer", "vocabulary")}
     for key in ("documents", "tokens", "skipped"):
         header[key] = str(sum(int(other.get(key, 0)) for other in headers))
     header["corpus"] = "+".join(dict.fromkeys(other.get("corpus", "") for other in headers))
     length = int(header["tokens"]) + int(header["documents"])
-    with scratch_folder(out) as folder:
+    with scratch_folder([out]) as folder:
         counted: dict[int, CountsOnDisk] = {}
         for order in open_ngrams(inputs[0]).orders:
             spilled = SpilledCounts(folder)

@@ -13,6 +13,8 @@ large vocabularies); numpy cannot.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -56,12 +58,17 @@ class SpilledCounts:
         self._spilled = 0
 
     def add(self, counts: pl.LazyFrame) -> None:
-        """Spill one part.
+        """Spill one part. Raises OSError.
 
         counts: the columns `key`, increasing, and `times`.
         """
         path = self.folder / f"{self._spilled}.parquet"
-        counts.sink_parquet(path, compression="uncompressed", row_group_size=ROW_GROUP, statistics=False)
+        try:
+            counts.sink_parquet(path, compression="uncompressed", row_group_size=ROW_GROUP, statistics=False)
+        except pl.exceptions.PolarsError as error:  # also a full disk
+            if found := re.search(r"os error (\d+)", str(error)):
+                raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+            raise
         self._paths.append(path)
         self._spilled += 1
 

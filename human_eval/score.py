@@ -105,11 +105,7 @@ def write_score(folder: Path, results: Mapping[str, str], known: Mapping[str, An
         **known,
         "results": dict(results),
     }
-    path = folder / "score.json"
-    try:
-        write_text(path, json.dumps(score, indent=1) + "\n")
-    except OSError as error:
-        raise BadInput(KEY, f"{path} cannot be written ({error.strerror})") from None
+    write_text(folder / "score.json", json.dumps(score, indent=1) + "\n", KEY)
     return score
 
 

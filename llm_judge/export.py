@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aded.bench.finished_runs import FinishedRun, read_run
+from aded.bench.records import RECORD
 from aded.bench.rows import Row
 from aded.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import write_text
+from aded.files.atomic import check_outputs, write_text
 from aded.files.tokenizer import cut_at, load_tokenizer
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def export(folder: Path, out: str = OUT, model_id: str | None = None, tokenizer:
     else:
         model_id = model_id or f"{Path(run.summary.model).name}-{run.summary.method}"
         path /= f"{model_id}.jsonl"
+    check_outputs([("out", path)], [("RUN_FOLDER", folder / name) for name in RECORD])
     loaded = _load_tokenizer(tokenizer, run)
     stop_strings = run.config.get("benchmark.stop_strings") or ()
     finished = (folder / "summary.json").stat().st_mtime
@@ -64,10 +66,7 @@ def export(folder: Path, out: str = OUT, model_id: str | None = None, tokenizer:
         _answer(turns, loaded, stop_strings, model_id=model_id, run_id=run.summary.run_id, tstamp=finished)
         for turns in _by_question(run.rows)
     ]
-    try:
-        write_text(path, "".join(json.dumps(line) + "\n" for line in lines))
-    except OSError as error:
-        raise BadInput("out", f"{path} cannot be written ({error.strerror})") from None
+    write_text(path, "".join(json.dumps(line) + "\n" for line in lines), "out")
     return path
 
 

@@ -38,8 +38,7 @@ from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
-from aded.files.atomic import write_text
+from aded.files.atomic import check_outputs, write_text
 from aded.settings import Positive
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
@@ -191,12 +190,10 @@ def table(found: dict[str, Any]) -> str:
 def run(overrides: list[str], settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(["model.dtype=bfloat16", *overrides])
+    check_outputs([("out", settings.out)], [("model.path", cfg.model.get("path"))])
     found = {**report(cfg, settings), "machine": asdict(machine())}
     if settings.out:
-        try:
-            write_text(Path(settings.out), json.dumps(found, indent=1) + "\n")
-        except OSError as error:
-            raise BadInput("out", f"{settings.out} cannot be written ({error.strerror})") from None
+        write_text(Path(settings.out), json.dumps(found, indent=1) + "\n", "out")
     print(table(found))
     print(json.dumps(found), flush=True)
 

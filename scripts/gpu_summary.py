@@ -58,6 +58,8 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     if len(arguments) != 1 or not Path(arguments[0]).is_dir():
         raise BadInput("FOLDER", "name the folder that bench_gpu.sh wrote: python -m scripts.gpu_summary FOLDER")
     folder = Path(arguments[0])
+    if (folder / "rows.jsonl").exists():
+        raise BadInput("FOLDER", f"{folder} is a run, whose summary.json would be lost; name the folder above it")
     try:
         found = {
             "verify": {
@@ -70,7 +72,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
         }
     except ValueError as error:
         raise BadInput("FOLDER", str(error)) from None
-    write_text(folder / "summary.json", json.dumps(found, indent=1) + "\n")
+    write_text(folder / "summary.json", json.dumps(found, indent=1) + "\n", "FOLDER")
     print(json.dumps(found))
 
 

@@ -9,12 +9,14 @@ folder.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from aded.command_line import run_command
+from aded.files.atomic import write_bytes
 from scripts import NoSettings
 from scripts.report.cells import Cell, cells
 from scripts.report.plots import acceptance, speed, sweeps
@@ -45,7 +47,8 @@ def draw(found: Sequence[Cell], folder: Path) -> list[str]:
             continue
         for kind in ("png", "pdf"):
             metadata = {"CreationDate": None} if kind == "pdf" else None
-            figure.savefig(folder / f"{name}.{kind}", dpi=160, metadata=metadata)
+            figure.savefig(drawing := BytesIO(), format=kind, dpi=160, metadata=metadata)
+            write_bytes(folder / f"{name}.{kind}", drawing.getvalue(), "FOLDER")
         plt.close(figure)
         drawn.append(name)
     return drawn

@@ -28,7 +28,7 @@ from time import perf_counter
 from aded.bench.finished_runs import warn
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
-from aded.files.atomic import write_text
+from aded.files.atomic import check_outputs, write_text
 from aded.settings import Positive
 
 RECORDS = Path("outputs/recorded")
@@ -207,13 +207,14 @@ def _explained(experiment: str) -> str:
 
 def run(folders: list[str], settings: Settings) -> None:
     sources, out = read_sources(folders, settings), Path(settings.out)
+    check_outputs([("out", out / "README.md")], [("corpus", sources.corpus), ("ablate", sources.ablate)])
     began = perf_counter()
     sources.datastore("ngrams").parent.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(settings.jobs) as pool:
         whole = all([*pool.map(lambda arguments: call("datastore.build", arguments), sources.builds())])
         whole &= all([*pool.map(lambda arguments: call("aded.run", ["-m", *arguments]), sources.sweeps())])
         whole &= all([*pool.map(lambda name: write_tables(name, out), (TABLE_1, *ABLATIONS))])
-    write_text(out / "README.md", readme(sources, out))
+    write_text(out / "README.md", readme(sources, out), "out")
     print(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
     if not whole:
         print("not everything succeeded, see above; start the same command again to go on", file=sys.stderr)

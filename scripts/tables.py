@@ -45,16 +45,16 @@ def write_comparison(runs: Sequence[FinishedRun], folder: Path) -> None:
     found, published, sources = cells(runs), read_published(), Sources()
     frames = blocks(found, published, sources)
     name = "comparison_with_paper"
-    write_text(folder / f"{name}.md", as_markdown(frames, sources))
-    write_text(folder / f"{name}.tex", as_latex(frames, sources))
-    write_text(folder / f"{name}.csv", long_table(found, published).to_csv(index=False))
+    write_text(folder / f"{name}.md", as_markdown(frames, sources), "FOLDER")
+    write_text(folder / f"{name}.tex", as_latex(frames, sources), "FOLDER")
+    write_text(folder / f"{name}.csv", long_table(found, published).to_csv(index=False), "FOLDER")
 
 
 def write_summary(runs: Sequence[FinishedRun], folder: Path) -> str:
     """summary.md and summary.csv; returns the text of the first."""
     text = as_text(runs)
-    write_text(folder / "summary.md", text)
-    write_text(folder / "summary.csv", all_numbers(runs).to_csv(index=False))
+    write_text(folder / "summary.md", text, "FOLDER")
+    write_text(folder / "summary.csv", all_numbers(runs).to_csv(index=False), "FOLDER")
     return text
 
 

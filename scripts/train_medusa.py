@@ -30,6 +30,7 @@ from aded.config import check_top, instantiate
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.files.atomic import check_outputs
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.kernels import threads
 from aded.targets.eager import EagerTarget
@@ -174,6 +175,9 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
     check_top(cfg, "train_medusa")
+    out = Path(cfg.out) / OURS
+    inputs = {"model.path": cfg.model.path, "datastore.corpus.path": cfg.datastore.corpus.get("path")}
+    check_outputs([("out", out)], inputs.items())
     loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)
@@ -201,7 +205,6 @@ def run(cfg: DictConfig) -> None:
         for k, rates in enumerate(accuracies(*unseen), 1):
             print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
         print(f"mean accepted tokens on validation answers: {accepted(*unseen):.2f}")
-    out = Path(cfg.out) / OURS
     save_heads(heads, out, {**facts, "states": str(len(states))})
     print(f"heads: {out}")
 

@@ -22,6 +22,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+    from works import Works
 
     from aded.files.ngram_file import NgramFile
 
@@ -29,6 +30,10 @@ numba.core.config.reload_config()  # a plugin of pytest's may have imported numb
 # Compilation and loading make the first example of a property slow.
 settings.register_profile("tests", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("tests")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="tests/faults: try every moment, not a sample")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,6 +47,13 @@ def composed_once() -> None:
     from hydra._internal.hydra import Hydra
 
     pytest.MonkeyPatch().setattr(Hydra, "get_mode", lambda *_, **__: None)
+
+
+@pytest.fixture(scope="session")
+def works(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Works:
+    from works import Works
+
+    return Works(tmp_path_factory.mktemp("works"), request.config.getoption("whole"))
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
+from aded.bench.identity import run_id
 from aded.bench.metrics import summarise
-from aded.bench.records import run_id
 from aded.bench.rows import Environment, Machine, Row, to_json
 
 MACHINE: dict[str, Any] = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
@@ -90,7 +90,7 @@ def write_run(
         OmegaConf.update(tree := OmegaConf.create(config), key, value)
         config = OmegaConf.to_container(tree)  # type: ignore[assignment]
     folder.mkdir(parents=True)
-    identity = run_id(config)
+    identity = run_id(config, {})
     summary = summarise(rows, method=method, model=str(model["name"]), benchmark=benchmark, run_id=identity)
     environment = Environment(
         python="3.11.0",

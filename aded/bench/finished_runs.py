@@ -10,21 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
-from aded.bench.records import VOLATILE, run_id
+from aded.bench.identity import VOLATILE, flat, read_config, run_id
+from aded.bench.records import RECORD
 from aded.bench.rows import Environment, Row, Summary, parse, read
 
-RECORD = ("config.yaml", "environment.json", "rows.jsonl", "samples.jsonl", "summary.json")
-"""A run's own files (aded.bench.records)."""
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""
 OWN_OUTPUT = ("summary.", "comparison_with_paper.")
 """How the files that scripts.tables writes begin."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
+DESCRIBED = ("model.answers", "datastore.path")
+"""Those whose files the environment describes by a field of its own."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,8 @@ class FinishedRun:
             "datastore_tokens": self.environment.datastore_tokens,
             "answers_sha256": self.environment.answers_sha256,
         }
-        return kept | {key: value for key, value in facts.items() if value is not None}
+        files = {key: mark for key, mark in self.environment.files.items() if key not in DESCRIBED}
+        return kept | files | {key: value for key, value in facts.items() if value is not None}
 
 
 def warn(problem: str) -> None:
@@ -141,8 +139,10 @@ def read_run(folder: Path) -> FinishedRun:
     if not (folder / "summary.json").exists():
         raise ValueError(f"{folder}: an unfinished run (no summary.json)")
     summary = read(Summary, folder / "summary.json")
-    config = _config(folder / "config.yaml", summary.run_id)
+    config = read_config(folder / "config.yaml")
     environment = read(Environment, folder / "environment.json")
+    if run_id(config, environment.files) != summary.run_id:  # a cut file is a config still
+        raise ValueError(f"{folder / 'config.yaml'}: not the config of run {summary.run_id}")
     rows = list(_rows(folder / "rows.jsonl"))
     for key, value in (
         ("turns", len(rows)),
@@ -155,7 +155,7 @@ def read_run(folder: Path) -> FinishedRun:
             )
     if not (folder / "samples.jsonl").exists():
         warn(f"{folder / 'samples.jsonl'}: missing; the rows are whole, so the run counts")
-    return FinishedRun(folder, summary, config, environment, rows, _score(folder))
+    return FinishedRun(folder, summary, dict(flat(config)), environment, rows, _score(folder))
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -169,25 +169,6 @@ def _rows(path: Path) -> Iterator[Row]:
         if row.new_tokens != sum(row.accept_lengths) or row.steps != len(row.accept_lengths):
             raise ValueError(f"{where} disagrees with its own accept_lengths")
         yield row
-
-
-def _config(path: Path, identity: str) -> dict[str, Any]:
-    """The keys joined by dots. A cut file is a config still, but not that of the run."""
-    try:
-        tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (YAMLError, OmegaConfBaseException, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: no config ({_reason(error)})") from None
-    if not isinstance(tree, dict) or run_id(tree) != identity:  # type: ignore[arg-type]
-        raise ValueError(f"{path}: not the config of run {identity}")
-    return dict(_flat(tree))
-
-
-def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _flat(inner, f"{prefix}.{key}" if prefix else str(key))
-    else:
-        yield prefix, value
 
 
 def _score(folder: Path) -> dict[str, Any] | None:

@@ -2,65 +2,99 @@
 
 output_dir/
     config.yaml        the resolved config
-    environment.json   versions, machine, git commit, what the method reads (aded.bench.rows.Environment)
+    environment.json   versions, machine, git commit, fingerprints of the files it reads (aded.bench.rows.Environment)
     rows.jsonl         a row per turn (aded.bench.rows.Row)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
     summary.json       written last; a run that has it is finished (aded.bench.rows.Summary)
+
+A folder belongs to a run from its first row on; one without a row is left as it was found.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
 import os
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from omegaconf import OmegaConf
+
+from aded.bench.identity import differences, flat, read_config, run_id
 from aded.bench.rows import Environment, Machine, Row, Summary, parse, read, to_json
 from aded.errors import BadInput
-from aded.files.atomic import write_text
+from aded.files.atomic import check_outputs, lock_file, remove_partial, write_text
 
-VOLATILE = {"output_dir", "paths", "logger", "progress"}
 KEY = "output_dir"
+RECORD = ("config.yaml", "environment.json", "rows.jsonl", "samples.jsonl", "summary.json")
+"""A run's own files."""
+MARK = ".run_id"
+"""The file that names the run whose folder this is."""
 PACKAGES = ("torch", "transformers", "numba", "numpy", "hydra-core", "tokenizers", "safetensors")
 """Those that compute what is measured."""
 
 
-def run_id(config: Mapping[str, Any]) -> str:
-    """16 hex digits: sha256 of the resolved config without the keys that do not change what is computed."""
-    kept = {key: value for key, value in config.items() if key not in VOLATILE}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
-
-
 class RunDirectory:
-    """Opens a run's directory for one process, keeps the whole rows it finds, and appends to them.
+    """A run's directory, open for one process: keeps the whole rows it finds, and appends to them.
 
-    Raises BadInput when the directory belongs to another run or another process writes it.
+    config: the resolved config.
+    files: the fingerprints of the files that it names (aded.bench.identity).
+
+    Raises BadInput when the directory belongs to another run, holds a file that the run reads, or is being written by
+    another process.
     """
 
-    def __init__(self, folder: Path, identity: str, config_yaml: str) -> None:
-        self.folder, self.identity = folder, identity
+    def __init__(self, folder: Path, config: Mapping[str, Any], files: Mapping[str, str]) -> None:
+        self.folder, self.config, self.files = folder, config, files
+        self.identity = run_id(config, files)
+        named = dict(flat(config))
+        inputs = [(key, named[key]) for key in files]
+        check_outputs([(KEY, folder)], inputs)
+        check_outputs([(KEY, folder / name) for name in RECORD], inputs)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / ".lock").open("w")
+            self._missing = [each for each in (folder, *folder.parents) if not each.exists()]
+            self._found = set(os.listdir(folder)) if folder.exists() else set()
+            self._lock = lock_file(folder / ".lock", self._busy)
         except OSError as error:
             raise BadInput(KEY, f"{folder} cannot be written ({error.strerror})") from None
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadInput(KEY, f"another process is writing {folder}; wait for it, or name another") from None
-        mark = folder / ".run_id"
-        if mark.exists() and mark.read_text() != identity:
+            self._check_owner()
+        except BadInput:
+            self.close()
+            raise
+
+    def _busy(self) -> NoReturn:
+        raise BadInput(KEY, f"another process is writing {self.folder}; wait for it, or name another")
+
+    def _check_owner(self) -> None:
+        """Raise BadInput, naming what differs, when the folder holds the record of another run."""
+        mark = self.folder / MARK
+        if mark.exists():
+            if not self._has_results() or mark.read_bytes() == self.identity.encode():
+                return
+        elif not any((self.folder / name).exists() for name in RECORD):
+            return
+        try:
+            config = read_config(self.folder / "config.yaml")
+            files = read(Environment, self.folder / "environment.json").files
+        except (OSError, ValueError) as error:
+            raise BadInput(KEY, f"{_reason(error)}; name another folder") from None
+        if changes := differences(config, files, self.config, self.files):
             raise BadInput(
-                KEY, f"{folder} holds run {mark.read_text()} of another config; name another, or remove it"
+                KEY, f"{self.folder} holds another run: {', '.join(changes)}; go back to it, or name another folder"
             )
-        self._write("config.yaml", config_yaml)
-        self._write(".run_id", identity)
+        if mark.exists():
+            raise BadInput(
+                KEY, f"{mark} is damaged, it should hold {self.identity}; remove it, or name another folder"
+            )
+
+    def _has_results(self) -> bool:
+        rows = self.folder / "rows.jsonl"
+        return (self.folder / "summary.json").exists() or (rows.exists() and rows.stat().st_size > 0)
 
     def finished_rows(self) -> list[Row]:
         """The whole rows, up to the first that is half written. Raises BadInput for rows of another version."""
@@ -99,23 +133,27 @@ class RunDirectory:
             ) from None
 
     def begin(self, environment: Environment, *, resumed: bool) -> None:
-        """Record where the run runs. Raises BadInput when its rows were made elsewhere: numbers must not mix.
+        """Make the folder this run's. Raises BadInput when its rows were made elsewhere: numbers must not mix.
 
         resumed: some rows are kept.
         """
         path = self.folder / "environment.json"
-        if resumed and path.exists():
+        if resumed:
             try:
                 before = read(Environment, path)
             except (OSError, ValueError) as error:
-                raise BadInput(KEY, f"{error}, in another folder") from None
+                raise BadInput(KEY, f"{_reason(error)}; name another folder") from None
             if changes := list(_changes(before, environment)):
                 raise BadInput(
                     KEY,
                     f"{self.folder} was begun with {', '.join(old for old, _ in changes)} and would go on with "
                     f"{', '.join(new for _, new in changes)}; go on where it began, or name another folder",
                 )
+        for name in (MARK, *RECORD):
+            remove_partial(self.folder / name)
+        self._write(MARK, self.identity)
         self._write("environment.json", to_json(environment, 1) + "\n")
+        self._write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(self.config))))
 
     def write_samples(self, samples: list[dict[str, object]]) -> None:
         self._write("samples.jsonl", "".join(json.dumps(sample) + "\n" for sample in samples))
@@ -124,24 +162,54 @@ class RunDirectory:
         self._write("summary.json", to_json(summary, 1) + "\n")
 
     def summary(self) -> Summary | None:
-        """The summary of a finished run, or None. Raises BadInput where it is damaged or of another version."""
+        """The summary of a finished run, or None. Raises BadInput where the record is damaged or of other rows."""
         path = self.folder / "summary.json"
         if not path.exists():
             return None
         try:
-            return read(Summary, path)
+            summary = read(Summary, path)
+            read_config(self.folder / "config.yaml")
+            read(Environment, self.folder / "environment.json")
         except (OSError, ValueError) as error:
-            raise BadInput(KEY, f"{error}, in another folder") from None
+            raise BadInput(KEY, f"{_reason(error)}, in another folder") from None
+        if (summary.run_id, summary.turns) != (self.identity, rows := len(self.finished_rows())):
+            raise BadInput(
+                KEY,
+                f"{path} is of {summary.turns} rows of run {summary.run_id}, rows.jsonl has {rows} whole rows of run "
+                f"{self.identity}; remove it to go on from these rows, or name another folder",
+            )
+        return summary
 
     def close(self) -> None:
+        """Unlock the folder; without a row, leave it as it was found."""
+        if not self._has_results():
+            for name in {*RECORD, MARK, ".lock"} - self._found:
+                (self.folder / name).unlink(missing_ok=True)
+            with suppress(OSError):  # others may have used them meanwhile
+                for each in self._missing:
+                    each.rmdir()
         self._lock.close()
 
     def _write(self, name: str, text: str) -> None:
-        path = self.folder / name
-        try:
-            write_text(path, text)
-        except OSError as error:
-            raise BadInput(KEY, f"{path} cannot be written ({error.strerror})") from None
+        write_text(self.folder / name, text, KEY)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def whole_questions(rows: list[Row], turns: list[tuple[str, int]]) -> list[Row]:
+    """The rows of the leading questions that are answered in all turns, in order; what a resumed run keeps.
+
+    turns: (id, number of turns) of each question.
+    """
+    kept: list[Row] = []
+    for question, count in turns:
+        mine = rows[len(kept) : len(kept) + count]
+        if [(row.question_id, row.turn) for row in mine] != [(question, turn) for turn in range(count)]:
+            break
+        kept += mine
+    return kept
 
 
 def _lines(rows: Sequence[Row]) -> str:
@@ -159,7 +227,6 @@ def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]
     for what, old, new in (
         ("engine", before.engine, now.engine),
         ("the datastore", before.datastore, now.datastore),
-        ("the recorded answers", before.answers_sha256, now.answers_sha256),
     ):
         if old != new:
             yield f"{what} {str(old)[:12]}", f"{what} {str(new)[:12]}"

@@ -122,7 +122,7 @@ class Summary:
     )
     speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
     identical_outputs: Whole | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
-    run_id: str = about("hash of the resolved config without volatile keys")
+    run_id: str = about("hash of the resolved config without volatile keys, files by their contents")
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,9 @@ class Environment:
     datastore: str | None = about("fingerprint of the datastore file", null="the method reads none", default=None)
     datastore_tokens: str | None = about("tokens of its corpus", unit="tokens", null="as above", default=None)
     answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
+    files: dict[str, str] = field(
+        default_factory=dict, metadata={"about": "fingerprints of the files that settings name, by key"}
+    )
 
 
 ADAPTERS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Row, Summary, Environment)}

@@ -13,12 +13,12 @@ from transformers import PreTrainedTokenizerBase
 
 from aded.bench.questions import Benchmark, PromptTemplate, Question
 from aded.bench.recording import RecordedAnswer, Recording
-from aded.bench.resume import replay
 from aded.bench.rows import Calibration, Divergence, Row
 from aded.core.decode import Answer, decode
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Recorded, Sampler
 from aded.core.target import Target
+from aded.core.tree import DraftTree
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
 
@@ -172,3 +172,27 @@ class Runner:
 def _stream(question: Question, turn: int) -> tuple[int, int]:
     """Separates the random draws of one answer from those of all others, whatever the order of questions."""
     return zlib.crc32(question.id.encode()), turn
+
+
+def replay(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) -> None:
+    """Take a drafter through a row's answer: it then knows what it knew when it gave that answer.
+
+    It is called as the decode loop did: the same contexts, int64, after the same prompt [m]. No target is needed: a
+    row has the tokens and where each step ended. What a drafter took from logits or hidden states is in no row. What
+    it observes of a step is the accepted path and the bonus token; the rest of a draft changed nothing. The last step
+    may have accepted more than was kept, which no drafter reads any more.
+    """
+    tokens = np.array(row.token_ids, np.int64)
+    if len(tokens) == 0:  # the prompt filled the model's context: the drafter was not asked
+        return
+    context = np.concatenate([prompt_ids, tokens])
+    at = len(prompt_ids)
+    drafter.begin(prompt_ids, seed)
+    drafter.observe(Step(DraftTree.root(int(context[at - 1])), [0], int(context[at])))
+    at += 1
+    for length in row.accept_lengths:
+        drafter.draft(context[:at])
+        path = DraftTree.chain(int(context[at - 1]), context[at : at + length - 1].tolist())
+        drafter.observe(Step(path, list(range(length)), int(context[at + length - 1])))
+        at += length
+    drafter.end()

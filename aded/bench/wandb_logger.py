@@ -60,8 +60,6 @@ class WandbLogger:
         if self.mode == "disabled" or mark.exists():
             return
         try:
-            if len(rows) != summary.turns:
-                raise ValueError(f"{len(rows)} of {summary.turns} rows are left")
             self._log(folder, config, rows, summary)
             mark.touch()
         except Exception as error:

@@ -1,12 +1,20 @@
-"""Files that appear whole or not at all. Every writer of results uses these functions."""
+"""Writing files: whole or not at all, by one process at a time, and never over a file that is read or written too."""
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
+
+from aded.errors import BadInput
+from aded.files.fingerprint import OF_A_MODEL
+
+Named = tuple[str, str | Path | None]
+"""A key, and the file or folder that it names; None: none."""
 
 
 @contextmanager
@@ -20,6 +28,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("w+b") as file:
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)  # for remove_partial: its writer lives
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -28,7 +38,69 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         partial.unlink(missing_ok=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a UTF-8 text file whole or not at all. Raises OSError."""
-    with whole_file(path) as file:
-        file.write(text.encode())
+def write_text(path: Path, text: str, key: str) -> None:
+    """Write a UTF-8 text file whole or not at all. Raises BadInput, which names `key`."""
+    write_bytes(path, text.encode(), key)
+
+
+def write_bytes(path: Path, content: bytes, key: str) -> None:
+    """Write a file whole or not at all. Raises BadInput, which names `key`."""
+    try:
+        with whole_file(path) as file:
+            file.write(content)
+    except OSError as error:
+        raise BadInput(key, f"{path} cannot be written ({error.strerror})") from None
+
+
+def remove_partial(path: Path) -> None:
+    """Remove what killed writers of `path` left behind. Raises OSError."""
+    for partial in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        with suppress(BlockingIOError), partial.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            partial.unlink()
+
+
+def lock_file(path: Path, busy: Callable[[], object]) -> TextIO:
+    """Lock `path` for this process, until the file is closed. Whoever holds the lock may remove the file.
+
+    busy: called when another process has the lock; unless it raises, this function waits.
+    """
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy()
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if _is_at(lock, path):
+            return lock
+        lock.close()  # whoever had the lock has removed the file
+
+
+def _is_at(lock: TextIO, path: Path) -> bool:
+    """Is the locked file still the file at `path`?"""
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> None:
+    """Raise BadInput when a file to write is an input, counts to a model's folder that is one, or is another output.
+
+    Links count as the files that they lead to.
+    """
+    taken = [(key, Path(path).expanduser()) for key, path in inputs if path]
+    for key, path in ((key, Path(path).expanduser()) for key, path in outputs if path):
+        for other, used in taken:
+            if _same(path, used) or (path.suffix in OF_A_MODEL and _same(path.parent, used)):
+                raise BadInput(key, f"{path} belongs to {other}={used} too; name another file")
+        taken.append((key, path))
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.realpath(one) == os.path.realpath(other) or one.samefile(other)
+    except OSError:
+        return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -116,6 +117,70 @@ def test_bad_input_is_reported_in_one_line_and_builds_nothing(
     assert sorted(os.listdir(folder)) == before
 
 
+def copied(path: Path) -> Path:
+    """Another file of the same contents: the same part twice is no part of a corpus."""
+    return Path(shutil.copy(path, path.with_name(f"{path.name} copy")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("corpus.path=rows.jsonl tokenizer=tok out=x suffixes=x", "suffixes: x belongs to out=x too"),
+        ("corpus.path=rows.jsonl tokenizer=tok out=x suffixes=tok/../x", "suffixes: tok/../x belongs to out=x too"),
+        ("corpus.path=rows.jsonl tokenizer=tok out=rows.jsonl", "out: rows.jsonl belongs to corpus.path="),
+        ("corpus.path=rows.jsonl tokenizer=tok out=linked", "out: linked belongs to corpus.path="),
+        (
+            "corpus.path=linked tokenizer=tok suffixes=rows.jsonl",
+            "suffixes: rows.jsonl belongs to corpus.path=linked",
+        ),
+        ("corpus.path=rows.jsonl tokenizer=tok out=hard", "out: hard belongs to corpus.path="),
+        ("corpus.path=rows.jsonl tokenizer=tok out=tok/tokenizer.json", "belongs to tokenizer=tok too"),
+        ("corpus.path=rows.jsonl tokenizer=tok out=tok", "out: tok belongs to tokenizer=tok too"),
+    ],
+)
+def test_a_build_writes_over_nothing_that_it_reads_or_writes(
+    arguments: str, problem: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Result]
+) -> None:
+    (folder / "linked").symlink_to("rows.jsonl")
+    (folder / "hard").hardlink_to(folder / "rows.jsonl")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    monkeypatch.chdir(folder)
+    code, output, errors = run(command, "corpus=jsonl", *arguments.split())
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert problem in errors
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("out=b a a", "inputs: a belongs to inputs=a too"),
+        ("out=b a linked", "inputs: linked belongs to inputs=a too"),
+        ("out=b hard linked", "inputs: linked belongs to inputs=hard too"),
+        ("out=a a", "out: a belongs to inputs=a too"),
+        ("out=linked a", "out: linked belongs to inputs=a too"),
+    ],
+)
+def test_a_merge_takes_no_file_twice(
+    arguments: str,
+    problem: str,
+    tokenizer: PreTrainedTokenizerFast,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[..., Result],
+) -> None:
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "a")
+    (tmp_path / "linked").symlink_to("a")
+    (tmp_path / "hard").hardlink_to(tmp_path / "a")
+    before = (tmp_path / "a").read_bytes()
+    monkeypatch.chdir(tmp_path)
+    code, output, errors = run(merge, *arguments.split())
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert errors.startswith(problem)
+    assert sorted(os.listdir(tmp_path)) == ["a", "hard", "linked"]
+    assert (tmp_path / "a").read_bytes() == before
+
+
 def test_merged_parts_equal_the_whole(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     orders, parts = (1, 2, 3, 4, 5), [TEXTS[:2], TEXTS[2:3], TEXTS[3:]]
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "whole", orders=orders)
@@ -133,7 +198,7 @@ def test_orders_that_no_document_is_long_enough_for_are_empty(
     tokenizer: PreTrainedTokenizerFast, tmp_path: Path
 ) -> None:
     build(Texts("ab", "a"), tokenizer, out=tmp_path / "a", orders=(2, 3))
-    merge.merge(tmp_path / "b", [tmp_path / "a", tmp_path / "a"])
+    merge.merge(tmp_path / "b", [tmp_path / "a", copied(tmp_path / "a")])
     for name, times in (("a", [1]), ("b", [2])):
         opened = open_ngrams(tmp_path / name)
         assert opened.counts(2).times.tolist() == times
@@ -146,7 +211,7 @@ def test_merging_reads_its_inputs_in_parts(
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "one", orders=(3, 5))
     build(Texts(*TEXTS, *TEXTS), tokenizer, out=tmp_path / "twice", orders=(3, 5))
     monkeypatch.setattr("datastore.spilled_counts.CHUNK", 3)
-    merge.merge(tmp_path / "merged", [tmp_path / "one", tmp_path / "one"])
+    merge.merge(tmp_path / "merged", [tmp_path / "one", copied(tmp_path / "one")])
     assert contents(tmp_path / "merged") == contents(tmp_path / "twice")
 
 
@@ -164,7 +229,7 @@ def test_merge_and_info_have_command_lines(
     folder: Path, tokenizer: PreTrainedTokenizerFast, run: Callable[..., Result]
 ) -> None:
     build(Texts(*TEXTS), tokenizer, out=folder / "a", orders=(3,))
-    assert run(merge, f"out={folder}/m", f"{folder}/a", f"{folder}/a")[:2] == (0, f"built {folder}/m\n")
+    assert run(merge, f"out={folder}/m", f"{folder}/a", str(copied(folder / "a")))[:2] == (0, f"built {folder}/m\n")
     code, output, _ = run(info, f"{folder}/m", f"tokenizer={folder}/tok", "top=1")
     assert code == 0
     assert "documents    10" in output
@@ -281,9 +346,10 @@ def test_an_interrupted_build_leaves_no_file_and_the_next_starts_clean(
     assert left == ([".x.ngrams.building"] if how == signal.SIGKILL else [])
     if how == signal.SIGKILL:  # it could as well have been writing the file
         (tmp_path / f".x.ngrams.{child.pid}.partial").touch()
-    build(Texts(*TEXTS), tokenizer, out=out)
+        (tmp_path / f".x.suffixes.{child.pid}.partial").touch()
+    build(Texts(*TEXTS), tokenizer, out=out, suffixes=tmp_path / "x.suffixes")
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "y")
-    assert sorted(os.listdir(tmp_path)) == ["x.ngrams", "y"]
+    assert sorted(os.listdir(tmp_path)) == ["x.ngrams", "x.suffixes", "y"]
     assert contents(out) == contents(tmp_path / "y")
 
 

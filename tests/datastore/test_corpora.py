@@ -222,6 +222,15 @@ def test_corpora_with_other_documents_have_other_identities() -> None:
     assert DatasetCorpus("x", path="x").identity == DatasetCorpus("x", path="x").identity
 
 
+def test_a_corpus_file_counts_by_its_contents(tmp_path: Path) -> None:
+    """A datastore in the cache is that of the file it was built from, also when another one took its place."""
+    identities = []
+    for name, text in (("a", "one"), ("b", "one"), ("a", "two")):
+        (tmp_path / name).write_text(text)
+        identities.append(TextCorpus("x", path=str(tmp_path / name)).identity)
+    assert identities[0] == identities[1] != identities[2]
+
+
 def test_the_standard_library_comes_in_a_fixed_order_without_tests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,14 @@ def test_bad_arguments_are_reported_in_one_line(
         assert message.startswith(problem)
 
 
+@pytest.mark.parametrize("file", ["rows.jsonl", "samples.jsonl"])
+def test_the_record_itself_is_not_written_over(file: str, run: Path) -> None:
+    before = (run / file).read_bytes()
+    with pytest.raises(BadInput, match=f"^out: .*{file} belongs to RUN_FOLDER="):
+        export(run, out=str(run / file))
+    assert (run / file).read_bytes() == before
+
+
 @pytest.mark.parametrize("file", ["config.yaml", "environment.json", "rows.jsonl", "summary.json"])
 def test_a_damaged_record_is_refused(file: str, run: Path, tmp_path: Path) -> None:
     (run / file).write_text("{")

@@ -63,6 +63,11 @@ def test_the_summary_of_a_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert found["verify"]["vicuna-7b"]["price_of_64"] == pytest.approx(1.1)
     assert found["runs"]["vicuna-7b-aded"]["share_outside_steps"] == pytest.approx(0.05)
     assert found["runs"]["vicuna-7b-aded"]["speedup"] == pytest.approx(2.0)
+    before = (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes()
+    monkeypatch.setattr("sys.argv", ["gpu_summary", str(tmp_path / "vicuna-7b-aded")])
+    with pytest.raises(SystemExit):
+        gpu_summary.main()
+    assert (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes() == before, "a run's own summary stays"
 
 
 @pytest.mark.parametrize(

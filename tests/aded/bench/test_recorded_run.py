@@ -230,28 +230,3 @@ def test_skipped_questions_are_named_and_the_rest_is_run(
     assert "answer without its question, skipped 1: 77" in caplog.text
     assert "answer cut in the middle of a character, skipped 1: 1" in caplog.text
     assert [row["question_id"] for row in shell.rows()] == ["0", "0", "2", "2"]
-
-
-@pytest.mark.parametrize("replaced", ["answers", "datastore"])
-def test_a_run_does_not_go_on_with_another_file(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, replaced: str
-) -> None:
-    """Half the rows of one file's answers or drafts, and half of another's, are a result of neither."""
-    mine = tmp_path / "mine.ngrams"
-    mine.write_bytes(datastore.read_bytes())
-    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={mine}", "method=aded"]
-    assert shell(*overrides)[0] == 0
-    kept = (shell.out / "rows.jsonl").read_text().splitlines(keepends=True)[:4]
-    (shell.out / "rows.jsonl").write_text("".join(kept))
-    (shell.out / "summary.json").unlink()
-    if replaced == "answers":
-        path = tmp_path / "answers.jsonl"
-        path.write_text(path.read_text().replace("hat", "bat"))
-    else:
-        header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
-        write_ngrams(mine, {3: count_ngrams([np.arange(9)], 3, VOCABULARY)}, header)
-    code, _, errors = shell(*overrides)
-    assert (code, errors.count("\n")) == (2, 1)
-    assert errors.startswith(f"output_dir: {shell.out} was begun with the ")
-    assert replaced in errors
-    assert (shell.out / "rows.jsonl").read_text() == "".join(kept)

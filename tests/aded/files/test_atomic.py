@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aded.errors import BadInput
 from aded.files.atomic import whole_file, write_text
 
 LENGTH, ROUNDS = 100_000, 25
@@ -26,7 +27,7 @@ def files(folder: Path) -> list[str]:
 def test_the_last_text_is_the_content(texts: list[str], tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "file"
     for text in texts:
-        write_text(path, text)
+        write_text(path, text, "out")
     assert path.read_bytes() == texts[-1].encode()
     assert files(path.parent) == ["file"]
 
@@ -68,26 +69,26 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    write_text(tmp_path / "file", "old")
+    write_text(tmp_path / "file", "old", "out")
     monkeypatch.setattr(os, call, full)
-    with pytest.raises(OSError, match="No space"):
-        write_text(tmp_path / "file", "new")
+    with pytest.raises(BadInput, match=r"^out: .*file cannot be written \(No space"):
+        write_text(tmp_path / "file", "new", "out")
     assert (files(tmp_path), (tmp_path / "file").read_text()) == (["file"], "old")
 
 
 def test_a_reader_of_the_old_file_keeps_it(tmp_path: Path) -> None:
     """Memory-mapped files rely on this: the old bytes stay as long as somebody has them open."""
     path = tmp_path / "file"
-    write_text(path, "old")
+    write_text(path, "old", "out")
     with path.open() as reader:
-        write_text(path, "new")
+        write_text(path, "new", "out")
         assert reader.read() == "old"
     assert path.read_text() == "new"
 
 
 def _write_often(path: Path, letter: str) -> None:
     for _ in range(ROUNDS):
-        write_text(path, letter * LENGTH)
+        write_text(path, letter * LENGTH, "out")
 
 
 def test_concurrent_writers_never_mix(tmp_path: Path) -> None:

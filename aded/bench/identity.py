@@ -1,0 +1,95 @@
+"""A run's identity: its settings, and the contents of the files that they name.
+
+A file counts by what it holds and not by where it lies: a run goes on when its files were moved, and is another run
+when one was replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
+
+from aded.files.fingerprint import fingerprint
+
+VOLATILE = {"output_dir", "paths", "logger", "progress"}
+"""Keys that do not change what is computed."""
+READING = ("model", "benchmark", "method", "datastore")
+"""Groups whose settings may name files."""
+ROOT = Path(__file__).parents[2]
+"""Where a relative path is searched after the working directory (baselines.medusa_heads)."""
+MOST = 4
+"""Differences that an error names."""
+
+
+def fingerprints(config: Mapping[str, Any]) -> dict[str, str]:
+    """The fingerprint of each file and each model's folder that a setting names, by key.
+
+    A name is no path, even where a folder has it. Hub ids, the embedded model and the embedded corpus name versions
+    of their own, and no file here.
+    """
+    found = {}
+    for key, text in flat({group: config.get(group) for group in READING}):
+        if not isinstance(text, str) or not text or key.endswith((".name", "._target_")):
+            continue
+        if mark := fingerprint(text) or fingerprint(ROOT / text):
+            found[key] = mark
+    return found
+
+
+def run_id(config: Mapping[str, Any], files: Mapping[str, str]) -> str:
+    """16 hex digits: sha256 of the resolved config, with fingerprints in place of paths and without volatile keys.
+
+    files: of `fingerprints`.
+    """
+    kept = {key: value for key, value in config.items() if key not in VOLATILE}
+    return hashlib.sha256(json.dumps(by_content(kept, files), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def by_content(value: Any, files: Mapping[str, str], prefix: str = "") -> Any:
+    """The config, or its part below `prefix`, with fingerprints in place of paths."""
+    if isinstance(value, dict):
+        return {key: by_content(inner, files, f"{prefix}{key}.") for key, inner in value.items()}
+    return files.get(prefix[:-1], value)
+
+
+def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(key, value) of every setting; keys are joined by dots."""
+    if isinstance(value, dict) and (value or not prefix):
+        for key, inner in value.items():
+            yield from flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
+
+
+def differences(
+    before: Mapping[str, Any], files_before: Mapping[str, str], now: Mapping[str, Any], files_now: Mapping[str, str]
+) -> list[str]:
+    """What makes two runs different, as texts that name the key; at most MOST, and how many more there are."""
+    old, new = dict(flat(before)), dict(flat(now))
+    texts = []
+    for key in sorted(old.keys() | new.keys()):
+        was, is_ = old.get(key, "absent"), new.get(key, "absent")
+        if key.split(".")[0] in VOLATILE or files_before.get(key, was) == files_now.get(key, is_):
+            continue
+        texts.append(f"{key} was {was} and is {is_}" if was != is_ else f"{key} ({is_}) has changed")
+    return texts[:MOST] + ([f"and {len(texts) - MOST} more"] if len(texts) > MOST else [])
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The resolved config of a record. Raises OSError, or ValueError naming the file."""
+    try:
+        tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    except (YAMLError, OmegaConfBaseException, ValueError, RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        raise ValueError(f"{path}: no config ({' '.join(str(error).split())[:200]})") from None
+    if not isinstance(tree, dict) or not tree:
+        raise ValueError(f"{path}: no config")
+    return tree  # type: ignore[return-value]

@@ -1,0 +1,185 @@
+"""A run is what its settings and the contents of its files say, from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Shell
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.bench.finished_runs import read_run
+from aded.bench.identity import fingerprints
+from aded.files.tokenizer import tokenizer_fingerprint
+from datastore.ngrams import count_ngrams, write_ngrams
+
+VOCABULARY = 128
+TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything that a run may read: a model with its tokenizer, n-grams, questions and recorded answers."""
+    place = tmp_path_factory.mktemp("made")
+    tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2).save_pretrained(
+        place / "model"
+    )
+    tiny_tokenizer().save_pretrained(place / "model")
+    write_datastore(place / "tiny.ngrams", TEXTS)
+    answers = [{"question_id": n, "choices": [{"index": 0, "turns": [text]}]} for n, text in enumerate(TEXTS)]
+    questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?"]} for n in range(len(TEXTS))]
+    for name, rows in (("answers", answers), ("questions", questions)):
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return place
+
+
+def write_datastore(path: Path, texts: Sequence[str]) -> None:
+    ids = [np.array(tiny_tokenizer()(text)["input_ids"]) for text in texts]
+    header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
+    write_ngrams(path, {3: count_ngrams(ids, 3, VOCABULARY)}, header)
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "place"))
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
+    return Shell(monkeypatch, capfd, tmp_path)
+
+
+def recorded(place: Path) -> list[str]:
+    return [
+        "model=recorded",
+        "model/template=chat",
+        f"model.answers={place / 'answers.jsonl'}",
+        f"model.tokenizer={place / 'model'}",
+        "benchmark=alpaca",
+        f"benchmark.question_file={place / 'questions.jsonl'}",
+        "method=aded",
+        f"datastore.path={place / 'tiny.ngrams'}",
+    ]
+
+
+def replace(place: Path, key: str) -> None:
+    """Put other contents at the path that `key` names."""
+    if key == "datastore.path":
+        write_datastore(place / "tiny.ngrams", TEXTS[:1])
+    elif key in ("model.path", "model.tokenizer"):
+        file = place / "model" / "tokenizer_config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "model_max_length": 77}))
+    else:
+        file = place / ("answers.jsonl" if key == "model.answers" else "questions.jsonl")
+        file.write_text(file.read_text().replace("at", "og"))
+
+
+@pytest.mark.parametrize("key", ["model.answers", "model.tokenizer", "benchmark.question_file", "datastore.path"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_run_does_not_go_on_with_another_file(shell: Shell, place: Path, key: str, rows: int) -> None:
+    """Half the rows of one file and half of another's are a result of neither, and a finished run is of the first."""
+    assert shell(*recorded(place))[0] == 0
+    kept = "".join((shell.out / "rows.jsonl").read_text().splitlines(keepends=True)[:rows])
+    if rows < len(TEXTS):
+        (shell.out / "rows.jsonl").write_text(kept)
+        (shell.out / "summary.json").unlink()
+    replace(place, key)
+    code, output, errors = shell(*recorded(place))
+    assert (code, output, errors.count("\n")) == (2, "", 1)
+    assert errors.startswith(f"output_dir: {shell.out} holds another run: {key} ({place}")
+    assert "has changed; go back to it" in errors
+    assert (shell.out / "rows.jsonl").read_text() == kept
+    shell.out = shell.out.with_name("new")
+    assert shell(*recorded(place))[0] == 0
+    assert len(shell.rows()) == len(TEXTS)
+
+
+def test_a_model_that_changed_is_another(shell: Shell, place: Path) -> None:
+    run = [f"model={place / 'model'}", "method=autoregressive", "benchmark.limit=2", "benchmark.max_new_tokens=4"]
+    assert shell(*run)[0] == 0
+    assert shell(*run)[0] == 0
+    replace(place, "model.path")
+    code, _, errors = shell(*run)
+    assert (code, errors.count("\n")) == (2, 1)
+    assert f"model.path ({place / 'model'}) has changed" in errors
+
+
+def test_a_run_goes_on_when_its_files_were_moved(shell: Shell, place: Path) -> None:
+    assert shell(*recorded(place))[0] == 0
+    whole, summary = shell.rows(), shell.summary()
+    (shell.out / "rows.jsonl").write_text(json.dumps(whole[0]) + "\n")
+    (shell.out / "summary.json").unlink()
+    place = place.rename(place.with_name("elsewhere"))
+    (place / "answers.jsonl").rename(place / "renamed.jsonl")
+    moved = [word.replace("answers.jsonl", "renamed.jsonl") for word in recorded(place)]
+    assert shell(*moved)[0] == 0
+    assert shell.rows()[0] == whole[0]
+    assert shell.summary()["run_id"] == summary["run_id"]
+    assert read_run(shell.out).config["model.answers"] == str(place / "renamed.jsonl")
+
+
+def test_without_an_output_dir_a_changed_file_gives_a_new_folder(shell: Shell, place: Path) -> None:
+    folders = set()
+    for _ in range(2):
+        code, output, _ = shell(*recorded(place), "output_dir=null")
+        assert code == 0
+        folders.add(output.split()[-1])
+        replace(place, "datastore.path")
+    assert len(folders) == 2
+
+
+def test_a_refused_run_leaves_no_trace_and_the_corrected_command_runs(shell: Shell, place: Path) -> None:
+    before = sorted(shell.out.parent.rglob("*"))
+    for wrong in (
+        "method.order=2",  # refused when the drafter is built
+        "model.answers=none",
+        "datastore.path=none",
+        "model.tokenizer=/none",
+        "method.budget=-1",
+        "decoding.seed=x",
+    ):
+        key = wrong.split("=")[0]
+        code, _, errors = shell(*(word for word in recorded(place) if not word.startswith(key)), wrong)
+        assert (code, errors.count("\n")) == (2, 1), errors
+        assert sorted(shell.out.parent.rglob("*")) == before, wrong
+    assert shell(*recorded(place))[0] == 0
+
+
+def test_a_run_refused_at_its_first_question_leaves_no_trace(shell: Shell, place: Path) -> None:
+    """Answers that were recorded after another prompt are seen when the prompt is made."""
+    row = {"question_id": "0", "turn": 0, "token_ids": [7, 8], "stop_reason": "limit", "prompt_tokens": 999}
+    (place / "answers.jsonl").write_text(json.dumps(row) + "\n")
+    before = sorted(shell.out.parent.rglob("*"))
+    code, _, errors = shell(*recorded(place))
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "was recorded after a prompt of 999" in errors
+    assert sorted(shell.out.parent.rglob("*")) == before
+
+
+def test_the_output_is_no_input(shell: Shell, place: Path) -> None:
+    shutil.copy(place / "answers.jsonl", place / "samples.jsonl")
+    inputs = [word.replace("answers.jsonl", "samples.jsonl") for word in recorded(place)]
+    code, _, errors = shell(*inputs, f"output_dir={place}")
+    assert (code, errors.count("\n")) == (2, 1)
+    assert errors.startswith(f"output_dir: {place / 'samples.jsonl'} belongs to model.answers=")
+    code, _, errors = shell(*recorded(place), f"output_dir={place / 'model'}")
+    assert errors.startswith(f"output_dir: {place / 'model'} belongs to model.tokenizer=")
+
+
+def test_only_settings_that_name_files_have_fingerprints(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (place / "aded").write_text("a file that bears a method's name")
+    config = {
+        "model": {"name": "model", "path": "model", "revision": None, "dtype": "float32"},
+        "method": {"name": "aded", "_target_": "aded", "budget": 3, "parts": {"table": "tiny.ngrams"}},
+        "datastore": {"path": None, "corpus": {"separator": "."}},
+        "benchmark": {"name": "x", "stop_strings": ["answers.jsonl"], "text": "", "home": "~nobody\0"},
+        "output_dir": "questions.jsonl",
+    }
+    assert fingerprints(config).keys() == {"model.path", "method.parts.table"}
+    there = fingerprints({"model": {"answers": str(place / "tiny.ngrams")}})
+    assert there["model.answers"] == fingerprints(config)["method.parts.table"]

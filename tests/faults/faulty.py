@@ -1,0 +1,137 @@
+"""Commands in processes of their own to which something happens: a signal, a full disk, another clock.
+
+A moment is the number of a file operation below a folder, as Python's audit events count them, and a delay after it:
+so moments are spread over what a command does, and not over the time that it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import forked
+
+ROOT = Path(__file__).parents[2]
+
+STRUCK = """
+import os, runpy, sys, threading, warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # it is imported already
+_, below, signal, moment, delay, before, module, *rest = sys.argv
+EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
+seen = 0
+
+def hook(event, arguments):
+    global seen
+    if event in EVENTS and any(isinstance(each, (str, os.PathLike)) and below in str(each) for each in arguments):
+        seen += 1
+        if seen == int(moment):
+            threading.Timer(float(delay), os.kill, (os.getpid(), int(signal))).start() if float(delay) else (
+                os.kill(os.getpid(), int(signal)))
+
+exec(before)
+sys.addaudithook(hook)
+sys.argv = [module, *rest]
+try:
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+finally:
+    if moment == "-1":
+        print(seen, file=sys.stderr)
+"""
+
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
+"""No file may grow beyond so many bytes."""
+MOUNTED = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def mount(source, target, kind, flags, data=None):
+    if libc.mount(*(text and text.encode() for text in (source, target, kind)), flags, data and data.encode()):
+        os._exit(77)
+if libc.unshare(0x20000) and libc.unshare(0x10020000):
+    os._exit(77)
+mount("none", "/", None, 0x44000)  # private
+"""
+"""Mounts that no other process sees; exit code 77 where they are not allowed."""
+SMALL = MOUNTED + 'mount("none", "{folder}", "tmpfs", 0, "size=20k")'
+READ_ONLY = MOUNTED + 'mount("{folder}", "{folder}", None, 0x1000); mount("none", "{folder}", None, 0x1021)'
+CLOCK_SET_BACK = """
+import time
+began = time.time()
+time.time = lambda: began - 3600 * (time.perf_counter() % 24)
+time.time_ns = lambda: int(1e9 * time.time())
+"""
+
+
+class Ended(NamedTuple):
+    code: int | None
+    output: str
+    errors: str
+
+
+class Command(NamedTuple):
+    """A command and the folder that it writes into."""
+
+    module: str
+    arguments: list[str]
+    folder: Path
+
+    def moments(self) -> int:
+        """Run the whole command; return how many file operations it takes."""
+        ended = self.run(moment=-1)
+        assert ended.code == 0, ended.errors
+        return int(ended.errors.split()[-1])
+
+    def results(self) -> dict[str, Any]:
+        """What lies in the folder, by path: datastores as they are, records without times, commit and place."""
+        return {
+            path.relative_to(self.folder).as_posix(): _timeless(path)
+            for path in sorted(self.folder.rglob("*"))
+            if path.is_file()
+        }
+
+    def leftovers(self) -> list[Path]:
+        """Half-written files, and files in scratch folders; a lock is none."""
+        return [
+            path
+            for path in self.folder.rglob("*")
+            if path.suffix == ".partial" or (path.parent.suffix == ".building" and path.name != "lock")
+        ]
+
+    def start(self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass") -> BaseProcess:
+        """signal: sent at the moment; before: Python code that runs first."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        fault = [str(self.folder), str(int(signal)), str(moment), str(delay), before]
+        environment = os.environ | {"ADED_CACHE": str(self.folder.with_name("cache")), "HYDRA_FULL_ERROR": "1"}
+        return forked.start(
+            ["-c", STRUCK, *fault, self.module, *self.arguments],
+            cwd=ROOT,
+            environment=environment,
+            stdout=self._said("stdout"),
+            stderr=self._said("stderr"),
+        )
+
+    def run(self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass") -> Ended:
+        """The command, ended."""
+        for name in ("stdout", "stderr"):
+            self._said(name).unlink(missing_ok=True)
+        process = self.start(signal, moment, delay, before)
+        process.join(120)
+        if process.is_alive():
+            process.kill()
+            raise TimeoutError(f"{self} does not end")
+        return Ended(process.exitcode, self._said("stdout").read_text(), self._said("stderr").read_text())
+
+    def _said(self, name: str) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.{name}")
+
+
+def _timeless(path: Path) -> Any:
+    if path.suffix == ".yaml":  # names the folder
+        return None
+    if path.suffix not in (".json", ".jsonl"):
+        return path.read_bytes()
+    left_out = ("draft_", "git_")  # the checkout may change under the tests
+    texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+    return [{key: value for key, value in json.loads(text).items() if not key.startswith(left_out)} for text in texts]

@@ -1,0 +1,67 @@
+"""A full disk, a folder that cannot be written, and a clock that goes backwards."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from faulty import CLOCK_SET_BACK, FULL, READ_ONLY, SMALL, Command
+from works import Works
+
+SAMPLE = {"run": 1, "sweep": 0, "build": 1, "merge": 1}
+WHOLE = 20
+LEAST = {"run": 1000, "sweep": 5000, "build": 1000, "merge": 1000}
+"""Bytes of the smallest limit: what is printed goes to a file too."""
+KEYS = {"run": "output_dir: ", "sweep": "output_dir: ", "build": "out: ", "merge": "out: "}
+
+
+def check_refused(work: str, command: Command, before: str) -> None:
+    """Exit code 2 and one line that names the key or the file, beside what the command logs."""
+    ended = command.run(before=before)
+    if ended.code == 77:
+        pytest.skip("this process may not mount")
+    assert ended.code == 2, ended
+    assert "Traceback" not in ended.errors
+    assert ended.errors.splitlines()[-1].startswith((KEYS[work], str(command.folder))), ended
+    assert command.leftovers() == []
+
+
+@pytest.mark.parametrize("work", SAMPLE)
+def test_on_a_full_disk_a_command_says_so_and_goes_on_once_there_is_space(
+    work: str, works: Works, tmp_path: Path
+) -> None:
+    _, expected = works.uninterrupted(work)
+    draw = random.Random(work)
+    largest = max(path.stat().st_size for path in (works.place / work / "out").rglob("*") if path.is_file())
+    for number in range(works.tries(SAMPLE[work], WHOLE)):
+        full = works.command(work, tmp_path / str(number) / "out")
+        check_refused(work, full, FULL.format(size=draw.randrange(LEAST[work], largest)))
+        rows = full.folder / "rows.jsonl"
+        kept = [line for line in rows.read_bytes().splitlines(keepends=True)] if rows.exists() else []
+        again = full.run()
+        assert again.code == 0, again.errors
+        assert full.results() == expected
+        whole = sum(line.endswith(b"\n") for line in kept) // 2 * 2  # questions have two turns
+        assert not whole or rows.read_bytes().splitlines(keepends=True)[:whole] == kept[:whole]
+
+
+@pytest.mark.parametrize("work", SAMPLE)
+@pytest.mark.parametrize("before", [SMALL, READ_ONLY], ids=["small", "read-only"])
+def test_a_folder_that_takes_too_little_is_refused(work: str, before: str, works: Works, tmp_path: Path) -> None:
+    works.tries(SAMPLE[work], 1)
+    refused = works.command(work, tmp_path / "out")
+    refused.folder.mkdir()
+    check_refused(work, refused, before.format(folder=refused.folder))
+
+
+@pytest.mark.parametrize("work", SAMPLE)
+def test_a_clock_that_goes_backwards_changes_nothing(work: str, works: Works, tmp_path: Path) -> None:
+    works.tries(SAMPLE[work], 1)
+    command = works.command(work, tmp_path / "out")
+    ended = command.run(before=CLOCK_SET_BACK)
+    assert ended.code == 0, ended.errors
+    assert command.results() == works.uninterrupted(work)[1]
+    for path in command.folder.rglob("rows.jsonl"):
+        assert all(0 <= ms < 60_000 for line in path.read_text().splitlines() for ms in json.loads(line)["draft_ms"])

@@ -1,0 +1,48 @@
+"""Ctrl-C and SIGTERM end a command in one line, and the same command goes on; two processes share no folder."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from works import Works
+
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+SAMPLE = {"run": 1, "sweep": 0, "build": 1, "merge": 1}
+WHOLE = 20
+
+
+@pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)
+@pytest.mark.parametrize("work", SAMPLE)
+def test_a_signal_ends_a_command_in_one_line(work: str, how: signal.Signals, works: Works, tmp_path: Path) -> None:
+    operations, expected = works.uninterrupted(work)
+    draw = random.Random(f"{work} {how}")
+    for number in range(works.tries(SAMPLE[work], WHOLE)):
+        struck = works.command(work, tmp_path / str(number) / "out")
+        moment = draw.randint(1, operations)
+        ended = struck.run(how, moment)
+        where = f"{how.name} at file operation {moment} of {operations}: {ended}"
+        assert ended.code == CODES[how], where
+        assert "Traceback" not in ended.errors, where
+        assert ended.errors.splitlines()[-1].startswith("interrupted"), where
+        assert struck.leftovers() == [], where
+        again = struck.run()
+        assert again.code == 0, f"{where}: {again.errors}"
+        assert struck.results() == expected, where
+
+
+def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
+    """The second is refused before it computes anything, also while the first has no row yet."""
+    first = works.command("run", tmp_path / "out")
+    process = first.start(before="import aded.run, time; aded.run.build_experiment = lambda *_: time.sleep(60)")
+    while not (first.folder / ".lock").exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+    code, output, errors = first.run()
+    process.kill()
+    assert (code, output) == (2, "")
+    assert errors == f"output_dir: another process is writing {first.folder}; wait for it, or name another\n"
+    assert first.run().code == 0, "a killed process has no lock"

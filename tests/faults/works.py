@@ -1,0 +1,89 @@
+"""What the faults are tried on: a run over recorded answers, a sweep, a datastore's build and a merge."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from faulty import Command
+from tiny import tiny_tokenizer
+
+from aded.files.tokenizer import tokenizer_fingerprint
+from datastore.builder import build
+from datastore.dataset_corpus import TextCorpus
+from datastore.ngrams import count_ngrams, write_ngrams
+
+QUESTIONS = 12
+WORDS = ["cat", "rat", "mat", "hat", "the", "on"]
+
+
+class Works:
+    """The works, on files in `place`. whole: try every moment, not a sample."""
+
+    def __init__(self, place: Path, whole: bool) -> None:
+        self.place, self.whole = place, whole
+        self._uninterrupted: dict[str, tuple[int, dict[str, Any]]] = {}
+        write_files(place)
+
+    def tries(self, sample: int, whole: int) -> int:
+        """How often to try; a work without a sample is skipped."""
+        if not self.whole and not sample:
+            pytest.skip("tried by: python -m pytest tests/faults --whole")
+        return whole if self.whole else sample
+
+    def uninterrupted(self, work: str) -> tuple[int, dict[str, Any]]:
+        """How many file operations the work takes, and its results."""
+        if work not in self._uninterrupted:
+            command = self.command(work, self.place / work / "out")
+            self._uninterrupted[work] = command.moments(), command.results()
+        return self._uninterrupted[work]
+
+    def command(self, work: str, folder: Path) -> Command:
+        """The command of a work that writes into the folder."""
+        if work == "run":
+            return Command("aded.run", [*self._replay(), "method=aded_best_first", f"output_dir={folder}"], folder)
+        if work == "sweep":
+            methods = "method=aded_best_first,prompt_lookup,autoregressive"
+            return Command("aded.run", ["-m", *self._replay(), methods, f"paths.output={folder}"], folder)
+        if work == "build":
+            corpus = ["corpus=text", f"corpus.path={self.place / 'corpus.txt'}", f"tokenizer={self.place / 'tok'}"]
+            outputs = [f"out={folder / 'x.ngrams'}", f"suffixes={folder / 'x.suffixes'}"]
+            return Command("datastore.build", [*corpus, *outputs, "orders=[2,3]", "progress=false"], folder)
+        parts = [str(self.place / name) for name in ("first", "second")]
+        return Command("datastore.merge", [f"out={folder / 'x.ngrams'}", *parts], folder)
+
+    def _replay(self) -> list[str]:
+        return [
+            "model=recorded",
+            f"model.answers={self.place / 'answers.jsonl'}",
+            f"model.tokenizer={self.place / 'tok'}",
+            "model/template=chat",
+            "benchmark=alpaca",
+            f"benchmark.question_file={self.place / 'questions.jsonl'}",
+            f"datastore.path={self.place / 'tiny.ngrams'}",
+            "progress=false",
+        ]
+
+
+def write_files(place: Path) -> None:
+    """A tokenizer, n-grams, questions of two turns, recorded answers, a corpus, and the n-grams of its halves."""
+    tokenizer, draw = tiny_tokenizer(), random.Random(0)
+    tokenizer.save_pretrained(place / "tok")
+    texts = [" ".join(draw.choices(WORDS, k=12)) for _ in range(2 * QUESTIONS)]
+    ids = [np.array(tokenizer(text)["input_ids"]) for text in texts[:3]]
+    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": "128"}
+    write_ngrams(place / "tiny.ngrams", {n: count_ngrams(ids, n, 128) for n in (2, 3)}, header)
+    questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
+    answers = [
+        {"question_id": n, "choices": [{"index": 0, "turns": texts[2 * n : 2 * n + 2]}]} for n in range(QUESTIONS)
+    ]
+    for name, rows in (("questions", questions), ("answers", answers)):
+        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, part in (("corpus", texts), ("first", texts[::2]), ("second", texts[1::2])):
+        (place / f"{name}.txt").write_text("\n\n".join(part))
+    for name in ("first", "second"):
+        build(TextCorpus(name, path=str(place / f"{name}.txt")), tokenizer, out=place / name, orders=(2, 3))
