@@ -83,7 +83,8 @@ class EagerTarget:
         if self.row_bias.modules:
             seen = torch.ones(1, 1, len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
             self.row_bias.step(seen, positions)
-        return self._forward(ids, positions[None] + self.first_position, None, logits_to_keep=1)
+        logits = self._forward(ids, positions[None] + self.first_position, None, logits_to_keep=1)
+        return logits[-1:]  # some models keep all
 
     @torch.inference_mode()
     def verify(self, tree: DraftTree) -> Step:

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from aded.errors import BadInput
+
 
 class RopeSwitch:
     """positions: the first of each new set of frequencies, increasing; most models have none."""
@@ -42,11 +44,18 @@ def _switches(config: PreTrainedConfig) -> Iterator[int]:
 
 
 def _forgets_cache(model: PreTrainedModel, position: int) -> bool:
-    """Ask the model how it would prepare the step of this position after a cache of all tokens before it."""
+    """Ask the model how it would prepare the step of this position after a cache of all tokens before it.
+
+    Raises BadInput for one that forgets its cache and reads the last token alone.
+    """
     ids = torch.zeros(1, position + 1, dtype=torch.int64)
     past: Any = SimpleNamespace(get_seq_length=lambda *_: position, is_compileable=False)
     prepare: Any = model.prepare_inputs_for_generation
     inputs = prepare(
         ids, past_key_values=past, attention_mask=torch.ones_like(ids), next_sequence_length=1, use_cache=True
     )
-    return inputs.get("past_key_values") is None
+    if inputs.get("past_key_values") is not None:
+        return False
+    if inputs["input_ids"].shape[1] <= position:
+        raise BadInput("model", f"{type(model).__name__}'s own generate loses the text at position {position}")
+    return True

@@ -33,7 +33,7 @@ READ = len(PROMPT) + 1 + len(PATHS[0])
 
 
 class Trial(NamedTuple):
-    """The untouched model's logits, float32 [2, 7, vocabulary], behind the root and the nodes of both PATHS."""
+    """The untouched model's, float32 [2, 8, vocabulary]: behind the prompt, the root and the nodes of PATHS."""
 
     first_position: int
     logits: torch.Tensor
@@ -83,12 +83,11 @@ def _autoregressive(model: PreTrainedModel, switch: RopeSwitch, first: int) -> t
     ids = torch.tensor([[*PROMPT, ROOT, *path] for path in PATHS], device=device)
     positions = torch.arange(first, first + READ, device=device)[None].expand(2, -1)
     if not any(first < position < first + READ for position in switch.positions):
-        return model(input_ids=ids, position_ids=positions, use_cache=False).logits[:, len(PROMPT) :].float()
+        return model(input_ids=ids, position_ids=positions, use_cache=False).logits[:, len(PROMPT) - 1 :].float()
     cache = DynamicCache(config=model.config)
-    model(input_ids=ids[:, : len(PROMPT)], position_ids=positions[:, : len(PROMPT)], past_key_values=cache)
-    rows = []
-    for at in range(len(PROMPT), READ):
-        begin = at
+    rows: list[torch.Tensor] = []
+    for at in range(len(PROMPT) - 1, READ):
+        begin = at if rows else 0
         if switch.reads_again(first + at):
             cache, begin = DynamicCache(config=model.config), 0
         now = slice(begin, at + 1)
@@ -101,20 +100,21 @@ def _largest_gap(target: Checked, trial: Trial) -> float:
     answer = [ROOT, *PATHS[1]]
     target.first_position = trial.first_position
     try:
-        target.prefill(np.array(PROMPT), Recorded([*answer, END]), 64, {"logits"})
-        done, gaps = 0, []
+        step = target.prefill(np.array(PROMPT), Recorded([*answer, END]), 64, {"logits"})
+        assert step.logits is not None
+        done, gaps = 0, [step.logits.float() - trial.logits[1, :1]]
         while done < len(answer):
             drafts = [PATHS[0], *SIBLINGS] if done == 0 else [PATHS[0]]
             tree = DraftTree.from_sequences(answer[done], [*drafts, answer[done + 1 : done + 4]], 64)
             step = target.verify(tree.up_to_depth(len(answer) - 1 - done))  # as decode does at the context's end
             assert step.logits is not None
-            gaps.append(step.logits[step.path].float() - trial.logits[1, done : done + len(step.path)])
+            gaps.append(step.logits[step.path].float() - trial.logits[1, 1 + done : 1 + done + len(step.path)])
             if done == 0:
                 other = [0]
                 for token in PATHS[0]:
                     child = step.tree.child(other[-1], token)
                     other += [] if child is None else [child]
-                gaps.append(step.logits[other].float() - trial.logits[0, : len(other)])
+                gaps.append(step.logits[other].float() - trial.logits[0, 1 : 1 + len(other)])
             done += len(step.path)
     finally:
         target.first_position = 0
