@@ -12,6 +12,7 @@ import argparse
 import copy
 import logging
 import os
+import re
 import sys
 import warnings
 from collections import Counter
@@ -82,7 +83,8 @@ def judge(name: str, *, compiled: bool = True) -> Verdict:
 
 
 def _line(error: Exception) -> str:
-    return f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"{type(error).__name__}: {re.sub(r'/[^ ,]+/', '', first)}"  # without the folders of this machine
 
 
 def page(verdicts: list[Verdict]) -> str:
