@@ -19,7 +19,6 @@ from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget, Forward
-from aded.targets.self_check import SelfCheck
 from aded.targets.tree_mask import TreeMask
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 257)
@@ -109,21 +108,14 @@ class CudaGraphTarget(CompiledCpuTarget):
 
     tuning = {"coordinate_descent_tuning": True, "size_asserts": False}  # noqa: RUF012 - read only
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        backend: str = "inductor",
-        *,
-        trained: bool = True,
-        check: SelfCheck | None = None,
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, backend: str = "inductor", **settings: Any) -> None:
         mask = TreeMask(model.config.get_text_config(decoder=True), model.dtype)
         if mask.window is not None or mask.additive:
             raise BadInput("engine", "on a GPU compiled steps need sdpa attention without sliding windows")
         self._programs: dict[tuple[int, int, bool], StepProgram] = {}
         self._pool: Any = None
         self._traced = False
-        super().__init__(model, backend, trained=trained, check=check)
+        super().__init__(model, backend, **settings)
 
     def _compile(self) -> None:
         """One row has a graph of its own: its products read the weights by another kernel."""
