@@ -6,7 +6,7 @@ tree siblings share a position. So their attention modules get, by forward hooks
 
     rows          0    1    2    3    4
     positions     0    1    2    2    3      rows 2 and 3 are siblings, row 4 is a child of row 3
-    AliBi of a key row    slope * position, as a step over the path alone would have it
+    ALiBi of a key row    slope * position, as a step over the path alone would have it
 """
 
 from __future__ import annotations
