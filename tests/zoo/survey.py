@@ -84,7 +84,7 @@ def judge(name: str, *, compiled: bool = True) -> Verdict:
 
 def _line(error: Exception) -> str:
     first = next(iter(str(error).strip().splitlines()), "")
-    return f"{type(error).__name__}: {re.sub(r'/[^ ,]+/', '', first)}"  # without the folders of this machine
+    return f"{type(error).__name__}: {re.sub(r'/[^ ,]+/[^ ,]+, ', '', first)}"  # without this machine's files
 
 
 def page(verdicts: list[Verdict]) -> str:
