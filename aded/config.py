@@ -32,6 +32,7 @@ TOP: Mapping[str, Kinds] = {
         **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger"), GROUP),
         "paths": PATHS,
         "paired": bool,
+        "pairing": Literal["slices", "answers", "off"],
         "engine": Literal["eager", "compiled"],
         "output_dir": FilePath | None,
         "progress": bool,

@@ -52,6 +52,7 @@ def build_experiment(
         questions = recording.answered(questions, benchmark.questions())
     elif not loaded.target.provides:
         raise BadInput("model.answers", "must be given: this target computes nothing")
+    paired = cfg.paired and cfg.pairing != "off"
     runner = Runner(
         target=loaded.target,
         tokenizer=loaded.tokenizer,
@@ -60,7 +61,8 @@ def build_experiment(
         benchmark=benchmark,
         drafter=drafter,
         # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
-        baseline=autoregressive() if cfg.paired and "seconds" in loaded.target.provides else None,
+        baseline=autoregressive() if paired and "seconds" in loaded.target.provides else None,
+        sliced=cfg.pairing == "slices",
         recording=recording,
         decoding=decoding,
         max_new_tokens=cfg.benchmark.max_new_tokens,

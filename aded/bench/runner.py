@@ -14,9 +14,10 @@ from transformers import PreTrainedTokenizerBase
 from aded.bench.questions import Benchmark, PromptTemplate, Question
 from aded.bench.recording import RecordedAnswer, Recording
 from aded.bench.rows import Calibration, Divergence, Row
-from aded.core.decode import Answer, decode
+from aded.core.decode import MAX_DRAFTED, Answer, decode, last, steps
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Recorded, Sampler
+from aded.core.slices import in_slices
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.files.answer_file import sha256_of
@@ -42,8 +43,12 @@ class Runner:
     """The answers to replay; None where the target decides its own."""
     decoding: Decoding
     max_new_tokens: int
+    sliced: bool = True
+    """Method and baseline take turns in slices of an answer, where memory holds a KV cache for each."""
 
     def __post_init__(self) -> None:
+        self._other: Target | None = None
+        """The baseline's, where it decodes at the same time."""
         self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
 
     def warm_up(self, text: str = "def add(a, b):\n    return a +") -> None:
@@ -97,22 +102,52 @@ class Runner:
         for turn in range(len(question.turns)):
             prompt, recorded = self._prompt(question, turn, answers)
             stream = _stream(question, turn)
-            drafters = [drafter for drafter in (self.drafter, self.baseline) if drafter is not None]
-            done = {
-                id(drafter): self._decode(drafter, prompt, stream, recorded)
-                for drafter in (reversed(drafters) if baseline_first else drafters)
-            }
-            answer = done[id(self.drafter)]
-            rows.append(self._row(question, turn, prompt, answer, done.get(id(self.baseline))))
+            answer, plain = self._pair(prompt, stream, recorded, baseline_first)
+            rows.append(self._row(question, turn, prompt, answer, plain))
             answers.append(self._text(answer.token_ids, recorded))
         return rows
+
+    def _pair(
+        self, prompt: np.ndarray, stream: tuple[int, int], recorded: RecordedAnswer | None, baseline_first: bool
+    ) -> tuple[Answer, Answer | None]:
+        """The method's answer and the baseline's, decoded in turns; None for an unpaired run."""
+        if self.baseline is None:
+            return last(self._steps(self.target, self.drafter, prompt, stream, recorded)), None
+        arms = [
+            self._steps(self.target, self.drafter, prompt, stream, recorded),
+            self._steps(self._second_target(len(prompt)), self.baseline, prompt, stream, recorded),
+        ]
+        first, second = reversed(arms) if baseline_first else arms
+        led, followed = in_slices(first, second) if self.sliced else (last(first), last(second))
+        return (followed, led) if baseline_first else (led, followed)
+
+    def _second_target(self, prompt_tokens: int) -> Target:
+        """The baseline's target: one with a cache of its own, where arms take turns in slices."""
+        rows = prompt_tokens + self.max_new_tokens + MAX_DRAFTED + 1
+        if self.sliced and self._other is None:
+            if self.target.has_memory_for(rows):
+                self._other = self.target.fork()
+            else:
+                log.warning("pairing=slices: no memory for a second KV cache; whole answers take turns")
+                self.sliced = False
+        return self._other or self.target
 
     def _decode(
         self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int], recorded: RecordedAnswer | None
     ) -> Answer:
+        return last(self._steps(self.target, drafter, prompt, stream, recorded))
+
+    def _steps(
+        self,
+        target: Target,
+        drafter: Drafter,
+        prompt: np.ndarray,
+        stream: tuple[int, int],
+        recorded: RecordedAnswer | None,
+    ) -> Iterator[Answer]:
         limit = min(self.max_new_tokens, len(recorded.token_ids)) if recorded else self.max_new_tokens
-        return decode(
-            self.target,
+        return steps(
+            target,
             drafter,
             prompt,
             self._sampler(stream, recorded),

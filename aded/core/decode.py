@@ -8,15 +8,18 @@ What counts, the same for all methods:
 * Prefill is no step. Its token belongs to the answer but to no step, so `accept_lengths` sums to the tokens that
   the steps decided, and autoregressive decoding accepts exactly 1.00 per step.
 * Tokens past EOS, past a stop string or past the limit are cut off, also inside a step.
-* Memory is allocated and graphs are captured before any clock starts. The decode clock starts when the first token is
-  known and ends with the last step; drafting, which includes `begin` and `observe`, runs inside it.
+* Memory is allocated and graphs are captured before any clock starts. The decode clock runs from the first token's
+  decision to the last step's end, within steps alone: answers that are decoded in turns do not see each other's time.
+  Drafting, which includes `begin` and `observe`, runs inside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +28,8 @@ from aded.core.drafter import Drafter
 from aded.core.sampler import Sampler
 from aded.core.target import Target
 
+MAX_DRAFTED = 256
+"""Most drafted nodes of a tree."""
 StopRule = Callable[[list[int]], bool]
 """Answer so far -> does its last token complete a stop string?"""
 
@@ -37,8 +42,8 @@ class Answer:
     accept_lengths: list[int] = field(default_factory=list)
     drafted_nodes: list[int] = field(default_factory=list)
     draft_times: list[float] = field(default_factory=list)
-    verify_seconds: float = 0.0
-    decode_seconds: float = 0.0
+    """Drafting at each step: draft and observe, at the first also begin."""
+    verify_times: list[float] = field(default_factory=list)
     prefill_seconds: float = 0.0
     stop_reason: str = "limit"
     calibration: Histogram | None = None
@@ -49,8 +54,27 @@ class Answer:
         """Tokens decided by steps: all of the answer but the prefill's token."""
         return sum(self.accept_lengths)
 
+    @property
+    def verify_seconds(self) -> float:
+        return sum(self.verify_times)
 
-def decode(
+    @property
+    def decode_seconds(self) -> float:
+        """The steps' times; what others do between them does not count."""
+        return sum(self.draft_times) + sum(self.verify_times)
+
+
+def decode(target: Target, drafter: Drafter, prompt_ids: np.ndarray, sampler: Sampler, **settings: Any) -> Answer:
+    """Decode one answer; see `steps` for the settings."""
+    return last(steps(target, drafter, prompt_ids, sampler, **settings))
+
+
+def last(answers: Iterator[Answer]) -> Answer:
+    """The complete answer: what `steps` yields in the end."""
+    return deque(answers, maxlen=1)[0]
+
+
+def steps(
     target: Target,
     drafter: Drafter,
     prompt_ids: np.ndarray,
@@ -59,10 +83,12 @@ def decode(
     max_new_tokens: int,
     eos_token_ids: Collection[int] = (),
     stop: StopRule | None = None,
-    max_drafted: int = 256,
+    max_drafted: int = MAX_DRAFTED,
     seed: int = 0,
-) -> Answer:
+) -> Iterator[Answer]:
     """Decode one answer of at most `max_new_tokens` tokens after `prompt_ids`, int64 [m], m >= 1.
+
+    Yields the answer so far, always the same object: after prefill, after each step, and when it is complete.
 
     eos_token_ids: tokens that end the answer.
     stop: a further rule that ends it.
@@ -73,7 +99,8 @@ def decode(
     limit = min(max_new_tokens, target.context_length - len(prompt_ids))
     if limit < 1:
         answer.stop_reason = "context"
-        return answer
+        yield answer
+        return
 
     room = limit + max_drafted + 1
     target.prepare(len(prompt_ids) + room, sampler)
@@ -86,14 +113,15 @@ def decode(
     context[: len(prompt_ids)] = prompt_ids
     drafter.begin(prompt_ids, seed)
     drafter.observe(step)
-    draft_seconds = perf_counter() - started
     reason = _commit(answer, [step.next_token], limit, eos_token_ids, stop)
+    learning = perf_counter() - started
 
     walks: list[tuple[np.ndarray | None, list[int]]] = []
     while reason is None:
+        yield answer
+        t0 = perf_counter()
         length = len(prompt_ids) + len(answer.token_ids)
         context[len(prompt_ids) : length] = answer.token_ids
-        t0 = perf_counter()
         # A draft at depth d is only of use if d more tokens and the bonus token may follow.
         tree = drafter.draft(context[:length]).up_to_depth(limit - len(answer.token_ids) - 1)
         t1 = perf_counter()
@@ -105,15 +133,14 @@ def decode(
         answer.accept_lengths.append(len(answer.token_ids) - before)
         answer.drafted_nodes.append(step.tree.drafted)
         walks.append((step.tree.probabilities, step.path))
-        answer.draft_times.append(draft_seconds + (t1 - t0) + (perf_counter() - t2))
-        answer.verify_seconds += t2 - t1
-        draft_seconds = 0.0
+        answer.verify_times.append(t2 - t1)
+        answer.draft_times.append(learning + (t1 - t0) + (perf_counter() - t2))
+        learning = 0.0
 
-    answer.decode_seconds = perf_counter() - started
     answer.stop_reason = reason
     answer.calibration = calibration_histogram(walks)  # after the clock
     drafter.end()
-    return answer
+    yield answer
 
 
 def _commit(

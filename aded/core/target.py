@@ -24,6 +24,12 @@ class Target(Protocol):
     def describe(self) -> dict[str, object]:
         """Facts for the run's record: fields of aded.bench.rows.Environment, such as the engine."""
 
+    def fork(self) -> Target:
+        """The same model with a KV cache and an answer of its own: both can decode in turns."""
+
+    def has_memory_for(self, rows: int) -> bool:
+        """Is there memory for one more KV cache of so many rows?"""
+
     def prepare(self, rows: int, sampler: Sampler) -> None:
         """Allocate a KV cache of `rows` rows and capture the steps that `sampler` needs, before any clock starts."""
 

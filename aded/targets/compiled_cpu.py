@@ -111,7 +111,7 @@ class CompiledCpuTarget(EagerTarget):
         if mask is None:
             return super()._forward(ids, positions, None, logits_to_keep)
         rows = self.cache.extend(ids.shape[1], self.device)
-        logits, self._hidden = self._step_forward(self.cache, ids, positions, mask, rows)
+        logits, self.last.hidden = self._step_forward(self.cache, ids, positions, mask, rows)
         return logits
 
     def _forward_uncompiled(
@@ -120,9 +120,9 @@ class CompiledCpuTarget(EagerTarget):
         """What is compiled, see Forward."""
         cache.place.rows = rows
         cache.place.visible = _masks(mask)[0].shape[-1]
-        logits = self._call_model(ids, positions, mask)
-        assert self._hidden is not None
-        return logits, self._hidden
+        logits = self._call_model(cache, ids, positions, mask)
+        assert self.last.hidden is not None
+        return logits, self.last.hidden
 
 
 def _masks(mask: Mask) -> list[torch.Tensor]:

@@ -8,7 +8,7 @@ graph. On a processor the same programs run without being captured, which is how
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -117,6 +117,12 @@ class CudaGraphTarget(CompiledCpuTarget):
         self._traced = False
         super().__init__(model, backend, **settings)
 
+    def fork(self) -> Self:
+        """See Target.fork. Steps are captured over a cache, so each fork captures its own."""
+        other = super().fork()
+        other._programs = {}
+        return other
+
     def _compile(self) -> None:
         """One row has a graph of its own: its products read the weights by another kernel."""
         self._one_forward = self._new_graph()
@@ -162,7 +168,7 @@ class CudaGraphTarget(CompiledCpuTarget):
         greedy = isinstance(self._sampler, Greedy)
         program = self._program(nodes, visible, greedy)
         program(tree, committed)
-        self._hidden = program.hidden[:n]
+        self.last.hidden = program.hidden[:n]
         logits = program.logits[:n]
         if greedy:
             path, token = program.result()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
+from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -16,6 +19,15 @@ from aded.targets.rope_switch import RopeSwitch
 from aded.targets.row_bias import RowBias
 from aded.targets.self_check import SelfCheck, context_length
 from aded.targets.tree_mask import Mask, TreeMask, visible
+
+
+class LastHidden:
+    """What the output projection read in the last forward, [n, hidden]."""
+
+    hidden: torch.Tensor | None = None
+
+    def remember(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        self.hidden = inputs[0][0]
 
 
 class EagerTarget:
@@ -43,14 +55,26 @@ class EagerTarget:
         self.switch = RopeSwitch(model)
         self._cache: KVCache | None = None
         self._wants: frozenset[str] = frozenset()
-        self._hidden: torch.Tensor | None = None
         # What the output projection reads is the last hidden state, whatever the architecture calls it.
-        self._hook = self.output_projection.register_forward_pre_hook(self._remember_hidden)
+        self.last = LastHidden()
+        self._hook = self.output_projection.register_forward_pre_hook(self.last.remember)
 
     def release(self) -> None:
         """Take the target's hooks off the model, for another target."""
         self._hook.remove()
         self.row_bias.remove()
+
+    def fork(self) -> Self:
+        """See Target.fork. Model, hooks and compiled steps are shared."""
+        other = copy.copy(self)
+        other._cache = None if self._cache is None else self._cache.larger(self._cache.capacity)
+        return other
+
+    def has_memory_for(self, rows: int) -> bool:
+        """See Target.has_memory_for: half of what is free is left to others."""
+        if self._cache is None or not self._cache.kv_layers:
+            return True
+        return rows * self._cache.bytes_per_row < _free_bytes(self.device) / 2
 
     @property
     def output_projection(self) -> torch.nn.Module:
@@ -61,9 +85,6 @@ class EagerTarget:
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""
         return {"engine": "eager", "trace": not self.trained}
-
-    def _remember_hidden(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-        self._hidden = inputs[0][0]
 
     @torch.inference_mode()
     def prefill(self, prompt_ids: np.ndarray, sampler: Sampler, room: int, requires: Collection[str] = ()) -> Step:
@@ -121,16 +142,16 @@ class EagerTarget:
     ) -> torch.Tensor:
         """[1, n] ids to [n, vocabulary] logits (the last `logits_to_keep` rows, 0 for all)."""
         self.cache.extend(ids.shape[1], self.device)
-        return self._call_model(ids, positions, mask, logits_to_keep)
+        return self._call_model(self.cache, ids, positions, mask, logits_to_keep)
 
     def _call_model(
-        self, ids: torch.Tensor, positions: torch.Tensor, mask: Mask | None, logits_to_keep: int = 0
+        self, cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask | None, logits_to_keep: int = 0
     ) -> torch.Tensor:
         output = self.model(
             input_ids=ids,
             position_ids=positions,
             attention_mask=mask,
-            past_key_values=self._cache,
+            past_key_values=cache,
             use_cache=True,
             logits_to_keep=logits_to_keep,
         )
@@ -142,7 +163,7 @@ class EagerTarget:
             path,
             token,
             logits if "logits" in self._wants else None,
-            self._hidden if "hidden" in self._wants else None,
+            self.last.hidden if "hidden" in self._wants else None,
         )
 
     @property
@@ -159,6 +180,13 @@ class EagerTarget:
     def self_check(self) -> None:
         """Verify small trees against the untouched model; raise BadInput where they differ."""
         self.check.run(self)
+
+
+def _free_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+    return 1024 * int(lines["MemAvailable"].split()[0])
 
 
 def eos_token_ids(model: PreTrainedModel) -> frozenset[int]:

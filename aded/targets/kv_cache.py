@@ -84,6 +84,12 @@ class KVCache(Cache):
         """The layers that the first prompt made."""
         return cast(list[KVLayer], self.layers)
 
+    @property
+    def bytes_per_row(self) -> int:
+        """Of all layers, keys and values."""
+        memories = [memory for layer in self.kv_layers for memory in (layer.keys, layer.values) if memory is not None]
+        return sum(memory.nbytes for memory in memories) // self.capacity
+
     def larger(self, capacity: int) -> KVCache:
         """An empty cache of the same layers, already allocated, as a captured graph needs them."""
         cache = KVCache(capacity)

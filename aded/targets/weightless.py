@@ -8,6 +8,7 @@ tokens per second and speedup are those of the model itself on this machine, wit
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,12 @@ class WeightlessTarget:
 
     provides: frozenset[str] = frozenset()
     context_length = sys.maxsize
+
+    def fork(self) -> WeightlessTarget:
+        return copy.copy(self)
+
+    def has_memory_for(self, rows: int) -> bool:
+        return True
 
     def prepare(self, rows: int, sampler: Sampler) -> None:
         """Nothing to allocate."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter
 from aded.command_line import CONF
-from aded.core.decode import Answer, decode
+from aded.core.decode import Answer, decode, steps
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Greedy, Sampler
+from aded.core.slices import in_slices
 from aded.core.tree import DraftTree
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.targets.compiled_cpu import CompiledCpuTarget
@@ -182,6 +184,29 @@ def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name
         sampler = Decoding(0.9, 0.9, seed).sampler(1, 0)
         expected = answered(Autoregressive(), LONG, sampler).token_ids
         assert answered(drafter, LONG, sampler, engine=engine).token_ids == expected
+
+
+@pytest.mark.parametrize("decoding", [Decoding(), Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", SEEDED)
+def test_in_slices_a_method_does_what_it_does_alone(
+    build: Build, name: str, engine: Engine, decoding: Decoding
+) -> None:
+    """Also where arms take turns after every step, and where the baseline goes first."""
+    alone, sliced, baseline = build(name), build(name), engine().fork()
+    settings: dict[str, Any] = {"max_new_tokens": TOKENS, "seed": 7}
+    for number, prompt in enumerate(PROMPTS):
+        sampler = decoding.sampler(1, 0)
+        wanted = decode(engine(), alone, prompt, sampler, **settings)
+        arms = [
+            steps(engine(), sliced, prompt, sampler, **settings),
+            steps(baseline, Autoregressive(), prompt, sampler, **settings),
+        ]
+        both = in_slices(*(reversed(arms) if number % 2 else arms), seconds=0 if number < 2 else 0.001)  # type: ignore[misc]
+        answer, plain = reversed(both) if number % 2 else both
+        assert answer.token_ids == plain.token_ids == wanted.token_ids
+        assert answer.accept_lengths == wanted.accept_lengths
+        assert answer.drafted_nodes == wanted.drafted_nodes
 
 
 @pytest.mark.parametrize("name", DRAFTING)
