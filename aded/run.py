@@ -17,13 +17,14 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from aded.bench.build import Experiment, build_experiment, check_config, check_decoding, load_benchmark, model_name
-from aded.bench.identity import fingerprints, run_id
-from aded.bench.metrics import summarise
 from aded.bench.questions import Question
-from aded.bench.records import RunDirectory, environment, whole_questions
-from aded.bench.rows import Row, Summary
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.config import instantiate
+from aded.records.environment import environment
+from aded.records.identity import fingerprints, run_id
+from aded.records.metrics import summarise
+from aded.records.rows import Row, Summary
+from aded.records.run_directory import RunDirectory, whole_questions
 
 SECONDS_BETWEEN_LINES = 5.0
 """Of progress in a log; a replay answers hundreds of questions in that time."""

@@ -17,13 +17,13 @@ from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aded.bench.finished_runs import FinishedRun, read_run
-from aded.bench.records import RECORD
-from aded.bench.rows import Row
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.tokenizer import cut_at, load_tokenizer
+from aded.records.finished_runs import FinishedRun, read_run
+from aded.records.rows import Row
+from aded.records.run_directory import RECORD
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -33,12 +33,12 @@ from tabulate import tabulate
 
 from aded.bench.build import cache_folder, load_model, load_reference
 from aded.bench.recording import read_shape
-from aded.bench.records import machine
 from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.files.atomic import check_outputs, write_text
+from aded.records.environment import machine
 from aded.settings import Positive
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine

@@ -13,10 +13,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aded.bench.finished_runs import FinishedRun, read_run
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
+from aded.records.finished_runs import FinishedRun, read_run
 from scripts import NoSettings
 
 OF_SUMMARY = (

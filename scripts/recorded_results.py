@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from aded.bench.finished_runs import warn
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
+from aded.records.finished_runs import warn
 from aded.settings import Positive
 
 RECORDS = Path("outputs/recorded")

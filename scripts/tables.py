@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aded.bench.finished_runs import FinishedRun, read_runs
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
+from aded.records.finished_runs import FinishedRun, read_runs
 from scripts import NoSettings
 from scripts.report.cells import cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table

@@ -10,9 +10,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from aded.bench.identity import run_id
-from aded.bench.metrics import summarise
-from aded.bench.rows import Environment, Machine, Row, to_json
+from aded.records.identity import run_id
+from aded.records.metrics import summarise
+from aded.records.rows import Environment, Machine, Row, to_json
 
 MACHINE: dict[str, Any] = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
 UNTIMED = dict.fromkeys(

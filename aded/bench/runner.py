@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerBase
 
 from aded.bench.questions import Benchmark, PromptTemplate, Question
 from aded.bench.recording import RecordedAnswer, Recording
-from aded.bench.rows import Calibration, Divergence, Row
 from aded.core.decode import MAX_DRAFTED, Answer, decode, last, steps
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Recorded, Sampler
@@ -22,6 +21,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
+from aded.records.rows import Calibration, Divergence, Row
 
 WARM_UP_TOKENS = 16
 log = logging.getLogger(__name__)

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from aded.bench.metrics import ratio
-from aded.bench.rows import Row, Summary
 from aded.core.calibration import total
 from aded.errors import BadInput
+from aded.records.metrics import ratio
+from aded.records.rows import Row, Summary
 from aded.settings import Text
 
 Mode = Literal["offline", "online", "disabled"]

@@ -22,7 +22,7 @@ class Target(Protocol):
     realistic and may be reported."""
 
     def describe(self) -> dict[str, object]:
-        """Facts for the run's record: fields of aded.bench.rows.Environment, such as the engine."""
+        """Facts for the run's record: fields of aded.records.rows.Environment, such as the engine."""
 
     def fork(self) -> Target:
         """The same model with a KV cache and an answer of its own: both can decode in turns."""

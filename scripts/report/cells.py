@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from aded.bench.finished_runs import FinishedRun
-from aded.bench.metrics import Terms, bootstrap_interval, product_of_ratios, question_sums, speedup_terms
-from aded.bench.rows import Row
+from aded.records.finished_runs import FinishedRun
+from aded.records.metrics import Terms, bootstrap_interval, product_of_ratios, question_sums, speedup_terms
+from aded.records.rows import Row
 
 BASELINE = "autoregressive (paired)"
 SEED = "decoding.seed"
@@ -44,7 +44,7 @@ METRICS: dict[str, Terms] = {
     "mean_accepted_tokens": _accepted,
     "speedup": speedup_terms,
 }
-"""As in the paper's table 1 and figure 3; each is a ratio of sums over rows (aded.bench.metrics)."""
+"""As in the paper's table 1 and figure 3; each is a ratio of sums over rows (aded.records.metrics)."""
 
 
 @dataclass(frozen=True)

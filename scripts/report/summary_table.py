@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from aded.bench.finished_runs import FinishedRun
+from aded.records.finished_runs import FinishedRun
 from scripts.report.cells import line_names, settings_key, table_order
 from scripts.report.remarks import (
     FEW,
@@ -23,8 +23,8 @@ from scripts.report.remarks import (
 DRIFT = 1.1
 """A paired autoregressive rate that differs by more than this factor between runs gets a remark."""
 DEFINITIONS = (
-    "– is missing. docs/benchmark_definitions.md says how each number is defined, aded/bench/rows.py explains every "
-    "key of summary.csv."
+    "– is missing. docs/benchmark_definitions.md says how each number is defined, aded/records/rows.py explains "
+    "every key of summary.csv."
 )
 
 

@@ -18,14 +18,14 @@ from made_up_run import row, times, write_run
 from tiny import VOCABULARY, tiny_tokenizer
 from xxhash import xxh3_128_digest
 
-from aded.bench.finished_runs import read_run
-from aded.bench.rows import to_json
 from aded.files.answer_file import read_answers
 from aded.files.array_file import CHECKSUM
 from aded.files.cost_table import read_cost_table
 from aded.files.ngram_file import open_ngrams
 from aded.files.suffix_file import open_suffixes
 from aded.files.tokenizer import load_tokenizer
+from aded.records.finished_runs import read_run
+from aded.records.rows import to_json
 from baselines.medusa_heads import MedusaHeads, load_heads, save_heads
 from baselines.rest import Rest
 from datastore.ngrams import count_ngrams, write_ngrams

@@ -7,8 +7,8 @@ import pytest
 from made_up_run import row, times, write_run
 from matplotlib.patches import Rectangle
 
-from aded.bench.finished_runs import read_runs
-from aded.bench.rows import Calibration
+from aded.records.finished_runs import read_runs
+from aded.records.rows import Calibration
 from scripts.plots import PLOTS, draw
 from scripts.report.cells import Cell, cells
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from made_up_run import row, times, write_run
 
-from aded.bench.finished_runs import read_runs
-from aded.bench.rows import Row, Summary
+from aded.records.finished_runs import read_runs
+from aded.records.rows import Row, Summary
 from scripts.report.summary_table import all_numbers, as_text, summary_frame
 from scripts.tables import main
 

@@ -16,9 +16,9 @@ from made_up_run import row
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.bench.rows import Calibration, Row, parse
 from aded.bench.wandb_logger import COLUMNS, WandbLogger, _calibration, accepted_lengths, course, table
 from aded.errors import BadInput
+from aded.records.rows import Calibration, Row, parse
 
 ROOT = Path(__file__).parents[3]
 

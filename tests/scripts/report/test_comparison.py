@@ -7,9 +7,9 @@ import pytest
 from made_up_run import MACHINE, row, times, write_run
 
 import aded
-from aded.bench.finished_runs import read_runs
-from aded.bench.rows import Row
 from aded.errors import BadInput
+from aded.records.finished_runs import read_runs
+from aded.records.rows import Row
 from scripts.report.cells import BASELINE, Cell, cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
 from scripts.report.published import FILES, FOLDER, Published, beside, read_published

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from made_up_run import row, write_run
 
-from aded.bench.finished_runs import read_runs
+from aded.records.finished_runs import read_runs
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aded.bench.identity import VOLATILE, flat, read_config, run_id
-from aded.bench.records import RECORD
-from aded.bench.rows import Environment, Row, Summary, parse, read
+from aded.records.identity import VOLATILE, flat, read_config, run_id
+from aded.records.rows import Environment, Row, Summary, parse, read
+from aded.records.run_directory import RECORD
 
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""

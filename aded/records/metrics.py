@@ -1,4 +1,4 @@
-"""The numbers of a run, each from its rows. aded.bench.rows explains every key."""
+"""The numbers of a run, each from its rows. aded.records.rows explains every key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from aded.bench.rows import Row, Summary
+from aded.records.rows import Row, Summary
 
 RESAMPLES = 2000
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from made_up_run import row
 
-from aded.bench.identity import run_id
-from aded.bench.metrics import summarise
-from aded.bench.records import RunDirectory, environment
-from aded.bench.rows import Row
 from aded.errors import BadInput
+from aded.records.environment import environment
+from aded.records.identity import run_id
+from aded.records.metrics import summarise
+from aded.records.rows import Row
+from aded.records.run_directory import RunDirectory
 
 ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
 CONFIG = {"key": "value"}

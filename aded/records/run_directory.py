@@ -2,10 +2,10 @@
 
 output_dir/
     config.yaml        the resolved config
-    environment.json   versions, machine, git commit, fingerprints of the files it reads (aded.bench.rows.Environment)
-    rows.jsonl         a row per turn (aded.bench.rows.Row)
+    environment.json   versions, machine, git commit, fingerprints of the files it reads (rows.Environment)
+    rows.jsonl         a row per turn (rows.Row)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
-    summary.json       written last; a run that has it is finished (aded.bench.rows.Summary)
+    summary.json       written last; a run that has it is finished (rows.Summary)
 
 A folder belongs to a run from its first row on; one without a row is left as it was found.
 """
@@ -14,35 +14,30 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
 
-from aded.bench.identity import differences, flat, read_config, run_id
-from aded.bench.rows import Environment, Machine, Row, Summary, parse, read, to_json
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, remove_partial, write_text
+from aded.records.identity import differences, flat, read_config, run_id
+from aded.records.rows import Environment, Row, Summary, parse, read, to_json
 
 KEY = "output_dir"
 RECORD = ("config.yaml", "environment.json", "rows.jsonl", "samples.jsonl", "summary.json")
 """A run's own files."""
 MARK = ".run_id"
 """The file that names the run whose folder this is."""
-PACKAGES = ("torch", "transformers", "numba", "numpy", "hydra-core", "tokenizers", "safetensors")
-"""Those that compute what is measured."""
 
 
 class RunDirectory:
     """A run's directory, open for one process: keeps the whole rows it finds, and appends to them.
 
     config: the resolved config.
-    files: the fingerprints of the files that it names (aded.bench.identity).
+    files: the fingerprints of the files that it names (aded.records.identity).
 
     Raises BadInput when the directory belongs to another run, holds a file that the run reads, or is being written by
     another process.
@@ -230,53 +225,3 @@ def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]
     ):
         if old != new:
             yield f"{what} {str(old)[:12]}", f"{what} {str(new)[:12]}"
-
-
-def environment(facts: Mapping[str, Any] | None = None) -> Environment:
-    """This process's environment. facts: further fields of Environment, from the target, drafter and recording."""
-    versions: dict[str, str | None] = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    return Environment(
-        python=platform.python_version(),
-        packages=versions,
-        machine=machine(),
-        git_commit=_git("rev-parse", "HEAD"),
-        git_changed=bool(_git("status", "--porcelain", "--untracked-files=no")),
-        **(facts or {}),
-    )
-
-
-def machine() -> Machine:
-    import torch
-
-    return Machine(
-        processor=_processor(),
-        cores=os.cpu_count(),
-        torch_threads=torch.get_num_threads(),
-        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        system=platform.system(),
-    )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
-
-
-def _git(*arguments: str) -> str | None:
-    """The output of a git command on this checkout; None for an installed package."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists():
-        return None
-    try:
-        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None

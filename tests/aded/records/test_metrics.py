@@ -5,8 +5,8 @@ from dataclasses import asdict, replace
 import pytest
 from made_up_run import row as whole_row
 
-from aded.bench.metrics import bootstrap_interval, question_sums, ratio, speedup_terms, summarise
-from aded.bench.rows import Row
+from aded.records.metrics import bootstrap_interval, question_sums, ratio, speedup_terms, summarise
+from aded.records.rows import Row
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 

@@ -1,0 +1,66 @@
+"""What the numbers of a run depend on beside its config: versions, machine, commit."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from aded.records.rows import Environment, Machine
+
+PACKAGES = ("torch", "transformers", "numba", "numpy", "hydra-core", "tokenizers", "safetensors")
+"""Those that compute what is measured."""
+
+
+def environment(facts: Mapping[str, Any] | None = None) -> Environment:
+    """This process's environment. facts: further fields of Environment, from the target, drafter and recording."""
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = None
+    return Environment(
+        python=platform.python_version(),
+        packages=versions,
+        machine=machine(),
+        git_commit=_git("rev-parse", "HEAD"),
+        git_changed=bool(_git("status", "--porcelain", "--untracked-files=no")),
+        **(facts or {}),
+    )
+
+
+def machine() -> Machine:
+    import torch
+
+    return Machine(
+        processor=_processor(),
+        cores=os.cpu_count(),
+        torch_threads=torch.get_num_threads(),
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        system=platform.system(),
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _git(*arguments: str) -> str | None:
+    """The output of a git command on this checkout; None for an installed package."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10, check=True)
+        return done.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
