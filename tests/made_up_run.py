@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from omegaconf import OmegaConf
 
 from aded.records.identity import run_id
 from aded.records.metrics import summarise
-from aded.records.rows import Environment, Machine, Row, to_json
+from aded.records.rows import Environment, Machine, MachineUse, Row, Slices, Timing, to_json
 
 MACHINE: dict[str, Any] = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
 UNTIMED = dict.fromkeys(
@@ -43,13 +44,59 @@ def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Ro
         "steps": steps,
         "accept_lengths": accept_lengths,
         "drafted_nodes": [8] * steps,
-        "draft_ms": [0.5] * steps,
         "draft_seconds": 0.0005 * steps,
         "stop_reason": "eos",
         "token_ids": ids,
         "token_ids_sha256": hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest(),
     }
-    return Row(**{**UNTIMED, **counts, **known})
+    one = {**UNTIMED, **counts, **known}
+    return Row(**{"timings": [timing(steps, one["decode_seconds"], *_baseline(one))], **one})
+
+
+def _baseline(one: dict[str, Any]) -> tuple[int, float] | tuple[()]:
+    """Steps and seconds of autoregressive decoding; nothing for an unpaired row."""
+    if one["autoregressive_decode_seconds"] is None:
+        return ()
+    return one["autoregressive_new_tokens"], one["autoregressive_decode_seconds"]
+
+
+def timing(
+    steps: int,
+    seconds: float | None = None,
+    plain_steps: int | None = None,
+    plain_seconds: float = 0.0,
+    *,
+    pairs: int = 20,
+    **known: Any,
+) -> Timing:
+    """Steps of equal length, half a millisecond of each spent on drafting, in `pairs` equal pairs of slices.
+
+    known: others, steal (a value per pair), or any key of the timing.
+    """
+    made: dict[str, Any] = {
+        "draft_ms": [0.4] * steps,
+        "verify_ms": None if seconds is None else [1000 * seconds / max(steps, 1) - 0.5] * steps,
+        "observe_ms": [0.1] * steps,
+        **dict.fromkeys(
+            ("autoregressive_draft_ms", "autoregressive_verify_ms", "autoregressive_observe_ms", "slices")
+        ),
+        "machine": MachineUse(10.0, 0.01, 0.0, 2.0, None, None, None),
+    }
+    if plain_steps is not None:
+        made["autoregressive_verify_ms"] = [1000 * plain_seconds / max(plain_steps, 1)] * plain_steps
+        made["autoregressive_draft_ms"] = made["autoregressive_observe_ms"] = [0.0] * plain_steps
+        quiet = [0.0] * pairs
+        made["slices"] = Slices(
+            steps=_parts(steps, pairs),
+            autoregressive_steps=_parts(plain_steps, pairs),
+            others=known.pop("others", quiet),
+            steal=known.pop("steal", quiet),
+        )
+    return Timing(**{**made, **known})
+
+
+def _parts(whole: int, parts: int) -> list[int]:
+    return [len(part) for part in np.array_split(np.zeros(whole), parts)]
 
 
 def times(method: float, plain: float, new_tokens: int) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from aded.command_line import CONF
 from aded.config import check_top, checked_call, instantiate, plain
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
+from aded.core.slices import SECONDS, WHOLE
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile
@@ -62,7 +63,7 @@ def build_experiment(
         drafter=drafter,
         # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
         baseline=autoregressive() if paired and "seconds" in loaded.target.provides else None,
-        sliced=cfg.pairing == "slices",
+        slice_seconds=SECONDS if cfg.pairing == "slices" else WHOLE,
         recording=recording,
         decoding=decoding,
         max_new_tokens=cfg.benchmark.max_new_tokens,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,17 +13,22 @@ from transformers import PreTrainedTokenizerBase
 
 from aded.bench.questions import Benchmark, PromptTemplate, Question
 from aded.bench.recording import RecordedAnswer, Recording
+from aded.bench.timing import timing_of
+from aded.bench.watch import Lap, TurnWatch
 from aded.core.decode import MAX_DRAFTED, Answer, decode, last, steps
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Recorded, Sampler
-from aded.core.slices import in_slices
+from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
-from aded.records.rows import Calibration, Divergence, Row
+from aded.records.rows import Calibration, Divergence, Row, Timing
+from aded.records.warm_up import MOST, slice_warm_up
 
 WARM_UP_TOKENS = 16
+LONGEST_SLICE = 8.0
+"""Seconds."""
 log = logging.getLogger(__name__)
 
 
@@ -43,27 +48,57 @@ class Runner:
     """The answers to replay; None where the target decides its own."""
     decoding: Decoding
     max_new_tokens: int
-    sliced: bool = True
-    """Method and baseline take turns in slices of an answer, where memory holds a KV cache for each."""
+    slice_seconds: float = SECONDS
+    """Method and baseline take turns in slices of so many seconds, where memory holds a KV cache for each."""
 
     def __post_init__(self) -> None:
         self._other: Target | None = None
         """The baseline's, where it decodes at the same time."""
+        self._cuda = getattr(self.target, "device", torch.device("cpu")).type == "cuda"
         self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
 
     def warm_up(self, text: str = "def add(a, b):\n    return a +") -> None:
         """Load caches and compile, on a text of no benchmark; nothing that is learned from it stays."""
         prompt = np.array(self.tokenizer(text)["input_ids"], np.int64)
         answer = RecordedAnswer(np.resize(prompt, WARM_UP_TOKENS).tolist(), text) if self.recording else None
-        for drafter in filter(None, (self.drafter, self.baseline)):
-            decode(self.target, drafter, prompt, self._sampler((), answer), max_new_tokens=WARM_UP_TOKENS)
+        pairs = [(self.target, self.drafter)]
+        if self.baseline is not None:
+            pairs += [(self._second_target(len(prompt)), self.baseline)]
+        for target, drafter in pairs:
+            decode(target, drafter, prompt, self._sampler((), answer), max_new_tokens=WARM_UP_TOKENS)
             drafter.reset()
 
     def answer(self, questions: Iterable[Question], start: int = 0) -> Iterator[list[Row]]:
         """One list of rows per question, in order; the first question has the number `start`. Method and baseline
         take turns at going first."""
         for number, question in enumerate(questions, start):
-            yield self._question(question, baseline_first=number % 2 == 1)
+            rows = self._question(question, baseline_first=number % 2 == 1)
+            self._grow_slices(rows)
+            yield rows
+
+    def answer_again(
+        self, questions: Sequence[Question], rows: Sequence[Row], chosen: Set[str]
+    ) -> Iterator[list[Row]]:
+        """The rows of each chosen question, in order, with the timing of decoding it once more.
+
+        questions, rows: all that were answered. chosen: ids. What a method learns over the session is what it was.
+        """
+        self.drafter.reset()
+        at = iter(rows)
+        for number, question in enumerate(questions):
+            before = [next(at) for _ in question.turns]
+            if question.id in chosen:
+                again = self._question(question, baseline_first=number % 2 == 1)
+                yield [_with_timing(*both) for both in zip(before, again, strict=True)]
+            else:
+                self.restore([question], before)
+
+    def _grow_slices(self, rows: Sequence[Row]) -> None:
+        """Double the slices where taking turns costs too much of them."""
+        share = slice_warm_up(rows)
+        if share is not None and share > MOST and self.slice_seconds < LONGEST_SLICE:
+            self.slice_seconds *= 2
+            log.info("taking turns costs %.1f %% of a slice: slices of %.2g s now", 100 * share, self.slice_seconds)
 
     def restore(self, questions: Sequence[Question], rows: Iterable[Row]) -> None:
         """Bring a drafter of scope `session` to where it was when it had answered the questions, `rows`.
@@ -102,34 +137,44 @@ class Runner:
         for turn in range(len(question.turns)):
             prompt, recorded = self._prompt(question, turn, answers)
             stream = _stream(question, turn)
-            answer, plain = self._pair(prompt, stream, recorded, baseline_first)
-            rows.append(self._row(question, turn, prompt, answer, plain))
-            answers.append(self._text(answer.token_ids, recorded))
+            rows.append(self._decoded(question, turn, prompt, stream, recorded, baseline_first))
+            answers.append(self._text(rows[-1].token_ids, recorded))
         return rows
 
-    def _pair(
-        self, prompt: np.ndarray, stream: tuple[int, int], recorded: RecordedAnswer | None, baseline_first: bool
-    ) -> tuple[Answer, Answer | None]:
-        """The method's answer and the baseline's, decoded in turns; None for an unpaired run."""
+    def _decoded(
+        self,
+        question: Question,
+        turn: int,
+        prompt: np.ndarray,
+        stream: tuple[int, int],
+        recorded: RecordedAnswer | None,
+        baseline_first: bool,
+    ) -> Row:
+        """A turn's row: the method's answer, and the baseline's in turn with it."""
+        watch = TurnWatch(self._cuda)
+        method = Arm(self._steps(self.target, self.drafter, prompt, stream, recorded))
         if self.baseline is None:
-            return last(self._steps(self.target, self.drafter, prompt, stream, recorded)), None
-        arms = [
-            self._steps(self.target, self.drafter, prompt, stream, recorded),
-            self._steps(self._second_target(len(prompt)), self.baseline, prompt, stream, recorded),
-        ]
-        first, second = reversed(arms) if baseline_first else arms
-        led, followed = in_slices(first, second) if self.sliced else (last(first), last(second))
-        return (followed, led) if baseline_first else (led, followed)
+            method.finish()
+            timing = timing_of(method.answer, None, [], watch.use())
+            return self._row(question, turn, prompt, method.answer, None, timing)
+        baseline = Arm(self._steps(self._second_target(len(prompt)), self.baseline, prompt, stream, recorded))
+        order = (baseline, method) if baseline_first else (method, baseline)
+        slices: list[tuple[int, Lap]] = []  # of each arm in turn: its steps so far, and what the machine did
+        for arm in take_turns(*order, self.slice_seconds):
+            slices.append((arm.steps, watch.lap()))
+        pairs = list(zip(slices[baseline_first::2], slices[not baseline_first :: 2], strict=True))
+        timing = timing_of(method.answer, baseline.answer, pairs, watch.use())
+        return self._row(question, turn, prompt, method.answer, baseline.answer, timing)
 
     def _second_target(self, prompt_tokens: int) -> Target:
         """The baseline's target: one with a cache of its own, where arms take turns in slices."""
         rows = prompt_tokens + self.max_new_tokens + MAX_DRAFTED + 1
-        if self.sliced and self._other is None:
+        if self.slice_seconds < WHOLE and self._other is None:
             if self.target.has_memory_for(rows):
                 self._other = self.target.fork()
             else:
                 log.warning("pairing=slices: no memory for a second KV cache; whole answers take turns")
-                self.sliced = False
+                self.slice_seconds = WHOLE
         return self._other or self.target
 
     def _decode(
@@ -164,8 +209,11 @@ class Runner:
         """The drafter's seed for an answer."""
         return zlib.crc32(repr((self.decoding.seed, *stream)).encode())
 
-    def _row(self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None) -> Row:
+    def _row(
+        self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None, timing: Timing
+    ) -> Row:
         timed = "seconds" in self.target.provides
+        drafting = sum(answer.draft_times) + sum(answer.observe_times)
         return Row(
             question_id=question.id,
             turn=turn,
@@ -176,9 +224,8 @@ class Runner:
             accept_lengths=answer.accept_lengths,
             drafted_nodes=answer.drafted_nodes,
             calibration=None if answer.calibration is None else Calibration(**answer.calibration),
-            draft_ms=[round(1e3 * seconds, 4) for seconds in answer.draft_times],
-            draft_seconds=sum(answer.draft_times),
-            verify_seconds=answer.verify_seconds if timed else None,
+            draft_seconds=drafting,
+            verify_seconds=sum(answer.verify_times) if timed else None,
             decode_seconds=answer.decode_seconds if timed else None,
             prefill_seconds=answer.prefill_seconds if timed else None,
             stop_reason=answer.stop_reason,
@@ -189,6 +236,7 @@ class Runner:
             autoregressive_new_tokens=None if plain is None else plain.new_tokens,
             autoregressive_decode_seconds=None if plain is None else plain.decode_seconds,
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
+            timings=[timing if timed else replace(timing, verify_ms=None)],
         )
 
     def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> Divergence | None:
@@ -202,6 +250,15 @@ class Runner:
         assert step.logits is not None
         best = torch.topk(step.logits[-1].float(), 2).values
         return Divergence(at, float(best[0] - best[1]))
+
+
+def _with_timing(row: Row, again: Row) -> Row:
+    """The row with the timing of the same answer, decoded again."""
+    same = ("token_ids", "accept_lengths", "drafted_nodes", "autoregressive_new_tokens")
+    if any(getattr(row, key) != getattr(again, key) for key in same):
+        log.warning("question %s, decoded again, has another answer or other steps; left out", row.question_id)
+        return row
+    return replace(row, timings=[*row.timings, *again.timings])
 
 
 def _stream(question: Question, turn: int) -> tuple[int, int]:

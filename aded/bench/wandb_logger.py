@@ -78,6 +78,8 @@ class WandbLogger:
             group=self.group,
             name=f"{summary.method}-{summary.model}-{summary.benchmark}",
             id=summary.run_id,
+            tags=["doubtful"] if summary.marks else None,
+            notes="\n".join(summary.marks) or None,
             resume="allow" if self.mode == "online" else None,
             config=dict(config),
             dir=str(folder.absolute()),

@@ -42,8 +42,9 @@ class Answer:
     accept_lengths: list[int] = field(default_factory=list)
     drafted_nodes: list[int] = field(default_factory=list)
     draft_times: list[float] = field(default_factory=list)
-    """Drafting at each step: draft and observe, at the first also begin."""
+    """Of `draft` at each step; at the first also of `begin`, and of `observe` after prefill."""
     verify_times: list[float] = field(default_factory=list)
+    observe_times: list[float] = field(default_factory=list)
     prefill_seconds: float = 0.0
     stop_reason: str = "limit"
     calibration: Histogram | None = None
@@ -55,13 +56,9 @@ class Answer:
         return sum(self.accept_lengths)
 
     @property
-    def verify_seconds(self) -> float:
-        return sum(self.verify_times)
-
-    @property
     def decode_seconds(self) -> float:
         """The steps' times; what others do between them does not count."""
-        return sum(self.draft_times) + sum(self.verify_times)
+        return sum(self.draft_times) + sum(self.verify_times) + sum(self.observe_times)
 
 
 def decode(target: Target, drafter: Drafter, prompt_ids: np.ndarray, sampler: Sampler, **settings: Any) -> Answer:
@@ -133,8 +130,9 @@ def steps(
         answer.accept_lengths.append(len(answer.token_ids) - before)
         answer.drafted_nodes.append(step.tree.drafted)
         walks.append((step.tree.probabilities, step.path))
+        answer.draft_times.append(learning + t1 - t0)
         answer.verify_times.append(t2 - t1)
-        answer.draft_times.append(learning + (t1 - t0) + (perf_counter() - t2))
+        answer.observe_times.append(perf_counter() - t2)
         learning = 0.0
 
     answer.stop_reason = reason

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
+from aded.records.disturbance import pairs_of, step_seconds
+from aded.records.marks import marks_of
 from aded.records.rows import Row, Summary
+from aded.records.warm_up import slice_warm_up
 
 RESAMPLES = 2000
+Values = Sequence[float] | np.ndarray
+Terms = Callable[[Sequence[Row]], Sequence[Values | None]]
+"""Of a run's rows, for each row: numerators and denominators in turn; None where they were not measured."""
 
 
 def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, run_id: str) -> Summary:
     """The summary of a run; null where a number does not apply."""
     new_tokens, steps = sum(row.new_tokens for row in rows), sum(row.steps for row in rows)
     timed = [row for row in rows if row.decode_seconds is not None]
-    decode_seconds = sum(row.decode_seconds or 0.0 for row in timed)
-    prefill_seconds = sum(row.prefill_seconds or 0.0 for row in timed)
-    draft_ms = [ms for row in rows for ms in row.draft_ms]
-    paired = [row for row in rows if row.autoregressive_decode_seconds is not None]
-    sums = question_sums(rows, speedup_terms)
+    whole_seconds = sum((row.prefill_seconds or 0.0) + (row.decode_seconds or 0.0) for row in timed)
+    draft_ms = 1000 * np.concatenate([np.zeros(0), *(draft_seconds(row) for row in rows)])
+    kept = [undisturbed for timings in pairs_of(rows) for _, undisturbed in timings]
+    paired = bool(kept)
+    sums = question_sums([rows], speedup_terms)
     low, high = bootstrap_interval(sums)
+    speedup = product_of_ratios(sums.sum(axis=0))
+    uses = [timing.machine for row in rows for timing in row.timings]
     return Summary(
         method=method,
         model=model,
@@ -32,21 +39,30 @@ def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, r
         new_tokens=new_tokens,
         mean_accepted_tokens=ratio(new_tokens, steps),
         drafted_nodes_per_step=ratio(sum(sum(row.drafted_nodes) for row in rows), steps),
-        draft_ms_median=float(np.median(draft_ms)) if draft_ms else None,
-        draft_ms_p99=float(np.percentile(draft_ms, 99)) if draft_ms else None,
-        draft_share=ratio(sum(row.draft_seconds for row in timed), decode_seconds),
-        tokens_per_second=ratio(new_tokens, decode_seconds),
-        tokens_per_second_end_to_end=ratio(sum(len(row.token_ids) for row in rows), prefill_seconds + decode_seconds),
-        autoregressive_tokens_per_second=ratio(
-            sum(row.autoregressive_new_tokens or 0 for row in paired),
-            sum(row.autoregressive_decode_seconds or 0.0 for row in paired),
-        ),
-        speedup=product_of_ratios(sums.sum(axis=0)),
+        draft_ms_median=float(np.median(draft_ms)) if len(draft_ms) else None,
+        draft_ms_p99=float(np.percentile(draft_ms, 99)) if len(draft_ms) else None,
+        draft_share=ratio(sum(row.draft_seconds for row in timed), sum(row.decode_seconds or 0.0 for row in timed)),
+        tokens_per_second=product_of_ratios(question_sums([rows], rate_terms).sum(axis=0)),
+        tokens_per_second_end_to_end=ratio(sum(len(row.token_ids) for row in timed), whole_seconds),
+        autoregressive_tokens_per_second=product_of_ratios(question_sums([rows], baseline_rate_terms).sum(axis=0)),
+        speedup=speedup,
         speedup_low=low,
         speedup_high=high,
-        identical_outputs=sum(bool(row.identical) for row in paired) if paired else None,
+        speedup_wall=product_of_ratios(question_sums([rows], wall_terms).sum(axis=0)),
+        slices=sum(map(len, kept)) if paired else None,
+        disturbed_share=1 - float(np.concatenate(kept).mean()) if any(map(len, kept)) else None,
+        slice_warm_up=slice_warm_up(rows),
+        others_cpu_share=ratio(sum(use.seconds * use.others for use in uses), sum(use.seconds for use in uses))
+        or 0.0,
+        marks=marks_of(rows, speedup, low, high),
+        identical_outputs=sum(bool(row.identical) for row in rows) if paired else None,
         run_id=run_id,
     )
+
+
+def draft_seconds(row: Row) -> np.ndarray:
+    """float [steps]: drafting at each step, draft and observe, the first time that the row was decoded."""
+    return step_seconds(row.timings[0].draft_ms, row.timings[0].observe_ms)
 
 
 def ratio(numerator: float, denominator: float) -> float | None:
@@ -54,27 +70,45 @@ def ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
 
 
-def speedup_terms(row: Row) -> tuple[float, ...] | None:
-    """(tokens, seconds) of the method and (seconds, tokens) of autoregressive decoding; None for an unpaired row."""
-    if row.decode_seconds is None or row.autoregressive_decode_seconds is None:
-        return None
-    assert row.autoregressive_new_tokens is not None
-    return row.new_tokens, row.decode_seconds, row.autoregressive_decode_seconds, row.autoregressive_new_tokens
+def speedup_terms(rows: Sequence[Row]) -> Sequence[np.ndarray | None]:
+    """float [4] for each row: (tokens, seconds) of the method and (seconds, tokens) of autoregressive decoding, in
+    the undisturbed slices; in all where the run has no undisturbed one. None for an unpaired row."""
+    found = pairs_of(rows)
+    some = any(undisturbed.any() for timings in found for _, undisturbed in timings)
+    return [
+        sum(terms[undisturbed if some else slice(None)].sum(axis=0) for terms, undisturbed in timings)
+        if timings
+        else None
+        for timings in found
+    ]
 
 
-class Terms(Protocol):
-    """Numerators and denominators of a row, in turn; None where they were not measured."""
+def wall_terms(rows: Sequence[Row]) -> Sequence[np.ndarray | None]:
+    """As speedup_terms, in all slices."""
+    return [sum(terms.sum(axis=0) for terms, _ in timings) if timings else None for timings in pairs_of(rows)]
 
-    def __call__(self, row: Row, /) -> tuple[float, ...] | None: ...
+
+def rate_terms(rows: Sequence[Row]) -> list[Values | None]:
+    """(tokens, seconds) of the method for each row; of an unpaired row all of them. None where no model ran."""
+    whole = [None if row.decode_seconds is None else (row.new_tokens, row.decode_seconds) for row in rows]
+    return [every if terms is None else terms[:2] for every, terms in zip(whole, speedup_terms(rows), strict=True)]
 
 
-def question_sums(rows: Iterable[Row], terms: Terms) -> np.ndarray:
-    """float [questions, terms]: the sums of a row's terms over all rows of each question; [0, 2] without any."""
+def baseline_rate_terms(rows: Sequence[Row]) -> list[Values | None]:
+    """(tokens, seconds) of autoregressive decoding for each row; None for an unpaired row."""
+    return [None if terms is None else (terms[3], terms[2]) for terms in speedup_terms(rows)]
+
+
+def question_sums(runs: Iterable[Sequence[Row]], terms: Terms) -> np.ndarray:
+    """float [questions, terms]: the sums of the terms over all rows of each question, in all runs; [0, 2] without.
+
+    runs: the rows of each run.
+    """
     by_question: dict[str, np.ndarray] = {}
-    for row in rows:
-        values = terms(row)
-        if values is not None:
-            by_question[row.question_id] = by_question.get(row.question_id, 0) + np.array(values, float)
+    for rows in runs:
+        for row, values in zip(rows, terms(rows), strict=True):
+            if values is not None:
+                by_question[row.question_id] = by_question.get(row.question_id, 0) + np.array(values, float)
     return np.array(list(by_question.values())) if by_question else np.zeros((0, 2))
 
 

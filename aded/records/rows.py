@@ -51,6 +51,52 @@ UNPAIRED = "paired=false, or answers are replayed without a model"
 
 
 @dataclass(frozen=True)
+class MachineUse:
+    """What the machine did during a turn. Shares are of the time of all processors that the process may use."""
+
+    __pydantic_config__ = STRICT
+    seconds: Number = about("length of the turn, with everything outside the clocks", unit="s")
+    others: Number = about("share that other programs took, 0 to 1")
+    steal: Number = about("share that other virtual machines took, 0 to 1")
+    load: Number = about("load average of the last minute, at the end of the turn", unit="programs")
+    clock_mhz: Number | None = about("mean clock of the processors, then", unit="MHz", null="cannot be read")
+    throttled: bool | None = about(
+        "was the processor or the GPU slowed down by its temperature", null="cannot be read"
+    )
+    gpu_processes: Whole | None = about("other processes on the GPU", null="no GPU, or cannot be read")
+
+
+@dataclass(frozen=True)
+class Slices:
+    """The pairs of slices in which method and baseline took turns (aded.core.slices), a value per pair."""
+
+    __pydantic_config__ = STRICT
+    steps: list[Whole] = about("steps of the method")
+    autoregressive_steps: list[Whole] = about("steps of autoregressive decoding")
+    others: list[Number] = about("share that other programs took; of the pair's slices the larger")
+    steal: list[Number] = about("share that other virtual machines took; of the pair's slices the larger")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What it took to decode a turn once, step by step. On a busy machine it is decoded again."""
+
+    __pydantic_config__ = STRICT
+    draft_ms: list[Number] = about(
+        "draft at each step; at the first also begin, and observe after prefill", unit="ms"
+    )
+    verify_ms: list[Number] | None = about(
+        "time in the target at each step: forward, walk, compaction", unit="ms", null=REPLAY
+    )
+    observe_ms: list[Number] = about("observe at each step", unit="ms")
+    autoregressive_draft_ms: list[Number] | None = about("as draft_ms", unit="ms", null=UNPAIRED)
+    autoregressive_verify_ms: list[Number] | None = about("as verify_ms", unit="ms", null=UNPAIRED)
+    autoregressive_observe_ms: list[Number] | None = about("as observe_ms", unit="ms", null=UNPAIRED)
+    slices: Slices | None = about("the turns that method and baseline took", null=UNPAIRED)
+    machine: MachineUse = about("what the machine did meanwhile")
+
+
+@dataclass(frozen=True)
 class Row:
     """One turn: a line of rows.jsonl."""
 
@@ -69,12 +115,9 @@ class Row:
     calibration: Calibration | None = about(
         "probabilities of the drafted nodes against acceptance", null="the drafter has no probabilities"
     )
-    draft_ms: list[Number] = about("drafting at each step: draft and observe, at the first also begin", unit="ms")
-    draft_seconds: Number = about("sum of draft_ms", unit="s")
-    verify_seconds: Number | None = about("time in the target: forward, walk, compaction", unit="s", null=REPLAY)
-    decode_seconds: Number | None = about(
-        "from the first token's decision to the last token's", unit="s", null=REPLAY
-    )
+    draft_seconds: Number = about("sum of the first timing's draft_ms and observe_ms", unit="s")
+    verify_seconds: Number | None = about("sum of the first timing's verify_ms", unit="s", null=REPLAY)
+    decode_seconds: Number | None = about("draft_seconds + verify_seconds", unit="s", null=REPLAY)
     prefill_seconds: Number | None = about("the forward over the prompt", unit="s", null=REPLAY)
     stop_reason: str = about("eos, stop_string, limit (most tokens) or context (the prompt is too long)")
     token_ids: list[Whole] = about("the whole answer, the token that prefill decided first")
@@ -86,6 +129,7 @@ class Row:
     )
     autoregressive_decode_seconds: Number | None = about("its decode_seconds", unit="s", null=UNPAIRED)
     autoregressive_prefill_seconds: Number | None = about("its prefill_seconds", unit="s", null=UNPAIRED)
+    timings: Annotated[list[Timing], Field(min_length=1)] = about("each time the turn was decoded, the first first")
 
 
 @dataclass(frozen=True)
@@ -106,21 +150,35 @@ class Summary:
     drafted_nodes_per_step: Number | None = about(
         "mean of drafted_nodes, without the root", unit="nodes", null="no step was needed"
     )
-    draft_ms_median: Number | None = about("median of all steps' draft_ms", unit="ms", null="no step was needed")
-    draft_ms_p99: Number | None = about("99th percentile of draft_ms", unit="ms", null="no step was needed")
+    draft_ms_median: Number | None = about(
+        "median over steps of draft_ms + observe_ms", unit="ms", null="no step was needed"
+    )
+    draft_ms_p99: Number | None = about("99th percentile of the same", unit="ms", null="no step was needed")
     draft_share: Number | None = about("draft seconds / decode seconds", null=REPLAY)
-    tokens_per_second: Number | None = about("new_tokens / decode seconds", unit="tokens/s", null=REPLAY)
+    tokens_per_second: Number | None = about(
+        "new tokens / decode seconds, of a paired run in its undisturbed slices", unit="tokens/s", null=REPLAY
+    )
     tokens_per_second_end_to_end: Number | None = about(
         "all tokens of the answers / (prefill + decode seconds)", unit="tokens/s", null=REPLAY
     )
     autoregressive_tokens_per_second: Number | None = about(
         "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=UNPAIRED
     )
-    speedup: Number | None = about("tokens_per_second / autoregressive_tokens_per_second", null=UNPAIRED)
+    speedup: Number | None = about(
+        "tokens_per_second / autoregressive_tokens_per_second", null="unpaired, or every slice was disturbed"
+    )
     speedup_low: Number | None = about(
         "lower end of its 95 % bootstrap interval over questions", null="unpaired, or fewer than two questions"
     )
     speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
+    speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=UNPAIRED)
+    slices: Whole | None = about("pairs of slices, a slice of each arm", null=UNPAIRED)
+    disturbed_share: Number | None = about("disturbed pairs / pairs (aded.records.disturbance)", null=UNPAIRED)
+    slice_warm_up: Number | None = about(
+        "what the first step of a slice takes longer than the others, as a share of its slice", null=UNPAIRED
+    )
+    others_cpu_share: Number = about("share of the processors' time that other programs took, 0 to 1")
+    marks: list[str] = about("reasons to doubt the speedup, a sentence each; empty when there is none")
     identical_outputs: Whole | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
     run_id: str = about("hash of the resolved config without volatile keys, files by their contents")
 

@@ -17,26 +17,34 @@ from typing import Any
 import numpy as np
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.metrics import Terms, bootstrap_interval, product_of_ratios, question_sums, speedup_terms
+from aded.records.metrics import (
+    Terms,
+    Values,
+    baseline_rate_terms,
+    bootstrap_interval,
+    product_of_ratios,
+    question_sums,
+    rate_terms,
+    speedup_terms,
+)
 from aded.records.rows import Row
+from scripts.report.remarks import MARK
 
 BASELINE = "autoregressive (paired)"
 SEED = "decoding.seed"
 MACHINE = "machine"
 
 
-def _latency(row: Row) -> tuple[float, ...] | None:
-    return None if row.decode_seconds is None else (1000 * row.decode_seconds, row.new_tokens)
+def _latency(rows: Sequence[Row]) -> list[Values | None]:
+    return [None if rate is None else (1000 * rate[1], rate[0]) for rate in rate_terms(rows)]
 
 
-def _accepted(row: Row) -> tuple[float, ...]:
-    return row.new_tokens, row.steps
+def _accepted(rows: Sequence[Row]) -> list[Values | None]:
+    return [(row.new_tokens, row.steps) for row in rows]
 
 
-def _baseline_latency(row: Row) -> tuple[float, ...] | None:
-    if row.autoregressive_decode_seconds is None or row.autoregressive_new_tokens is None:
-        return None
-    return 1000 * row.autoregressive_decode_seconds, row.autoregressive_new_tokens
+def _baseline_latency(rows: Sequence[Row]) -> list[Values | None]:
+    return [None if rate is None else (1000 * rate[1], rate[0]) for rate in baseline_rate_terms(rows)]
 
 
 METRICS: dict[str, Terms] = {
@@ -65,9 +73,20 @@ class Cell:
     runs: tuple[FinishedRun, ...]
 
     @property
+    def marks(self) -> list[str]:
+        """Reasons to doubt what it says of time; other numbers have none."""
+        timed = self.metric in ("speedup", "latency_ms_per_token")
+        return sorted({mark for run in self.runs for mark in run.summary.marks}) if timed else []
+
+    @property
     def questions(self) -> int:
         """Of the run with the fewest."""
         return min(run.summary.questions for run in self.runs)
+
+
+def doubts(cell: Cell) -> list[str]:
+    """A line for each mark of the cell."""
+    return [f"{MARK} {cell.line}: {mark}." for mark in cell.marks]
 
 
 def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
@@ -100,11 +119,11 @@ def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
 
 def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms) -> list[Cell]:
     """The cell, or none where no run measured it."""
-    by_run = [sums for sums in (question_sums(run.rows, terms) for run in runs) if len(sums)]
+    by_run = [sums for sums in (question_sums([run.rows], terms) for run in runs) if len(sums)]
     values = [value for sums in by_run if (value := product_of_ratios(sums.sum(axis=0))) is not None]
     if not values or len(values) < len(by_run):
         return []
-    low, high = bootstrap_interval(question_sums((row for run in runs for row in run.rows), terms))
+    low, high = bootstrap_interval(question_sums([run.rows for run in runs], terms))
     return [Cell(*key, float(np.median(values)), low, high, runs[0].kind, runs[0].machine, tuple(runs))]
 
 

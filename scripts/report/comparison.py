@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from scripts.report.cells import BASELINE, METRICS, Cell, by_number
+from scripts.report.cells import BASELINE, METRICS, Cell, by_number, doubts
 from scripts.report.published import Published, benchmark_family, beside, family
-from scripts.report.remarks import FEW, FEW_QUESTIONS, MISSING, UNDECIDED, UNDECIDED_MARK, without_empty_columns
+from scripts.report.remarks import FEW, FEW_QUESTIONS, MARK, MISSING, UNDECIDED, UNDECIDED_MARK, without_empty_columns
 
 TITLES = {
     "latency_ms_per_token": "milliseconds per token",
@@ -31,6 +31,8 @@ class Sources:
     marks: dict[str, str] = field(default_factory=dict)
     undecided: bool = False
     """Does an interval of a speedup contain 1?"""
+    doubts: dict[str, None] = field(default_factory=dict)
+    """Why marked numbers are doubtful, each once."""
 
     def ours(self, cell: Cell) -> str:
         text = {
@@ -52,7 +54,7 @@ class Sources:
 
     def legend(self) -> list[str]:
         marks = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
-        return [f"{mark}: {text}" for text, mark in marks] + ([UNDECIDED] if self.undecided else [])
+        return [f"{mark}: {text}" for text, mark in marks] + ([UNDECIDED] if self.undecided else []) + [*self.doubts]
 
 
 def blocks(cells: Sequence[Cell], published: Sequence[Published], sources: Sources) -> dict[str, pd.DataFrame]:
@@ -120,6 +122,9 @@ def _ours(cell: Cell, sources: Sources) -> str:
         if cell.metric == "speedup" and cell.low <= 1 <= cell.high:
             sources.undecided = True
             text += UNDECIDED_MARK
+    if cell.marks:
+        sources.doubts |= dict.fromkeys(f"{line} ({cell.model}, {cell.benchmark})" for line in doubts(cell))
+        text += MARK
     return text + (f" ({len(cell.runs)} runs)" if len(cell.runs) > 1 else "")
 
 
@@ -147,6 +152,7 @@ def long_table(cells: Sequence[Cell], published: Sequence[Published]) -> pd.Data
                 "high": cell.high,
                 "runs": len(cell.runs),
                 "questions": cell.questions,
+                "marks": " | ".join(cell.marks),
                 "kind": cell.kind,
                 "engine": cell.runs[0].environment.engine,
                 "machine": cell.machine,

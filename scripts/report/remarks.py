@@ -11,6 +11,8 @@ FEW = f"Fewer than {FEW_QUESTIONS} questions: other questions may lead to other 
 UNDECIDED_MARK = "¹"
 UNDECIDED = f"{UNDECIDED_MARK} The interval contains 1: the run does not show whether the method gains time."
 FEW_MARK = "²"
+MARK = "³"
+"""Beside a speedup that there is reason to doubt (aded.records.marks)."""
 
 
 def without_empty_columns(frame: pd.DataFrame) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from scripts.report.remarks import (
     FEW,
     FEW_MARK,
     FEW_QUESTIONS,
+    MARK,
     MISSING,
     UNDECIDED,
     UNDECIDED_MARK,
@@ -54,7 +55,8 @@ def _speedup(run: FinishedRun) -> str:
     if summary.speedup is None:
         return MISSING
     ends = f"[{_number(summary.speedup_low, '.2f')}, {_number(summary.speedup_high, '.2f')}]"
-    return f"{summary.speedup:.2f} {ends}{UNDECIDED_MARK if _undecided(run) else ''}"
+    marks = (UNDECIDED_MARK if _undecided(run) else "") + (MARK if summary.marks else "")
+    return f"{summary.speedup:.2f} {ends}{marks}"
 
 
 def _identical(run: FinishedRun) -> str:
@@ -93,6 +95,7 @@ NUMBERS: dict[str, Column] = {
     "speedup [95 %]": _speedup,
     "mean accepted tokens": lambda run: _number(run.summary.mean_accepted_tokens, ".2f"),
     "identical outputs": _identical,
+    "disturbed slices": lambda run: _number(run.summary.disturbed_share, ".0%"),
     "drafting share of the time": lambda run: _number(run.summary.draft_share, ".1%"),
 }
 
@@ -122,8 +125,14 @@ def as_text(runs: Sequence[FinishedRun]) -> str:
     """summary.md: what the rows have in common, the table, and remarks."""
     table = summary_frame(runs).to_markdown(index=False, disable_numparse=True)
     above = "\n".join(f"- {line}" for line in _common(runs))
-    below = "\n".join(f"- {line}" for line in [*_remarks(runs), DEFINITIONS])
+    below = "\n".join(f"- {line}" for line in [*_remarks(runs), *_doubts(runs), DEFINITIONS])
     return f"{above}\n\n{table}\n\n{below}\n"
+
+
+def _doubts(runs: Sequence[FinishedRun]) -> list[str]:
+    """Why marked speedups are doubtful."""
+    lines, ordered = _ordered(runs)
+    return [f"{MARK} {lines[run.folder]}: {mark}." for run in ordered for mark in run.summary.marks]
 
 
 def _ordered(runs: Sequence[FinishedRun]) -> tuple[dict[Any, str], list[FinishedRun]]:

@@ -19,7 +19,7 @@ from aded.command_line import CONF
 from aded.core.decode import Answer, decode, steps
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Greedy, Sampler
-from aded.core.slices import in_slices
+from aded.core.slices import Arm, take_turns
 from aded.core.tree import DraftTree
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.targets.compiled_cpu import CompiledCpuTarget
@@ -199,11 +199,13 @@ def test_in_slices_a_method_does_what_it_does_alone(
         sampler = decoding.sampler(1, 0)
         wanted = decode(engine(), alone, prompt, sampler, **settings)
         arms = [
-            steps(engine(), sliced, prompt, sampler, **settings),
-            steps(baseline, Autoregressive(), prompt, sampler, **settings),
+            Arm(steps(engine(), sliced, prompt, sampler, **settings)),
+            Arm(steps(baseline, Autoregressive(), prompt, sampler, **settings)),
         ]
-        both = in_slices(*(reversed(arms) if number % 2 else arms), seconds=0 if number < 2 else 0.001)  # type: ignore[misc]
-        answer, plain = reversed(both) if number % 2 else both
+        leader, follower = reversed(arms) if number % 2 else arms
+        turns = sum(1 for _ in take_turns(leader, follower, seconds=0 if number < 2 else 0.001))
+        answer, plain = (arm.answer for arm in arms)
+        assert turns > 2
         assert answer.token_ids == plain.token_ids == wanted.token_ids
         assert answer.accept_lengths == wanted.accept_lengths
         assert answer.drafted_nodes == wanted.drafted_nodes

@@ -54,7 +54,7 @@ def test_the_parts_of_a_step_add_up_to_its_time(measured: list[Cell]) -> None:
     assert figure is not None
     widths = [bar.get_width() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
     assert sum(widths[3:]) == pytest.approx(500.0)
-    assert widths[3:5] == [pytest.approx(0.5), pytest.approx(450.0)]
+    assert widths[3:6] == [pytest.approx(0.4), pytest.approx(499.5), pytest.approx(0.1)]
 
 
 def test_the_lines_of_step_time_stand_as_in_the_table(measured: list[Cell]) -> None:

@@ -122,7 +122,7 @@ def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
     write_run(tmp_path / "b", paired(1.5, 20.0), method="clear", answers=None)
     found = frame(tmp_path).set_index("method")
     assert found["questions"].to_dict() == {"unclear": "4²", "clear": "6"}
-    assert found[SPEEDUP].str.endswith("]¹").to_dict() == {"unclear": True, "clear": False}
+    assert found[SPEEDUP].str.endswith("]¹³").to_dict() == {"unclear": True, "clear": False}
     text = as_text(read_runs([tmp_path]))
     assert "- ¹ The interval contains 1" in text
     assert "- ² Fewer than 5 questions" in text

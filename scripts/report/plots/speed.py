@@ -9,8 +9,9 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from scripts.report.cells import BASELINE, Cell, table_order
+from scripts.report.cells import BASELINE, Cell, doubts, table_order
 from scripts.report.plots.style import DARK, MOST_LINES, PALETTE, error_bars, grouped_bars, of_metric, panels
+from scripts.report.remarks import MARK
 
 
 def speedup_bars(cells: Sequence[Cell]) -> Figure | None:
@@ -33,6 +34,7 @@ def speedup_bars(cells: Sequence[Cell]) -> Figure | None:
     axes.set_yticks(range(len(runs)), names_of(runs))
     axes.set_xlabel("times autoregressive decoding")
     axes.legend(loc="lower right", frameon=False)
+    explain_marks(figure, runs)
     return figure
 
 
@@ -42,7 +44,7 @@ def names_of(cells: Sequence[Cell]) -> list[str]:
     return [
         "\n".join(
             [
-                *wrap(cell.line, 36),
+                *wrap(f"{cell.line}{MARK if cell.marks else ''}", 36),
                 *([cell.model] if len(models) > 1 else []),
                 *([cell.benchmark] if len(benchmarks) > 1 else []),
             ]
@@ -59,6 +61,7 @@ def throughput_bars(cells: Sequence[Cell]) -> Figure | None:
         return None
     benchmarks = sorted({cell.benchmark for cell in timed})
     speedups = {(cell.benchmark, cell.model, cell.line): cell.value for cell in of_metric(cells, "speedup")}
+    marked = {(cell.benchmark, cell.model, cell.line) for cell in timed if cell.marks}
     figure, all_axes = panels(len(benchmarks), 7.0, 4.0)
     for axes, benchmark in zip(all_axes, benchmarks, strict=True):
         here = {(cell.model, cell.line): 1000 / cell.value for cell in timed if cell.benchmark == benchmark}
@@ -68,10 +71,19 @@ def throughput_bars(cells: Sequence[Cell]) -> Figure | None:
             measured = [model for model in models if (model, line) in here]
             for model, bar in zip(measured, drawn, strict=True):
                 if (times := speedups.get((benchmark, model, line))) is not None:
-                    axes.annotate(f"{times:.2f}×", _top(bar), ha="center", va="bottom", fontsize=7)
+                    mark = MARK if (benchmark, model, line) in marked else ""
+                    axes.annotate(f"{times:.2f}×{mark}", _top(bar), ha="center", va="bottom", fontsize=7)
         axes.set(title=benchmark, ylabel="tokens per second")
         axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    explain_marks(figure, timed)
     return figure
+
+
+def explain_marks(figure: Figure, cells: Sequence[Cell]) -> None:
+    """Below the figure, why marked cells are doubtful."""
+    lines = [line for cell in cells for line in doubts(cell)]
+    if lines:
+        figure.supxlabel("\n".join(part for line in lines for part in wrap(line, 90)), fontsize=6.5)
 
 
 def _top(bar: Rectangle) -> tuple[float, float]:
@@ -79,7 +91,7 @@ def _top(bar: Rectangle) -> tuple[float, float]:
 
 
 def step_time(cells: Sequence[Cell]) -> Figure | None:
-    """Milliseconds per step: drafting, the target (forward, accepted path, commit to the cache), the rest.
+    """Milliseconds per step: draft, the target (forward, accepted path, commit to the cache), observe.
 
     The lines stand in the order of the summary table, from top to bottom.
     """
@@ -109,10 +121,10 @@ def step_time(cells: Sequence[Cell]) -> Figure | None:
 
 
 def _parts_of_a_step(cell: Cell) -> dict[str, float]:
-    """Milliseconds per step."""
-    rows = [row for run in cell.runs for row in run.rows if row.decode_seconds is not None]
-    steps = sum(row.steps for row in rows)
-    draft = 1000 * sum(row.draft_seconds for row in rows) / steps
-    verify = 1000 * sum(row.verify_seconds or 0.0 for row in rows) / steps
-    whole = 1000 * sum(row.decode_seconds or 0.0 for row in rows) / steps
-    return {"draft": draft, "verify and commit": verify, "the rest": max(0.0, whole - draft - verify)}
+    """Milliseconds per step, of every time that a row was decoded."""
+    timings = [timing for run in cell.runs for row in run.rows for timing in row.timings]
+    steps = sum(len(timing.draft_ms) for timing in timings)
+    draft = sum(sum(timing.draft_ms) for timing in timings)
+    verify = sum(sum(timing.verify_ms or ()) for timing in timings)
+    observe = sum(sum(timing.observe_ms) for timing in timings)
+    return {"draft": draft / steps, "verify and commit": verify / steps, "observe": observe / steps}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from aded.records.metrics import draft_seconds
 from scripts.report.cells import Cell, settings_key
 from scripts.report.plots.style import MARKERS, MOST_LINES, PALETTE, error_bars, of_metric, panels
 
@@ -89,7 +90,8 @@ def _costs(family: Family, cells: Sequence[Cell], timed: bool) -> list[float | N
     """Tokens per second; of recorded answers, for which no model is timed, the median draft's milliseconds."""
     if not timed:
         return [
-            float(np.median([ms for run in cell.runs for row in run.rows for ms in row.draft_ms])) for cell in family
+            1000 * float(np.median(np.concatenate([draft_seconds(row) for run in cell.runs for row in run.rows])))
+            for cell in family
         ]
     latency = {
         (cell.line, cell.model, cell.benchmark): 1000 / cell.value

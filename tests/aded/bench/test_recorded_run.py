@@ -19,7 +19,7 @@ from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
 CHAT = "model/template=chat"
-TIMES = ("draft_ms", "draft_seconds")
+TIMES = ("timings", "draft_seconds")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 

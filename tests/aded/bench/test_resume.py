@@ -21,7 +21,7 @@ from datastore.ngrams import count_ngrams, write_ngrams
 
 ROOT = Path(__file__).parents[3]
 VOCABULARY = 128
-TIMES = ("draft_ms", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
+TIMES = ("timings", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
 QUESTIONS = 5
 
 

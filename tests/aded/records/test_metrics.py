@@ -11,18 +11,25 @@ from aded.records.rows import Row
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 
 
-def row(question: str, accepted: list[int], seconds: float, plain_seconds: float | None = None) -> Row:
+def row(
+    question: str,
+    accepted: list[int],
+    seconds: float,
+    plain_seconds: float | None = None,
+    plain_tokens: int | None = None,
+) -> Row:
     paired = plain_seconds is not None
-    return replace(
-        whole_row(0, 0, accepted),
+    return whole_row(
+        0,
+        0,
+        accepted,
         question_id=question,
         drafted_nodes=[4] * len(accepted),
-        draft_ms=[1.0 + index for index in range(len(accepted))],
         draft_seconds=0.1,
         decode_seconds=seconds,
         prefill_seconds=0.5,
         identical=True if paired else None,
-        autoregressive_new_tokens=sum(accepted) if paired else None,
+        autoregressive_new_tokens=(plain_tokens or sum(accepted)) if paired else None,
         autoregressive_decode_seconds=plain_seconds,
     )
 
@@ -32,10 +39,10 @@ def speedup(rows: list[Row]) -> float | None:
 
 
 def speedup_interval(rows: list[Row]) -> tuple[float | None, float | None]:
-    return bootstrap_interval(question_sums(rows, speedup_terms))
+    return bootstrap_interval(question_sums([rows], speedup_terms))
 
 
-PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 1.0, 1.0), row("b", [4], 0.5, 2.0)]
+PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 0.5, 0.4), row("b", [4], 0.5, 1.6)]
 
 
 def test_the_summary_of_hand_made_rows() -> None:
@@ -48,17 +55,23 @@ def test_the_summary_of_hand_made_rows() -> None:
         "new_tokens": 10,
         "mean_accepted_tokens": 2.5,
         "drafted_nodes_per_step": 4.0,
-        "draft_ms_median": 1.0,
-        "draft_ms_p99": pytest.approx(1.97),
-        "draft_share": pytest.approx(0.3 / 2.5),
-        "tokens_per_second": 4.0,
-        "tokens_per_second_end_to_end": pytest.approx(13 / 4.0),
-        "autoregressive_tokens_per_second": 2.0,
-        "speedup": 2.0,
+        "draft_ms_median": pytest.approx(0.5),
+        "draft_ms_p99": pytest.approx(0.5),
+        "draft_share": pytest.approx(0.3 / 2.0),
+        "tokens_per_second": pytest.approx(5.0),
+        "tokens_per_second_end_to_end": pytest.approx(13 / 3.5),
+        "autoregressive_tokens_per_second": pytest.approx(2.5),
+        "speedup": pytest.approx(2.0),
+        "speedup_wall": pytest.approx(2.0),
+        "slices": 60,
+        "disturbed_share": 0.0,
+        "slice_warm_up": None,
+        "others_cpu_share": pytest.approx(0.01),
+        "marks": ["the interval 1.60 to 3.20 is wider than half the speedup"],
         "identical_outputs": 3,
     }
-    # Two questions: resampling takes a alone (6 tokens in 2 s against 3 s: 1.5), both (2.0) or b alone (4.0).
-    assert (low, high) == pytest.approx((1.5, 4.0))
+    # Two questions: resampling takes a alone (1.5 s against 2.4 s: 1.6), both (2.0) or b alone (3.2).
+    assert (low, high) == pytest.approx((1.6, 3.2))
 
 
 def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
@@ -74,6 +87,10 @@ def test_without_a_baseline_what_needs_one_is_null() -> None:
         "speedup",
         "speedup_low",
         "speedup_high",
+        "speedup_wall",
+        "slices",
+        "disturbed_share",
+        "slice_warm_up",
         "identical_outputs",
     }
 
@@ -90,7 +107,7 @@ def test_ratio() -> None:
 
 
 def test_speedup_compares_tokens_per_second_when_answers_differ_in_length() -> None:
-    rows = [replace(row("a", [2] * 5, 1.0, 4.0), autoregressive_new_tokens=20)]
+    rows = [row("a", [2] * 5, 1.0, 4.0, plain_tokens=20)]
     assert speedup(rows) == pytest.approx((10 / 1.0) / (20 / 4.0))
 
 

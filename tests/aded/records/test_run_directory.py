@@ -14,7 +14,7 @@ from aded.errors import BadInput
 from aded.records.environment import environment
 from aded.records.identity import run_id
 from aded.records.metrics import summarise
-from aded.records.rows import Row
+from aded.records.rows import Row, to_json
 from aded.records.run_directory import RunDirectory
 
 ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
@@ -291,7 +291,7 @@ def test_rows_of_other_versions_are_not_mixed(directory: RunDirectory, change: d
 def test_rows_of_another_version_are_named_in_one_line(
     directory: RunDirectory, change: dict[str, Any], problem: str
 ) -> None:
-    line = {key: value for key, value in (vars(ROWS[0]) | change).items() if value is not ...}
+    line = {key: value for key, value in (json.loads(to_json(ROWS[0])) | change).items() if value is not ...}
     (directory.folder / "rows.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(BadInput, match=r"^output_dir: .*rows.jsonl line 1: ") as error:
         directory.finished_rows()

@@ -100,7 +100,7 @@ def test_an_interval_that_contains_1_and_few_questions_are_remarked(tmp_path: Pa
     sources = Sources()
     frames = blocks(found(tmp_path), [], sources)
     (line,) = frames["mt_bench, speedup over autoregressive decoding"].to_dict("records")
-    assert line["tiny: ours"] == "1.00 [0.50, 2.00]¹ m1"
+    assert line["tiny: ours"] == "1.00 [0.50, 2.00]¹³ m1"
     text = as_markdown(frames, sources)
     assert "- ¹ The interval contains 1" in text
     assert "2 questions of mt_bench. Fewer than 5 questions" in text

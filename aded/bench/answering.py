@@ -1,0 +1,102 @@
+"""Answers a run's questions, each on record before the next, and decodes those again that the machine disturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+
+from aded.bench.build import Experiment
+from aded.bench.progress import Progress
+from aded.bench.watch import wait_for_quiet
+from aded.records.disturbance import MOST_TIMINGS, taken, to_decode_again
+from aded.records.environment import environment
+from aded.records.rows import Row
+from aded.records.run_directory import RunDirectory, whole_questions
+
+PATIENCE = 0.25
+"""Most time to wait for a quiet machine, as a share of the run's time so far."""
+SECONDS_BETWEEN_NOTES = 30.0
+
+
+def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progress, label: str) -> list[Row]:
+    """Answer the questions that the record lacks; return all rows. label: the run's name in its progress."""
+    runner, questions = experiment.runner, experiment.questions
+    rows = whole_questions(directory.finished_rows(), [(one.id, len(one.turns)) for one in questions])
+    directory.begin(environment({**experiment.facts, "files": directory.files}), resumed=bool(rows))
+    directory.rewrite(rows)
+    began, done = perf_counter(), len({row.question_id for row in rows})
+    progress.begin(label, len(questions), done, runner.max_new_tokens)
+    runner.warm_up()
+    if done < len(questions):
+        runner.restore(questions[:done], rows)
+    notice = DisturbanceNotice(progress)
+    for new in runner.answer(questions[done:], start=done):
+        directory.append(new)
+        rows += new
+        progress.advance()
+        notice.see(new)
+    rows = answer_disturbed(experiment, directory, progress, rows, PATIENCE * (perf_counter() - began))
+    _write_samples(experiment, directory, rows)
+    return rows
+
+
+def answer_disturbed(
+    experiment: Experiment, directory: RunDirectory, progress: Progress, rows: list[Row], patience: float
+) -> list[Row]:
+    """Decode the questions again of which too little was undisturbed, at most twice; return all rows.
+
+    On a machine that stays busy for `patience` seconds it is no use, and is not tried.
+    """
+    for _ in range(MOST_TIMINGS - 1):
+        tried = {row.question_id for row in rows if len(row.timings) >= MOST_TIMINGS}
+        chosen = to_decode_again(rows) - tried
+        if not chosen or not wait_for_quiet(patience):
+            break
+        progress.note(
+            f"{len(chosen)} of {len(experiment.questions)} questions were disturbed: they are decoded again"
+        )
+        for again in experiment.runner.answer_again(experiment.questions, rows, chosen):
+            by_turn = {(row.question_id, row.turn): row for row in again}
+            rows = [by_turn.get((row.question_id, row.turn), row) for row in rows]
+            directory.rewrite(rows)
+    return rows
+
+
+def _write_samples(experiment: Experiment, directory: RunDirectory, rows: Sequence[Row]) -> None:
+    """What the benchmark's own scorer reads, where it has one."""
+    by_id, runner = {question.id: question for question in experiment.questions}, experiment.runner
+    samples = [
+        runner.benchmark.sample(
+            by_id[row.question_id], str(runner.tokenizer.decode(row.token_ids, skip_special_tokens=True))
+        )
+        for row in rows
+    ]
+    directory.write_samples([sample for sample in samples if sample])
+
+
+class DisturbanceNotice:
+    """Says while a run answers that others take the processors: at once, then now and then."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._said = -SECONDS_BETWEEN_NOTES
+        self._shares: list[float] = []
+        """Of all slices, what others took of them."""
+        self._disturbed: list[bool] = []
+
+    def see(self, rows: Sequence[Row]) -> None:
+        """A question's rows."""
+        slices = [timing.slices for row in rows for timing in row.timings if timing.slices is not None]
+        new = np.concatenate([np.zeros(0, bool), *map(taken, slices)])
+        self._disturbed += new.tolist()
+        self._shares += [max(pair) for one in slices for pair in zip(one.others, one.steal, strict=True)]
+        if not new.any() or perf_counter() - self._said < SECONDS_BETWEEN_NOTES:
+            return
+        self._said = perf_counter()
+        share = float(np.mean(np.array(self._shares)[self._disturbed]))
+        self._progress.note(
+            f"other programs took {share:.0%} of the processor: {sum(self._disturbed)} of {len(self._disturbed)} "
+            "slices left out"
+        )

@@ -1,0 +1,100 @@
+"""How far a job is, on stderr: a bar on a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+from typing import Protocol
+
+from tqdm import tqdm
+
+SECONDS_BETWEEN_LINES = 5.0
+"""In a log; a replay answers hundreds of questions in that time."""
+
+
+class Progress(Protocol):
+    """What a run tells while it answers."""
+
+    def begin(self, label: str, questions: int, done: int, limit: int) -> None:
+        """A run of so many questions begins.
+
+        done: those that it has from before. limit: most new tokens per answer.
+        """
+
+    def advance(self) -> None:
+        """One more question is answered."""
+
+    def note(self, text: str) -> None:
+        """A line that the reader should know of."""
+
+    def close(self) -> None:
+        """The job is over."""
+
+
+class Silent:
+    """Tells nothing."""
+
+    def begin(self, label: str, questions: int, done: int, limit: int) -> None: ...
+
+    def advance(self) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Told:
+    """Tells on stderr.
+
+    label, total: of a job of several runs, and its questions in all; a single run has its own.
+    """
+
+    def __init__(self, label: str = "", total: int = 0) -> None:
+        self._job, self.total, self.done = label, total, 0
+        self._label = label
+        self._bar: tqdm[None] | None = None
+        self._began = self._printed = perf_counter()
+
+    def begin(self, label: str, questions: int, done: int, limit: int) -> None:
+        if not self._job:
+            self._label, self.total = label, questions
+            self._began = self._printed = perf_counter()
+            self._print(f"{label}: {questions} questions, at most {limit} new tokens per answer")
+        self.done += done
+        if sys.stderr.isatty() and self._bar is None:
+            self._bar = tqdm(desc=self._label, total=self.total, initial=self.done, leave=False)
+        elif self._bar is not None:
+            self._bar.update(done)
+        if self._bar is not None and self._job:
+            self._bar.set_postfix_str(label)
+
+    def advance(self) -> None:
+        self.done += 1
+        if self._bar is not None:
+            self._bar.update()
+        self._line()
+
+    def note(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.write(text, file=sys.stderr)
+        else:
+            self._print(text)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _line(self) -> None:
+        now = perf_counter()
+        if self._bar is not None or self.done == self.total or now - self._printed < SECONDS_BETWEEN_LINES:
+            return
+        self._printed = now
+        left = (now - self._began) / self.done * (self.total - self.done) if self.done else 0.0
+        time_left = (
+            f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left" if left else ""
+        )
+        self._print(f"{self._label}: {self.done} of {self.total} questions answered{time_left}")
+
+    @staticmethod
+    def _print(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,148 @@
+"""What the machine does beside us: a watch that is read between the slices of two answers, and after each turn.
+
+The operating system counts, for each processor, the time that all programs used. What this process and its children
+used is subtracted; the rest went to others. Steal is the time in which a virtual machine did not run at all. Only
+processors that this process may use count.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter, process_time, sleep
+
+import psutil
+
+from aded.bench import gpu
+from aded.records.disturbance import MOST_TAKEN
+from aded.records.rows import MachineUse
+
+LOOK = 0.5
+"""Seconds that are watched to see whether the machine is quiet."""
+
+
+@dataclass(frozen=True)
+class Lap:
+    """The time since a watch was last read. Shares are of the time of all processors that we may use, 0 to 1."""
+
+    seconds: float
+    others: float
+    """Share that other programs took."""
+    steal: float
+    """Share that other virtual machines took."""
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Seconds, each since a moment of its own."""
+
+    clock: float
+    busy: float
+    steal: float
+    own: float
+
+
+class Watch:
+    """Runs from its construction on, and from each lap on."""
+
+    def __init__(self) -> None:
+        self._processors = processors()
+        self._process = psutil.Process()
+        self._last = self._read()
+
+    def lap(self) -> Lap:
+        before, now = self._last, self._read()
+        self._last = now
+        seconds = now.clock - before.clock
+        others = (now.busy - before.busy) - (now.own - before.own)
+        whole = seconds * len(self._processors)
+        # The system counts in steps of 10 ms, so a short lap may come out a little below 0 or above 1.
+        return Lap(seconds, _share(others, whole), _share(now.steal - before.steal, whole))
+
+    def _read(self) -> _Reading:
+        times = psutil.cpu_times(percpu=True)
+        mine = [times[number]._asdict() for number in self._processors]
+        kinds = ("user", "nice", "system", "irq", "softirq")
+        return _Reading(
+            clock=perf_counter(),
+            busy=sum(one.get(kind, 0.0) for one in mine for kind in kinds),
+            steal=sum(one.get("steal", 0.0) for one in mine),
+            own=process_time() + self._children(),
+        )
+
+    def _children(self) -> float:
+        """CPU seconds of our child processes, ended ones too."""
+        mine = self._process.cpu_times()
+        seconds = mine.children_user + mine.children_system
+        for child in self._process.children(recursive=True):
+            try:
+                seconds += sum(child.cpu_times()[:4])  # its own, and those of its ended children
+            except psutil.Error:  # it has just ended
+                continue
+        return float(seconds)
+
+
+class TurnWatch:
+    """Watches a turn: `lap` after each slice, `use` in the end.
+
+    cuda: does the target run on a GPU?
+    """
+
+    def __init__(self, cuda: bool) -> None:
+        self.cuda = cuda
+        self._throttles = throttles()
+        self._turn, self._slice = Watch(), Watch()
+
+    def lap(self) -> Lap:
+        return self._slice.lap()
+
+    def use(self) -> MachineUse:
+        lap, count = self._turn.lap(), throttles()
+        hot = None if count is None or self._throttles is None else count > self._throttles
+        card = gpu.state() if self.cuda else None
+        return MachineUse(
+            seconds=round(lap.seconds, 4),
+            others=round(lap.others, 4),
+            steal=round(lap.steal, 4),
+            load=round(psutil.getloadavg()[0], 2),
+            clock_mhz=clock_mhz(),
+            throttled=hot if card is None else bool(hot) or card.throttled,
+            gpu_processes=None if card is None else card.other_processes,
+        )
+
+
+def wait_for_quiet(seconds: float) -> bool:
+    """Wait for `seconds` at most until others leave the processors to us. Do they in the end?"""
+    watch, until = Watch(), perf_counter() + seconds
+    while True:
+        sleep(LOOK)
+        lap = watch.lap()
+        if quiet := max(lap.others, lap.steal) <= MOST_TAKEN:
+            return True
+        if perf_counter() >= until:
+            return quiet
+
+
+def processors() -> list[int]:
+    """Numbers of the processors that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def clock_mhz() -> float | None:
+    """Mean clock of the processors in MHz; None where it cannot be read."""
+    try:
+        frequency = psutil.cpu_freq()
+    except (OSError, NotImplementedError):
+        return None
+    return round(frequency.current, 1) if frequency and frequency.current else None
+
+
+def throttles(folder: Path = Path("/sys/devices/system/cpu")) -> int | None:
+    """How often temperature has slowed the processors down since the start; None where it cannot be read."""
+    counts = [path.read_text() for path in folder.glob("cpu*/thermal_throttle/*_throttle_count")]
+    return sum(map(int, counts)) if counts else None
+
+
+def _share(part: float, whole: float) -> float:
+    return min(max(part / whole, 0.0), 1.0) if whole > 0 else 0.0

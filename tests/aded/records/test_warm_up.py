@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up_run import row, timing
+
+from aded.records.rows import Row
+from aded.records.warm_up import slice_warm_up
+
+
+def measured(first_ms: float, *, baseline: bool = False, others: float = 0.0) -> Row:
+    """Ten slices of five steps of 50 ms in each arm, but the first step of each slice of one arm."""
+    one = timing(50, 50 * 0.05, 50, 50 * 0.05, pairs=10, others=[others] * 10)
+    key = "autoregressive_verify_ms" if baseline else "verify_ms"
+    steps = np.tile([first_ms, 50.0, 50.0, 50.0, 50.0], 10).tolist()
+    nothing = dict.fromkeys(("draft_ms", "observe_ms"), [0.0] * 50)
+    plain = {"verify_ms": [50.0] * 50, "autoregressive_verify_ms": [50.0] * 50}
+    return row(
+        0, 0, [1] * 50, autoregressive_decode_seconds=1.0, timings=[replace(one, **plain | {key: steps}, **nothing)]
+    )
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+def test_the_first_step_is_compared_with_the_others(baseline: bool) -> None:
+    assert slice_warm_up([measured(75.0, baseline=baseline)]) == pytest.approx(25 / 275)
+    assert slice_warm_up([measured(50.0, baseline=baseline)]) == 0
+
+
+def test_a_quicker_first_step_is_no_warm_up() -> None:
+    assert slice_warm_up([measured(40.0)]) == 0
+
+
+def test_disturbed_slices_and_unpaired_rows_do_not_count() -> None:
+    assert slice_warm_up([measured(75.0, others=0.5)]) is None
+    assert slice_warm_up([row(0, 0, [1, 1])]) is None
