@@ -66,7 +66,7 @@ def format_summary(summary: Summary) -> str:
         f"[{number(summary.speedup_low, '.2f')}, {number(summary.speedup_high, '.2f')}], "
         f"mean accepted tokens {number(summary.mean_accepted_tokens, '.2f')}, "
         f"identical {number(summary.identical_outputs, 'd')} of {summary.turns}",
-        *(f"  doubtful: {mark}" for mark in summary.marks),
+        *(f"  marked: {mark}" for mark in summary.marks),
     ]
     return "\n".join(lines)
 

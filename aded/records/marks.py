@@ -15,6 +15,8 @@ from aded.records.warm_up import MOST, slice_warm_up
 
 FEWEST = 20
 """Undisturbed pairs of slices of a run."""
+MOST_DISTURBED = 0.1
+"""Share of the slices that may be disturbed without a mark."""
 WIDEST = 0.5
 """Width of the interval, as a share of the speedup."""
 SLACK = 1.05
@@ -34,10 +36,13 @@ def _marks(rows: Sequence[Row], speedup: float, low: float | None, high: float |
         yield f"speedup {speedup:.2f} is more than {bound:.2f}, what its accepted tokens allow"
     if low is not None and high is not None and high - low > WIDEST * speedup:
         yield f"the interval {low:.2f} to {high:.2f} is wider than half the speedup"
-    undisturbed = sum(int(kept.sum()) for timings in pairs_of(rows) for _, kept in timings)
-    if undisturbed < FEWEST:
-        every = "; the speedup is over all slices" if not undisturbed else ""
-        yield f"{undisturbed} undisturbed slices, fewer than {FEWEST}{every}"
+    kept = np.concatenate([undisturbed for timings in pairs_of(rows) for _, undisturbed in timings])
+    if 1 - kept.mean() > MOST_DISTURBED:
+        taken = others_share(rows)
+        yield f"others took {taken:.0%} of the processors: {(~kept).sum()} of {len(kept)} slices were disturbed"
+    if kept.sum() < FEWEST:
+        every = "" if kept.any() else "; the speedup is over all slices"
+        yield f"{kept.sum()} undisturbed slices, fewer than {FEWEST}{every}"
     if noisy := to_decode_again(rows):
         questions = len({row.question_id for row in rows})
         yield f"in {len(noisy)} of {questions} questions less than {ENOUGH:.0%} of the slices were undisturbed"
@@ -46,6 +51,13 @@ def _marks(rows: Sequence[Row], speedup: float, low: float | None, high: float |
         yield f"a slice's first step costs {share:.1%} of the slice, more than {MOST:.0%}"
     if others := max((timing.machine.gpu_processes or 0 for row in rows for timing in row.timings), default=0):
         yield f"{others} other processes used the GPU"
+
+
+def others_share(rows: Sequence[Row]) -> float:
+    """Share of the processors' time that other programs and virtual machines took while the rows were decoded."""
+    uses = [timing.machine for row in rows for timing in row.timings]
+    seconds = sum(use.seconds for use in uses)
+    return sum(use.seconds * (use.others + use.steal) for use in uses) / seconds if seconds else 0.0
 
 
 def largest_speedup(rows: Sequence[Row]) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from aded.records.disturbance import pairs_of, step_seconds
-from aded.records.marks import marks_of
+from aded.records.marks import marks_of, others_share
 from aded.records.rows import Row, Summary
 from aded.records.warm_up import slice_warm_up
 
@@ -28,7 +28,6 @@ def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, r
     sums = question_sums([rows], speedup_terms)
     low, high = bootstrap_interval(sums)
     speedup = product_of_ratios(sums.sum(axis=0))
-    uses = [timing.machine for row in rows for timing in row.timings]
     return Summary(
         method=method,
         model=model,
@@ -52,8 +51,7 @@ def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, r
         slices=sum(map(len, kept)) if paired else None,
         disturbed_share=1 - float(np.concatenate(kept).mean()) if any(map(len, kept)) else None,
         slice_warm_up=slice_warm_up(rows),
-        others_cpu_share=ratio(sum(use.seconds * use.others for use in uses), sum(use.seconds for use in uses))
-        or 0.0,
+        others_cpu_share=others_share(rows),
         marks=marks_of(rows, speedup, low, high),
         identical_outputs=sum(bool(row.identical) for row in rows) if paired else None,
         run_id=run_id,

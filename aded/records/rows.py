@@ -177,7 +177,9 @@ class Summary:
     slice_warm_up: Number | None = about(
         "what the first step of a slice takes longer than the others, as a share of its slice", null=UNPAIRED
     )
-    others_cpu_share: Number = about("share of the processors' time that other programs took, 0 to 1")
+    others_cpu_share: Number = about(
+        "share of the processors' time that other programs and virtual machines took, 0 to 1"
+    )
     marks: list[str] = about("reasons to doubt the speedup, a sentence each; empty when there is none")
     identical_outputs: Whole | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
     run_id: str = about("hash of the resolved config without volatile keys, files by their contents")
