@@ -12,10 +12,7 @@ SECOND := tests/aded/kernels/test_compiled_ops.py
 .PHONY: run test zoo first second lint install clean
 
 run: $(VENV)/.installed
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m aded.run -m +experiment=cpu_default
-	@$(BIN)/python -m scripts.tables outputs/cpu_default
-	@$(BIN)/python -m scripts.plots outputs/cpu_default
-	@echo "records: outputs/cpu_default"
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.sweep cpu_default
 
 test: $(VENV)/.installed
 	@$(MAKE) --no-print-directory --jobs 3 lint first second

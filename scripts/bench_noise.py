@@ -2,10 +2,10 @@
 
     python -m scripts.bench_noise [questions=8] [tokens=128] [period=20] [KEY=VALUE ...]
 
-Measures `aded_best_first`, and autoregressive decoding against itself, three times each: alone, and beside one and two
-busy processes that start and stop every `period` seconds. The embedded model answers the first `questions` of HumanEval
-with at most `tokens` tokens. Other KEY=VALUE are settings of the runs. Takes about ten minutes; the load ends by
-itself.
+Measures `aded_best_first`, and autoregressive decoding against itself, three times each: alone, and beside one and
+two busy processes that start and stop every `period` seconds. The embedded model answers the first `questions` of
+HumanEval with at most `tokens` tokens. Other KEY=VALUE are settings of the runs. Takes about ten minutes; the load
+ends by itself.
 
 The last line of stdout is JSON: the speedups `quiet`, `one_neighbour` and `two_neighbours`; `self_quiet` and
 `self_loaded`, the one further from 1 of the loaded two; and `marked`, whether every loaded run says so.

@@ -24,6 +24,9 @@ class Progress(Protocol):
     def advance(self) -> None:
         """One more question is answered."""
 
+    def reach(self, done: int) -> None:
+        """So many of the job's questions are answered, whoever answered them."""
+
     def note(self, text: str) -> None:
         """A line that the reader should know of."""
 
@@ -37,6 +40,8 @@ class Silent:
     def begin(self, label: str, questions: int, done: int, limit: int) -> None: ...
 
     def advance(self) -> None: ...
+
+    def reach(self, done: int) -> None: ...
 
     def note(self, text: str) -> None: ...
 
@@ -60,18 +65,19 @@ class Told:
             self._label, self.total = label, questions
             self._began = self._printed = perf_counter()
             self._print(f"{label}: {questions} questions, at most {limit} new tokens per answer")
-        self.done += done
         if sys.stderr.isatty() and self._bar is None:
-            self._bar = tqdm(desc=self._label, total=self.total, initial=self.done, leave=False)
-        elif self._bar is not None:
-            self._bar.update(done)
+            self._bar = tqdm(desc=self._label, total=self.total, leave=False)
         if self._bar is not None and self._job:
             self._bar.set_postfix_str(label)
+        self.reach(self.done + done)
 
     def advance(self) -> None:
-        self.done += 1
+        self.reach(self.done + 1)
+
+    def reach(self, done: int) -> None:
         if self._bar is not None:
-            self._bar.update()
+            self._bar.update(done - self.done)
+        self.done = done
         self._line()
 
     def note(self, text: str) -> None:

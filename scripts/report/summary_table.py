@@ -100,6 +100,9 @@ NUMBERS: dict[str, Column] = {
 }
 
 
+RANKED = ("mean accepted tokens", "tokens/s", "speedup [95 %]", "identical outputs", "disturbed slices")
+
+
 def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
     """One row per run, slowest first; columns that are empty in all rows are left out."""
     lines, ordered = _ordered(runs)
@@ -108,6 +111,15 @@ def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
     return without_empty_columns(
         pd.DataFrame([{name: column(run) for name, column in columns.items()} for run in ordered])
     )
+
+
+def ranking(runs: Sequence[FinishedRun]) -> str:
+    """The table for a newcomer: best first, without settings, and why numbers are marked."""
+    table = summary_frame(runs)[::-1]
+    kept = [name for name in ("model", "benchmark") if table[name].nunique() > 1]
+    kept += [name for name in RANKED if name in table]
+    remarks = "\n".join([*_remarks(runs), *_doubts(runs)])
+    return f"{table[['method', *kept]].to_markdown(index=False, disable_numparse=True)}\n\n{remarks}\n"
 
 
 def all_numbers(runs: Sequence[FinishedRun]) -> pd.DataFrame:

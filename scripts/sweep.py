@@ -1,0 +1,83 @@
+"""Every run of a written-down sweep, with one progress bar and, in the end, one table.
+
+    python -m scripts.sweep EXPERIMENT [KEY=VALUE[,VALUE ...] ...]
+
+EXPERIMENT is a name in conf/experiment. Runs what `python -m aded.run -m +experiment=EXPERIMENT` runs, one run after
+another, then writes the tables (scripts.tables) and plots (scripts.plots) into the experiment's folder. Started
+again, it leaves finished runs alone and continues the interrupted one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig
+
+from aded.bench.build import load_benchmark
+from aded.bench.progress import Silent, Told
+from aded.command_line import CONF, compose_config, name_pretrained, run_command
+from aded.errors import BadInput
+from aded.records.finished_runs import read_runs
+from aded.run import run as run_one
+from scripts import NoSettings
+from scripts.plots import draw
+from scripts.report.cells import cells
+from scripts.report.summary_table import ranking
+from scripts.tables import write_comparison, write_summary
+
+
+def combinations(experiment: str, overrides: Sequence[str]) -> list[list[str]]:
+    """The overrides of each run: every combination of the values that the experiment and the overrides sweep over."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        whole = compose("config", [f"+experiment={experiment}"], return_hydra_config=True)
+    parse = OverridesParser.create().parse_override
+    given = {override.partition("=")[0]: parse(override) for override in name_pretrained(overrides)}
+    swept = {key: parse(f"{key}={values}") for key, values in (whole.hydra.sweeper.params or {}).items()}
+    choices = [
+        [f"{key}={value}" for value in one.sweep_string_iterator()]
+        if one.is_sweep_override()
+        else [one.input_line or ""]
+        for key, one in (swept | given).items()
+    ]
+    return [[f"+experiment={experiment}", *chosen] for chosen in product(*choices)]
+
+
+def run_all(configs: Sequence[DictConfig], label: str) -> None:
+    """Carry out the runs, with one progress bar over all questions."""
+    questions = [len(load_benchmark(cfg.benchmark)[1]) for cfg in configs]
+    progress = Told(label, sum(questions)) if configs[0].progress else Silent()
+    try:
+        for number, cfg in enumerate(configs):
+            run_one(cfg, progress)
+            progress.reach(sum(questions[: number + 1]))
+    finally:
+        progress.close()
+
+
+def run(arguments: list[str], settings: NoSettings) -> None:
+    names = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
+    if not arguments or arguments[0] not in names:
+        raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: python -m scripts.sweep cpu_default")
+    configs = [compose_config(overrides) for overrides in combinations(arguments[0], arguments[1:])]
+    run_all(configs, arguments[0])
+    folder = Path(configs[0].paths.output)
+    runs = read_runs([folder])
+    write_comparison(runs, folder)
+    write_summary(runs, folder)
+    drawn = draw(cells(runs), folder)
+    print(ranking(runs))
+    print(f"records: {folder}")
+    print(f"tables:  {folder / 'summary.md'}, {folder / 'comparison_with_paper.md'}")
+    print(f"plots:   {', '.join(str(folder / name) + '.png' for name in drawn[:2])}, and {len(drawn[2:])} more")
+
+
+def main() -> None:
+    run_command(run, NoSettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()
