@@ -13,7 +13,15 @@ import hydra
 from omegaconf import DictConfig, OmegaConf
 
 from aded.bench.answering import answer_all
-from aded.bench.build import build_experiment, check_config, check_decoding, load_benchmark, model_name
+from aded.bench.build import (
+    Loader,
+    build_experiment,
+    check_config,
+    check_decoding,
+    load_benchmark,
+    load_model,
+    model_name,
+)
 from aded.bench.progress import Progress, Silent, Told
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.config import instantiate
@@ -23,7 +31,7 @@ from aded.records.rows import Summary
 from aded.records.run_directory import RunDirectory
 
 
-def run(cfg: DictConfig, progress: Progress) -> tuple[Summary, Path]:
+def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple[Summary, Path]:
     """Carry out (or go on with) the run that the config describes; return its summary and its folder."""
     check_config(cfg)
     decoding = check_decoding(cfg.decoding)
@@ -36,7 +44,7 @@ def run(cfg: DictConfig, progress: Progress) -> tuple[Summary, Path]:
     try:
         summary = directory.summary()
         if summary is None:
-            experiment = build_experiment(cfg, benchmark, questions, decoding)
+            experiment = build_experiment(cfg, benchmark, questions, decoding, load)
             label = f"{cfg.method.name}, {Path(model_name(cfg)).name}, {cfg.benchmark.name}"
             rows = answer_all(experiment, directory, progress, label)
             names = {"method": cfg.method.name, "model": model_name(cfg), "benchmark": cfg.benchmark.name}

@@ -17,7 +17,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
-from aded.bench.build import load_benchmark
+from aded.bench.build import KeptModel, load_benchmark
 from aded.bench.progress import Silent, Told
 from aded.command_line import CONF, compose_config, name_pretrained, run_command
 from aded.errors import BadInput
@@ -50,9 +50,10 @@ def run_all(configs: Sequence[DictConfig], label: str) -> None:
     """Carry out the runs, with one progress bar over all questions."""
     questions = [len(load_benchmark(cfg.benchmark)[1]) for cfg in configs]
     progress = Told(label, sum(questions)) if configs[0].progress else Silent()
+    load = KeptModel()
     try:
         for number, cfg in enumerate(configs):
-            run_one(cfg, progress)
+            run_one(cfg, progress, load)
             progress.reach(sum(questions[: number + 1]))
     finally:
         progress.close()

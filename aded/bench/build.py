@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from os.path import expanduser
 from pathlib import Path
@@ -32,6 +33,10 @@ DATASTORE = ("tokenizer", "cache", "kind")
 """Arguments of a datastore that its method and model fill in."""
 
 
+Loader = Callable[[DictConfig], Loaded]
+"""Gives the model that a config names."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """What a config describes: a runner, the questions it will answer, and facts for the run's record."""
@@ -42,10 +47,10 @@ class Experiment:
 
 
 def build_experiment(
-    cfg: DictConfig, benchmark: Benchmark, questions: list[Question], decoding: Decoding
+    cfg: DictConfig, benchmark: Benchmark, questions: list[Question], decoding: Decoding, load: Loader
 ) -> Experiment:
     """Load the model, build the method, and put the runner together. Raises BadInput naming the key."""
-    loaded = load_model(cfg)
+    loaded = load(cfg)
     drafter = build_drafter(cfg, loaded)
     recording = None
     if cfg.model.get("answers") is not None:
@@ -102,6 +107,21 @@ def load_model(cfg: DictConfig) -> Loaded:
     loaded: Loaded = instantiate(cfg.model, "model", Loaded, MODEL, cache=cache_folder(cfg))
     target: Target = with_engine(loaded.target, cfg.engine, cache_folder(cfg))
     return loaded._replace(target=target)
+
+
+class KeptModel:
+    """A Loader for several runs one after another: a model that the run before had is not loaded again."""
+
+    def __init__(self) -> None:
+        self._settings: object = None
+        self._loaded: Loaded | None = None
+
+    def __call__(self, cfg: DictConfig) -> Loaded:
+        settings = plain(cfg.model), cfg.engine, cache_folder(cfg)
+        if self._loaded is None or settings != self._settings:
+            self._loaded = None  # two models may not fit
+            self._settings, self._loaded = settings, load_model(cfg)
+        return self._loaded
 
 
 def load_reference(cfg: DictConfig) -> Loaded:

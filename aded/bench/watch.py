@@ -8,6 +8,7 @@ processors that this process may use count.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time, sleep
@@ -40,7 +41,8 @@ class _Reading:
     clock: float
     busy: float
     steal: float
-    own: float
+    ours: dict[int, float]
+    """By process."""
 
 
 class Watch:
@@ -55,10 +57,11 @@ class Watch:
         before, now = self._last, self._read()
         self._last = now
         seconds = now.clock - before.clock
-        others = (now.busy - before.busy) - (now.own - before.own)
+        ours = sum(used - before.ours.get(number, 0.0) for number, used in now.ours.items())
         whole = seconds * len(self._processors)
         # The system counts in steps of 10 ms, so a short lap may come out a little below 0 or above 1.
-        return Lap(seconds, _share(others, whole), _share(now.steal - before.steal, whole))
+        others = _share(now.busy - before.busy - ours, whole)
+        return Lap(seconds, others, _share(now.steal - before.steal, whole))
 
     def _read(self) -> _Reading:
         times = psutil.cpu_times(percpu=True)
@@ -68,19 +71,16 @@ class Watch:
             clock=perf_counter(),
             busy=sum(one.get(kind, 0.0) for one in mine for kind in kinds),
             steal=sum(one.get("steal", 0.0) for one in mine),
-            own=process_time() + self._children(),
+            ours={0: process_time()} | self._children(),
         )
 
-    def _children(self) -> float:
-        """CPU seconds of our child processes, ended ones too."""
-        mine = self._process.cpu_times()
-        seconds = mine.children_user + mine.children_system
+    def _children(self) -> dict[int, float]:
+        """CPU seconds of our child processes, by number; of one that ends, the rest since the last lap is lost."""
+        found = {}
         for child in self._process.children(recursive=True):
-            try:
-                seconds += sum(child.cpu_times()[:4])  # its own, and those of its ended children
-            except psutil.Error:  # it has just ended
-                continue
-        return float(seconds)
+            with suppress(psutil.Error):  # it has just ended
+                found[child.pid] = float(sum(child.cpu_times()[:2]))
+        return found
 
 
 class TurnWatch:
@@ -115,13 +115,12 @@ class TurnWatch:
 def wait_for_quiet(seconds: float) -> bool:
     """Wait for `seconds` at most until others leave the processors to us. Do they in the end?"""
     watch, until = Watch(), perf_counter() + seconds
-    while True:
+    while perf_counter() + LOOK <= until:
         sleep(LOOK)
         lap = watch.lap()
-        if quiet := max(lap.others, lap.steal) <= MOST_TAKEN:
+        if max(lap.others, lap.steal) <= MOST_TAKEN:
             return True
-        if perf_counter() >= until:
-            return quiet
+    return False
 
 
 def processors() -> list[int]:

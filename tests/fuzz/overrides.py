@@ -15,7 +15,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_tokenizer
 
-from aded.bench.build import build_experiment, check_config, check_decoding, load_benchmark
+from aded.bench.build import build_experiment, check_config, check_decoding, load_benchmark, load_model
 from aded.command_line import INPUT_ERRORS, compose_config
 from aded.config import instantiate
 from aded.files.tokenizer import tokenizer_fingerprint
@@ -159,7 +159,7 @@ def build(cfg: DictConfig) -> dict[str, Any]:
     benchmark, questions = load_benchmark(cfg.benchmark)
     if cfg.logger:
         instantiate(cfg.logger, "logger")
-    experiment = build_experiment(cfg, benchmark, questions, decoding)
+    experiment = build_experiment(cfg, benchmark, questions, decoding, load_model)
     for rows in experiment.runner.answer(experiment.questions[:1], start=0):
         assert all(one.token_ids for one in rows)
     close = getattr(experiment.runner.drafter, "close", None)

@@ -58,7 +58,10 @@ def test_questions_that_stay_disturbed_are_marked() -> None:
     slices = rows[0].timings[0].slices
     assert slices is not None
     rows[0] = replace(rows[0], timings=[replace(rows[0].timings[0], slices=replace(slices, others=others))])
-    assert summary(*rows).marks == ["in 1 of 4 questions less than 60% of the slices were undisturbed"]
+    assert summary(*rows).marks == [
+        "others took 1% of the processors: 5 of 40 slices were disturbed",
+        "in 1 of 4 questions less than 60% of the slices were undisturbed",
+    ]
 
 
 def test_other_processes_on_the_gpu_are_marked() -> None:

@@ -13,13 +13,15 @@ from aded.records.warm_up import slice_warm_up
 def measured(first_ms: float, *, baseline: bool = False, others: float = 0.0) -> Row:
     """Ten slices of five steps of 50 ms in each arm, but the first step of each slice of one arm."""
     one = timing(50, 50 * 0.05, 50, 50 * 0.05, pairs=10, others=[others] * 10)
-    key = "autoregressive_verify_ms" if baseline else "verify_ms"
     steps = np.tile([first_ms, 50.0, 50.0, 50.0, 50.0], 10).tolist()
-    nothing = dict.fromkeys(("draft_ms", "observe_ms"), [0.0] * 50)
-    plain = {"verify_ms": [50.0] * 50, "autoregressive_verify_ms": [50.0] * 50}
-    return row(
-        0, 0, [1] * 50, autoregressive_decode_seconds=1.0, timings=[replace(one, **plain | {key: steps}, **nothing)]
+    one = replace(
+        one,
+        draft_ms=[0.0] * 50,
+        observe_ms=[0.0] * 50,
+        verify_ms=[50.0] * 50 if baseline else steps,
+        autoregressive_verify_ms=steps if baseline else [50.0] * 50,
     )
+    return row(0, 0, [1] * 50, autoregressive_decode_seconds=1.0, timings=[one])
 
 
 @pytest.mark.parametrize("baseline", [False, True])

@@ -1,0 +1,156 @@
+"""Questions that the machine disturbed are decoded again; the answers stay what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import Shell
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.bench.answering import DisturbanceNotice
+from aded.bench.watch import Lap, TurnWatch
+from aded.core.slices import WHOLE, Arm, take_turns
+
+Noise = Callable[[int], float]
+"""Number of a decoding, 0 for the first question's first -> share of the processors that others take."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
+    """Slices of one step each."""
+
+    def turns(one: Arm, other: Arm, seconds: float) -> Iterator[Arm]:
+        return take_turns(one, other, WHOLE if seconds == WHOLE else 0.0)
+
+    monkeypatch.setattr("aded.bench.runner.take_turns", turns)
+    usual = ["benchmark.limit=4", "benchmark.max_new_tokens=12", "model.dtype=float32"]
+    return Shell(monkeypatch, capfd, tmp_path, usual)
+
+
+def set_noise(monkeypatch: pytest.MonkeyPatch, noise: Noise, *, quiet_later: bool = True) -> list[int]:
+    """Made-up counters; each decoding of a turn is one more entry of the list."""
+    decoded: list[int] = []
+    begin = TurnWatch.__init__
+
+    def begun(self: TurnWatch, cuda: bool) -> None:
+        begin(self, cuda)
+        decoded.append(len(decoded))
+
+    monkeypatch.setattr(TurnWatch, "__init__", begun)
+    monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, noise(decoded[-1]), 0.0))
+    monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: quiet_later)
+    monkeypatch.setattr("aded.records.disturbance.SLOW", 1e9)  # the baseline's real times are this machine's
+    return decoded
+
+
+def answers(rows: list[dict[str, Any]]) -> list[Any]:
+    return [(row["token_ids"], row["accept_lengths"], row["drafted_nodes"], row["identical"]) for row in rows]
+
+
+@pytest.mark.parametrize("method", ["prompt_lookup", "token_recycling", "lookahead"])
+def test_disturbed_questions_are_decoded_again(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """token_recycling learns over the session, from logits: it is brought to where it was before each question."""
+    arguments = (f"model={folder}", f"method={method}")
+    assert shell(*arguments)[0] == 0
+    quiet, shell.out = shell.rows(), shell.out.with_name("noisy")
+    decoded = set_noise(monkeypatch, lambda number: 0.5 if number in (1, 3, 4) else 0.0)
+    assert shell(*arguments)[0] == 0
+    # Questions 1 and 3 again (4, 5); 1 was disturbed again, and is decoded a third time (6).
+    assert len(decoded) == 7
+    noisy, summary = shell.rows(), shell.summary()
+    assert answers(quiet) == answers(noisy)
+    assert [len(row["timings"]) for row in noisy] == [1, 3, 1, 2]
+    assert [set(row["timings"][-1]["slices"]["others"]) for row in noisy] == [{0.0}] * 4
+    assert summary["identical_outputs"] == 4
+    assert 0.3 < summary["disturbed_share"] < 0.6
+
+
+def test_after_two_more_decodings_the_cell_is_marked(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = set_noise(monkeypatch, lambda number: 0.5 if number not in (0, 1, 2) else 0.0)
+    _, output, _ = shell(f"model={folder}", "method=prompt_lookup")
+    assert len(decoded) == 4 + 2
+    assert [len(row["timings"]) for row in shell.rows()] == [1, 1, 1, 3]
+    marks = shell.summary()["marks"]
+    assert "in 1 of 4 questions less than 60% of the slices were undisturbed" in marks
+    assert output.splitlines()[1:] == [f"  marked: {mark}" for mark in marks]
+
+
+def test_a_machine_that_stays_busy_is_not_waited_for(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = set_noise(monkeypatch, lambda number: 0.5, quiet_later=False)
+    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
+    assert len(decoded) == 4
+    assert shell.summary()["disturbed_share"] == 1
+    assert any("0 undisturbed slices" in mark for mark in shell.summary()["marks"])
+
+
+def test_what_was_decoded_again_is_kept_when_the_run_stops_there(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noise(number: int) -> float:
+        if number == 5:
+            raise KeyboardInterrupt
+        return 0.5 if number in (0, 1) else 0.0
+
+    set_noise(monkeypatch, noise)
+    arguments = (f"model={folder}", "method=prompt_lookup")
+    assert shell(*arguments)[0] == 130
+    assert [len(row["timings"]) for row in shell.rows()] == [2, 1, 1, 1]
+    monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, 0.0, 0.0))
+    assert shell(*arguments)[0] == 0
+    assert [len(row["timings"]) for row in shell.rows()] == [2, 2, 1, 1]
+
+
+def test_whole_answers_and_slices_are_the_same(shell: Shell, folder: Path) -> None:
+    found = []
+    for pairing in ("slices", "answers", "off"):
+        shell.out = shell.out.with_name(pairing)
+        assert shell(f"model={folder}", "method=token_recycling", f"pairing={pairing}")[0] == 0
+        found.append([kept[:3] for kept in answers(shell.rows())])
+    assert found[0] == found[1] == found[2]
+    assert shell.summary()["speedup"] is None
+
+
+def test_a_busy_machine_is_told_at_once_and_then_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    from made_up_run import row, timing
+
+    clock, said = [0.0], []
+    monkeypatch.setattr("aded.bench.answering.perf_counter", lambda: clock[0])
+
+    class Progress:
+        def note(self, text: str) -> None:
+            said.append(text)
+
+    def question(others: float) -> Any:
+        one = timing(10, 1.0, 10, 1.0, pairs=10, others=[others] * 4 + [0.0] * 6)
+        return [row(0, 0, [1] * 10, autoregressive_decode_seconds=1.0, timings=[one])]
+
+    notice = DisturbanceNotice(Progress())  # type: ignore[arg-type]
+    notice.see(question(0.05))
+    assert said == []
+    notice.see(question(0.38))
+    assert said == ["other programs took 38% of the processor: 4 of 20 slices left out"]
+    clock[0] = 10.0
+    notice.see(question(0.38))
+    assert len(said) == 1
+    clock[0] = 40.0
+    notice.see(question(0.05))
+    assert len(said) == 1  # nothing new
+    notice.see(question(0.5))
+    assert said[1].endswith(": 12 of 50 slices left out")
