@@ -22,7 +22,7 @@ from aded.bench.build import (
     load_model,
     model_name,
 )
-from aded.bench.progress import Progress, Silent, Told
+from aded.bench.progress import Progress, Shown, Silent
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
 from aded.config import instantiate
 from aded.records.identity import fingerprints, run_id
@@ -81,7 +81,7 @@ def format_summary(summary: Summary) -> str:
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def _hydra_main(cfg: DictConfig) -> None:
-    progress = Told() if cfg.get("progress") is True else Silent()
+    progress = Shown() if cfg.get("progress") is True else Silent()
     try:
         summary, folder = run(cfg, progress)
         first, *marks = format_summary(summary).splitlines()

@@ -18,7 +18,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 
 from aded.bench.build import KeptModel, load_benchmark
-from aded.bench.progress import Silent, Told
+from aded.bench.progress import Shown, Silent
 from aded.command_line import CONF, compose_config, name_pretrained, run_command
 from aded.errors import BadInput
 from aded.records.finished_runs import read_runs
@@ -49,7 +49,7 @@ def combinations(experiment: str, overrides: Sequence[str]) -> list[list[str]]:
 def run_all(configs: Sequence[DictConfig], label: str) -> None:
     """Carry out the runs, with one progress bar over all questions."""
     questions = [len(load_benchmark(cfg.benchmark)[1]) for cfg in configs]
-    progress = Told(label, sum(questions)) if configs[0].progress else Silent()
+    progress = Shown(label, sum(questions)) if configs[0].progress else Silent()
     load = KeptModel()
     try:
         for number, cfg in enumerate(configs):

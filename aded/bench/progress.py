@@ -13,7 +13,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Progress(Protocol):
-    """What a run tells while it answers."""
+    """What a run reports while it answers."""
 
     def begin(self, label: str, questions: int, done: int, limit: int) -> None:
         """A run of so many questions begins.
@@ -35,7 +35,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nothing."""
+    """Shows nothing."""
 
     def begin(self, label: str, questions: int, done: int, limit: int) -> None: ...
 
@@ -48,8 +48,8 @@ class Silent:
     def close(self) -> None: ...
 
 
-class Told:
-    """Tells on stderr.
+class Shown:
+    """Shows it on stderr.
 
     label, total: of a job of several runs, and its questions in all; a single run has its own.
     """
@@ -69,7 +69,8 @@ class Told:
             self._bar = tqdm(desc=self._label, total=self.total, leave=False)
         if self._bar is not None and self._job:
             self._bar.set_postfix_str(label)
-        self.reach(self.done + done)
+        if done:
+            self.reach(self.done + done)
 
     def advance(self) -> None:
         self.reach(self.done + 1)

@@ -64,4 +64,5 @@ def test_a_clock_that_goes_backwards_changes_nothing(work: str, works: Works, tm
     assert ended.code == 0, ended.errors
     assert command.results() == works.uninterrupted(work)[1]
     for path in command.folder.rglob("rows.jsonl"):
-        assert all(0 <= ms < 60_000 for line in path.read_text().splitlines() for ms in json.loads(line)["draft_ms"])
+        timings = [timing for line in path.read_text().splitlines() for timing in json.loads(line)["timings"]]
+        assert all(0 <= ms < 60_000 for timing in timings for ms in timing["draft_ms"])

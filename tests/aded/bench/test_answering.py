@@ -127,7 +127,7 @@ def test_whole_answers_and_slices_are_the_same(shell: Shell, folder: Path) -> No
     assert shell.summary()["speedup"] is None
 
 
-def test_a_busy_machine_is_told_at_once_and_then_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_machine_is_noted_at_once_and_then_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     from made_up_run import row, timing
 
     clock, said = [0.0], []
