@@ -29,7 +29,9 @@ def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progre
     began, done = perf_counter(), len({row.question_id for row in rows})
     progress.begin(label, len(questions), done, runner.max_new_tokens)
     runner.warm_up()
-    if done < len(questions):
+    if 0 < done < len(questions):
+        if runner.drafter.adaptation == "session" and runner.drafter.requires:
+            progress.note("what the method learned is in no row: it answers the finished questions again, unrecorded")
         runner.restore(questions[:done], rows)
     notice = DisturbanceNotice(progress)
     for new in runner.answer(questions[done:], start=done):

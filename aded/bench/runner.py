@@ -54,6 +54,8 @@ class Runner:
     def __post_init__(self) -> None:
         self._other: Target | None = None
         """The baseline's, where it decodes at the same time."""
+        self._rows = 0
+        """Rows of its KV cache that there was memory for."""
         self._cuda = getattr(self.target, "device", torch.device("cpu")).type == "cuda"
         self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
 
@@ -61,10 +63,8 @@ class Runner:
         """Load caches and compile, on a text of no benchmark; nothing that is learned from it stays."""
         prompt = np.array(self.tokenizer(text)["input_ids"], np.int64)
         answer = RecordedAnswer(np.resize(prompt, WARM_UP_TOKENS).tolist(), text) if self.recording else None
-        pairs = [(self.target, self.drafter)]
-        if self.baseline is not None:
-            pairs += [(self._second_target(len(prompt)), self.baseline)]
-        for target, drafter in pairs:
+        for drafter in filter(None, (self.drafter, self.baseline)):
+            target = self.target if drafter is self.drafter else self._second_target(len(prompt))
             decode(target, drafter, prompt, self._sampler((), answer), max_new_tokens=WARM_UP_TOKENS)
             drafter.reset()
 
@@ -84,8 +84,8 @@ class Runner:
         questions, rows: all that were answered. chosen: ids. What a method learns over the session is what it was.
         """
         self.drafter.reset()
-        at = iter(rows)
-        for number, question in enumerate(questions):
+        at, last_chosen = iter(rows), max(number for number, one in enumerate(questions) if one.id in chosen)
+        for number, question in enumerate(questions[: last_chosen + 1]):
             before = [next(at) for _ in question.turns]
             if question.id in chosen:
                 again = self._question(question, baseline_first=number % 2 == 1)
@@ -105,10 +105,8 @@ class Runner:
 
         A drafter that reads logits or hidden states, which no row holds, answers them again; nothing is recorded.
         """
-        if self.drafter.adaptation != "session" or not questions:
+        if self.drafter.adaptation != "session":
             return
-        if self.drafter.requires:
-            log.info("what the method learned is in no row: it answers the finished questions again, unrecorded")
         at = iter(rows)
         for question in questions:
             answers: list[str] = []
@@ -169,12 +167,12 @@ class Runner:
     def _second_target(self, prompt_tokens: int) -> Target:
         """The baseline's target: one with a cache of its own, where arms take turns in slices."""
         rows = prompt_tokens + self.max_new_tokens + MAX_DRAFTED + 1
-        if self.slice_seconds < WHOLE and self._other is None:
+        if self.slice_seconds < WHOLE and rows > self._rows:
             if self.target.has_memory_for(rows):
-                self._other = self.target.fork()
+                self._rows, self._other = rows, self._other or self.target.fork()
             else:
                 log.warning("pairing=slices: no memory for a second KV cache; whole answers take turns")
-                self.slice_seconds = WHOLE
+                self.slice_seconds, self._other = WHOLE, None
         return self._other or self.target
 
     def _decode(

@@ -12,7 +12,9 @@ import logging
 import os
 import shutil
 import tempfile
+from contextlib import redirect_stderr
 from importlib.metadata import PackageNotFoundError, files
+from io import StringIO
 from pathlib import Path
 
 from aded.errors import BadInput
@@ -59,8 +61,9 @@ def _convert(gguf: Path, folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
+        with redirect_stderr(StringIO()):  # the conversion's own progress bar
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+            model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
         # The weights are bfloat16 now, but save_pretrained refuses while the config says that they are quantised.
         model.config.__dict__.pop("quantization_config", None)
         setattr(model, "hf_quantizer", None)  # noqa: B010 - typed as a module, like any attribute of one

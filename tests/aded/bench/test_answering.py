@@ -13,6 +13,7 @@ from tiny import tiny_model, tiny_tokenizer
 from aded.bench.answering import DisturbanceNotice
 from aded.bench.watch import Lap, TurnWatch
 from aded.core.slices import WHOLE, Arm, take_turns
+from aded.targets.eager import EagerTarget
 
 Noise = Callable[[int], float]
 """Number of a decoding, 0 for the first question's first -> share of the processors that others take."""
@@ -154,3 +155,13 @@ def test_a_busy_machine_is_noted_at_once_and_then_now_and_then(monkeypatch: pyte
     assert len(said) == 1  # nothing new
     notice.see(question(0.5))
     assert said[1].endswith(": 12 of 50 slices left out")
+
+
+def test_without_memory_for_a_second_cache_whole_answers_take_turns(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(EagerTarget, "has_memory_for", lambda self, rows: False)
+    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
+    said = [record.getMessage() for record in caplog.records if "KV cache" in record.getMessage()]
+    assert said == ["pairing=slices: no memory for a second KV cache; whole answers take turns"]
+    assert shell.summary()["slices"] == shell.summary()["identical_outputs"] == 4
