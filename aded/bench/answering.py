@@ -15,7 +15,7 @@ from aded.records.environment import environment
 from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 
-PATIENCE = 0.25
+PATIENCE = 0.1
 """Most time to wait for a quiet machine, as a share of the run's time so far."""
 SECONDS_BETWEEN_NOTES = 30.0
 
@@ -85,7 +85,7 @@ class DisturbanceNotice:
         self._progress = progress
         self._said = -SECONDS_BETWEEN_NOTES
         self._shares: list[float] = []
-        """Of all slices, what others took of them."""
+        """What others took of each pair of slices."""
         self._disturbed: list[bool] = []
 
     def see(self, rows: Sequence[Row]) -> None:
@@ -98,7 +98,7 @@ class DisturbanceNotice:
             return
         self._said = perf_counter()
         share = float(np.mean(np.array(self._shares)[self._disturbed]))
+        left_out, slices = 2 * sum(self._disturbed), 2 * len(self._disturbed)  # in pairs
         self._progress.note(
-            f"other programs took {share:.0%} of the processor: {sum(self._disturbed)} of {len(self._disturbed)} "
-            "slices left out"
+            f"other programs took {share:.0%} of the processor: {left_out} of {slices} slices left out"
         )

@@ -14,7 +14,7 @@ from aded.records.rows import Row, Timing
 from aded.records.warm_up import MOST, slice_warm_up
 
 FEWEST = 20
-"""Undisturbed pairs of slices of a run."""
+"""Undisturbed slices of a run, of both arms."""
 MOST_DISTURBED = 0.1
 """Share of the slices that may be disturbed without a mark."""
 WIDEST = 0.5
@@ -39,10 +39,10 @@ def _marks(rows: Sequence[Row], speedup: float, low: float | None, high: float |
     kept = np.concatenate([undisturbed for timings in pairs_of(rows) for _, undisturbed in timings])
     if 1 - kept.mean() > MOST_DISTURBED:
         taken = others_share(rows)
-        yield f"others took {taken:.0%} of the processors: {(~kept).sum()} of {len(kept)} slices were disturbed"
-    if kept.sum() < FEWEST:
+        yield f"others took {taken:.0%} of the processors: {2 * (~kept).sum()} of {2 * len(kept)} slices left out"
+    if 2 * kept.sum() < FEWEST:
         every = "" if kept.any() else "; the speedup is over all slices"
-        yield f"{kept.sum()} undisturbed slices, fewer than {FEWEST}{every}"
+        yield f"{2 * kept.sum()} undisturbed slices, fewer than {FEWEST}{every}"
     if noisy := to_decode_again(rows):
         questions = len({row.question_id for row in rows})
         yield f"in {len(noisy)} of {questions} questions less than {ENOUGH:.0%} of the slices were undisturbed"

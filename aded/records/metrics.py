@@ -48,7 +48,7 @@ def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, r
         speedup_low=low,
         speedup_high=high,
         speedup_wall=product_of_ratios(question_sums([rows], wall_terms).sum(axis=0)),
-        slices=sum(map(len, kept)) if paired else None,
+        slices=2 * sum(map(len, kept)) if paired else None,
         disturbed_share=1 - float(np.concatenate(kept).mean()) if any(map(len, kept)) else None,
         slice_warm_up=slice_warm_up(rows),
         others_cpu_share=others_share(rows),

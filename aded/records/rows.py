@@ -172,8 +172,10 @@ class Summary:
     )
     speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
     speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=UNPAIRED)
-    slices: Whole | None = about("pairs of slices, a slice of each arm", null=UNPAIRED)
-    disturbed_share: Number | None = about("disturbed pairs / pairs (aded.records.disturbance)", null=UNPAIRED)
+    slices: Whole | None = about("slices of both arms", null=UNPAIRED)
+    disturbed_share: Number | None = about(
+        "slices that were disturbed, or whose pair was / slices (aded.records.disturbance)", null=UNPAIRED
+    )
     slice_warm_up: Number | None = about(
         "what the first step of a slice takes longer than the others, as a share of its slice", null=UNPAIRED
     )

@@ -48,8 +48,8 @@ def test_a_wide_interval_is_marked() -> None:
 
 
 def test_few_slices_are_marked() -> None:
-    assert summary(measured(0, 60.0, pairs=19)).marks == ["19 undisturbed slices, fewer than 20"]
-    assert summary(measured(0, 60.0, pairs=20)).marks == []
+    assert summary(measured(0, 60.0, pairs=9)).marks == ["18 undisturbed slices, fewer than 20"]
+    assert summary(measured(0, 60.0, pairs=10)).marks == []
 
 
 def test_questions_that_stay_disturbed_are_marked() -> None:
@@ -59,7 +59,7 @@ def test_questions_that_stay_disturbed_are_marked() -> None:
     assert slices is not None
     rows[0] = replace(rows[0], timings=[replace(rows[0].timings[0], slices=replace(slices, others=others))])
     assert summary(*rows).marks == [
-        "others took 1% of the processors: 5 of 40 slices were disturbed",
+        "others took 1% of the processors: 10 of 80 slices left out",
         "in 1 of 4 questions less than 60% of the slices were undisturbed",
     ]
 

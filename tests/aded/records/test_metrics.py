@@ -63,7 +63,7 @@ def test_the_summary_of_hand_made_rows() -> None:
         "autoregressive_tokens_per_second": pytest.approx(2.5),
         "speedup": pytest.approx(2.0),
         "speedup_wall": pytest.approx(2.0),
-        "slices": 60,
+        "slices": 120,
         "disturbed_share": 0.0,
         "slice_warm_up": None,
         "others_cpu_share": pytest.approx(0.01),
