@@ -231,9 +231,32 @@ def parse(kind: type[Record], text: str | bytes, where: str) -> Record:
         record: Record = ADAPTERS[kind].validate_json(text)
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(kind, error)}") from None
-    if isinstance(record, Row) and record.token_ids_sha256 != sha256_of(record.token_ids):
-        raise ValueError(f"{where}: its token_ids are not those of its token_ids_sha256; it is damaged, run it again")
+    if isinstance(record, Row):
+        if record.token_ids_sha256 != sha256_of(record.token_ids):
+            raise ValueError(
+                f"{where}: its token_ids are not those of its token_ids_sha256; it is damaged, run it again"
+            )
+        if not all(_is_of(record, timing) for timing in record.timings):
+            raise ValueError(f"{where}: its timings are not of its steps; it is damaged, run it again")
     return record
+
+
+def _is_of(row: Row, timing: Timing) -> bool:
+    """Has the timing a value for each step of the row, and are all steps in its slices?"""
+    mine = (timing.draft_ms, timing.verify_ms, timing.observe_ms)
+    plain = (timing.autoregressive_draft_ms, timing.autoregressive_verify_ms, timing.autoregressive_observe_ms)
+    slices, steps, plain_steps = timing.slices, len(row.accept_lengths), row.autoregressive_new_tokens
+    if any(part is not None and len(part) != steps for part in mine):
+        return False
+    if slices is None or plain_steps is None:
+        return slices is plain_steps is None and all(part is None for part in plain)
+    columns = (slices.steps, slices.autoregressive_steps, slices.others, slices.steal)
+    return (
+        timing.verify_ms is not None
+        and all(part is not None and len(part) == plain_steps for part in plain)
+        and (sum(slices.steps), sum(slices.autoregressive_steps)) == (steps, plain_steps)
+        and len({len(column) for column in columns}) == 1
+    )
 
 
 def _explain(kind: type, error: ValidationError) -> str:
