@@ -98,7 +98,5 @@ class DisturbanceNotice:
             return
         self._said = perf_counter()
         share = float(np.mean(np.array(self._shares)[self._disturbed]))
-        left_out, slices = 2 * sum(self._disturbed), 2 * len(self._disturbed)  # in pairs
-        self._progress.note(
-            f"other programs took {share:.0%} of the processor: {left_out} of {slices} slices left out"
-        )
+        left_out, seen = 2 * sum(self._disturbed), 2 * len(self._disturbed)  # in pairs
+        self._progress.note(f"other programs took {share:.0%} of the processor: {left_out} of {seen} slices left out")
