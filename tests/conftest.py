@@ -71,6 +71,17 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 @pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random model with its tokenizer, as `model=FOLDER` takes it."""
+    from tiny import tiny_model, tiny_tokenizer
+
+    folder = tmp_path_factory.mktemp("model")
+    tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def documents() -> list[np.ndarray]:
     """Random documents whose tri-grams repeat: each walks mostly along a fixed successor."""
     from tiny import VOCABULARY

@@ -46,14 +46,6 @@ def answers(count: int = 3) -> list[list[int]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    model_of_the_folder().save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Counted from the answers themselves, so that some drafts are right."""
     path = tmp_path_factory.mktemp("datastore") / "tiny.ngrams"

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from shell import Shell
-from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.answering import DisturbanceNotice
 from aded.bench.watch import Lap, TurnWatch
@@ -17,14 +16,6 @@ from aded.targets.eager import EagerTarget
 
 Noise = Callable[[int], float]
 """Number of a decoding, 0 for the first question's first -> share of the processors that others take."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture

@@ -14,21 +14,12 @@ import numpy as np
 import pytest
 from made_up_run import row
 from shell import Shell
-from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.wandb_logger import COLUMNS, WandbLogger, _calibration, accepted_lengths, course, table
 from aded.errors import BadInput
 from aded.records.rows import Calibration, Row, parse
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
