@@ -152,6 +152,7 @@ def test_without_memory_for_a_second_cache_whole_answers_take_turns(
     shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(EagerTarget, "has_memory_for", lambda self, rows: False)
+    monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: False)
     assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
     said = [record.getMessage() for record in caplog.records if "KV cache" in record.getMessage()]
     assert said == ["pairing=slices: no memory for a second KV cache; whole answers take turns"]
