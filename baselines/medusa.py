@@ -78,7 +78,7 @@ class Medusa(Drafter):
         shared = getattr(target, "output_projection", None)
         if shared is None:
             raise BadInput("method", "medusa reads hidden states, so it needs a target that runs a model")
-        weight = shared.get_parameter("weight")
+        weight = shared.weight
         vocabulary, hidden = weight.shape
         # On a processor a few rows take longer in bfloat16 than in float32.
         self.dtype = torch.float32 if weight.device.type == "cpu" else weight.dtype

@@ -1,4 +1,4 @@
-"""What each kernel of aded/kernels is worth: decoding steps with all of them, and with torch's in place of each.
+"""Which kernel is quickest on this machine, and what our kernels are worth in a decoding step.
 
     python -m scripts.bench_kernels [engine=compiled] [model.dtype=bfloat16] [model=NAME] [KEY=VALUE ...]
 
@@ -6,9 +6,14 @@
     contexts=[300,1500]   tokens in the KV cache
     rounds=9              measurements of every step
 
-All variants take turns in one process, so that a busy machine slows them alike. A ratio is the step with torch's over
-the step with ours, of one round: above 1, ours is faster. The table has the median ratio and the quartiles. The last
-line of the output is JSON. A kernel that the model does not use on this processor is left out.
+The first table has the milliseconds of each shape's product for some numbers of rows: with every kernel that runs
+on this processor, with torch's linear layer, and with oneDNN's, its weights packed for that number of rows. `*`
+marks what model.kernels=exact takes for all numbers of rows. All layers are multiplied in turn, as in a step.
+
+The second table compares whole steps: with all our kernels, and with torch's in place of each. A ratio is the step
+with torch's over the step with ours, of one round: above 1, ours is faster. It has the median ratio and the
+quartiles. All variants take turns in one process, so that a busy machine slows them alike. The last line of the
+output is JSON.
 """
 
 from __future__ import annotations
@@ -34,16 +39,17 @@ from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.kernels.install import StepLinear
-from aded.kernels.linear import Bf16Linear, processor_lacks_bf16
+from aded.kernels.choice import ROUNDS, Times, quickest, shape_of
+from aded.kernels.choice import measure as measure_kernels
+from aded.kernels.linear import KERNELS, ROWS, PackedLinear, packed_layers
 from aded.settings import Positive
 from aded.targets.engine import with_engine
 from aded.targets.load import load_target
 
 STEPS = 5
 """Steps per measurement, whose median counts, after one that is not timed."""
-WITHOUT_LINEAR = patch("aded.kernels.linear._bfloat16_of", lambda weight: None)
-WITHOUT_GROUPS = patch("aded.kernels.install.GROUPS", ())
+WITHOUT_LINEAR = patch("aded.kernels.linear._packable", lambda layer: None)
+WITHOUT_GROUPS = patch("aded.kernels.linear.GROUPS", ())
 
 
 @dataclass
@@ -83,14 +89,14 @@ def load_variants(cfg: DictConfig) -> dict[str, Variant]:
     if torch.device(cfg.model.device).type != "cpu":
         raise BadInput("model.device", "the kernels are for processors: cpu")
     ours = load(cfg)
-    has_linear = any(isinstance(module, Bf16Linear | StepLinear) for module in ours.model.modules())
-    has_attention = ours.model.config._attn_implementation in ("tree", "tree_step")
+    has_linear = bool(packed_layers(ours.model))
+    has_attention = ours.model.config._attn_implementation == "tree"
     variants = {"ours": Variant(ours)}
     if has_attention:
         variants["attention"] = Variant(load(cfg, attention="sdpa"))
     if has_linear:
         variants["linear"] = Variant(load(cfg, without=WITHOUT_LINEAR))
-    if cfg.engine == "compiled" and has_linear:
+    if has_linear:
         variants["grouped linear"] = Variant(load(cfg, without=WITHOUT_GROUPS))
     torchs = DictConfig({**cfg, "model": {**cfg.model, "kernels": "torch"}})
     variants["all"] = Variant(load(torchs, attention="sdpa"))
@@ -141,17 +147,56 @@ def compare(variants: dict[str, Variant], times: dict[str, np.ndarray]) -> dict[
     return found
 
 
+def time_products(layers: list[PackedLinear]) -> dict[str, Times]:
+    """Shape -> kernel, torch's and oneDNN's too -> seconds of a product with each of ROWS rows."""
+    found = measure_kernels(layers)
+    onednn = torch.ops.mkldnn
+    for rows in ROWS:
+        best: dict[tuple[str, str], float] = {}
+        plain = [layer.weight.to(layer.dtype) for layer in layers]
+        packed = [onednn._reorder_linear_weight(weight, rows) for weight in plain]
+        for _ in range(ROUNDS):
+            spent: dict[tuple[str, str], list[float]] = {}
+            for layer, weight, of_rows in zip(layers, plain, packed, strict=True):
+                x = torch.ones(rows, layer.inputs, dtype=layer.dtype)
+                for name, multiply in (
+                    ("torch", lambda x, weight=weight: torch.nn.functional.linear(x, weight)),
+                    ("oneDNN packed", lambda x, w=of_rows: onednn._linear_pointwise(x, w, None, "none", [], "")),
+                ):
+                    began = perf_counter()
+                    multiply(x)
+                    spent.setdefault((shape_of(layer), name), []).append(perf_counter() - began)
+            for key, each in spent.items():
+                best[key] = min(best.get(key, np.inf), float(np.median(each)))
+        for (shape, name), seconds in best.items():
+            found[shape].setdefault(name, []).append(seconds)
+    return found
+
+
+def product_rows(products: dict[str, Times]) -> list[list[str]]:
+    """A line per shape and kernel."""
+    lines = []
+    for shape, times in products.items():
+        exact = KERNELS[quickest({name: each for name, each in times.items() if name in KERNELS}, exact=True)[0]]
+        for name, each in times.items():
+            mark = " *" if name == exact else ""
+            lines.append([shape, name + mark, *(f"{1e3 * seconds:.3f}" for seconds in each)])
+    return lines
+
+
 def main(overrides: list[str], settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(overrides)
     variants = load_variants(cfg)
+    threads = torch.ops.aded.threads()
+    with torch.inference_mode():
+        torch.set_num_threads(threads)
+        products = time_products(packed_layers(variants["ours"].target.model))
     times = measure(variants, settings)
     compared = [(context, nodes, compare(variants, each)) for (context, nodes), each in times.items()]
-    processor = f"{get_host_cpu_name()} {torch.backends.cpu.get_cpu_capability()}"
     facts = {
-        "processor": processor,
-        "bfloat16": not processor_lacks_bf16(),
-        "threads": variants["all"].threads,
+        "processor": f"{get_host_cpu_name()} {torch.backends.cpu.get_cpu_capability()}",
+        "threads": threads,
         "model": cfg.model.name,
         "dtype": cfg.model.dtype,
         "engine": cfg.engine,
@@ -164,8 +209,9 @@ def main(overrides: list[str], settings: Settings) -> None:
     ]
     steps = [{"context": context, "nodes": nodes, "kernels": kernels} for context, nodes, kernels in compared]
     print(", ".join(f"{key}: {value}" for key, value in facts.items()))
+    print(tabulate(product_rows(products), ["product", "kernel", *(f"{rows} rows" for rows in ROWS)]))
     print(tabulate(rows, ["context", "nodes", "torch's", "ours ms", "torch ms", "ratio", "low", "high"]))
-    print(json.dumps({**facts, "steps": steps}), flush=True)
+    print(json.dumps({**facts, "rows": ROWS, "products": products, "steps": steps}), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
 # Tiny models gain nothing from threads, and threads that wait for a busy core cost a hundred times the work.
 os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
+# Compiling the kernels takes 20 seconds: every process of every test shares what the first one compiled.
+os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / f"aded-tests-{os.getuid()}"))
 # pytest puts tests/ on the path, where folders bear the packages' names; the packages must be found first.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

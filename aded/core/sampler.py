@@ -18,6 +18,7 @@ from pydantic import Field
 
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.kernels.top_k import argmax
 
 
 def accepted_path(tree: DraftTree, choose: Callable[[int], int]) -> tuple[list[int], int]:
@@ -29,11 +30,6 @@ def accepted_path(tree: DraftTree, choose: Callable[[int], int]) -> tuple[list[i
         if child is None:
             return path, token
         path.append(child)
-
-
-def argmax(row: torch.Tensor) -> int:
-    """The token of the largest logit, the first of several equal ones. row: [vocabulary]."""
-    return int(row.float().argmax())  # on a processor torch is slow to compare bfloat16
 
 
 class Sampler(Protocol):

@@ -35,8 +35,11 @@ class Step:
     def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(tokens int64 [n, k], logits float32 [n, k]): the k largest logits of each node, largest first."""
         assert self.logits is not None
-        best = self.logits.float().topk(min(k, self.logits.shape[-1]))
-        return best.indices.cpu().numpy(), best.values.cpu().numpy()
+        # Imported here: most replays need no torch.
+        from aded.kernels.top_k import top_k
+
+        values, tokens = top_k(self.logits, min(k, self.logits.shape[-1]))
+        return tokens.cpu().numpy(), values.cpu().numpy()
 
     @property
     def new_tokens(self) -> list[int]:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import numba
+import logging
+from functools import cache
+
+import joblib
 import torch
 
-TORCH_THREADS, NUMBA_THREADS = torch.get_num_threads(), numba.get_num_threads()
-"""What the process began with: one per core, unless the environment says otherwise."""
+STARTED_WITH = torch.get_num_threads()
+"""What torch chose, or the environment (OMP_NUM_THREADS)."""
+log = logging.getLogger(__name__)
+
+
+@cache
+def processors(physical: bool) -> int:
+    """How many this process may use, by its affinity and its container's quota. physical: no hyper-threads."""
+    return joblib.cpu_count(only_physical_cores=physical)
+
+
+def threads_for(asked: int | None) -> int:
+    """A thread per core, or as many as asked for. Never more than processors: they would stop each other mid-step."""
+    most = processors(physical=False)
+    if asked and asked > most:
+        log.warning("model.threads=%d: this process may use %d processors, so it takes %d", asked, most, most)
+    return min(asked, most) if asked else min(STARTED_WITH, processors(physical=True))
 
 
 def use_torch(threads: int | None) -> None:
     """All work is torch's. threads: None for one per core."""
-    torch.set_num_threads(threads or TORCH_THREADS)
+    torch.set_num_threads(threads_for(threads))
 
 
 def use_own_kernels(threads: int | None) -> None:
     """Our kernels do the work between torch's small operations, and torch gets one thread: its threads, spinning
     until the next operation, would take the cores from our kernels."""
     torch.set_num_threads(1)
-    numba.set_num_threads(min(threads or NUMBA_THREADS, NUMBA_THREADS))
-
-
-def use_compiled_kernels() -> None:
-    """In compiled steps our kernels run in torch's threads: as many as our kernels had before."""
-    torch.set_num_threads(numba.get_num_threads())
+    torch.ops.aded.use_threads(threads_for(threads))

@@ -17,8 +17,6 @@ from transformers import PreTrainedModel
 
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
-from aded.kernels import install
-from aded.kernels.threads import use_compiled_kernels
 from aded.targets.eager import EagerTarget
 from aded.targets.kv_cache import KVCache
 from aded.targets.self_check import SelfCheck
@@ -51,10 +49,6 @@ class CompiledCpuTarget(EagerTarget):
         trained: bool = True,
         check: SelfCheck | None = None,
     ) -> None:
-        check, self._threads = check or SelfCheck(model), torch.get_num_threads()
-        if next(model.parameters()).device.type == "cpu":
-            install.prepare(model)
-            use_compiled_kernels()
         super().__init__(model, trained=trained, check=check)
         self.mask.always = True
         self._backend = backend
@@ -65,12 +59,6 @@ class CompiledCpuTarget(EagerTarget):
             self.release()
             raise
         self.compile_seconds = perf_counter() - began
-
-    def release(self) -> None:
-        """Leave the model as it was before: its layers, its attention, its threads, and no hook."""
-        super().release()
-        install.undo(self.model)
-        torch.set_num_threads(self._threads)
 
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""

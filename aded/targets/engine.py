@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from aded.targets.eager import EagerTarget
 
 ENGINES = ("eager", "compiled")
-COMPILED_CODE = "TORCHINDUCTOR_CACHE_DIR"
-"""The environment variable that torch reads."""
 log = logging.getLogger(__name__)
 
 
@@ -31,10 +28,11 @@ def with_engine(target: Target, engine: str, cache: str) -> Target:
     if engine == "eager" or not target.provides:  # a target without weights has nothing to compile
         return target
     # Imported here and below: replays need no model, and torch's compilers take seconds to load.
+    from aded.kernels.ops import keep_compiled_code
     from aded.targets.eager import EagerTarget
 
     assert isinstance(target, EagerTarget)
-    _keep_compiled_code(Path(cache).expanduser() / "inductor")
+    keep_compiled_code(Path(cache).expanduser() / "inductor")
     target.release()
     try:
         compiled = _compiled(target)
@@ -46,16 +44,8 @@ def with_engine(target: Target, engine: str, cache: str) -> Target:
     return compiled
 
 
-def _keep_compiled_code(folder: Path) -> None:
-    """Keep what torch compiles in `folder`, unless the user named another: torch's import names a temporary one."""
-    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
-
-    if os.environ.get(COMPILED_CODE, default_cache_dir()) == default_cache_dir():
-        os.environ[COMPILED_CODE] = str(folder)
-
-
 def _compiled(target: EagerTarget) -> CompiledCpuTarget:
-    """The model's compiled target, checked. Where any of it fails, the model is as it was before."""
+    """The model's compiled target, checked."""
     if len(set(getattr(target.model, "hf_device_map", {}).values())) > 1:
         raise BadInput("model.device_map", "a step over several devices is no single graph")
     if target.row_bias.modules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -9,15 +10,20 @@ from typing import Any
 
 import torch
 import transformers
+from pydantic import TypeAdapter, ValidationError
 from transformers import AutoModelForCausalLM
 
 from aded.errors import BadInput
+from aded.files.atomic import write_text
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.hub import pretrained
 from aded.files.tokenizer import tokenizer_of
+from aded.kernels import ops
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention
-from aded.kernels.linear import Bf16Linear, replace_linears, restore_linears
+from aded.kernels.choice import Times, choose_kernels
+from aded.kernels.linear import KERNELS as LINEAR_KERNELS
+from aded.kernels.linear import ROWS, PackedLinear, packed_layers, replace_linears, restore_linears
 from aded.settings import Count, FilePath
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
@@ -25,6 +31,9 @@ from aded.targets.self_check import SelfCheck
 
 log = logging.getLogger(__name__)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+KERNELS = ("exact", "fast", "torch")
+_kernel_times: dict[str, Times] = {}
+"""What this process has measured or read; see aded/kernels/choice.py."""
 
 
 class Float32Head(torch.nn.Module):
@@ -51,7 +60,7 @@ def load_target(
     device_map: str | dict[str, Any] | None = None,
     attention: str | None = None,
     head: str = "model",
-    kernels: str = "auto",
+    kernels: str = "exact",
     threads: Count | None = None,
 ) -> Loaded:
     """Load model and tokenizer with the ordinary `from_pretrained`. Raises BadInput naming the key.
@@ -59,14 +68,15 @@ def load_target(
     path: a Hub id, a folder, or `embedded`.
     attention: transformers' attn_implementation; None: sdpa where the model has it.
     head: `model`, or `float32` for an output projection in float32.
-    kernels: `auto` for our linear layers and attention on processors, where they are faster, or `torch`.
+    kernels: on processors `exact` for our linear layers and attention, the same to the last bit in a tree and alone;
+        `fast` where each number of rows may have another kernel; `torch` for none of ours.
     threads: of the forward pass on a processor; None: one per core.
     """
     number = checked_dtype(dtype)
     if head not in ("model", "float32"):
         raise BadInput("model.head", f"{head!r} must be model or float32")
-    if kernels not in ("auto", "torch"):
-        raise BadInput("model.kernels", f"{kernels!r} must be auto or torch")
+    if kernels not in KERNELS:
+        raise BadInput("model.kernels", f"{kernels!r} must be one of {', '.join(KERNELS)}")
     placed = checked_device(device)
     _quiet()
     folder = str(embedded_model(Path(cache).expanduser())) if path == EMBEDDED else path
@@ -84,41 +94,47 @@ def load_target(
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()
         model.tie_weights()
-    check = SelfCheck(model)
-    use_own = placed.type == "cpu" and kernels == "auto"
-    target = checked_target(model, check, own_kernels=use_own, own_attention=use_own and attention is None)
+    check, own = SelfCheck(model), kernels if placed.type == "cpu" else "torch"
+    target = checked_target(model, check, own, own_attention=attention is None, threads=threads, cache=Path(cache))
     if head == "float32" and number != torch.float32:
         target = with_float32_head(target)
-    if any(isinstance(module, Bf16Linear) for module in model.modules()):
-        thread_counts.use_own_kernels(threads)
-    else:
-        thread_counts.use_torch(threads)
     return Loaded(target, tokenizer, eos_token_ids(model))
 
 
 def checked_target(
-    model: Any, check: SelfCheck, *, own_kernels: bool, own_attention: bool, trained: bool = True
+    model: Any,
+    check: SelfCheck,
+    kernels: str,
+    *,
+    own_attention: bool = True,
+    threads: int | None = None,
+    cache: Path | None = None,
+    trained: bool = True,
 ) -> EagerTarget:
-    """A target that passed `check`: with our linear layers where they are faster, and our attention in place of sdpa.
+    """A target that passed `check`: with our linear layers, and our attention in place of sdpa; see load_target.
 
-    Where the model is another with them, it keeps torch's, and one line says why. Raises BadInput where it fails
-    without them too.
+    Where there is no compiler for them, or the model is another with them, it keeps torch's, and one line says why.
+    Raises BadInput where it fails without them too.
     """
-    if own_kernels:
-        use_own_kernels(model, own_attention)
-        target = EagerTarget(model, trained=trained, check=check)
+    if kernels != "torch":
         try:
-            target.self_check()
-        except BadInput as error:
-            log.warning("model.kernels=auto: torch's go on (%s)", error)
-            target.release()
-            restore_linears(model)
-            if model.config._attn_implementation == "tree":
-                model.set_attn_implementation("sdpa")
-        else:
-            return target
+            use_own_kernels(model, kernels, own_attention, threads, cache)
+            return _checked(model, check, trained)
+        except (BadInput, RuntimeError, OSError) as error:
+            first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            log.warning("model.kernels=%s: torch's go on (%s)", kernels, first)
+            use_torchs_kernels(model)
+    thread_counts.use_torch(threads)
+    return _checked(model, check, trained)
+
+
+def _checked(model: Any, check: SelfCheck, trained: bool) -> EagerTarget:
     target = EagerTarget(model, trained=trained, check=check)
-    target.self_check()
+    try:
+        target.self_check()
+    except BadInput:
+        target.release()
+        raise
     return target
 
 
@@ -126,20 +142,57 @@ def with_float32_head(target: EagerTarget) -> EagerTarget:
     """The same model with an output projection in float32."""
     target.release()
     model, head = target.model, target.output_projection
-    if isinstance(head, Bf16Linear):
+    if isinstance(head, PackedLinear):
         head.out_dtype = torch.float32  # its sums are float32 already
     else:
         model.set_output_embeddings(Float32Head(head))
     return EagerTarget(model, check=target.check)
 
 
-def use_own_kernels(model: Any, attention: bool = True) -> None:
-    """Our linear layers where they are faster, and our attention in place of sdpa."""
+def use_own_kernels(
+    model: Any, kernels: str, attention: bool = True, threads: int | None = None, cache: Path | None = None
+) -> None:
+    """Our linear layers where the product stays the same, and our attention in place of sdpa.
+
+    Raises RuntimeError or OSError where they cannot be compiled, and leaves the model as it was.
+    """
+    if cache is not None:
+        ops.keep_compiled_code(cache.expanduser() / "inductor")
+    ops.load()
     if getattr(model, "hf_quantizer", None) is None:
         replace_linears(model)
+    if packed_layers(model):
+        thread_counts.use_own_kernels(threads)
+    else:
+        thread_counts.use_torch(threads)
+    file = None if cache is None else cache.expanduser() / "kernels" / f"{ops.fingerprint()}.json"
+    if file is not None:
+        _kernel_times.update(_read_kernel_times(file))
+    if choose_kernels(model, _kernel_times, exact=kernels == "exact") and file is not None:
+        write_text(file, json.dumps(_kernel_times, indent=1) + "\n", "paths.cache")
     if attention and model.config._attn_implementation == "sdpa":
         register_attention()
         model.set_attn_implementation("tree")
+
+
+def _read_kernel_times(file: Path) -> dict[str, Times]:
+    """What a file of earlier measurements holds; nothing where it is missing, or not what this program wrote."""
+    try:
+        found = TypeAdapter(dict[str, Times]).validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return {}
+    return {
+        shape: times
+        for shape, times in found.items()
+        if times and times.keys() <= set(LINEAR_KERNELS) and all(len(each) == len(ROWS) for each in times.values())
+    }
+
+
+def use_torchs_kernels(model: Any) -> None:
+    """Undo use_own_kernels."""
+    restore_linears(model)
+    if model.config._attn_implementation == "tree":
+        model.set_attn_implementation("sdpa")
 
 
 def checked_dtype(name: str) -> torch.dtype:

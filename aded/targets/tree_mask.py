@@ -32,7 +32,7 @@ class TreeMask:
     def __init__(self, config: PreTrainedConfig, dtype: torch.dtype) -> None:
         self.dtype = dtype
         # sdpa and our own take booleans; eager attention adds the mask to its scores.
-        self.additive = config._attn_implementation not in ("sdpa", "tree", "tree_step")
+        self.additive = config._attn_implementation not in ("sdpa", "tree")
         kinds = set(getattr(config, "layer_types", None) or [])
         self.mixed = len(kinds) > 1
         self._config, self._slides = config, not kinds or "sliding_attention" in kinds

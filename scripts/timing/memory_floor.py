@@ -19,7 +19,7 @@ def weight_bytes(model: PreTrainedModel) -> int:
     head = model.get_output_embeddings()
     embedding = model.get_input_embeddings().get_parameter("weight")
     total = sum(parameter.nbytes for parameter in distinct.values())
-    tied = head is None or head.get_parameter("weight").data_ptr() == embedding.data_ptr()
+    tied = head is None or any(parameter.data_ptr() == embedding.data_ptr() for parameter in head.parameters())
     return total if tied else total - embedding.nbytes
 
 

@@ -91,7 +91,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     orders = {order: count_ngrams(answers, order, VOCABULARY) for order in range(2, 6)}
     write_ngrams(folder / "tiny.ngrams", orders, header)
     write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
-    hidden = target().output_projection.get_parameter("weight").shape[1]
+    hidden = target().config.hidden_size
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
     return folder
 

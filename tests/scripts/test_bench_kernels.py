@@ -11,7 +11,7 @@ from tiny import tiny_model, tiny_tokenizer
 
 from aded.command_line import compose_config
 from aded.errors import BadInput
-from aded.kernels.linear import Bf16Linear
+from aded.kernels.linear import KERNELS, packed_layers
 from scripts import bench_kernels
 from scripts.bench_kernels import Settings
 
@@ -33,8 +33,11 @@ def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFi
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["dtype"], found["engine"]) == ("float32", "eager")
     assert [(step["context"], step["nodes"]) for step in found["steps"]] == [(16, 1), (16, 3)]
+    for times in found["products"].values():
+        assert {"torch", "oneDNN packed", KERNELS[0]} <= times.keys() <= {"torch", "oneDNN packed", *KERNELS}
+        assert all(len(each) == len(found["rows"]) and min(each) > 0 for each in times.values())
     for step in found["steps"]:
-        assert step["kernels"].keys() == {"attention", "linear", "all"}
+        assert step["kernels"].keys() == {"attention", "linear", "grouped linear", "all"}
         for numbers in step["kernels"].values():
             assert numbers["torch_ms"] / numbers["ours_ms"] == pytest.approx(numbers["ratio"])
 
@@ -42,8 +45,7 @@ def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFi
 def test_a_variant_lacks_its_kernel_alone(model: str) -> None:
     float32 = config(model, "model.dtype=float32")
     targets = [bench_kernels.load(float32), bench_kernels.load(float32, without=bench_kernels.WITHOUT_LINEAR)]
-    kinds = [any(isinstance(module, Bf16Linear) for module in target.model.modules()) for target in targets]
-    assert kinds == [True, False]
+    assert [bool(packed_layers(target.model)) for target in targets] == [True, False]
     assert [target.model.config._attn_implementation for target in targets] == ["tree", "tree"]
 
 

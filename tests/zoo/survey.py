@@ -57,7 +57,7 @@ def judge(name: str, *, compiled: bool = True) -> Verdict:
     untouched = copy.deepcopy(model)
     try:
         check = SelfCheck(model)
-        target = checked_target(model, check, own_kernels=False, own_attention=False)
+        target = checked_target(model, check, "torch")
     except BadInput as error:
         return Verdict(name, kind, "refused", "refused", str(error).removeprefix("model: "))
     answers = list(cases(untouched, min(CONTEXT, target.context_length)))
@@ -65,7 +65,7 @@ def judge(name: str, *, compiled: bool = True) -> Verdict:
         return Verdict(name, kind, "no answer is clear of rounding", "-")
     plain = first_difference(target, answers)
     target.release()
-    with_kernels = checked_target(model, check, own_kernels=True, own_attention=True)
+    with_kernels = checked_target(model, check, "exact")
     wrong = plain or first_difference(with_kernels, answers)
     if not compiled or with_kernels.row_bias.modules:
         return Verdict(name, kind, wrong or "exact", "eager goes on")
@@ -75,7 +75,7 @@ def judge(name: str, *, compiled: bool = True) -> Verdict:
         fast.self_check()
     except Exception as error:
         # As aded.targets.engine does: eager goes on, and must be what it was.
-        again = checked_target(model, check, own_kernels=False, own_attention=False)
+        again = checked_target(model, check, "torch")
         return Verdict(
             name, kind, wrong or first_difference(again, answers) or "exact", "eager goes on", _line(error)
         )

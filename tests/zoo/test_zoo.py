@@ -13,7 +13,7 @@ from families import names, tiny_family
 from survey import Verdict, judge
 
 from aded.errors import BadInput
-from aded.kernels.linear import Bf16Linear
+from aded.kernels.linear import PackedLinear
 from aded.targets.eager import EagerTarget
 from aded.targets.load import checked_target
 from aded.targets.rope_switch import RopeSwitch
@@ -92,13 +92,13 @@ def test_a_released_model_is_as_it_was() -> None:
 def test_where_our_kernels_make_another_model_torchs_go_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("aded.kernels.attention.attend", lambda *arguments: arguments[5].fill(0))
+    monkeypatch.setattr("aded.kernels.attention.torch.ops.aded.tree_attention", lambda query, *_: query.mT * 0)
     model = tiny_family("llama")
     check = SelfCheck(model)
     with caplog.at_level(logging.WARNING):
-        target = checked_target(model, check, own_kernels=True, own_attention=True)
+        target = checked_target(model, check, "exact")
     (record,) = (record for record in caplog.records if record.name == "aded.targets.load")
-    assert record.message.startswith("model.kernels=auto: torch's go on (model: LlamaForCausalLM does not honour")
+    assert record.message.startswith("model.kernels=exact: torch's go on (model: LlamaForCausalLM does not honour")
     assert model.config._attn_implementation == "sdpa"
-    assert not any(isinstance(module, Bf16Linear) for module in model.modules())
+    assert not any(isinstance(module, PackedLinear) for module in model.modules())
     assert len(target.output_projection._forward_pre_hooks) == 1

@@ -10,9 +10,12 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from aded.core.tree import DraftTree
-from aded.kernels import attention, reference
-from aded.kernels.linear import replace_linears
+from aded.kernels import attention, ops, reference
+from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
+from aded.targets.load import use_own_kernels
+
+ops.load()
 
 SDPA_MODELS = [name for name, (_, attention, _) in MODELS.items() if attention == "sdpa"]
 
@@ -85,43 +88,59 @@ def test_large_scores_neither_overflow_nor_vanish() -> None:
 
 
 def test_prompts_go_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attention, "attend", lambda *arguments: pytest.fail("the kernel must not run"))
+    monkeypatch.setattr(attention.torch.ops.aded, "tree_attention", lambda *_: pytest.fail("the kernel must not run"))
     query = torch.randn(1, 2, 6, 8)
     ours, _ = attention.tree_attention(attention_layer(1), query, query, query, None)
     wanted, _ = sdpa_attention_forward(attention_layer(1), query, query, query, None)
     assert torch.equal(ours, wanted)
 
 
-def with_own_kernels(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> PreTrainedModel:
-    monkeypatch.setattr("aded.kernels.linear.processor_lacks_bf16", lambda: True)
-    attention.register()
+def with_own_kernels(name: str, dtype: torch.dtype) -> PreTrainedModel:
     model = tiny_model(name).bfloat16()
     if dtype == torch.float32:  # with weights that bfloat16 represents
         model = model.float()
-    replace_linears(model)
-    model.set_attn_implementation("tree")
+    use_own_kernels(model, "exact")
     return model
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SDPA_MODELS)
-def test_a_node_has_the_logits_of_its_token_decoded_alone(
-    name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_has_the_logits_of_its_token_decoded_alone(name: str, dtype: torch.dtype) -> None:
     """To the last bit, over several steps: greedy answers are therefore identical in any dtype."""
-    model, rng = with_own_kernels(name, dtype, monkeypatch), np.random.default_rng(3)
-    prompt, sampler = np.arange(10, 22, dtype=np.int64), Obedient()
-    trees, alone = EagerTarget(model), EagerTarget(model)
+    model = with_own_kernels(name, dtype)
+    walk(EagerTarget(model), EagerTarget(model))
+
+
+@pytest.mark.slow  # a C++ compiler runs
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("name", "backend"), [("llama", "inductor"), *((name, "eager") for name in SDPA_MODELS if name != "llama")]
+)
+def test_so_it_has_in_compiled_steps(name: str, backend: str, dtype: torch.dtype) -> None:
+    """In float32 the logits are close to the eager engine's."""
+    compiled = CompiledCpuTarget(with_own_kernels(name, dtype), backend)
+    found = walk(compiled, compiled.fork())
+    wanted = walk(*(EagerTarget(with_own_kernels(name, dtype)) for _ in range(2)))
+    if dtype == torch.float32:
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
+
+
+def walk(trees: EagerTarget, alone: EagerTarget) -> torch.Tensor:
+    """Verify trees, and each node of one of their paths alone; both have the same logits. Returns the trees'."""
+    rng, prompt, sampler = np.random.default_rng(3), np.arange(10, 22, dtype=np.int64), Obedient()
     for target in (trees, alone):
         target.prefill(prompt, sampler, 64, {"logits"})
+    found = []
     for nodes in (9, 1, 2, 12, 7):
         tree = random_tree(rng, nodes, int(rng.integers(50)))
         path = path_to(tree, int(rng.integers(nodes)))
         sampler.path = path
         step = trees.verify(tree)
         assert step.logits is not None
+        found.append(step.logits.clone())
         sampler.path = [0]
         for node in path:
             single = alone.verify(DraftTree.root(int(tree.tokens[node])))
             assert single.logits is not None
-            assert torch.equal(step.logits[node], single.logits[0])
+            assert torch.equal(found[-1][node], single.logits[0])
+    return torch.cat(found)

@@ -1,10 +1,31 @@
-"""Our bfloat16 linear layer against the same product in float32."""
+"""Our linear layers against the same product in float32, with every kernel that runs here."""
+
+from __future__ import annotations
 
 import pytest
 import torch
+from tiny import tiny_model
 
-from aded.kernels import reference
-from aded.kernels.linear import Bf16Linear, replace_linears, restore_linears
+from aded.kernels import ops, reference
+from aded.kernels.linear import (
+    GROUPS,
+    KERNELS,
+    ROWS,
+    GroupedLinear,
+    PackedLinear,
+    packed_layers,
+    replace_linears,
+    restore_linears,
+)
+
+ops.load()
+CASES = [
+    (kernel, dtype)
+    for kernel in range(len(KERNELS))
+    for dtype in (torch.float32, torch.bfloat16)
+    if torch.ops.aded.runs(kernel, dtype == torch.bfloat16)
+]
+IDS = [f"{KERNELS[kernel]}, {str(dtype).removeprefix('torch.')}" for kernel, dtype in CASES]
 
 
 def layer(inputs: int, outputs: int, bias: bool) -> torch.nn.Linear:
@@ -12,65 +33,80 @@ def layer(inputs: int, outputs: int, bias: bool) -> torch.nn.Linear:
     return torch.nn.Linear(inputs, outputs, bias=bias).bfloat16()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 17])
-@pytest.mark.parametrize("outputs", [1, 2, 3, 4, 5, 6, 7, 20, 160])
+def packed(plain: torch.nn.Linear, dtype: torch.dtype, kernel: int) -> PackedLinear:
+    product = PackedLinear(plain.weight, plain.bias, dtype)
+    product.kernels = [kernel] * len(ROWS)
+    return product
+
+
+def in_numpy(plain: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
+    weight = plain.weight.detach().view(torch.uint16).numpy()
+    bias = None if plain.bias is None else plain.bias.detach().float().numpy()
+    return torch.from_numpy(reference.linear(x.float().numpy(), weight, bias)).float()
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), CASES, ids=IDS)
+@pytest.mark.parametrize("rows", [1, 2, 5, 6, 7, 13, 33, 100])
+@pytest.mark.parametrize(("inputs", "outputs"), [(48, 1), (32, 16), (7, 20), (64, 40), (96, 160)])
 @pytest.mark.parametrize("bias", [False, True])
-def test_equals_the_product_in_float32(rows: int, outputs: int, bias: bool) -> None:
-    plain = layer(48, outputs, bias)
-    x = torch.randn(1, rows, 48).bfloat16()
-    wanted = torch.nn.functional.linear(x.float(), plain.weight.float(), plain.bias.float() if bias else None)
-    with torch.inference_mode():
-        exact = Bf16Linear(plain.weight, plain.bias, torch.float32)(x)
-        rounded = Bf16Linear(plain.weight, plain.bias, torch.bfloat16)(x)
-        wide = Bf16Linear(plain.weight, plain.bias, torch.float32)(x.float())
+@torch.inference_mode()
+def test_equals_the_product_in_float32(
+    rows: int, inputs: int, outputs: int, bias: bool, kernel: int, dtype: torch.dtype
+) -> None:
+    plain, x = layer(inputs, outputs, bias), torch.randn(1, rows, inputs).to(dtype)
+    product = packed(plain, dtype, kernel)
+    rounded = product(x)
+    product.out_dtype = torch.float32
+    exact = product(x)
     assert exact.shape == (1, rows, outputs)
-    torch.testing.assert_close(exact, wanted, rtol=1e-5, atol=1e-6)
-    weight, added = (
-        plain.weight.detach().view(torch.uint16).numpy(),
-        plain.bias.detach().float().numpy() if bias else None,
-    )
-    plainly = torch.from_numpy(reference.linear(x.float().numpy(), weight, added)).float()
-    torch.testing.assert_close(exact, plainly, rtol=1e-5, atol=1e-6)
-    assert torch.equal(wide, exact)
-    assert rounded.dtype == torch.bfloat16
-    assert torch.equal(rounded, exact.bfloat16())
+    torch.testing.assert_close(exact, in_numpy(plain, x), rtol=1e-5, atol=2e-6)
+    assert rounded.dtype == dtype
+    assert torch.equal(rounded, exact.to(dtype))
 
 
-@pytest.mark.parametrize("rows", [2, 3, 4, 5, 6, 7, 8, 11, 64])
-def test_a_row_is_the_same_to_the_last_bit_beside_others(rows: int) -> None:
-    plain = layer(576, 64, False)
-    x = torch.randn(rows, 576)
-    product = Bf16Linear(plain.weight, None, torch.float32)
-    with torch.inference_mode():
-        assert torch.equal(product(x), torch.cat([product(row[None]) for row in x]))
+@pytest.mark.parametrize(("kernel", "dtype"), CASES, ids=IDS)
+@pytest.mark.parametrize("rows", [2, 3, 5, 7, 11, 64, 130])
+@pytest.mark.parametrize("threads", [1, 2])
+@torch.inference_mode()
+def test_a_row_is_the_same_to_the_last_bit_beside_others(
+    rows: int, kernel: int, dtype: torch.dtype, threads: int
+) -> None:
+    product = packed(layer(576, 200, False), torch.float32, kernel)
+    x = torch.randn(rows, 576).to(dtype)
+    torch.ops.aded.use_threads(threads)
+    together = product(x)
+    torch.ops.aded.use_threads(1)
+    assert torch.equal(together, torch.cat([product(row[None]) for row in x]))
 
 
 def test_rounds_as_torch_does() -> None:
     """Ties go to the even number, too large numbers become infinite, NaN stays NaN."""
     bits = torch.tensor([0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0x00000001], dtype=torch.int32)
     numbers = torch.cat([bits.view(torch.float32), -bits.view(torch.float32), torch.tensor([torch.inf, torch.nan])])
+    numbers = numbers.repeat(3)  # whole vectors, and some numbers behind them
     # All weights are 0: the layer rounds the bias.
-    layer = Bf16Linear(torch.zeros(len(numbers), 16).bfloat16(), numbers, torch.bfloat16)
-    torch.testing.assert_close(layer(torch.ones(1, 16))[0], numbers.bfloat16(), rtol=0, atol=0, equal_nan=True)
+    product = PackedLinear(torch.zeros(len(numbers), 16).bfloat16(), numbers, torch.bfloat16)
+    rounded = product(torch.ones(1, 16, dtype=torch.bfloat16))[0]
+    torch.testing.assert_close(rounded, numbers.bfloat16(), rtol=0, atol=0, equal_nan=True)
 
 
-def test_replaces_the_layers_whose_product_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_cannot_run_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="does not run here"):
+        packed(layer(16, 4, False), torch.float32, KERNELS.index("bfloat16 vectors"))(torch.ones(1, 16))
+
+
+@pytest.mark.parametrize(("outputs", "inputs"), [(1, 1), (16, 32), (33, 50), (64, 576)])
+def test_packed_weights_can_be_unpacked(outputs: int, inputs: int) -> None:
+    weight = layer(inputs, outputs, False).weight
+    assert torch.equal(PackedLinear(weight, None, torch.bfloat16).weight, weight)
+
+
+def test_replaces_the_layers_whose_product_stays_the_same() -> None:
     finer = torch.nn.Linear(16, 2)
-    model = torch.nn.Sequential(layer(16, 8, False), layer(8, 16, False), layer(16, 16, True).float(), finer)
-    monkeypatch.setattr("aded.kernels.linear.processor_lacks_bf16", lambda: True)
+    model = torch.nn.Sequential(layer(16, 8, False), layer(8, 16, True).float(), layer(8, 8, False).half(), finer)
     replace_linears(model)
-    kinds = [type(child) for child in model]
-    assert kinds == [Bf16Linear, torch.nn.Linear, Bf16Linear, torch.nn.Linear], (
-        "layers too narrow or too precise stay torch's"
-    )
-    assert model[2].out_dtype == torch.float32
-
-
-def test_a_processor_with_bfloat16_keeps_its_own_layers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aded.kernels.linear.processor_lacks_bf16", lambda: False)
-    model = torch.nn.Sequential(layer(16, 4, False))
-    replace_linears(model)
-    assert type(model[0]) is torch.nn.Linear
+    assert [type(child) for child in model] == [PackedLinear, PackedLinear, torch.nn.Linear, torch.nn.Linear]
+    assert model[1].out_dtype == torch.float32
 
 
 class Quantising(torch.nn.Linear):
@@ -87,15 +123,37 @@ def test_only_torchs_own_layers_are_replaced() -> None:
     patched.forward = hooked.forward  # type: ignore[method-assign]
     model = torch.nn.Sequential(subclass, hooked, patched, layer(16, 4, False).float())
     replace_linears(model)
-    assert [type(child) for child in model] == [Quantising, torch.nn.Linear, torch.nn.Linear, Bf16Linear]
+    assert [type(child) for child in model] == [Quantising, torch.nn.Linear, torch.nn.Linear, PackedLinear]
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_restored_layers_are_those_before(bias: bool) -> None:
-    before = layer(16, 4, bias).float()
-    model = torch.nn.Sequential(before)
+@pytest.mark.parametrize("name", ["llama", "qwen2"])  # the second has biases
+def test_restored_layers_are_those_before(name: str) -> None:
+    model = tiny_model(name).bfloat16().float()
+    before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     replace_linears(model)
-    assert type(model[0]) is Bf16Linear
+    assert packed_layers(model)
     restore_linears(model)
-    assert type(model[0]) is torch.nn.Linear
-    assert all(torch.equal(*pair) for pair in zip(model[0].parameters(), before.parameters(), strict=True))
+    after = dict(model.named_parameters())
+    assert after.keys() == before.keys()
+    assert all(torch.equal(after[name], before[name]) for name in before)
+    assert not packed_layers(model)
+
+
+@torch.inference_mode()
+def test_layers_with_one_input_share_a_product() -> None:
+    """A layer that reads another input than its group computes its own part."""
+    model = tiny_model("qwen2").bfloat16().float()
+    attention = model.model.layers[0].self_attn
+    plain = [getattr(attention, name) for name in GROUPS[0]]
+    x, other = torch.randn(1, 3, 32), torch.randn(1, 3, 32)
+    wanted = [[layer(each) for layer in plain] for each in (x, other)]
+    replace_linears(model)
+    layers = [getattr(attention, name) for name in GROUPS[0]]
+    assert all(isinstance(layer, GroupedLinear) for layer in layers)
+    products: list[int] = []
+    layers[0].whole.register_forward_hook(lambda *_: products.append(1))
+    for layer, y in zip(layers, wanted[0], strict=True):
+        torch.testing.assert_close(layer(x), y)
+    assert len(products) == 1
+    torch.testing.assert_close(layers[0](x), wanted[0][0])
+    torch.testing.assert_close(layers[1](other), wanted[1][1])

@@ -14,11 +14,11 @@ from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
-from aded.kernels import compiled_ops
-from aded.kernels.linear import Bf16Linear
+from aded.kernels.linear import PackedLinear
+from aded.kernels.ops import COMPILED_CODE
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
-from aded.targets.engine import COMPILED_CODE, with_engine
+from aded.targets.engine import with_engine
 from aded.targets.load import checked_target
 from aded.targets.self_check import SelfCheck
 
@@ -37,10 +37,10 @@ def test_eager_is_the_target_itself() -> None:
 def test_without_a_compiler_eager_goes_on_and_one_line_says_why(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    def no_compiler(model: object) -> None:
+    def no_compiler(target: object) -> None:
         raise RuntimeError("no C++ compiler found\nit was looked for in ...")
 
-    monkeypatch.setattr("aded.kernels.install.prepare", no_compiler)
+    monkeypatch.setattr(CompiledCpuTarget, "_compile", no_compiler)
     before = EagerTarget(tiny_model())
     with caplog.at_level(logging.WARNING):
         target = with_engine(before, "compiled", str(tmp_path))
@@ -63,10 +63,9 @@ def test_a_failed_preparation_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, t
     model = tiny_model()
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16().float()
-    target = checked_target(model, SelfCheck(model), own_kernels=True, own_attention=True)
+    target = checked_target(model, SelfCheck(model), "exact")
     layers, threads = [type(module) for module in model.modules()], torch.get_num_threads()
-    assert Bf16Linear in layers
-    monkeypatch.setattr(compiled_ops, "load", lambda: None)  # its C++ is not needed
+    assert PackedLinear in layers
     monkeypatch.setattr(CompiledCpuTarget, "_compile", no_graph)
     again = with_engine(target, "compiled", str(tmp_path))
     assert [type(module) for module in model.modules()] == layers

@@ -1,0 +1,204 @@
+// Products of a few rows with bfloat16 weights, summed in float32: y = x @ weight.T + bias.
+//
+// Reading the weights takes most of a decoding step, so each is read once for all rows, in the order in which it lies
+// in memory. `pack` lays the weights out once, in blocks of 16 outputs; of each block, pair after pair of inputs:
+//
+//     packed [N / 16] [K / 2] [16 outputs] [2 inputs]        N, K rounded up to 16 and 32, filled with zeros
+//
+// A line of a block, 64 bytes, is a vector of 16 outputs, and 16 lines are a tile of a matrix unit: all kernels read
+// the same packed weights. Each sum is added up in the order of the inputs for any number of rows, so a row's product
+// is the same to the last bit alone and beside others. Kernels differ in their rounding; see KERNELS.
+
+#pragma once
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+
+#include "pool.h"
+#include "tiles.h"
+#include "vectors.h"
+
+namespace aded {
+
+constexpr int BLOCK = 16, DEEP = 32;  // outputs of a block; K is rounded up to a multiple of DEEP
+constexpr int STRIP = 4 * BLOCK;      // most outputs that are computed at a time
+constexpr int64_t CHUNKS = 16;        // of one product; threads take them
+constexpr int64_t NEAR_ROWS = 96;     // rows of x that stay in the second-level cache
+constexpr int64_t MOST_BEHIND = 31;   // rows behind the last of x that a kernel may read
+inline int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Calls visit(one of the bits [N, K] of weights, its place among the packed ones) for all.
+template <class Visit>
+void packed_places(int64_t outputs, int64_t width, const Visit& visit) {
+  const int64_t deep = up(width, DEEP);
+  pool().run(up(outputs, BLOCK) / BLOCK, [&](uint32_t block) {
+    for (int64_t k = 0; k < width; k++)
+      for (int64_t j = block * BLOCK; j < std::min<int64_t>((block + 1) * BLOCK, outputs); j++)
+        visit(j * width + k, (block * deep + k / 2 * 2) * BLOCK + j % BLOCK * 2 + k % 2);
+  });
+}
+
+// One call's arguments. x: rows of `deep` numbers, zeros behind the given ones: float32 or bits of bfloat16, as the
+// kernel multiplies them.
+struct Product {
+  const void* x;
+  int64_t rows, deep;
+  const uint16_t* packed;
+  int64_t outputs;
+};
+
+// How many blocks a kernel computes at a time for some rows: their sums fill three quarters of the registers.
+template <int LANES>
+constexpr int blocks_for(int rows) {
+  const int fit = REGISTERS * 3 / 4 * LANES / BLOCK / rows;
+  return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+// Kernels. Each computes the sums of `rows` rows, at most ROWS, from `row` on with `blocks` blocks from `block` on, at
+// most blocks_at_a_time(rows), to out [rows] [STRIP].
+
+// Calls Kernel::sums<rows, blocks>, so that the compiler knows both numbers and keeps the sums in registers.
+template <class Kernel, int rows = 1>
+void sums_of(const Product& p, int64_t row, int count, int64_t block, int blocks, float* out) {
+  if constexpr (rows < Kernel::ROWS)
+    if (count > rows) return sums_of<Kernel, rows + 1>(p, row, count, block, blocks, out);
+  if (blocks == 4) return Kernel::template sums<rows, 4>(p, row, block, out);
+  if (blocks == 2) return Kernel::template sums<rows, 2>(p, row, block, out);
+  Kernel::template sums<rows, 1>(p, row, block, out);
+}
+
+// Vectors of float32: weights are widened, a number of x is repeated.
+template <int LANES>
+struct Widening {
+  using Number = float;
+  static constexpr int ROWS = 6;
+  static int blocks_at_a_time(int rows) { return blocks_for<LANES>(rows); }
+
+  template <int rows, int blocks>
+  static void sums(const Product& p, int64_t row, int64_t block, float* out) {
+    using V = Vectors<LANES>;
+    constexpr int PER_BLOCK = BLOCK / LANES, PARTS = PER_BLOCK * blocks;
+    const float* x = static_cast<const float*>(p.x) + row * p.deep;
+    const uint16_t* weight = p.packed + block * BLOCK * p.deep;
+    typename V::Floats sums[rows][PARTS] = {};
+    for (int64_t k = 0; k < p.deep; k += 2) {
+      typename V::Bits pairs[PARTS];
+      for (int part = 0; part < PARTS; part++)
+        pairs[part] = load<typename V::Bits>(weight + (part / PER_BLOCK * p.deep + k) * BLOCK +
+                                             part % PER_BLOCK * 2 * LANES);
+      for (int i = 0; i < rows; i++)
+        for (int part = 0; part < PARTS; part++)
+          sums[i][part] += typename V::Floats(pairs[part] << 16) * x[i * p.deep + k];
+      for (int i = 0; i < rows; i++)
+        for (int part = 0; part < PARTS; part++)
+          sums[i][part] += typename V::Floats(pairs[part] & 0xFFFF0000) * x[i * p.deep + k + 1];
+    }
+    for (int i = 0; i < rows; i++)
+      for (int part = 0; part < PARTS; part++) store(out + i * STRIP + part * LANES, sums[i][part]);
+  }
+};
+
+// Vectors of bfloat16 pairs (AVX-512 BF16): one instruction adds two products to a sum.
+#ifdef __AVX512BF16__
+struct Pairing {
+  using Number = uint16_t;
+  static constexpr int ROWS = 6;
+  static int blocks_at_a_time(int rows) { return blocks_for<16>(rows); }
+
+  template <int rows, int blocks>
+  static void sums(const Product& p, int64_t row, int64_t block, float* out) {
+    const uint16_t* x = static_cast<const uint16_t*>(p.x) + row * p.deep;
+    const uint16_t* weight = p.packed + block * BLOCK * p.deep;
+    __m512 sums[rows][blocks] = {};
+    for (int64_t k = 0; k < p.deep; k += 2) {
+      __m512bh pairs[blocks];
+      for (int b = 0; b < blocks; b++) pairs[b] = (__m512bh)_mm512_loadu_si512(weight + (b * p.deep + k) * BLOCK);
+      for (int i = 0; i < rows; i++) {
+        const auto both = (__m512bh)_mm512_set1_epi32(load<int32_t>(x + i * p.deep + k));
+        for (int b = 0; b < blocks; b++) sums[i][b] = _mm512_dpbf16_ps(sums[i][b], pairs[b], both);
+      }
+    }
+    for (int i = 0; i < rows; i++)
+      for (int b = 0; b < blocks; b++) _mm512_storeu_ps(out + i * STRIP + b * BLOCK, sums[i][b]);
+  }
+};
+#endif
+
+// Tiles: 16 rows times 16 outputs, 32 inputs at a time. Rows of x are read up to 31 behind the last.
+#ifdef ADED_TILES
+struct Tiling {
+  using Number = uint16_t;
+  Tiling() { begin_tiles(); }
+  ~Tiling() { end_tiles(); }
+  static constexpr int ROWS = 32;
+  static int blocks_at_a_time(int rows) { return rows <= 16 ? 4 : 2; }
+
+  template <int x>
+  static void load_x(const Product& p, int64_t row, int64_t k) {
+    load_tile<x>(static_cast<const uint16_t*>(p.x) + row * p.deep + k, 2 * p.deep);
+  }
+  template <int weight>
+  static void load_weight(const Product& p, int64_t block, int64_t k) {
+    load_tile<weight>(p.packed + (block * p.deep + k) * BLOCK, 4 * BLOCK);
+  }
+  static void sums(const Product& p, int64_t row, int rows, int64_t block, int blocks, float* out) {
+    clear_tile<0>(), clear_tile<1>(), clear_tile<2>(), clear_tile<3>();
+    for (int64_t k = 0; k < p.deep; k += DEEP) {
+      load_x<4>(p, row, k);
+      load_weight<6>(p, block, k), multiply_tiles<0, 4, 6>();
+      if (blocks > 1) load_weight<7>(p, block + 1, k), multiply_tiles<1, 4, 7>();
+      if (rows > 16) {
+        load_x<5>(p, row + 16, k), multiply_tiles<2, 5, 6>();
+        if (blocks > 1) multiply_tiles<3, 5, 7>();
+      } else if (blocks > 2) {
+        load_weight<6>(p, block + 2, k), multiply_tiles<2, 4, 6>();
+        load_weight<7>(p, block + 3, k), multiply_tiles<3, 4, 7>();
+      }
+    }
+    store_tile<0>(out, 4 * STRIP), store_tile<1>(out + BLOCK, 4 * STRIP);
+    float* rest = rows > 16 ? out + 16 * STRIP : out + 2 * BLOCK;
+    store_tile<2>(rest, 4 * STRIP), store_tile<3>(rest + BLOCK, 4 * STRIP);
+  }
+};
+template <>
+inline void sums_of<Tiling>(const Product& p, int64_t row, int rows, int64_t block, int blocks, float* out) {
+  Tiling::sums(p, row, rows, block, blocks, out);
+}
+#endif
+
+// y [rows, outputs] = x @ weight.T + bias, of blocks `begin` to `end`. bias: null for none.
+template <class Kernel, class Out>
+void multiply_blocks(const Product& p, int64_t begin, int64_t end, const float* bias, Out* y) {
+  [[maybe_unused]] const Kernel kernel;
+  alignas(64) float sums[Kernel::ROWS * STRIP];
+  for (int64_t few = 0; few < p.rows; few += NEAR_ROWS) {
+    const int64_t near = std::min(NEAR_ROWS, p.rows - few), passes = (near + Kernel::ROWS - 1) / Kernel::ROWS;
+    for (int64_t strip = begin; strip < end; strip += STRIP / BLOCK) {
+      const int64_t strip_end = std::min(strip + STRIP / BLOCK, end);
+      for (int64_t pass = 0; pass < passes; pass++) {
+        const int64_t row = few + near * pass / passes, rows = few + near * (pass + 1) / passes - row;
+        int blocks = Kernel::blocks_at_a_time(rows);
+        for (int64_t block = strip; block < strip_end; block += blocks) {
+          while (blocks > strip_end - block) blocks /= 2;
+          sums_of<Kernel>(p, row, rows, block, blocks, sums);
+          const int64_t first = block * BLOCK, after = std::min(first + blocks * BLOCK, p.outputs);
+          for (int64_t i = 0; i < rows; i++)
+            put_all(y + (row + i) * p.outputs + first, sums + i * STRIP, bias ? bias + first : nullptr, after - first);
+        }
+      }
+    }
+  }
+}
+
+template <class Kernel, class Out>
+void multiply(const Product& p, const float* bias, Out* y) {
+  const int64_t blocks = up(p.outputs, BLOCK) / BLOCK, chunks = std::min(blocks, CHUNKS);
+  pool().run(chunks, [&](uint32_t chunk) {
+    multiply_blocks<Kernel>(p, blocks * chunk / chunks, blocks * (chunk + 1) / chunks, bias, y);
+  });
+}
+
+}  // namespace aded

@@ -1,0 +1,59 @@
+"""How many threads a forward gets."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from aded.kernels import ops, threads
+from aded.kernels.linear import PackedLinear
+
+ops.load()
+
+
+@pytest.mark.parametrize(
+    ("started_with", "cores", "processors", "asked", "given"),
+    [(8, 4, 8, None, 4), (2, 4, 8, None, 2), (8, 4, 8, 6, 6), (1, 1, 1, None, 1)],
+    ids=["no hyper-threads", "the environment's", "as asked", "one"],
+)
+def test_a_thread_per_core_or_as_asked(
+    started_with: int, cores: int, processors: int, asked: int | None, given: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "STARTED_WITH", started_with)
+    monkeypatch.setattr(threads, "processors", lambda physical: cores if physical else processors)
+    assert threads.threads_for(asked) == given
+
+
+def test_more_threads_than_processors_are_mended_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(threads, "processors", lambda physical: 3)
+    assert threads.threads_for(64) == 3
+    assert [record.message for record in caplog.records if record.levelno == logging.WARNING] == [
+        "model.threads=64: this process may use 3 processors, so it takes 3"
+    ]
+
+
+def test_an_affinity_bounds_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads.processors.cache_clear()
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert threads.processors(physical=False) == 1
+    threads.processors.cache_clear()
+
+
+def test_several_python_threads_get_right_products() -> None:
+    """The pool serves one caller at a time; others work alone, and none gets another's numbers."""
+    torch.ops.aded.use_threads(3)
+    layers = [PackedLinear(torch.randn(640, 64).bfloat16(), None, torch.float32) for _ in range(4)]
+    x = torch.randn(3, 64)
+    wanted = [layer(x) for layer in layers]
+
+    def repeat(number: int) -> bool:
+        return all(torch.equal(layers[number](x), wanted[number]) for _ in range(300))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(repeat, range(4)))
+    torch.ops.aded.use_threads(1)

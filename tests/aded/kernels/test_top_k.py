@@ -1,0 +1,36 @@
+"""The largest logits of each row, against torch's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.kernels import ops
+
+ops.load()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("rows", "size", "k"), [(1, 1, 1), (3, 5, 5), (2, 300, 8), (64, 5000, 10)])
+def test_equals_torchs(dtype: torch.dtype, rows: int, size: int, k: int) -> None:
+    torch.manual_seed(size)
+    numbers = torch.randn(rows, size).to(dtype)
+    values, places = torch.ops.aded.top_k(numbers, k)
+    assert torch.equal(values, numbers.float().topk(k).values)
+    assert torch.equal(numbers.float().gather(1, places), values)
+
+
+@given(st.lists(st.sampled_from([-torch.inf, -1.0, 0.0, 1.0, 2.0]), min_size=1, max_size=400), st.data())
+def test_of_equal_numbers_the_first_comes_first(row: list[float], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(row)))
+    values, places = torch.ops.aded.top_k(torch.tensor([row]), k)
+    wanted = sorted(range(len(row)), key=lambda place: (-row[place], place))[:k]
+    assert places[0].tolist() == wanted
+    assert values[0].tolist() == [row[place] for place in wanted]
+
+
+def test_too_many_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="1 to 4 numbers of a row expected, 5 found"):
+        torch.ops.aded.top_k(torch.zeros(2, 4), 5)
