@@ -7,7 +7,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 # What takes longest to compile is compiled once, beside lint, in two halves; both processes of tests after it find it
 # compiled.
 FIRST := tests/aded/drafters/backoff/test_drafter.py tests/aded/drafters/trigram/search
-SECOND := tests/aded/kernels/test_compiled_ops.py
+SECOND := tests/aded/kernels/test_linear.py
 
 .PHONY: run test zoo first second lint install clean
 
