@@ -31,14 +31,14 @@ def embedded_model(cache: str | Path) -> Path:
     """The folder of the model below `cache`; the first call converts it. Raises BadInput without the wheel."""
     folder = Path(cache) / "models" / "smollm2-135m-instruct-bf16"
     if not _whole(folder):
-        gguf = _gguf_file()
+        gguf = quantised_file()
         log.info("converting %s to safetensors in %s (once)", gguf.name, folder)
         shutil.rmtree(folder, ignore_errors=True)
         _convert(gguf, folder)
     return folder
 
 
-def _gguf_file() -> Path:
+def quantised_file() -> Path:
     """The GGUF file inside the installed wheel, found without importing the package."""
     try:
         found = [file for file in files(WHEEL) or [] if file.suffix == ".gguf"]

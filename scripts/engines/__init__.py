@@ -1,0 +1,1 @@
+"""Other inference engines behind one protocol, each in a process and an environment of its own."""
