@@ -49,7 +49,6 @@ from aded.targets.load import load_target
 STEPS = 5
 """Steps per measurement, whose median counts, after one that is not timed."""
 WITHOUT_LINEAR = patch("aded.kernels.linear._packable", lambda layer: None)
-WITHOUT_GROUPS = patch("aded.kernels.linear.GROUPS", ())
 
 
 @dataclass
@@ -96,8 +95,6 @@ def load_variants(cfg: DictConfig) -> dict[str, Variant]:
         variants["attention"] = Variant(load(cfg, attention="sdpa"))
     if has_linear:
         variants["linear"] = Variant(load(cfg, without=WITHOUT_LINEAR))
-    if has_linear:
-        variants["grouped linear"] = Variant(load(cfg, without=WITHOUT_GROUPS))
     torchs = DictConfig({**cfg, "model": {**cfg.model, "kernels": "torch"}})
     variants["all"] = Variant(load(torchs, attention="sdpa"))
     return variants

@@ -37,7 +37,7 @@ def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFi
         assert {"torch", "oneDNN packed", KERNELS[0]} <= times.keys() <= {"torch", "oneDNN packed", *KERNELS}
         assert all(len(each) == len(found["rows"]) and min(each) > 0 for each in times.values())
     for step in found["steps"]:
-        assert step["kernels"].keys() == {"attention", "linear", "grouped linear", "all"}
+        assert step["kernels"].keys() == {"attention", "linear", "all"}
         for numbers in step["kernels"].values():
             assert numbers["torch_ms"] / numbers["ours_ms"] == pytest.approx(numbers["ratio"])
 

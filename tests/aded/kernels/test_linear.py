@@ -8,10 +8,8 @@ from tiny import tiny_model
 
 from aded.kernels import ops, reference
 from aded.kernels.linear import (
-    GROUPS,
     KERNELS,
     ROWS,
-    GroupedLinear,
     PackedLinear,
     packed_layers,
     replace_linears,
@@ -137,23 +135,3 @@ def test_restored_layers_are_those_before(name: str) -> None:
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], before[name]) for name in before)
     assert not packed_layers(model)
-
-
-@torch.inference_mode()
-def test_layers_with_one_input_share_a_product() -> None:
-    """A layer that reads another input than its group computes its own part."""
-    model = tiny_model("qwen2").bfloat16().float()
-    attention = model.model.layers[0].self_attn
-    plain = [getattr(attention, name) for name in GROUPS[0]]
-    x, other = torch.randn(1, 3, 32), torch.randn(1, 3, 32)
-    wanted = [[layer(each) for layer in plain] for each in (x, other)]
-    replace_linears(model)
-    layers = [getattr(attention, name) for name in GROUPS[0]]
-    assert all(isinstance(layer, GroupedLinear) for layer in layers)
-    products: list[int] = []
-    layers[0].whole.register_forward_hook(lambda *_: products.append(1))
-    for layer, y in zip(layers, wanted[0], strict=True):
-        torch.testing.assert_close(layer(x), y)
-    assert len(products) == 1
-    torch.testing.assert_close(layers[0](x), wanted[0][0])
-    torch.testing.assert_close(layers[1](other), wanted[1][1])
