@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 
 import numpy as np
 import torch
-from numba import get_num_threads, njit, prange
+from numba import njit
 from transformers import PreTrainedModel
+
+from aded.kernels.threads import threads_for
 
 STREAMS = 3
 """Stretches of memory that a thread reads at a time; one alone reaches two thirds of the bandwidth."""
@@ -43,13 +46,16 @@ class Bandwidth:
             size *= 8  # a GPU finishes less before its clock rises
         self._memory = torch.ones(size, dtype=torch.int64, device=device)
         self._copy = torch.empty_like(self._memory) if device.type == "cuda" else None
+        # Threads of Python's: numba's own would change how many threads torch has, too.
+        self._threads = ThreadPoolExecutor(threads_for(None))
         self.measure()
 
     def measure(self) -> float:
         """One measurement, in bytes per second."""
         if self._copy is None:
+            parts = np.array_split(self._memory.numpy(), threads_for(None))
             began = perf_counter()
-            _read(self._memory.numpy(), get_num_threads())
+            list(self._threads.map(_read, parts))
             return self._memory.nbytes / (perf_counter() - began)
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
@@ -59,16 +65,12 @@ class Bandwidth:
         return 2 * self._memory.nbytes / (start.elapsed_time(end) / 1e3)
 
 
-@njit(cache=True, parallel=True)
-def _read(memory: np.ndarray, threads: int) -> int:
-    """Sum of int64 numbers; each thread reads STREAMS stretches at a time."""
-    each = len(memory) // (threads * STREAMS)
-    sums = np.zeros(threads, np.int64)
-    for thread in prange(threads):
-        start = thread * STREAMS * each
-        a, b, c = memory[start : start + each], memory[start + each :], memory[start + 2 * each :]
-        total = 0
-        for i in range(each):
-            total += a[i] + b[i] + c[i]
-        sums[thread] = total
-    return sums.sum()
+@njit(cache=True, nogil=True)
+def _read(memory: np.ndarray) -> int:
+    """Sum of int64 numbers, read in STREAMS stretches at a time."""
+    each = len(memory) // STREAMS
+    a, b, c = memory[:each], memory[each:], memory[2 * each :]
+    total = 0
+    for i in range(each):
+        total += a[i] + b[i] + c[i]
+    return total
