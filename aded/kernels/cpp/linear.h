@@ -50,11 +50,11 @@ struct Product {
   int64_t outputs;
 };
 
-// How many blocks a kernel computes at a time for some rows: their sums fill three quarters of the registers.
+// How many blocks a kernel computes at a time for some rows, so that their sums and the weights stay in registers.
 template <int LANES>
 constexpr int blocks_for(int rows) {
-  const int fit = REGISTERS * 3 / 4 * LANES / BLOCK / rows;
-  return fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+  const auto fits = [&](int blocks) { return blocks * (BLOCK / LANES) * (rows + 1) + 2 <= REGISTERS; };
+  return fits(4) ? 4 : fits(2) ? 2 : 1;
 }
 
 // Kernels. Each computes the sums of `rows` rows, at most ROWS, from `row` on with `blocks` blocks from `block` on, at

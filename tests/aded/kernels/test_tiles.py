@@ -1,7 +1,8 @@
-"""The kernel for a matrix unit computes the right product, on any processor: its tiles are imitated in software."""
+"""The kernel for a matrix unit, on any processor: with tiles in software its product is right, and it compiles."""
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from pathlib import Path
 
@@ -10,11 +11,23 @@ from torch._inductor.cpp_builder import get_cpp_compiler
 
 from aded.kernels.ops import SOURCES
 
+SOURCE = Path(__file__).with_name("tiles_test.cpp")
+
+
+def compile_with(*flags: str | Path) -> None:
+    command = [get_cpp_compiler(), "-std=c++20", "-O2", "-pthread", f"-I{SOURCES}", SOURCE, *flags]
+    subprocess.run(command, check=True)
+
 
 @pytest.mark.slow  # a C++ compiler runs
 def test_the_kernel_of_tiles_is_right(tmp_path: Path) -> None:
-    program, source = tmp_path / "tiles_test", Path(__file__).with_name("tiles_test.cpp")
-    flags = ["-std=c++20", "-O2", "-march=native", "-pthread", f"-I{SOURCES}", "-DADED_SOFTWARE_TILES"]
-    subprocess.run([get_cpp_compiler(), *flags, source, "-o", program], check=True)
-    done = subprocess.run([program], capture_output=True, text=True)
+    compile_with("-march=native", "-DADED_SOFTWARE_TILES", "-o", tmp_path / "tiles_test")
+    done = subprocess.run([tmp_path / "tiles_test"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86")
+def test_a_compiler_makes_the_instructions_of_a_matrix_unit(tmp_path: Path) -> None:
+    compile_with("-march=sapphirerapids", "-S", "-o", tmp_path / "tiles.s")
+    assert "tdpbf16ps" in (tmp_path / "tiles.s").read_text()
