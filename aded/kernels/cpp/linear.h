@@ -136,31 +136,38 @@ struct Tiling {
   static constexpr int ROWS = 32;
   static int blocks_at_a_time(int rows) { return rows <= 16 ? 4 : 2; }
 
-  template <int x>
-  static void load_x(const Product& p, int64_t row, int64_t k) {
-    load_tile<x>(static_cast<const uint16_t*>(p.x) + row * p.deep + k, 2 * p.deep);
-  }
-  template <int weight>
-  static void load_weight(const Product& p, int64_t block, int64_t k) {
-    load_tile<weight>(p.packed + (block * p.deep + k) * BLOCK, 4 * BLOCK);
-  }
   static void sums(const Product& p, int64_t row, int rows, int64_t block, int blocks, float* out) {
-    clear_tile<0>(), clear_tile<1>(), clear_tile<2>(), clear_tile<3>();
-    for (int64_t k = 0; k < p.deep; k += DEEP) {
-      load_x<4>(p, row, k);
-      load_weight<6>(p, block, k), multiply_tiles<0, 4, 6>();
-      if (blocks > 1) load_weight<7>(p, block + 1, k), multiply_tiles<1, 4, 7>();
+    const uint16_t* x = static_cast<const uint16_t*>(p.x) + row * p.deep;
+    const uint16_t* weight = p.packed + block * BLOCK * p.deep;
+    const int64_t to_next = BLOCK * p.deep;  // from a block's weights to the next block's
+    CLEAR_TILE(0);
+    CLEAR_TILE(1);
+    CLEAR_TILE(2);
+    CLEAR_TILE(3);
+    for (int64_t k = 0; k < p.deep; k += DEEP, x += DEEP, weight += DEEP * BLOCK) {
+      LOAD_TILE(4, x, 2 * p.deep);
+      LOAD_TILE(6, weight, 64);
+      MULTIPLY_TILES(0, 4, 6);
+      if (blocks > 1) {
+        LOAD_TILE(7, weight + to_next, 64);
+        MULTIPLY_TILES(1, 4, 7);
+      }
       if (rows > 16) {
-        load_x<5>(p, row + 16, k), multiply_tiles<2, 5, 6>();
-        if (blocks > 1) multiply_tiles<3, 5, 7>();
+        LOAD_TILE(5, x + 16 * p.deep, 2 * p.deep);
+        MULTIPLY_TILES(2, 5, 6);
+        MULTIPLY_TILES(3, 5, 7);  // of no use, and never read, where there is one block
       } else if (blocks > 2) {
-        load_weight<6>(p, block + 2, k), multiply_tiles<2, 4, 6>();
-        load_weight<7>(p, block + 3, k), multiply_tiles<3, 4, 7>();
+        LOAD_TILE(6, weight + 2 * to_next, 64);
+        MULTIPLY_TILES(2, 4, 6);
+        LOAD_TILE(7, weight + 3 * to_next, 64);
+        MULTIPLY_TILES(3, 4, 7);
       }
     }
-    store_tile<0>(out, 4 * STRIP), store_tile<1>(out + BLOCK, 4 * STRIP);
     float* rest = rows > 16 ? out + 16 * STRIP : out + 2 * BLOCK;
-    store_tile<2>(rest, 4 * STRIP), store_tile<3>(rest + BLOCK, 4 * STRIP);
+    STORE_TILE(0, out, 4 * STRIP);
+    STORE_TILE(1, out + BLOCK, 4 * STRIP);
+    STORE_TILE(2, rest, 4 * STRIP);
+    STORE_TILE(3, rest + BLOCK, 4 * STRIP);
   }
 };
 template <>
