@@ -3,7 +3,7 @@
     python -m scripts.bench_engines [KEY=VALUE ...]
 
     engines=[transformers]    others to compare with: transformers, openvino, llama_cpp, onnxruntime
-    python=PROGRAM            the Python in whose environment they are installed; by default this one
+    python=PROGRAM            the Python in whose environment the others are installed; by default this one
     gguf=FILE                 the model for openvino and llama_cpp; made for the embedded model
     onnx=FOLDER               the model for onnxruntime, as its own builder made it
     methods=[autoregressive,aded_backoff]   ours, on the compiled engine
@@ -88,12 +88,13 @@ def ours(overrides: list[str], settings: Settings) -> tuple[dict[str, Answer], l
 @contextmanager
 def other(engine: str, model: str, settings: Settings) -> Iterator[dict[str, Answer]]:
     """Name -> an engine in a process of its own, without and with its speculation."""
-    command = [settings.python, str(WORKER), engine, model, str(threads_for(None))]
+    python = sys.executable if engine == "transformers" else settings.python
+    command = [python, str(WORKER), engine, model, str(threads_for(None))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         if not process.stdout.readline():
-            raise BadInput("engines", f"{engine} does not run in {settings.python}")
+            raise BadInput("engines", f"{engine} does not run in {python}")
 
         def ask(ids: list[int], speculate: bool) -> dict[str, Any]:
             prompt = {"ids": ids, "new_tokens": settings.new_tokens, "speculate": speculate}
