@@ -12,7 +12,6 @@ import shutil
 import sys
 from functools import cache
 from pathlib import Path
-from tempfile import gettempdir
 
 import torch
 
@@ -55,8 +54,9 @@ def load() -> None:
 
     Raises RuntimeError or OSError where no compiler works.
     """
-    folder = os.environ.get(COMPILED_CODE) or Path(gettempdir()) / f"aded-kernels-{os.getuid()}"
-    kept = Path(folder) / f"aded-{fingerprint()}.so"
+    # Never a folder that others may write to: what lies there is executed.
+    folder = Path(os.environ.get(COMPILED_CODE) or "~/.cache/aded/inductor").expanduser()
+    kept = folder / f"aded-{fingerprint()}.so"
     try:
         torch.ops.load_library(kept)
     except OSError:
@@ -84,9 +84,8 @@ def _compile(out: Path) -> None:
     """Compile and load the operations, and keep them as `out`."""
     from torch._inductor.codecache import CppCodeCache
 
-    source = (
-        f"{(SOURCES / 'ops.cpp').read_text()}\n// {fingerprint()}\n"  # torch names what it keeps after the source
-    )
+    # torch names what it keeps after the source alone: the fingerprint stands for the headers and the processor.
+    source = f"{(SOURCES / 'ops.cpp').read_text()}\n// {fingerprint()}\n"
     library = CppCodeCache.load(source, extra_flags=(f"-I{SOURCES}", *FLAGS))
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f"{out.name}.{os.getpid()}.partial")

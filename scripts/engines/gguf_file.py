@@ -7,6 +7,7 @@ from typing import Any
 
 import gguf
 import numpy as np
+import torch
 
 from aded.files.atomic import whole_file
 
@@ -36,6 +37,4 @@ def write_gguf(quantised: Path, out: Path) -> None:
 
 def half(numbers: np.ndarray) -> np.ndarray:
     """float32, rounded to bfloat16 and then to float16."""
-    bits = np.ascontiguousarray(numbers, np.float32).view(np.uint32)
-    rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).view(np.float32)
-    return rounded.astype(np.float16)
+    return torch.from_numpy(np.array(numbers, np.float32)).bfloat16().half().numpy()
