@@ -1,0 +1,13 @@
+from importlib.metadata import EntryPoint, EntryPoints
+
+from aded import plugins
+
+
+def test_an_entry_point_names_a_method_and_its_class(monkeypatch):
+    entry = EntryPoint(name="mine", value="my_package.drafter:Mine", group=plugins.GROUP)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    assert plugins.outside_drafters() == {"mine": "my_package.drafter.Mine"}
+
+
+def test_without_other_packages_there_are_no_others():
+    assert plugins.outside_drafters() == {}
