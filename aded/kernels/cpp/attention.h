@@ -116,7 +116,7 @@ template <int ROWS, class Stored, class RowOf>
 void blend(const Stored* values, int64_t d, int64_t count, RowOf row_of, const float* const* weights,
            float* const* out) {
   using Floats = Vectors<WIDEST>::Floats;
-  constexpr int PARTS = 2;
+  constexpr int PARTS = ROWS * 8 <= REGISTERS ? 4 : 2;  // as many sums at a time as there are registers for
   int64_t c = 0;
   for (; c + PARTS * WIDEST <= d; c += PARTS * WIDEST) {
     Floats sums[ROWS][PARTS];
@@ -246,7 +246,7 @@ void attend(const Attention<Stored>& a) {
         });
     }
   });
-  const int64_t groups = (shared + TOGETHER - 1) / TOGETHER, pieces = a.n == 1 ? shared : groups;
+  const int64_t groups = (shared + TOGETHER - 1) / TOGETHER, pieces = groups;
   pool().run(a.kv_heads * pieces, [&](uint32_t chunk) {
     const int64_t kv = chunk / pieces, piece = chunk % pieces;
     const int64_t first = shared * piece / pieces;
