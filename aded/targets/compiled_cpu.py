@@ -78,7 +78,12 @@ class CompiledCpuTarget(EagerTarget):
             options |= self.tuning
         # Isolated, or else the graph of one target would pass for another's.
         compiled: Forward = torch.compile(  # type: ignore[call-overload]
-            self._forward_uncompiled, backend=self._backend, fullgraph=True, isolate_recompiles=True, options=options
+            self._forward_uncompiled,
+            backend=self._backend,
+            fullgraph=True,
+            dynamic=True,
+            isolate_recompiles=True,
+            options=options,
         )
         traced = False
 
@@ -87,7 +92,7 @@ class CompiledCpuTarget(EagerTarget):
         ) -> tuple[torch.Tensor, torch.Tensor]:
             nonlocal traced
             if not traced:
-                _mark_sizes(cache, ids, positions, mask, rows)
+                _mark_fixed_sizes(cache)
                 traced = True
             return compiled(cache, ids, positions, mask, rows)
 
@@ -117,14 +122,12 @@ def _masks(mask: Mask) -> list[torch.Tensor]:
     return list(mask.values()) if isinstance(mask, dict) else [mask]
 
 
-def _mark_sizes(cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor) -> None:
-    """Tell the tracer which sizes differ from step to step: nodes, visible rows, the cache's rows."""
-    sized = [(masking, 3) for masking in _masks(mask)]
-    if len(rows) > 1:
-        sized += [(ids, 1), (positions, 1), (rows, 0), *((masking, 2) for masking in _masks(mask))]
+def _mark_fixed_sizes(cache: KVCache) -> None:
+    """Tell the tracer that heads and their sizes are the same in every step.
+
+    All other sizes differ from step to step: nodes, visible rows, the cache's rows. Equal ones share a symbol, since
+    each symbol costs time in every step.
+    """
     for layer in cache.kv_layers:
-        assert layer.keys is not None
-        assert layer.values is not None
-        sized += [(layer.keys, 2), (layer.values, 2)]
-    for tensor, dimension in sized:
-        torch._dynamo.mark_dynamic(tensor, dimension)
+        for memory in (layer.keys, layer.values):
+            torch._dynamo.mark_static(memory, [1, 3])
