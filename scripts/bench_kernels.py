@@ -39,8 +39,8 @@ from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.kernels.choice import ROUNDS, Times, quickest, shape_of
-from aded.kernels.choice import measure as measure_kernels
+from aded.kernels.choice import OWN, Product, Times, Way, quickest
+from aded.kernels.choice import measure as measure_products
 from aded.kernels.linear import KERNELS, ROWS, PackedLinear, packed_layers
 from aded.settings import Positive
 from aded.targets.engine import with_engine
@@ -144,30 +144,20 @@ def compare(variants: dict[str, Variant], times: dict[str, np.ndarray]) -> dict[
     return found
 
 
-def time_products(layers: list[PackedLinear]) -> dict[str, Times]:
-    """Shape -> kernel, torch's and oneDNN's too -> seconds of a product with each of ROWS rows."""
-    found = measure_kernels(layers)
+def torch_product(layer: PackedLinear, rows: int) -> Product:
+    """torch's own linear layer."""
+    weight = layer.weight.to(layer.dtype)
+    return lambda x: torch.nn.functional.linear(x, weight)
+
+
+def onednn_product(layer: PackedLinear, rows: int) -> Product:
+    """oneDNN's, with the weights packed for this number of rows."""
     onednn = torch.ops.mkldnn
-    for rows in ROWS:
-        best: dict[tuple[str, str], float] = {}
-        plain = [layer.weight.to(layer.dtype) for layer in layers]
-        packed = [onednn._reorder_linear_weight(weight, rows) for weight in plain]
-        for _ in range(ROUNDS):
-            spent: dict[tuple[str, str], list[float]] = {}
-            for layer, weight, of_rows in zip(layers, plain, packed, strict=True):
-                x = torch.ones(rows, layer.inputs, dtype=layer.dtype)
-                for name, multiply in (
-                    ("torch", lambda x, weight=weight: torch.nn.functional.linear(x, weight)),
-                    ("oneDNN packed", lambda x, w=of_rows: onednn._linear_pointwise(x, w, None, "none", [], "")),
-                ):
-                    began = perf_counter()
-                    multiply(x)
-                    spent.setdefault((shape_of(layer), name), []).append(perf_counter() - began)
-            for key, each in spent.items():
-                best[key] = min(best.get(key, np.inf), float(np.median(each)))
-        for (shape, name), seconds in best.items():
-            found[shape].setdefault(name, []).append(seconds)
-    return found
+    packed = onednn._reorder_linear_weight(layer.weight.to(layer.dtype), rows)
+    return lambda x: onednn._linear_pointwise(x, packed, None, "none", [], "")
+
+
+LIBRARIES: dict[str, Way] = {"torch": torch_product, "oneDNN packed": onednn_product}
 
 
 def product_rows(products: dict[str, Times]) -> list[list[str]]:
@@ -186,9 +176,8 @@ def main(overrides: list[str], settings: Settings) -> None:
     cfg = compose_config(overrides)
     variants = load_variants(cfg)
     threads = torch.ops.aded.threads()
-    with torch.inference_mode():
-        torch.set_num_threads(threads)
-        products = time_products(packed_layers(variants["ours"].target.model))
+    torch.set_num_threads(threads)
+    products = measure_products(packed_layers(variants["ours"].target.model), OWN | LIBRARIES)
     times = measure(variants, settings)
     compared = [(context, nodes, compare(variants, each)) for (context, nodes), each in times.items()]
     facts = {

@@ -7,6 +7,8 @@ alone and in a tree. With `fast`, each number of rows has its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from time import perf_counter
 
 import numpy as np
@@ -16,6 +18,10 @@ from aded.kernels.linear import KERNELS, ROWS, PackedLinear, packed_layers
 
 Times = dict[str, list[float]]
 """Kernel -> seconds of a product with each of ROWS rows."""
+Product = Callable[[torch.Tensor], object]
+"""Multiplies rows, [rows, inputs], by a layer's weights."""
+Way = Callable[[PackedLinear, int], Product | None]
+"""(layer, rows) -> how to multiply so many rows by the layer, prepared; None where that cannot run."""
 ENOUGH = 64 << 20
 """Bytes of weights of one shape that are measured: more than caches hold, as in a real step."""
 ROUNDS = 3
@@ -56,8 +62,23 @@ def quickest(times: Times, exact: bool) -> list[int]:
     return [KERNELS.index(names[row]) for row in best]
 
 
+def own_kernel(number: int) -> Way:
+    """A kernel of ours, where it runs."""
+
+    def way(layer: PackedLinear, rows: int) -> Product | None:
+        if not torch.ops.aded.runs(number, layer.dtype == torch.bfloat16):
+            return None
+        others = (layer.packed, layer.bias, layer.outputs, layer.out_dtype, [number] * len(ROWS))
+        return lambda x: torch.ops.aded.linear(x, *others)
+
+    return way
+
+
+OWN: dict[str, Way] = {name: own_kernel(number) for number, name in enumerate(KERNELS)}
+
+
 @torch.inference_mode()
-def measure(layers: list[PackedLinear]) -> dict[str, Times]:
+def measure(layers: Sequence[PackedLinear], ways: Mapping[str, Way] = OWN) -> dict[str, Times]:
     """Shape -> times. The layers are multiplied one after another, as in a step; the quickest round counts."""
     chosen, size = [], dict.fromkeys(map(shape_of, layers), 0)
     for layer in layers:
@@ -65,26 +86,22 @@ def measure(layers: list[PackedLinear]) -> dict[str, Times]:
             chosen.append(layer)
             size[shape_of(layer)] += layer.packed.nbytes
     best: dict[tuple[str, str, int], float] = {}
-    for _ in range(ROUNDS):
-        for rows in ROWS:
-            x = {(layer.inputs, layer.dtype): torch.ones(rows, layer.inputs, dtype=layer.dtype) for layer in chosen}
-            for number, kernel in enumerate(KERNELS):
-                spent: dict[str, list[float]] = {}
-                for layer in chosen:
-                    if torch.ops.aded.runs(number, layer.dtype == torch.bfloat16):
-                        seconds = _time(layer, x[layer.inputs, layer.dtype], number)
-                        spent.setdefault(shape_of(layer), []).append(seconds)
-                for shape, each in spent.items():
-                    key = (shape, kernel, rows)
-                    best[key] = min(best.get(key, np.inf), float(np.median(each)))
+    for _, rows, (name, way) in product(range(ROUNDS), ROWS, ways.items()):
+        spent: dict[str, list[float]] = {}
+        for layer in chosen:
+            if (multiply := way(layer, rows)) is not None:
+                spent.setdefault(shape_of(layer), []).append(_time(multiply, layer, rows))
+        for shape, each in spent.items():
+            key = (shape, name, rows)
+            best[key] = min(best.get(key, np.inf), float(np.median(each)))
     found: dict[str, Times] = {shape: {} for shape in size}
-    for (shape, kernel, _), seconds in best.items():
-        found[shape].setdefault(kernel, []).append(seconds)
+    for (shape, name, _), seconds in best.items():
+        found[shape].setdefault(name, []).append(seconds)
     return found
 
 
-def _time(layer: PackedLinear, x: torch.Tensor, kernel: int) -> float:
-    arguments = (x, layer.packed, layer.bias, layer.outputs, layer.out_dtype, [kernel] * len(ROWS))
+def _time(multiply: Product, layer: PackedLinear, rows: int) -> float:
+    x = torch.ones(rows, layer.inputs, dtype=layer.dtype)
     began = perf_counter()
-    torch.ops.aded.linear(*arguments)
+    multiply(x)
     return perf_counter() - began
