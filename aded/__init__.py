@@ -1,6 +1,7 @@
 """ADED (arXiv 2407.12021): the drafters, the engine that every method shares, and the benchmark harness.
 
-    from aded import DraftTree, Drafter, EagerTarget, Greedy, decode
+    drafter = aded.drafter("aded_backoff")
+    answer = aded.generate(model, tokenizer, "Write ...", drafter=drafter)
 
 The names below are the public API; each is imported when it is first used, so that `import aded` takes no time.
 """
@@ -11,6 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from aded.api.compare import compare
+    from aded.api.drafter import drafter
+    from aded.api.generate import Generated, generate, stream
+    from aded.api.replay import replay
     from aded.core.decode import Answer, decode
     from aded.core.drafter import Drafter
     from aded.core.sampler import Greedy, Recorded, Sampled
@@ -27,12 +32,18 @@ __all__ = [
     "DraftTree",
     "Drafter",
     "EagerTarget",
+    "Generated",
     "Greedy",
     "Recorded",
     "Sampled",
     "Step",
+    "compare",
     "decode",
+    "drafter",
+    "generate",
     "load_target",
+    "replay",
+    "stream",
 ]
 _HOMES = {
     "Answer": "aded.core.decode",
@@ -40,12 +51,18 @@ _HOMES = {
     "DraftTree": "aded.core.tree",
     "Drafter": "aded.core.drafter",
     "EagerTarget": "aded.targets.eager",
+    "Generated": "aded.api.generate",
     "Greedy": "aded.core.sampler",
     "Recorded": "aded.core.sampler",
     "Sampled": "aded.core.sampler",
     "Step": "aded.core.step",
+    "compare": "aded.api.compare",
     "decode": "aded.core.decode",
+    "drafter": "aded.api.drafter",
+    "generate": "aded.api.generate",
     "load_target": "aded.targets.load",
+    "replay": "aded.api.replay",
+    "stream": "aded.api.generate",
 }
 
 

@@ -24,16 +24,13 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
-from aded.config import check_top, plain
+from aded.config import CONF, check_top
 from aded.errors import BadInput
 from aded.settings import FilePath, checked
 
-_HERE = Path(__file__).parent
-CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
-"""The Hydra configs: inside the package where it is installed, beside it in a checkout."""
 INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
 
 Settings = TypeVar("Settings")
@@ -79,6 +76,17 @@ def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[
     return settings(**given), rest
 
 
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """A config of Hydra's as plain values, interpolations resolved. Raises BadInput or an error of OmegaConf's."""
+    try:
+        values: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+        return values
+    except MissingMandatoryValue as error:
+        raise BadInput(str(error.full_key), "must be given") from None
+    except RecursionError:
+        raise BadInput("config", "its lists or groups are nested too deep") from None
+
+
 def _yaml_value(argument: str) -> Any:
     """The value of KEY=VALUE, read as YAML. Raises BadInput."""
     key, _, _ = argument.partition("=")
@@ -108,7 +116,7 @@ def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig
 
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose(name, name_pretrained(overrides))
-    check_top(cfg, name)
+    check_top(plain(cfg), name)
     return cfg
 
 

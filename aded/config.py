@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import pkgutil
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
-import hydra
-from hydra.errors import InstantiationException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue
 from pydantic import Field
 
 from aded.errors import BadInput
 from aded.settings import Count, FilePath, Orders, Positive, Share, checked, checked_keys, is_kind
 
+_HERE = Path(__file__).parent
+CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
+"""The configs: inside the package where it is installed, beside it in a checkout."""
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
 PATHS: Kinds = {"cache": FilePath, "output": FilePath}
@@ -65,20 +66,21 @@ TOP: Mapping[str, Kinds] = {
 """The keys at the top of each config; those of its groups are the arguments of what they name."""
 
 
-def plain(cfg: DictConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """The config's values, interpolations resolved. Raises BadInput or an error of OmegaConf's."""
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Dicts and lists in place of any other mappings and sequences. Raises BadInput."""
     try:
-        values: dict[str, Any] = OmegaConf.to_container(
-            cfg if isinstance(cfg, DictConfig) else OmegaConf.create(dict(cfg)), resolve=True, throw_on_missing=True
-        )  # type: ignore[assignment]
-        return values
-    except MissingMandatoryValue as error:
-        raise BadInput(str(error.full_key), "must be given") from None
+        return {str(name): _plain(value) for name, value in values.items()}
     except RecursionError:
         raise BadInput("config", "its lists or groups are nested too deep") from None
 
 
-def check_top(cfg: DictConfig, name: str = "config") -> None:
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return plain(value)
+    return [_plain(one) for one in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def check_top(cfg: Mapping[str, Any], name: str = "config") -> None:
     """Raise BadInput, naming the key, unless the keys at the top of config `name` are right."""
     checked_keys(plain(cfg), TOP[name], "")
 
@@ -103,9 +105,7 @@ class Call:
         return made
 
 
-def instantiate(
-    cfg: DictConfig | Mapping[str, Any], key: str, kind: Any = Any, own: Kinds | None = None, /, **filled: Any
-) -> Any:
+def instantiate(cfg: Mapping[str, Any], key: str, kind: Any = Any, own: Kinds | None = None, /, **filled: Any) -> Any:
     """The object of a config with `_target_`. Raises BadInput naming the key. Parameters as in checked_call.
 
     filled: further arguments, which are no settings.
@@ -114,7 +114,7 @@ def instantiate(
 
 
 def checked_call(
-    cfg: DictConfig | Mapping[str, Any],
+    cfg: Mapping[str, Any],
     key: str,
     kind: Any = Any,
     own: Kinds | None = None,
@@ -136,6 +136,8 @@ def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) 
     target = values.pop("_target_", None)
     later: bool = checked(values.pop("_partial_", False), bool, f"{key}._partial_")
     function = _located(target, f"{key}._target_")
+    if not later and not _may_make(function, kind):
+        raise BadInput(f"{key}._target_", f"{function} makes no {kind}")
     kinds, optional, others = _parameters(function, f"{key}._target_")
     for name in filled:
         if name not in kinds and not others:
@@ -151,17 +153,32 @@ def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) 
 
 
 def _located(target: object, key: str) -> Callable[..., Any]:
-    """The class or function of this name. Raises BadInput."""
+    """The class or function of this name. Raises BadInput.
+
+    A function must say what it returns, so that no config calls what was never meant to be named in one.
+    """
     try:
         if not isinstance(target, str):
-            raise InstantiationException("no name")
-        located: Callable[..., Any] = hydra.utils.instantiate({"_target_": target, "_partial_": True}).func
-        return located
-    except InstantiationException as error:
-        reason: BaseException = error
-        while reason.__cause__ is not None:
-            reason = reason.__cause__
+            raise ImportError("it is no name")
+        located: Any = pkgutil.resolve_name(target)
+        if not inspect.isclass(located) and "return" not in getattr(located, "__annotations__", {}):
+            raise ImportError(f"{target} is neither a class nor a function that says what it returns")
+    except Exception as error:  # a module of somebody else's may raise anything
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise BadInput(key, f"{target} is no class here, as MODULE.CLASS ({reason})") from None
+    found: Callable[..., Any] = located
+    return found
+
+
+def _may_make(function: Callable[..., Any], kind: Any) -> bool:
+    """False for a class whose objects are of another kind: it is not called then."""
+    if kind is Any or not (inspect.isclass(function) and inspect.isclass(kind)):
+        return True
+    if getattr(kind, "_is_protocol", False):
+        return all(
+            hasattr(function, name) for name, one in vars(kind).items() if inspect.isfunction(one) and name[0] != "_"
+        )
+    return issubclass(function, kind)
 
 
 def _parameters(function: Callable[..., Any], key: str) -> tuple[dict[str, Any], set[str], bool]:

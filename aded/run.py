@@ -7,10 +7,9 @@ Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import hydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from aded.bench.answering import answer_all
 from aded.bench.build import (
@@ -23,7 +22,7 @@ from aded.bench.build import (
     model_name,
 )
 from aded.bench.progress import Progress, Shown, Silent
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
+from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
 from aded.config import instantiate
 from aded.records.identity import fingerprints, run_id
 from aded.records.metrics import summarise
@@ -36,11 +35,11 @@ def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple
     check_config(cfg)
     decoding = check_decoding(cfg.decoding)
     benchmark, questions = load_benchmark(cfg.benchmark)
-    logger = instantiate(cfg.logger, "logger") if cfg.logger else None  # refused now, not after the run
-    plain: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True)  # type: ignore[assignment]
-    files = fingerprints(plain)
-    folder = Path(cfg.output_dir or default_folder(cfg, run_id(plain, files)))
-    directory = RunDirectory(folder, plain, files)
+    logger = instantiate(plain(cfg.logger), "logger") if cfg.logger else None  # refused now, not after the run
+    settings = plain(cfg)
+    files = fingerprints(settings)
+    folder = Path(cfg.output_dir or default_folder(cfg, run_id(settings, files)))
+    directory = RunDirectory(folder, settings, files)
     try:
         summary = directory.summary()
         if summary is None:
@@ -51,7 +50,7 @@ def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple
             summary = summarise(rows, **names, run_id=directory.identity)
             directory.write_summary(summary)
         if logger:
-            logger.log(folder, plain, directory.finished_rows(), summary)
+            logger.log(folder, settings, directory.finished_rows(), summary)
         return summary, folder
     finally:
         directory.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 import hydra
 from omegaconf import DictConfig
 
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
+from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
 from aded.config import check_top, instantiate
 from aded.files.atomic import check_outputs
 from aded.files.tokenizer import load_tokenizer
@@ -23,13 +23,13 @@ from datastore.corpus import Corpus
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="build")
 def _hydra_main(cfg: DictConfig) -> None:
     try:
-        check_top(cfg, "build")
+        check_top(plain(cfg), "build")
         check_outputs(
             [("out", cfg.out), ("suffixes", cfg.suffixes)],
             [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer)],
         )
         build(
-            instantiate(cfg.corpus, "corpus", Corpus),
+            instantiate(plain(cfg.corpus), "corpus", Corpus),
             load_tokenizer(cfg.tokenizer, cfg.paths.cache),
             out=cfg.out and Path(cfg.out),
             orders=sorted(set(cfg.orders)),

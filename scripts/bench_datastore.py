@@ -33,7 +33,7 @@ import numpy as np
 from numba import njit
 from tabulate import tabulate
 
-from aded.command_line import compose_config, run_command
+from aded.command_line import compose_config, plain, run_command
 from aded.config import instantiate
 from aded.drafters.trigram.matrix import BITS, UNCOUNTED, read_base
 from aded.files.ngram_file import Counts, open_ngrams
@@ -261,7 +261,10 @@ def table(numbers: dict[str, Any]) -> str:
 def run(overrides: list[str], settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
-    corpus, tokenizer = instantiate(cfg.corpus, "corpus", Corpus), load_tokenizer(cfg.tokenizer, cfg.paths.cache)
+    corpus, tokenizer = (
+        instantiate(plain(cfg.corpus), "corpus", Corpus),
+        load_tokenizer(cfg.tokenizer, cfg.paths.cache),
+    )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=sys.stderr.isatty())

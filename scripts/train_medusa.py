@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from aded.bench.build import cache_folder, load_model
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, run_hydra
+from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
 from aded.config import check_top, instantiate
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
@@ -150,7 +150,7 @@ def accepted(
 def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
     """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
     assert isinstance(loaded.target, EagerTarget)
-    corpus = instantiate(cfg.datastore.corpus, "datastore.corpus", Corpus)
+    corpus = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus)
     asking = cfg.asking
     facts = {
         "model": str(cfg.model.path),
@@ -174,7 +174,7 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
-    check_top(cfg, "train_medusa")
+    check_top(plain(cfg), "train_medusa")
     out = Path(cfg.out) / OURS
     inputs = {"model.path": cfg.model.path, "datastore.corpus.path": cfg.datastore.corpus.get("path")}
     check_outputs([("out", out)], inputs.items())

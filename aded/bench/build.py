@@ -8,13 +8,14 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from aded.bench.questions import Benchmark, PromptTemplate, Question, Raw
 from aded.bench.recording import Recording
 from aded.bench.runner import Runner
-from aded.command_line import CONF
-from aded.config import check_top, checked_call, instantiate, plain
+from aded.choices import read_choice
+from aded.command_line import plain
+from aded.config import check_top, checked_call, instantiate
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
 from aded.core.slices import SECONDS, WHOLE
@@ -79,13 +80,13 @@ def build_experiment(
 
 def check_config(cfg: DictConfig) -> None:
     """Raise BadInput, naming the key, for any key that is unknown or wrong, before anything is read."""
-    check_top(cfg)
+    check_top(plain(cfg))
     check_decoding(cfg.decoding)
-    checked_call(cfg.model, "model", Loaded, MODEL, ("cache",))
+    checked_call(plain(cfg.model), "model", Loaded, MODEL, ("cache",))
     prompt_template(cfg)
-    checked_call(cfg.benchmark, "benchmark", Benchmark, BENCHMARK)
-    checked_call(cfg.datastore, "datastore", ArrayFile, filled=DATASTORE)
-    checked_call(cfg.method, "method", Drafter, METHOD, filled_for(cfg.method))
+    checked_call(plain(cfg.benchmark), "benchmark", Benchmark, BENCHMARK)
+    checked_call(plain(cfg.datastore), "datastore", ArrayFile, filled=DATASTORE)
+    checked_call(plain(cfg.method), "method", Drafter, METHOD, filled_for(cfg.method))
 
 
 def filled_for(method: DictConfig) -> list[str]:
@@ -94,7 +95,7 @@ def filled_for(method: DictConfig) -> list[str]:
 
 
 def prompt_template(cfg: DictConfig) -> PromptTemplate:
-    template: PromptTemplate = instantiate(cfg.model.template, "model.template", PromptTemplate)
+    template: PromptTemplate = instantiate(plain(cfg.model.template), "model.template", PromptTemplate)
     return template
 
 
@@ -104,7 +105,7 @@ def cache_folder(cfg: DictConfig) -> str:
 
 def load_model(cfg: DictConfig) -> Loaded:
     """The target, checked and on its engine, with tokenizer and EOS tokens."""
-    loaded: Loaded = instantiate(cfg.model, "model", Loaded, MODEL, cache=cache_folder(cfg))
+    loaded: Loaded = instantiate(plain(cfg.model), "model", Loaded, MODEL, cache=cache_folder(cfg))
     target: Target = with_engine(loaded.target, cfg.engine, cache_folder(cfg))
     return loaded._replace(target=target)
 
@@ -138,8 +139,8 @@ def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
     objects: dict[str, Any] = {"cache": cache_folder(cfg)} if "cache" in cfg.method else {}
     if "datastore_kind" in cfg.method:
         given = {"kind": cfg.method.datastore_kind, "tokenizer": loaded.tokenizer, "cache": cache_folder(cfg)}
-        objects["datastore"] = instantiate(cfg.datastore, "datastore", ArrayFile, **given)
-    drafter: Drafter = instantiate(cfg.method, "method", Drafter, METHOD, **objects)
+        objects["datastore"] = instantiate(plain(cfg.datastore), "datastore", ArrayFile, **given)
+    drafter: Drafter = instantiate(plain(cfg.method), "method", Drafter, METHOD, **objects)
     drafter.setup(loaded.target)
     if missing := drafter.requires - loaded.target.provides:
         raise BadInput(
@@ -150,14 +151,13 @@ def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
 
 def autoregressive() -> Drafter:
     """The baseline, by its config like any method: the engine imports no baseline."""
-    config: Any = OmegaConf.load(CONF / "method" / "autoregressive.yaml")
-    baseline: Drafter = instantiate(config, "method", Drafter, METHOD)
+    baseline: Drafter = instantiate(read_choice("method", "autoregressive"), "method", Drafter, METHOD)
     return baseline
 
 
 def load_benchmark(cfg: DictConfig) -> tuple[Benchmark, list[Question]]:
     """The benchmark and its first `limit` questions. cfg: the group `benchmark`."""
-    benchmark: Benchmark = instantiate(cfg, "benchmark", Benchmark, BENCHMARK)
+    benchmark: Benchmark = instantiate(plain(cfg), "benchmark", Benchmark, BENCHMARK)
     return benchmark, benchmark.questions()[: cfg.limit]
 
 

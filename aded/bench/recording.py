@@ -16,19 +16,19 @@ import logging
 from collections.abc import Sequence
 from os.path import expanduser
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from omegaconf import OmegaConf
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aded.bench.questions import Question
-from aded.command_line import CONF
+from aded.config import CONF
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
 from aded.files.tokenizer import tokenizer_of
 from aded.settings import FilePath
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 SHAPES = CONF / "model" / "compute"
 log = logging.getLogger(__name__)
@@ -148,5 +148,7 @@ def read_shape(name: str) -> dict[str, Any]:
     if not path.is_file():
         known = ", ".join(sorted(path.stem for path in SHAPES.glob("*.yaml")))
         raise BadInput("model.compute", f"{name!r} is no known shape; there are {known}")
+    from omegaconf import OmegaConf  # a replay without a model needs none
+
     shape: Any = OmegaConf.to_container(OmegaConf.load(path))
     return shape

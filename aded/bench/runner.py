@@ -6,10 +6,9 @@ import logging
 import zlib
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from transformers import PreTrainedTokenizerBase
 
 from aded.bench.questions import Benchmark, PromptTemplate, Question
 from aded.bench.recording import RecordedAnswer, Recording
@@ -25,6 +24,9 @@ from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
 from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.warm_up import MOST, slice_warm_up
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 WARM_UP_TOKENS = 16
 LONGEST_SLICE = 8.0
@@ -56,7 +58,7 @@ class Runner:
         """The baseline's, where it decodes at the same time."""
         self._rows = 0
         """Rows of its KV cache that there was memory for."""
-        self._cuda = getattr(self.target, "device", torch.device("cpu")).type == "cuda"
+        self._cuda = str(getattr(self.target, "device", "cpu")).startswith("cuda")
         self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
 
     def warm_up(self, text: str = "def add(a, b):\n    return a +") -> None:
@@ -246,7 +248,7 @@ class Runner:
         context = np.concatenate([prompt, np.array(plain.token_ids[:at], np.int64)])
         step = self.target.prefill(context, self.decoding.sampler(), 1, {"logits"})
         assert step.logits is not None
-        best = torch.topk(step.logits[-1].float(), 2).values
+        best = step.logits[-1].float().topk(2).values
         return Divergence(at, float(best[0] - best[1]))
 
 

@@ -15,7 +15,6 @@ from time import perf_counter, process_time, sleep
 
 import psutil
 
-from aded.bench import gpu
 from aded.records.disturbance import MOST_TAKEN
 from aded.records.rows import MachineUse
 
@@ -100,7 +99,11 @@ class TurnWatch:
     def use(self) -> MachineUse:
         lap, count = self._turn.lap(), throttles()
         hot = None if count is None or self._throttles is None else count > self._throttles
-        card = gpu.state() if self.cuda else None
+        card = None
+        if self.cuda:
+            from aded.bench import gpu  # it imports torch, which replays do without
+
+            card = gpu.state()
         return MachineUse(
             seconds=round(lap.seconds, 4),
             others=round(lap.others, 4),

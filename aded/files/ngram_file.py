@@ -36,6 +36,8 @@ from aded.settings import Orders, checked
 
 FORMAT = "aded-ngrams"
 VERSION = "2"
+LARGEST_VOCABULARY = 1 << 21
+"""Tokens of any tokenizer are below this."""
 
 
 class Counts(NamedTuple):
@@ -96,6 +98,13 @@ def open_ngrams(path: str | Path) -> NgramFile:
     except (ValueError, KeyError) as error:
         raise BadInput(KEY, f"{path} is damaged ({error}); build it again") from None
     return NgramFile(path, header, orders)
+
+
+def no_ngrams() -> NgramFile:
+    """A file without a corpus: what a method reads that is given none. It fits every tokenizer."""
+    start, none, tokens = np.zeros(1, np.uint32), np.zeros(0, np.uint32), np.zeros(0, np.int32)
+    counts = Counts(np.zeros(LARGEST_VOCABULARY + 1, np.uint32), none, start, none, tokens, none)
+    return NgramFile(Path(), {"vocabulary": str(LARGEST_VOCABULARY)}, dict.fromkeys(range(1, 6), counts))
 
 
 def _counts(arrays: dict[str, np.ndarray], order: int, vocabulary: int) -> Counts:

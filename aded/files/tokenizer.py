@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from aded.errors import BadInput
 from aded.files.embedded_model import EMBEDDED, embedded_model
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from aded.core.decode import StopRule
+    from aded.files.plain_tokenizer import PlainTokenizer
 
+    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer
+
+_fingerprints: WeakKeyDictionary[Any, tuple[int, str]] = WeakKeyDictionary()
+"""Tokenizer -> its number of tokens then, and its fingerprint."""
 _PROBE = 'def f(x):\n    return x  # 3.14, "naïve" 東京\n<|im_start|></s>'
 
 
@@ -47,14 +53,23 @@ def tokenizer_of(folder: str, key: str, **options: Any) -> PreTrainedTokenizerBa
     return tokenizer
 
 
-def tokenizer_fingerprint(tokenizer: PreTrainedTokenizerBase) -> str:
+def tokenizer_fingerprint(tokenizer: AnyTokenizer) -> str:
     """sha256 hex of the vocabulary and of a probe text's token ids: equal if and only if ids mean the same."""
     vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     probe = tokenizer(_PROBE, add_special_tokens=False)["input_ids"]
     return hashlib.sha256(json.dumps([vocabulary, probe]).encode()).hexdigest()
 
 
-def stop_rule(tokenizer: PreTrainedTokenizerBase, strings: Sequence[str]) -> StopRule | None:
+def known_fingerprint(tokenizer: AnyTokenizer) -> str:
+    """tokenizer_fingerprint, computed once for a tokenizer, as it takes 0.1 s."""
+    size, known = _fingerprints.get(tokenizer, (-1, ""))
+    if size != len(tokenizer):
+        known = tokenizer_fingerprint(tokenizer)
+        _fingerprints[tokenizer] = (len(tokenizer), known)
+    return known
+
+
+def stop_rule(tokenizer: AnyTokenizer, strings: Sequence[str]) -> StopRule | None:
     """A rule that is true once the decoded answer contains one of the strings; None without strings.
 
     The rule depends on the answer's tokens alone: speculative and autoregressive decoding stop at the same token.

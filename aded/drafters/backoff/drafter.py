@@ -98,8 +98,9 @@ class BackoffDrafter(Drafter):
         self._learned = 0
 
     def setup(self, target: Target) -> None:
-        if self.sources.longest[TARGET] and "logits" in target.provides:
-            self.requires = frozenset({"logits"})
+        recycles = self.sources.longest[TARGET] and "logits" in target.provides
+        self.requires = frozenset({"logits"} if recycles else ())
+        self.tree_size = None
         if self.cost == "measured" and "seconds" in target.provides:
             self.tree_size = TreeSize(measure(target, self.budget))
         elif self.cost not in ("measured", "none"):

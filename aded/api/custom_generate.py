@@ -1,0 +1,152 @@
+"""`drafter.generate` for transformers: model.generate(**inputs, custom_generate=drafter.generate, ...).
+
+transformers prepares everything, then calls this in place of its own loop. A step's forward serves several tokens; at
+each node of the accepted path the logits processors see that node's own prefix, and the token is chosen as
+transformers chooses it: argmax, or one draw of torch's generator for each token. So with the same
+`torch.manual_seed` the drawn tokens are those of `generate` alone too.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers.generation.configuration_utils import GenerationMode
+from transformers.generation.stopping_criteria import MaxLengthCriteria
+from transformers.generation.utils import GenerateDecoderOnlyOutput
+
+from aded.api.model import decoded, host_of
+from aded.api.shared import SharedDrafter
+from aded.core.decode import Answer
+from aded.core.sampler import accepted_path
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+
+KEY = "custom_generate"
+KNOWN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position"}
+"""What generate hands over for a plain text model. The cache and the positions are our own."""
+log = logging.getLogger(__name__)
+
+
+class ProcessedSampler:
+    """Chooses as transformers does, from logits that processors have changed. It keeps the prefix of its choices.
+
+    prefix: int64 [1, m], the prompt, padding included, as processors see it.
+    """
+
+    def __init__(self, prefix: Any, processors: LogitsProcessorList, *, draws: bool, keeps: frozenset[str]) -> None:
+        self.prefix, self.processors, self.draws, self.keeps = prefix, processors, draws, keeps
+        self.kept: dict[str, list[torch.Tensor]] = {name: [] for name in ("scores", "logits")}
+        """Of each token chosen so far, float32 [1, vocabulary]; `keeps` says which."""
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
+        assert logits is not None
+        return accepted_path(tree, lambda node: self._choose(logits[node][None]))
+
+    def _choose(self, logits: torch.Tensor) -> int:
+        """The next token after the prefix. logits: [1, vocabulary]."""
+        row = logits.to(copy=True, dtype=torch.float32, device=self.prefix.device)
+        scores = self.processors(self.prefix, row.clone()) if self.processors else row
+        if self.draws:
+            token = torch.multinomial(scores.softmax(dim=-1), num_samples=1)
+        else:
+            token = scores.argmax(dim=-1, keepdim=True)
+        for name, one in (("scores", scores), ("logits", row)):
+            if name in self.keeps:
+                self.kept[name].append(one)
+        self.prefix = torch.cat([self.prefix, token], dim=-1)
+        return int(token)
+
+
+def custom_generate(
+    drafter: SharedDrafter,
+    model: Any,
+    input_ids: torch.Tensor,
+    streamer: Any,
+    *,
+    logits_processor: LogitsProcessorList,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
+    synced_gpus: bool = False,
+    **model_kwargs: Any,
+) -> torch.Tensor | GenerateDecoderOnlyOutput:
+    """See GenerationMixin._sample. Raises BadInput for what cannot be done with a drafter."""
+    _refuse(model, input_ids, generation_config, model_kwargs)
+    prompt = _without_padding(input_ids, model_kwargs.get("attention_mask"))
+    host = host_of(model)
+    keeps = frozenset(name for name in ("scores", "logits") if getattr(generation_config, f"output_{name}"))
+    sampler = ProcessedSampler(input_ids, logits_processor, draws=bool(generation_config.do_sample), keeps=keeps)
+    answer = Answer()
+    stop, given = _stop_rule(input_ids, stopping_criteria, sampler), 0
+    most = max(_longest(stopping_criteria, generation_config) - input_ids.shape[1], 1)
+    for answer in decoded(host, drafter, prompt, sampler, max_new_tokens=most, stop=stop):
+        for token in answer.token_ids[given:] if streamer is not None else ():
+            streamer.put(torch.tensor([token]))
+        given = len(answer.token_ids)
+    if streamer is not None:
+        streamer.end()
+    if answer.stop_reason == "context" or (answer.stop_reason == "limit" and given < most):
+        log.warning("the model's context of %d tokens is full: the answer ends", host.target.context_length)
+    new: Any = torch.tensor([answer.token_ids], dtype=input_ids.dtype, device=input_ids.device)
+    sequences: Any = torch.cat([input_ids, new], dim=-1)
+    if not generation_config.return_dict_in_generate:
+        return sequences
+    kept: dict[str, Any] = {name: tuple(rows[:given]) for name, rows in sampler.kept.items() if name in keeps}
+    return GenerateDecoderOnlyOutput(sequences=sequences, **kept)
+
+
+def _refuse(model: Any, input_ids: torch.Tensor, config: GenerationConfig, model_kwargs: dict[str, Any]) -> None:
+    """Raise BadInput, one line, for what this cannot do."""
+    if model.config.is_encoder_decoder:
+        raise BadInput(KEY, "this model has an encoder; drafts are for decoder-only models")
+    mode = config.get_generation_mode()
+    if mode not in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE):
+        raise BadInput(
+            KEY, f"{mode.value.replace('_', ' ')} cannot be drafted for; use num_beams=1 and no other drafts"
+        )
+    if len(input_ids) != 1:
+        raise BadInput(KEY, f"one sequence at a time can be drafted for, and these are {len(input_ids)}")
+    if input_ids.shape[1] == 0 or model_kwargs.get("inputs_embeds") is not None:
+        raise BadInput(KEY, "the prompt must be token ids, at least one")
+    for name in ("output_attentions", "output_hidden_states"):
+        if getattr(config, name) and config.return_dict_in_generate:
+            raise BadInput(name, "cannot be had with a drafter: rows of rejected drafts would be among them")
+    unknown = sorted(name for name, value in model_kwargs.items() if name not in KNOWN and value is not None)
+    if unknown:
+        raise BadInput(unknown[0], "is not read with a drafter: the model's input is text alone")
+
+
+def _without_padding(input_ids: torch.Tensor, mask: torch.Tensor | None) -> np.ndarray:
+    """The prompt, int64 [m], without padding on its left. Raises BadInput for a mask with other holes."""
+    ids = input_ids[0].cpu().numpy().astype(np.int64)
+    if mask is None:
+        return ids
+    seen = mask[0].cpu().numpy().astype(bool)
+    first = int(seen.argmax())
+    if len(seen) != len(ids) or not seen[first:].all():
+        raise BadInput("attention_mask", "may hide padding on the left of one prompt, and nothing else")
+    return ids[first:]
+
+
+def _longest(criteria: StoppingCriteriaList, config: GenerationConfig) -> int:
+    """Most tokens of prompt and answer."""
+    lengths = [one.max_length for one in criteria if isinstance(one, MaxLengthCriteria)]
+    return min(lengths, default=config.max_length or sys.maxsize)
+
+
+def _stop_rule(
+    input_ids: torch.Tensor, criteria: StoppingCriteriaList, sampler: ProcessedSampler
+) -> Callable[[list[int]], bool]:
+    """The stopping criteria as a rule of the decode loop: they see the whole text after each token."""
+
+    def stops(token_ids: list[int]) -> bool:
+        text = sampler.prefix[:, : input_ids.shape[1] + len(token_ids)]
+        scores = tuple(sampler.kept["scores"][: len(token_ids)]) if "scores" in sampler.keeps else None
+        return bool(torch.as_tensor(criteria(text, scores)).all())
+
+    return stops

@@ -1,0 +1,169 @@
+"""`aded.drafter`: any method by its name, for every use: alone, with a model, in transformers, in a replay."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os.path import expanduser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aded.api.cache import cache_folder
+from aded.api.shared import SharedDrafter
+from aded.choices import MISSING, merged, names_of, read_choice
+from aded.config import CONF, checked_call
+from aded.core.drafter import Drafter
+from aded.errors import BadInput
+from aded.files.array_file import ArrayFile, format_of
+from aded.files.ngram_file import NgramFile, no_ngrams, open_ngrams
+from aded.files.suffix_file import FORMAT as SUFFIXES
+from aded.files.suffix_file import SuffixFile, open_suffixes
+from aded.files.tokenizer import known_fingerprint
+from aded.plugins import outside_drafters
+
+if TYPE_CHECKING:
+    from aded.files.tokenizer import AnyTokenizer
+
+BY_HARNESS = ("name", "datastore_kind", "cache")
+"""Keys of a method's config that are no arguments of its class."""
+
+
+class NamedDrafter(SharedDrafter):
+    """A method with a name. It is made at once, and set up for the model that it meets."""
+
+    def __init__(self, name: str, make: Callable[[], Drafter], datastore: ArrayFile | None = None) -> None:
+        """make: a new object of the method, which reads `datastore`."""
+        super().__init__(name, make())
+        self._make, self.datastore = make, datastore
+
+    def fresh(self) -> NamedDrafter:
+        """The same method with the same settings, which has learned nothing; a drafter made elsewhere forgets all."""
+        named = NamedDrafter(self.name, self._make, self.datastore)
+        named.reset()
+        return named
+
+    def check_tokenizer(self, tokenizer: AnyTokenizer) -> None:
+        """Raise BadInput unless the datastore was built with this tokenizer."""
+        if self.datastore is not None and "tokenizer" in self.datastore.header:
+            self.datastore.check_tokenizer(known_fingerprint(tokenizer))
+
+    def generate(self, model: Any, input_ids: Any, *, streamer: Any = None, **settings: Any) -> Any:
+        """For transformers: model.generate(..., custom_generate=drafter.generate). See aded.api.custom_generate."""
+        from aded.api.custom_generate import custom_generate
+
+        tokens = self.datastore.vocabulary if self.datastore and "tokenizer" in self.datastore.header else 0
+        if tokens > (most := model.config.get_text_config(decoder=True).vocab_size):
+            raise BadInput(
+                "drafter", f"{self.name}'s datastore has {tokens} tokens, the model {most}: it is another's"
+            )
+        return custom_generate(self, model, input_ids, streamer or streamer_of_caller(), **settings)
+
+
+def streamer_of_caller() -> Any:
+    """The streamer that `generate` was called with: transformers 5 does not hand it to a function that it calls."""
+    frame = inspect.currentframe()
+    caller = frame and frame.f_back and frame.f_back.f_back
+    return caller.f_locals.get("streamer") if caller else None
+
+
+def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> NamedDrafter:
+    """A drafter. Raises BadInput naming the wrong name or setting.
+
+    name: of a method (docs/methods.md), of one in another installed package, or a drafter of your own, which then has
+        `generate` too.
+    datastore: the file of a corpus for methods that read one, or such a file opened; None: no corpus.
+    settings: those of the method's config (conf/method/NAME.yaml); a group may be given in part.
+    """
+    if isinstance(name, Drafter):
+        if settings or datastore is not None:
+            raise BadInput("drafter", "is made already: it takes no settings")
+        return as_drafter(name)
+    config = _config(name, settings)
+    given: dict[str, Any] = {}
+    if "cache" in config:
+        given["cache"] = str(cache_folder())
+    opened = None
+    if (kind := config.get("datastore_kind")) or datastore is not None:
+        opened = given["datastore"] = _opened(datastore, kind, name)
+    label = str(config.get("name", name))
+    call = checked_call(
+        {key: value for key, value in config.items() if key not in BY_HARNESS}, "method", Drafter, filled=given
+    )
+    return NamedDrafter(label, lambda: call(**given), opened)
+
+
+def reads_datastore(name: str) -> bool:
+    """Does the method of this name read a corpus?"""
+    return "datastore_kind" in _config(name, {})
+
+
+def _config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The method's config with these settings."""
+    outside = outside_drafters()
+    if name in names_of("method"):
+        chosen = {
+            key: one for key, one in settings.items() if isinstance(one, str) and (CONF / "method" / key).is_dir()
+        }
+        config = merged(read_choice("method", name, chosen), {key: settings[key] for key in settings.keys() - chosen})
+    elif name in outside:
+        config = {"name": name, "_target_": outside[name], **settings}
+    else:
+        raise BadInput(
+            "method", f"{name!r} is no method; there are {', '.join([*names_of('method'), *sorted(outside)])}"
+        )
+    for key, value in config.items():
+        if isinstance(value, str) and value == MISSING:
+            raise BadInput(f"method.{key}", "must be given")
+    return config
+
+
+def _opened(datastore: Any, kind: str | None, name: str) -> ArrayFile:
+    """The datastore, of the kind that the method reads. Raises BadInput."""
+    if datastore is None:
+        if kind == "suffixes":
+            raise BadInput(
+                "datastore", f"must be given: {name} drafts from a suffix file (python -m datastore.build)"
+            )
+        return no_ngrams()
+    if isinstance(datastore, str | Path):
+        path = Path(expanduser(datastore))
+        kind = kind or ("suffixes" if format_of(path) == SUFFIXES else "ngrams")
+        return open_suffixes(path) if kind == "suffixes" else open_ngrams(path)
+    wanted: type[ArrayFile] = {"ngrams": NgramFile, "suffixes": SuffixFile, None: ArrayFile}[kind]
+    if not isinstance(datastore, wanted):
+        raise BadInput(
+            "datastore", f"{name} reads a file of {kind or 'counts or suffixes'}, or one opened: {wanted.__name__}"
+        )
+    opened: ArrayFile = datastore
+    return opened
+
+
+def as_drafter(given: str | Drafter | None) -> NamedDrafter:
+    """A method by its name, a drafter as it is, or none: autoregressive decoding. Raises BadInput."""
+    if isinstance(given, NamedDrafter):
+        return given
+    if isinstance(given, Drafter):
+        return NamedDrafter(type(given).__name__, lambda: given)
+    if given is None or isinstance(given, str):
+        return drafter(given or "autoregressive")
+    raise BadInput("drafter", f"{type(given).__name__} is neither the name of a method nor an aded.Drafter")
+
+
+def several_drafters(methods: Sequence[str | Drafter], datastore: Any) -> list[NamedDrafter]:
+    """New drafters. datastore: for those names whose method reads one."""
+    found = []
+    for method in several(methods, "methods"):
+        if isinstance(method, str) and datastore is not None and reads_datastore(method):
+            found.append(drafter(method, datastore=datastore))
+        else:
+            found.append(as_drafter(method).fresh())
+    return found
+
+
+def several(given: Any, key: str) -> list[Any]:
+    """A list. Raises BadInput for what is one thing, or none."""
+    if isinstance(given, str | Drafter) or not isinstance(given, Iterable):
+        raise BadInput(key, "must be a list")
+    if not (found := list(given)):
+        raise BadInput(key, "must not be empty")
+    return found

@@ -1,0 +1,188 @@
+"""`aded.generate` and `aded.stream`: one answer of a transformers model, with a drafter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from aded.api.drafter import NamedDrafter, as_drafter
+from aded.api.model import Host, decoded, host_of
+from aded.api.prompt import prompt_ids
+from aded.api.text import TextStream, whole_text
+from aded.core.decode import Answer
+from aded.core.drafter import Drafter
+from aded.core.sampler import Decoding, Sampler
+from aded.errors import BadInput
+from aded.files.tokenizer import stop_rule
+from aded.settings import Positive, Text, checked, checked_keys
+from aded.targets.eager import eos_token_ids
+
+
+@dataclass(frozen=True)
+class Generated:
+    """An answer."""
+
+    text: str
+    """Without special tokens, up to the first stop string."""
+    token_ids: list[int]
+    """All that was decided, the end-of-sequence token included."""
+    accept_lengths: list[int]
+    """Tokens that each step yielded. The prompt's forward, which yields the first token, is no step."""
+    stop_reason: str
+    """eos, stop_string, limit (max_new_tokens) or context (the model's context is full)."""
+    prefill_seconds: float
+    decode_seconds: float
+
+    @property
+    def steps(self) -> int:
+        """Forwards of the model after the prompt's."""
+        return len(self.accept_lengths)
+
+    @property
+    def mean_accepted_tokens(self) -> float | None:
+        """Tokens per step; None without a step. Autoregressive decoding has 1.00."""
+        return sum(self.accept_lengths) / self.steps if self.steps else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens that the steps yielded, over their time; None without a step."""
+        return sum(self.accept_lengths) / self.decode_seconds if self.steps else None
+
+
+@dataclass(frozen=True)
+class Request:
+    """An answer that is asked for, all arguments checked."""
+
+    host: Host
+    tokenizer: PreTrainedTokenizerBase
+    drafter: NamedDrafter
+    prompt: np.ndarray
+    sampler: Sampler
+    max_new_tokens: int
+    eos_token_ids: frozenset[int]
+    stop: tuple[str, ...]
+    seed: int
+
+    def answers(self) -> Iterator[Answer]:
+        """The answer so far, after each step; see aded.core.decode.steps."""
+        rule = stop_rule(self.tokenizer, self.stop)
+        self.drafter.check_tokenizer(self.tokenizer)
+        yield from decoded(
+            self.host,
+            self.drafter,
+            self.prompt,
+            self.sampler,
+            max_new_tokens=self.max_new_tokens,
+            eos_token_ids=self.eos_token_ids,
+            stop=rule,
+            seed=self.seed,
+        )
+
+
+def generate(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: Any,
+    *,
+    drafter: str | Drafter | None = "aded_backoff",
+    max_new_tokens: int = 256,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    stop: str | Sequence[str] = (),
+    engine: str = "eager",
+    kernels: str = "exact",
+) -> Generated:
+    """Let a model write an answer. Raises BadInput, one line that names the argument.
+
+    model: a causal model of transformers. It stays as it is; the first call takes seconds to check and prepare it.
+    prompt: text, token ids, or chat messages.
+    drafter: a method's name, or a drafter; None: plain autoregressive decoding.
+    temperature: 0 is greedy; else tokens are drawn from softmax(logits / temperature), cut to the top_p nucleus.
+    seed: of all draws. The drafter never changes which tokens are drawn.
+    stop: the answer ends where one of these strings is complete; its text ends before.
+    engine: `eager`, or `compiled` (takes half a minute or more the first time, and then is faster).
+    kernels: on a processor `exact` for our linear layers and attention, `fast`, or `torch` for none of ours. Ours
+        keep a packed copy of the linear layers, two bytes a weight.
+    """
+    asked = _request(
+        model, tokenizer, prompt, drafter, max_new_tokens, temperature, top_p, seed, stop, engine, kernels
+    )
+    answer = Answer()
+    for answer in asked.answers():  # noqa: B007 - the last one is complete
+        pass
+    return Generated(
+        text=whole_text(tokenizer, answer.token_ids, asked.stop),
+        token_ids=answer.token_ids,
+        accept_lengths=answer.accept_lengths,
+        stop_reason=answer.stop_reason,
+        prefill_seconds=answer.prefill_seconds,
+        decode_seconds=answer.decode_seconds,
+    )
+
+
+def stream(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: Any,
+    *,
+    drafter: str | Drafter | None = "aded_backoff",
+    max_new_tokens: int = 256,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    stop: str | Sequence[str] = (),
+    engine: str = "eager",
+    kernels: str = "exact",
+) -> Iterator[str]:
+    """`generate`, in pieces of text as they become certain: together they are the answer's `text`.
+
+    No piece ends within a character, or within what may become a stop string. While the stream is open, its model
+    and drafter write no other answer.
+    """
+    asked = _request(
+        model, tokenizer, prompt, drafter, max_new_tokens, temperature, top_p, seed, stop, engine, kernels
+    )
+    return _pieces(asked)
+
+
+def _pieces(asked: Request) -> Iterator[str]:
+    text, answer = TextStream(asked.tokenizer, asked.stop), Answer()
+    for answer in asked.answers():
+        if piece := text.more(answer.token_ids):
+            yield piece
+    if piece := text.rest(answer.token_ids):
+        yield piece
+
+
+def _request(
+    model: Any,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: Any,
+    drafter: str | Drafter | None,
+    max_new_tokens: int,
+    temperature: float,
+    top_p: float,
+    seed: int,
+    stop: str | Sequence[str],
+    engine: str,
+    kernels: str,
+) -> Request:
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise BadInput("tokenizer", f"{type(tokenizer).__name__} is no tokenizer of transformers")
+    given = {"temperature": temperature, "top_p": top_p, "seed": seed}
+    decoding = Decoding(**checked_keys(given, get_type_hints(Decoding, include_extras=True), ""))
+    limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
+    stops: list[str] = [stop] if isinstance(stop, str) else list(stop)
+    checked(stops, list[Text], "stop")
+    named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer)
+    host = host_of(model, kernels, engine)
+    if len(ids) >= host.target.context_length:
+        raise BadInput("prompt", f"its {len(ids)} tokens fill the model's context of {host.target.context_length}")
+    return Request(
+        host, tokenizer, named, ids, decoding.sampler(), limit, eos_token_ids(model), tuple(stops), decoding.seed
+    )

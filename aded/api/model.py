@@ -1,0 +1,148 @@
+"""A user's model as a target: made once for each model, over the same numbers, and the model stays as it is."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from aded.api.cache import cache_folder
+from aded.api.shared import SharedDrafter
+from aded.core.decode import Answer, StopRule, steps
+from aded.core.sampler import Sampler
+from aded.errors import BadInput
+from aded.targets.eager import EagerTarget
+from aded.targets.engine import ENGINES, with_engine
+from aded.targets.load import KERNELS, checked_target
+from aded.targets.self_check import SelfCheck
+
+
+class Host:
+    """A model's target. One answer at a time: a second one, in another thread or beside an open stream, is refused.
+
+    kernels, engine: as `model.kernels` and `engine` of a run.
+    """
+
+    def __init__(self, model: PreTrainedModel, kernels: str, engine: str) -> None:
+        self.numbers = numbers_of(model)
+        self._lock = threading.Lock()
+        self._threads = torch.get_num_threads()
+        twin, cache = twin_of(model), cache_folder()
+        check = SelfCheck(twin)
+        own = kernels if twin.device.type == "cpu" else "torch"
+        with restored_threads():
+            target = checked_target(
+                twin, check, own, own_attention=twin.config._attn_implementation == "sdpa", cache=cache
+            )
+            self.target: EagerTarget = with_engine(target, engine, str(cache))  # type: ignore[assignment]
+            self._threads = torch.get_num_threads()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """A block that no other may enter meanwhile. Raises BadInput."""
+        if not self._lock.acquire(blocking=False):
+            raise BadInput(
+                "model",
+                "is writing another answer, in another thread or an open stream; wait for it, or load it twice",
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A block in which torch has as many threads as the target's kernels want beside their own."""
+        with restored_threads():
+            if torch.get_num_threads() != self._threads:
+                torch.set_num_threads(self._threads)
+            yield
+
+
+@contextmanager
+def restored_threads() -> Iterator[None]:
+    """torch's threads after the block are those before it."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
+_hosts: weakref.WeakKeyDictionary[PreTrainedModel, dict[tuple[str, str], Host]] = weakref.WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def host_of(model: Any, kernels: str = "exact", engine: str = "eager") -> Host:
+    """The model's host: that of the last call, unless the model's numbers have changed. Raises BadInput."""
+    if not isinstance(model, PreTrainedModel):
+        raise BadInput("model", f"{type(model).__name__} is no model of transformers; give an AutoModelForCausalLM")
+    if kernels not in KERNELS:
+        raise BadInput("kernels", f"{kernels!r} must be one of {', '.join(KERNELS)}")
+    if engine not in ENGINES:
+        raise BadInput("engine", f"{engine!r} must be one of {', '.join(ENGINES)}")
+    with _making:
+        hosts = _hosts.setdefault(model, {})
+        host = hosts.get((kernels, engine))
+        if host is None or host.numbers != numbers_of(model):
+            hosts.pop((kernels, engine), None)  # two may not fit
+            host = hosts[kernels, engine] = Host(model, kernels, engine)
+    return host
+
+
+def twin_of(model: PreTrainedModel) -> PreTrainedModel:
+    """The model again, with modules, hooks and config of its own, over the same parameters: no memory is copied."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    try:
+        return copy.deepcopy(model, shared)
+    except Exception as error:  # what a library hung on the model may refuse to be copied
+        first = next(iter(str(error).splitlines()), "")
+        raise BadInput("model", f"its modules cannot be copied ({type(error).__name__}: {first})") from error
+
+
+def numbers_of(model: PreTrainedModel) -> list[tuple[object, ...]]:
+    """What changes when a parameter is replaced, moved, or written to."""
+    return [
+        (id(one), one.data_ptr(), one.dtype, -1 if one.is_inference() else one._version) for one in model.parameters()
+    ]
+
+
+def decoded(
+    host: Host,
+    drafter: SharedDrafter,
+    prompt: np.ndarray,
+    sampler: Sampler,
+    *,
+    max_new_tokens: int,
+    eos_token_ids: frozenset[int] = frozenset(),
+    stop: StopRule | None = None,
+    seed: int = 0,
+) -> Iterator[Answer]:
+    """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput."""
+    with drafter.in_use(), host.in_use():
+        with host.at_work():
+            drafter.setup(host.target)
+        answers = steps(
+            host.target,
+            drafter,
+            prompt,
+            sampler,
+            max_new_tokens=max_new_tokens,
+            eos_token_ids=eos_token_ids,
+            stop=stop,
+            seed=seed,
+        )
+        while True:
+            with host.at_work():
+                answer = next(answers, None)
+            if answer is None:
+                return
+            yield answer

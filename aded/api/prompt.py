@@ -1,0 +1,61 @@
+"""A prompt in any form: text, token ids or chat messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aded.errors import BadInput
+
+if TYPE_CHECKING:
+    from aded.files.tokenizer import AnyTokenizer
+
+KEY = "prompt"
+
+
+def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
+    """The token ids, int64 [m], m >= 1. Raises BadInput.
+
+    prompt: text; ids as a list, an array or a tensor, [m] or [1, m]; what a tokenizer returned; or chat messages, a
+        list of {"role": ..., "content": ...}, to which the tokenizer's chat template is applied.
+    """
+    if isinstance(prompt, Mapping):
+        if "input_ids" not in prompt:
+            raise BadInput(KEY, "has no input_ids; messages are a list of {'role': ..., 'content': ...}")
+        prompt = prompt["input_ids"]
+    if isinstance(prompt, str):
+        ids = tokenizer(prompt)["input_ids"]
+    elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
+        ids = _ids_of_messages(prompt, tokenizer)
+    else:
+        ids = prompt
+    try:
+        found = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
+    except ValueError:  # rows of different lengths
+        raise BadInput(KEY, "is a batch; give one prompt at a time") from None
+    if found.ndim == 2 and len(found) > 1:
+        raise BadInput(KEY, f"is a batch of {len(found)}; give one prompt at a time")
+    found = found.reshape(-1)
+    if len(found) == 0:
+        raise BadInput(KEY, "has no token; give at least one, such as the tokenizer's bos_token")
+    if not np.issubdtype(found.dtype, np.integer):
+        raise BadInput(KEY, "must be text, token ids, or a list of {'role': ..., 'content': ...}")
+    if found.min() < 0 or found.max() >= len(tokenizer):
+        raise BadInput(
+            KEY, f"has token {found.max() if found.min() >= 0 else found.min()}; the tokenizer has {len(tokenizer)}"
+        )
+    return found.astype(np.int64)
+
+
+def _ids_of_messages(messages: Sequence[Any], tokenizer: AnyTokenizer) -> list[int]:
+    apply = getattr(tokenizer, "apply_chat_template", None)
+    if apply is None or not getattr(tokenizer, "chat_template", None):
+        raise BadInput(KEY, "is a list of messages, and this tokenizer has no chat template; give text")
+    try:
+        text = apply(list(messages), tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # templates are programs, and raise what they like
+        raise BadInput(KEY, f"the chat template refuses the messages ({error})") from None
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids

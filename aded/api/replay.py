@@ -1,0 +1,156 @@
+"""`aded.replay`: mean accepted tokens on recorded answers, exact, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tokenizers import Tokenizer
+
+from aded.api.drafter import several_drafters
+from aded.bench.questions import Benchmark, ChatTemplate, PromptTemplate, Question, Raw
+from aded.bench.recording import Recording
+from aded.bench.runner import Runner
+from aded.choices import names_of, read_choice
+from aded.config import instantiate
+from aded.core.drafter import Drafter
+from aded.core.sampler import Decoding
+from aded.errors import BadInput
+from aded.files.answer_file import read_prompts
+from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
+from aded.files.tokenizer import tokenizer_of
+from aded.records.metrics import summarise
+from aded.records.rows import Summary
+from aded.settings import Positive, checked
+from aded.targets.weightless import WeightlessTarget
+
+if TYPE_CHECKING:
+    from aded.files.tokenizer import AnyTokenizer
+
+Conversation = Callable[[Sequence[str], Sequence[str]], str]
+"""(turns, answers to all but the last) -> the text that the model read."""
+
+
+class InTheFile:
+    """The prompts of an answer file, as the model read them."""
+
+    raw = True
+    stop_strings: Sequence[str] = ()
+
+    def __init__(self, prompts: Mapping[str, str]) -> None:
+        self._prompts = prompts
+
+    def questions(self) -> list[Question]:
+        return [Question(name, "", (prompt,)) for name, prompt in self._prompts.items()]
+
+    def sample(self, question: Question, answer: str) -> None:
+        """No scorer reads a replay."""
+
+
+class OwnTemplate:
+    """A function that puts a conversation into one text."""
+
+    def __init__(self, text: Conversation) -> None:
+        self._text = text
+
+    def ids(self, tokenizer: AnyTokenizer, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
+        """See PromptTemplate."""
+        ids: list[int] = tokenizer(self._text(turns, answers))["input_ids"]
+        return ids
+
+
+def replay(
+    answers: str | Path,
+    tokenizer: Any,
+    methods: Sequence[str | Drafter],
+    *,
+    datastore: Any = None,
+    questions: str | Path | None = None,
+    template: str | Conversation = "vicuna_v1.1",
+    max_new_tokens: int = 1024,
+    limit: int | None = None,
+    eos_token: str | None = None,
+) -> list[Summary]:
+    """A summary per method, as a run with model=recorded writes it; it has no times of a model. Raises BadInput.
+
+    answers: a file of recorded answers (docs/recorded_answers.md); lines with `prompt` and `answer` need no
+        questions.
+    tokenizer: the folder of the model that gave them, a tokenizer of transformers, or of the package tokenizers.
+    methods: names, or drafters; new ones with the same settings are made, as these may have learned.
+    datastore: the file for those names whose method reads one.
+    questions: a benchmark's name, or a file in FastChat's form.
+    template: how they became prompts: a name of FastChat's (package fschat), `chat` for the tokenizer's own, `raw`
+        for none, or a function (turns, answers so far) -> text.
+    limit: how many questions, from the first; None: all.
+    eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
+    """
+    known, benchmark = _tokenizer(tokenizer, eos_token), _benchmark(answers, questions)
+    recording, every = Recording(answers, known), benchmark.questions()  # type: ignore[arg-type]
+    chosen = recording.answered(every[: None if limit is None else checked(limit, Positive, "limit")], every)
+    how = Raw() if benchmark.raw else _template(template)
+    summaries = []
+    for named in several_drafters(methods, datastore):
+        named.check_tokenizer(known)
+        target = WeightlessTarget()
+        with named.in_use():
+            named.setup(target)
+            runner = Runner(
+                target=target,
+                tokenizer=known,  # type: ignore[arg-type]
+                eos_token_ids=recording.eos_token_ids,
+                template=how,
+                benchmark=benchmark,
+                drafter=named,
+                baseline=None,
+                recording=recording,
+                decoding=Decoding(),
+                max_new_tokens=checked(max_new_tokens, Positive, "max_new_tokens"),
+            )
+            runner.warm_up()
+            rows = [row for rows in runner.answer(chosen) for row in rows]
+        names = {"method": named.name, "model": "recorded", "benchmark": Path(questions or answers).stem}
+        summaries.append(summarise(rows, **names, run_id=""))
+    return summaries
+
+
+def _tokenizer(given: Any, eos_token: str | None) -> AnyTokenizer:
+    if isinstance(given, str | Path):
+        try:
+            return tokenizer_of(str(given), "tokenizer")
+        except ImportError:  # transformers is not installed
+            return read_plain_tokenizer(str(given), "tokenizer")
+    if isinstance(given, Tokenizer):
+        return PlainTokenizer(given, eos_token)
+    if callable(given) and hasattr(given, "get_vocab"):
+        found: AnyTokenizer = given
+        return found
+    raise BadInput("tokenizer", f"{type(given).__name__} is neither a folder nor a tokenizer")
+
+
+def _benchmark(answers: str | Path, questions: str | Path | None) -> Benchmark:
+    if questions is None:
+        return InTheFile(read_prompts(answers))
+    if str(questions) in names_of("benchmark"):
+        config = read_choice("benchmark", str(questions))
+        config = {key: value for key, value in config.items() if key not in ("name", "limit", "max_new_tokens")}
+    else:
+        config = {"_target_": "llm_judge.questions.JudgeQuestions", "question_file": str(questions)}
+    found: Benchmark = instantiate(config, "questions", Benchmark)
+    return found
+
+
+def _template(given: str | Conversation) -> PromptTemplate:
+    if callable(given):
+        return OwnTemplate(given)
+    if given in ("raw", "chat"):
+        return Raw() if given == "raw" else ChatTemplate()
+    try:
+        config = {**read_choice("model/template", "fastchat"), "name": given}
+        found: PromptTemplate = instantiate(config, "template", PromptTemplate)
+        return found
+    except ImportError:
+        raise BadInput(
+            "template",
+            f"{given!r} is one of the package fschat, which is not installed; install it, or give a function",
+        ) from None

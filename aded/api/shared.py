@@ -1,0 +1,85 @@
+"""A drafter that many may hold and one answer at a time may use."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from aded.core.drafter import Drafter, Step
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+
+
+class Use:
+    """Who uses a drafter: one answer at a time, of one model at a time."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.target: Callable[[], Target | None] | None = None
+
+
+_uses: weakref.WeakKeyDictionary[Drafter, Use] = weakref.WeakKeyDictionary()
+
+
+class SharedDrafter(Drafter):
+    """A drafter with a name. A second answer, in another thread or beside an open stream, is refused."""
+
+    def __init__(self, name: str, drafter: Drafter) -> None:
+        self.name, self._drafter = name, drafter
+        self._use = _uses.setdefault(drafter, Use())
+        self.requires, self.adaptation = drafter.requires, drafter.adaptation
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """A block that no other may enter meanwhile. Raises BadInput."""
+        if not self._use.lock.acquire(blocking=False):
+            raise BadInput(
+                "drafter",
+                f"{self.name} is drafting another answer, in another thread or an open stream; give each a drafter "
+                "of its own",
+            )
+        try:
+            yield
+        finally:
+            self._use.lock.release()
+
+    def setup(self, target: Target) -> None:
+        """Make ready for a model, unless that was done. What was learned of another model is forgotten.
+
+        Raises BadInput where the method needs what the target lacks.
+        """
+        known = self._use.target
+        if known is not None and known() is target:
+            return
+        if known is not None:
+            self.reset()
+        self._drafter.setup(target)
+        self.requires = self._drafter.requires
+        if missing := self.requires - target.provides:
+            raise BadInput(
+                "drafter", f"{self.name} needs {', '.join(sorted(missing))}, which this target does not provide"
+            )
+        self._use.target = weakref.ref(target)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self._drafter.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        return self._drafter.draft(context)
+
+    def observe(self, step: Step) -> None:
+        self._drafter.observe(step)
+
+    def end(self) -> None:
+        self._drafter.end()
+
+    def reset(self) -> None:
+        self._drafter.reset()
+
+    def describe(self) -> dict[str, str]:
+        return self._drafter.describe()

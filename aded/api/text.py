@@ -1,0 +1,63 @@
+"""The text of an answer that is still being written: only what no later token can change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from aded.files.tokenizer import cut_at
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
+"""A token that is one byte, of a tokenizer that falls back to bytes."""
+CLEANED = 3
+"""A tokenizer that cleans up spaces may change so many characters at the end: " n'" becomes "n't"."""
+
+
+def whole_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop: Sequence[str]) -> str:
+    """The text of an answer, without special tokens, up to the first stop string."""
+    return cut_at(str(tokenizer.decode(list(token_ids), skip_special_tokens=True)), stop)
+
+
+class TextStream:
+    """Pieces of an answer's text, which together are `whole_text`."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, stop: Sequence[str] = ()) -> None:
+        self._tokenizer, self._stop = tokenizer, stop
+        self._given = 0
+        """Characters."""
+        self._held = CLEANED if getattr(tokenizer, "clean_up_tokenization_spaces", False) else 0
+
+    def more(self, token_ids: Sequence[int]) -> str:
+        """What can be said of the answer so far, beyond what was."""
+        return self._beyond(self._certain(token_ids))
+
+    def rest(self, token_ids: Sequence[int]) -> str:
+        """What is left, as the answer is complete."""
+        return self._beyond(whole_text(self._tokenizer, token_ids, self._stop))
+
+    def _beyond(self, text: str) -> str:
+        piece = text[self._given :]
+        self._given += len(piece)
+        return piece
+
+    def _certain(self, token_ids: Sequence[int]) -> str:
+        """The beginning of the text that stays, whatever follows."""
+        end = len(token_ids)
+        # Bytes are text once their character is whole; until then a decoder may show all of a run as U+FFFD.
+        while end and BYTE.fullmatch(str(self._tokenizer.convert_ids_to_tokens(token_ids[end - 1]))):
+            end -= 1
+        text = whole_text(self._tokenizer, token_ids[:end], self._stop).rstrip("\ufffd")
+        text = text[: len(text) - self._held] if self._held else text
+        return text[: len(text) - _begun(text, self._stop)]
+
+
+def _begun(text: str, stop: Sequence[str]) -> int:
+    """Characters at the end of the text that may be the beginning of a stop string."""
+    return max(
+        (n for string in stop for n in range(1, min(len(string), len(text) + 1)) if text.endswith(string[:n])),
+        default=0,
+    )

@@ -1,0 +1,176 @@
+"""Any method by its name, with its settings, refused in the lines of a run."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+
+import aded
+from aded.api.drafter import NamedDrafter, as_drafter, several_drafters
+from aded.bench.build import check_config
+from aded.command_line import compose_config
+from aded.core.drafter import Drafter
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.files.ngram_file import open_ngrams
+from aded.files.tokenizer import tokenizer_fingerprint
+from aded.targets.eager import EagerTarget
+from aded.targets.weightless import WeightlessTarget
+from datastore.ngrams import count_ngrams, write_ngrams
+
+TEXT = np.array([7, 8, 9, 10, 11, 12, 7, 8, 9])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    tokenizer = tiny_tokenizer()
+    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
+    orders = {order: count_ngrams([np.arange(20, 40)], order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(tmp_path / "a.ngrams", orders, header)
+    return tmp_path / "a.ngrams"
+
+
+@pytest.mark.parametrize("name", ["aded", "aded_best_first", "aded_backoff", "prompt_lookup", "token_recycling"])
+def test_a_drafter_drafts_without_a_model_or_a_corpus(name: str) -> None:
+    drafter = aded.drafter(name)
+    drafter.begin(TEXT)
+    assert drafter.draft(TEXT).tokens[0] == TEXT[-1]
+    drafter.end()
+    drafter.reset()
+
+
+def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
+    alone = aded.drafter("aded_backoff", cost="none")
+    alone.begin(TEXT)
+    assert 10 in alone.draft(TEXT).tokens
+    for datastore in (file, str(file), open_ngrams(file)):
+        drafter, text = aded.drafter("aded_backoff", datastore=datastore, cost="none"), np.array([20, 21, 22])
+        drafter.begin(text)
+        assert 23 in drafter.draft(text).tokens
+
+
+def test_settings_are_merged_into_the_config() -> None:
+    drafter = aded.drafter("aded_backoff", contexts={"corpus": 2}, budget=5)
+    assert drafter._drafter.sources.longest[:4].tolist() == [2, 3, 5, 6]  # type: ignore[attr-defined]
+    assert drafter._drafter.budget == 5  # type: ignore[attr-defined]
+    maker = aded.drafter("aded", draft_maker="full")._drafter.draft_maker  # type: ignore[attr-defined]
+    assert type(maker).__name__ == "Full"
+    maker = aded.drafter("aded", draft_maker={"iterations": 9})._drafter.draft_maker  # type: ignore[attr-defined]
+    assert maker.iterations == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("aded_backoff", {"budget": -1}),
+        ("aded_backoff", {"zzz": 1}),
+        ("aded_backoff", {"adaptation": "forever"}),
+        ("prompt_lookup", {"budget": 1.5}),
+        ("aded", {"draft_maker": {"zzz": 1}}),
+        ("aded", {"order": 5}),
+    ],
+)
+def test_a_wrong_setting_has_the_line_of_a_run(name: str, settings: dict[str, object]) -> None:
+    key, value = next(iter(settings.items()))
+    path = f"method.{key}"
+    if isinstance(value, dict):
+        ((inner, value),) = value.items()
+        path += f".{inner}"
+    with pytest.raises(BadInput) as of_run:
+        check_config(compose_config([f"method={name}", f"++{path}={value}"]))
+    with pytest.raises(BadInput) as of_call:
+        aded.drafter(name, **settings)
+    assert str(of_call.value) == str(of_run.value)
+
+
+def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
+    for call, line in (
+        (lambda: aded.drafter("zzz"), r"^method: 'zzz' is no method; there are aded, aded_backoff, "),
+        (lambda: aded.drafter("custom"), r"^method._target_: must be given"),
+        (lambda: aded.drafter("rest"), r"^datastore: must be given: rest drafts from a suffix file"),
+        (lambda: aded.drafter("rest", datastore=file), r"^datastore.path: .* is no aded-suffixes file"),
+        (lambda: aded.drafter("aded", datastore=tmp_path / "no"), r"^datastore.path: no file "),
+        (lambda: aded.drafter("aded", datastore=7), r"^datastore: aded reads a file of ngrams"),
+        (lambda: aded.drafter("prompt_lookup", datastore=file), r"^method._target_: .* takes no datastore"),
+        (lambda: as_drafter(7), r"^drafter: int is neither"),  # type: ignore[arg-type]
+        (lambda: several_drafters("aded", None), r"^methods: must be a list"),
+        (lambda: several_drafters([], None), r"^methods: must not be empty"),
+    ):
+        with pytest.raises(BadInput, match=line):
+            call()
+
+
+def test_a_datastore_of_another_tokenizer_is_refused(file: Path) -> None:
+    drafter = aded.drafter("aded", datastore=file)
+    drafter.check_tokenizer(tiny_tokenizer())
+    with pytest.raises(BadInput, match=r"^datastore.path: .* was built with the tokenizer"):
+        drafter.check_tokenizer(tiny_tokenizer(["zzz"]))
+
+
+class Mine(Drafter):
+    """Remembers what it was told."""
+
+    adaptation = "session"
+
+    def __init__(self, budget: int = 3) -> None:
+        self.budget, self.calls = budget, list[str]()
+
+    def setup(self, target: object) -> None:
+        self.calls.append("setup")
+
+    def reset(self) -> None:
+        self.calls.append("reset")
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        return DraftTree.root(int(context[-1]))
+
+
+def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aded.api.drafter.outside_drafters", lambda: {"theirs": "test_drafter.Mine"})
+    theirs = aded.drafter("theirs", budget=7)
+    assert (theirs.name, theirs._drafter.budget) == ("theirs", 7)  # type: ignore[attr-defined]
+    assert isinstance(aded.drafter("custom", _target_="test_drafter.Mine"), NamedDrafter)
+    mine = Mine()
+    assert aded.drafter(mine)._drafter is as_drafter(mine)._drafter is mine
+    with pytest.raises(BadInput, match=r"^drafter: is made already"):
+        aded.drafter(mine, budget=3)
+
+
+def test_a_drafter_is_set_up_once_for_a_model_and_forgets_at_another() -> None:
+    mine, first, second = Mine(), EagerTarget(tiny_model()), WeightlessTarget()
+    for target in (first, first, second, second, first):
+        as_drafter(mine).setup(target)
+    assert mine.calls == ["setup", "reset", "setup", "reset", "setup"]
+
+
+def test_what_a_method_reads_of_a_model_is_forgotten_too() -> None:
+    drafter = aded.drafter("aded_backoff", cost="none")
+    drafter.setup(EagerTarget(tiny_model()))
+    assert drafter.requires == {"logits"}
+    drafter.setup(WeightlessTarget())
+    assert drafter.requires == frozenset()
+    with pytest.raises(BadInput, match=r"^drafter: token_recycling needs logits"):
+        aded.drafter("token_recycling").setup(WeightlessTarget())
+
+
+def test_a_drafter_serves_one_answer_at_a_time() -> None:
+    drafter, problems = aded.drafter("prompt_lookup"), list[str]()
+
+    def enter() -> None:
+        try:
+            with drafter.in_use():
+                problems.append("entered")
+        except BadInput as error:
+            problems.append(str(error))
+
+    with drafter.in_use():
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+    enter()
+    assert problems[0].startswith("drafter: prompt_lookup is drafting another answer")
+    assert problems[1] == "entered"

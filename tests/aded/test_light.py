@@ -1,0 +1,88 @@
+"""What needs no model works where only a few small packages are installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = (
+    "torch",
+    "transformers",
+    "hydra",
+    "omegaconf",
+    "pandas",
+    "fastchat",
+    "joblib",
+    "accelerate",
+    "datasets",
+    "tqdm",
+)
+HIDE = f"""
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HEAVY!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hidden())
+"""
+
+
+def run(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", HIDE + code], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("module", ["torch", "hydra"])
+def test_what_is_hidden_is_hidden(module: str) -> None:
+    with pytest.raises(AssertionError, match="No module named"):
+        run(f"import {module}")
+
+
+def test_the_runner_of_a_replay_is_imported() -> None:
+    run("import aded, aded.bench.runner, aded.bench.recording, aded.records.metrics, aded.choices")
+
+
+ANSWERS = """
+import json, numpy as np, pathlib, aded
+from tokenizers import Tokenizer, models, pre_tokenizers
+core = Tokenizer(models.WordLevel({name: n for n, name in enumerate(["?", "a", "cat", "sat"])}, unk_token="?"))
+core.pre_tokenizer = pre_tokenizers.Whitespace()
+"""
+
+
+def test_a_drafter_drafts_and_learns() -> None:
+    told = run(
+        ANSWERS
+        + """
+drafter, text = aded.drafter("aded_backoff"), np.array([5, 6, 7, 8, 5, 6])
+drafter.begin(text)
+tree = drafter.draft(text)
+drafter.observe(aded.Step(tree, [0], 9))
+drafter.end()
+print(7 in tree.tokens)
+"""
+    )
+    assert told == "True\n"
+
+
+def test_answers_are_replayed() -> None:
+    told = run(
+        ANSWERS
+        + """
+import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    core.save(folder + "/tokenizer.json")
+    file = pathlib.Path(folder, "answers.jsonl")
+    file.write_text(json.dumps({"prompt": "a cat sat a", "answer": "cat sat a cat sat a cat sat"}) + chr(10))
+    for tokenizer in (folder, core):
+        print(*(one.mean_accepted_tokens for one in aded.replay(file, tokenizer, ["prompt_lookup", "aded"])))
+"""
+    )
+    first, second = told.splitlines()
+    assert first == second
+    assert float(first.split()[0]) > 1
