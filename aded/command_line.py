@@ -29,6 +29,7 @@ from yaml import YAMLError
 
 from aded.config import check_top, plain
 from aded.errors import BadInput
+from aded.extras import naming_the_extra
 from aded.outside_methods import register
 from aded.plugins import outside_drafters
 from aded.settings import FilePath, checked
@@ -167,13 +168,14 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
 def ending_in_one_line(interrupted: str) -> Iterator[None]:
     """A block whose bad input, Ctrl-C and SIGTERM end the process with one line, and with exit code 2, 130 or 143.
 
-    A file that cannot be read or written is bad input too.
+    A file that cannot be read or written is bad input too, and so is a library that is missing.
 
     interrupted: the line for both signals.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
-        yield
+        with naming_the_extra():
+            yield
     except KeyboardInterrupt as stop:
         print(interrupted, file=sys.stderr)
         sys.exit(128 + (signal.SIGTERM if stop.args == (signal.SIGTERM,) else signal.SIGINT))
