@@ -111,7 +111,7 @@ def test_what_is_wrong_is_one_line(overrides: list[str], message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_an_unknown_method_is_told_their_names() -> None:
+def test_an_unknown_method_is_answered_with_their_names() -> None:
     with pytest.raises(HydraException, match="plain"):
         compose_config(["method=nonsense"])
     with pytest.raises(BadInput, match=r"there are aded, .*demanding, .*plain"):
