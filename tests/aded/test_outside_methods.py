@@ -17,7 +17,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
 from aded.files.suffix_file import SuffixFile
-from aded.outside_methods import settings_of
+from aded.plugins import settings_of
 from aded.settings import Budget
 
 
