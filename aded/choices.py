@@ -10,9 +10,6 @@ import yaml
 from aded.config import CONF
 from aded.errors import BadInput
 
-MISSING = "???"
-"""The value of a key that must be given."""
-
 
 def names_of(group: str) -> list[str]:
     """The choices of a group, such as `method`."""

@@ -29,6 +29,9 @@ from yaml import YAMLError
 
 from aded.config import CONF, check_top
 from aded.errors import BadInput
+from aded.extras import naming_the_extra
+from aded.outside_methods import register
+from aded.plugins import outside_drafters
 from aded.settings import FilePath, checked
 
 INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
@@ -114,6 +117,7 @@ def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig
     """The Hydra config `name` with these overrides, for commands that are no Hydra program themselves."""
     from hydra import compose, initialize_config_dir
 
+    register()
     with initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = compose(name, name_pretrained(overrides))
     check_top(plain(cfg), name)
@@ -146,21 +150,23 @@ def _check_choice(key: str, override: str) -> None:
                 if isinstance(name, str):
                     checked(name, FilePath, key)
             if not all(isinstance(name, str | QuotedString | Glob) for name in names):
-                known = ", ".join(sorted(path.stem for path in (CONF / group).glob("*.yaml")))
+                others = outside_drafters() if group == "method" else {}
+                known = ", ".join(sorted({*others, *(path.stem for path in (CONF / group).glob("*.yaml"))}))
                 raise BadInput(key, f"{value if names == [value] else names} is no config; there are {known}")
 
 
 def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
     """Run an entry point of Hydra's; `interrupted` is what Ctrl-C prints.
 
-    Classes that a config names by `_target_` are found in the working directory too.
+    Classes that a config names by `_target_` are found in the working directory too, after all that is installed.
     """
     if str(Path.cwd()) not in sys.path and "" not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+        sys.path.append(str(Path.cwd()))
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
     warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
+    register()
     with ending_in_one_line(interrupted):
         sys.argv[1:] = name_pretrained(sys.argv[1:])
         hydra_main()
@@ -170,13 +176,14 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
 def ending_in_one_line(interrupted: str) -> Iterator[None]:
     """A block whose bad input, Ctrl-C and SIGTERM end the process with one line, and with exit code 2, 130 or 143.
 
-    A file that cannot be read or written is bad input too.
+    A file that cannot be read or written is bad input too, and so is a library that is missing.
 
     interrupted: the line for both signals.
     """
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
-        yield
+        with naming_the_extra():
+            yield
     except KeyboardInterrupt as stop:
         print(interrupted, file=sys.stderr)
         sys.exit(128 + (signal.SIGTERM if stop.args == (signal.SIGTERM,) else signal.SIGINT))

@@ -1,4 +1,4 @@
-"""The front door: python -m aded.run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
+"""Measures a method on a benchmark: python -m aded.run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
 
 Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2: bad input, one line on stderr;
 130 (Ctrl-C) and 143 (SIGTERM): interrupted, finished rows kept.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aded.api.cache import cache_folder
 from aded.api.shared import SharedDrafter
-from aded.choices import MISSING, merged, names_of, read_choice
+from aded.choices import merged, names_of, read_choice
 from aded.config import CONF, checked_call
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
@@ -19,7 +19,7 @@ from aded.files.ngram_file import NgramFile, no_ngrams, open_ngrams
 from aded.files.suffix_file import FORMAT as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import known_fingerprint
-from aded.plugins import outside_drafters
+from aded.plugins import MISSING, outside_drafters, settings_of
 
 if TYPE_CHECKING:
     from aded.files.tokenizer import AnyTokenizer
@@ -106,7 +106,7 @@ def _config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         }
         config = merged(read_choice("method", name, chosen), {key: settings[key] for key in settings.keys() - chosen})
     elif name in outside:
-        config = {"name": name, "_target_": outside[name], **settings}
+        config = {**settings_of(name), **settings}
     else:
         raise BadInput(
             "method", f"{name!r} is no method; there are {', '.join([*names_of('method'), *sorted(outside)])}"

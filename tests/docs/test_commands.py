@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from configparser import ConfigParser
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +25,7 @@ import numpy as np
 import pytest
 from tiny import tiny_model, tiny_tokenizer
 
+from aded.__main__ import COMMANDS
 from aded.command_line import compose_config, split_settings
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -105,9 +107,39 @@ def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
 
 def run_module(arguments: list[str], folder: Path) -> None:
     module, *rest = arguments
-    command = [sys.executable, "-m", module, *rewritten(module, rest)]
+    run_program([module, *rewritten(module, rest)], folder)
+
+
+def run_program(arguments: list[str], folder: Path) -> None:
+    command = [sys.executable, "-m", *arguments]
     done = forked.run(command, env={**os.environ, "ADED_CACHE": str(folder / "cache")}, cwd=folder)
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr[-3000:]}"
+
+
+def run_aded(arguments: list[str], folder: Path) -> None:
+    """The command `aded`, which the environment may have from another checkout: as a module."""
+    name, *rest = arguments or ["--help"]
+    run_program(["aded", name, *(rewritten(COMMANDS[name], rest) if name in COMMANDS else rest)], folder)
+
+
+def pip_install(arguments: list[str], folder: Path) -> None:
+    """A package in a folder is installed into the working directory; our own needs its extras to exist."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    for argument in arguments:
+        if (folder / argument).is_dir():
+            alone = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(folder)]
+            subprocess.run([sys.executable, "-m", "pip", "install", *alone, argument], cwd=folder, check=True)
+        else:
+            extras = re.fullmatch(r"aded-bench\[(.*)\]", argument)
+            assert extras, argument
+            assert set(extras[1].split(",")) <= set(config["options.extras_require"])
+
+
+def copy_folder(arguments: list[str], folder: Path) -> None:
+    """A folder of the checkout."""
+    source, target = arguments
+    shutil.copytree(ROOT / source, folder / target)
 
 
 def run_python(block: Block, folder: Path) -> None:
@@ -174,6 +206,9 @@ RULES: dict[str, Rule] = {
     "python -m pytest": pytest_paths,
     "python human_eval/score.py": score,
     "python -m": run_module,
+    "aded": run_aded,
+    "pip install": pip_install,
+    "cp -r": copy_folder,
     "scripts/bench_gpu.sh": gpu_script,
     "make": make_target,
 }

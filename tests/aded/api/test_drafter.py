@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 import aded
+from aded import plugins
 from aded.api.drafter import NamedDrafter, as_drafter, several_drafters
 from aded.bench.build import check_config
 from aded.command_line import compose_config
@@ -130,7 +132,8 @@ class Mine(Drafter):
 
 
 def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aded.api.drafter.outside_drafters", lambda: {"theirs": "test_drafter.Mine"})
+    entry = EntryPoint("theirs", "test_drafter:Mine", plugins.GROUP)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     theirs = aded.drafter("theirs", budget=7)
     assert (theirs.name, theirs._drafter.budget) == ("theirs", 7)  # type: ignore[attr-defined]
     assert isinstance(aded.drafter("custom", _target_="test_drafter.Mine"), NamedDrafter)

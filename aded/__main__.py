@@ -1,0 +1,88 @@
+"""The command aded: aded NAME [KEY=VALUE ...], and the same as python -m aded NAME [KEY=VALUE ...]
+
+Imports the command's module and nothing else, so that the list of commands needs none of the extras.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from aded import __version__
+from aded.errors import BadInput
+from aded.extras import naming_the_extra
+
+COMMANDS = {
+    "run": "aded.run",
+    "sweep": "scripts.sweep",
+    "tables": "scripts.tables",
+    "plots": "scripts.plots",
+    "build": "datastore.build",
+    "info": "datastore.info",
+    "merge": "datastore.merge",
+    "export": "llm_judge.export",
+}
+"""Each command's module, which has a function main() and says in its first line what the command does."""
+BESIDE = ("baselines", "datastore", "llm_judge", "scripts")
+"""The packages beside aded. Their names are common: a user's folder may bear one, and so may another package."""
+
+
+def main() -> None:
+    """Run the command that sys.argv names. Exit code 2: there is no such command, or an extra is missing."""
+    name, *rest = sys.argv[1:] or ["--help"]
+    import_beside()
+    if name in ("-h", "--help"):
+        print(overview())
+    elif name == "--version":
+        print(__version__)
+    else:
+        try:
+            sys.argv[1:] = rest
+            with naming_the_extra():
+                import_module(module_of(name)).main()
+        except BadInput as error:
+            print(error, file=sys.stderr)
+            sys.exit(2)
+
+
+def module_of(name: str) -> str:
+    """The module of a command. Raises BadInput."""
+    if name not in COMMANDS:
+        near = "".join(f"did you mean {one}? " for one in get_close_matches(name, COMMANDS, n=1))
+        raise BadInput(name, f"no such command; {near}There are {', '.join(COMMANDS)}")
+    return COMMANDS[name]
+
+
+def overview() -> str:
+    """The commands, one a line."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {_first_line(module)}" for name, module in COMMANDS.items()]
+    return "\n".join(
+        ["aded COMMAND [KEY=VALUE ...]", "", *lines, "", "aded COMMAND -h explains one; --version is this version."]
+    )
+
+
+def _first_line(module: str) -> str:
+    """What a module says of itself, read without importing it: the libraries that it imports may be missing."""
+    spec = find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    about = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
+    return about.partition("\n")[0].partition(": python -m")[0].rstrip(".:")
+
+
+def import_beside() -> None:
+    """Import the packages beside aded from its own folder, whatever else on the path bears their names."""
+    home = str(Path(__file__).parents[1])
+    sys.path.insert(0, home)
+    for name in BESIDE:
+        import_module(name)
+    sys.path.remove(home)
+
+
+if __name__ == "__main__":
+    main()

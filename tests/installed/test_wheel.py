@@ -1,0 +1,152 @@
+"""The wheel, and the template of a package with a method of its own: built, installed and used from another folder.
+
+The libraries are those of this environment; what our wheel lacks is missing, since it lies apart from the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tiny import tiny_tokenizer
+
+from aded.__main__ import BESIDE, COMMANDS
+from aded.extras import EXTRAS
+
+ROOT = Path(__file__).parents[2]
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
+PLACES = {"conf/": "aded/conf/", "results/published/": "aded/published/"}
+"""Folders of the checkout that lie elsewhere in the wheel."""
+NOT_INSTALLED = {"aded/kernels/README.md", "results/published/README.md", "scripts/bench_gpu.sh"}
+HIDDEN = f"""
+import sys
+
+class Hidden:
+    def find_spec(name, *_):
+        if name in {sorted(EXTRAS)}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hidden)
+"""
+"""Takes away what comes with extras alone."""
+TEXTS = ["the cat sat on the mat the cat sat", "a rat and a rat and a rat"]
+
+
+class Installed(NamedTuple):
+    """site: what pip installed, as site-packages would hold it; work: a folder of a user's."""
+
+    site: Path
+    work: Path
+
+    def aded(self, *arguments: str, without: str = "") -> subprocess.CompletedProcess[str]:
+        """The console command in the user's folder. without: a folder whose sitecustomize takes libraries away."""
+        path = os.pathsep.join(filter(None, [without, str(self.site)]))
+        return subprocess.run(
+            [str(self.site / "bin" / "aded"), *arguments],
+            cwd=self.work,
+            env=os.environ | {"PYTHONPATH": path, "ADED_CACHE": str(self.site / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+
+def tracked() -> list[str]:
+    return subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    folder = tmp_path_factory.mktemp("installed")
+    for name in tracked():
+        if not name.startswith(("tests/", "results/recorded/")) and (ROOT / name).exists():
+            (folder / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / "checkout" / name)
+    packages = [folder / "checkout", folder / "checkout" / "docs" / "drafter_package"]
+    alone = ["--no-deps", "--no-index"]
+    subprocess.run([*PIP, "wheel", *alone, "--no-build-isolation", "-w", folder / "dist", *packages], check=True)
+    wheels = sorted((folder / "dist").glob("*.whl"))
+    subprocess.run([*PIP, "install", *alone, "--no-compile", "--target", folder / "site", *wheels], check=True)
+    (folder / "work").mkdir()
+    yield Installed(folder / "site", folder / "work")
+    shutil.rmtree(folder)
+
+
+@pytest.mark.slow
+def test_the_wheel_has_every_file_that_it_needs(installed: Installed) -> None:
+    expected = set()
+    for name in tracked():
+        if name.startswith(("aded/", *PLACES, *(f"{package}/" for package in BESIDE))) and name not in NOT_INSTALLED:
+            place = next((start for start in PLACES if name.startswith(start)), "")
+            expected.add(PLACES.get(place, "") + name.removeprefix(place))
+    found = {path.relative_to(installed.site).as_posix() for path in installed.site.rglob("*") if path.is_file()}
+    ours = {name for name in found if name.startswith(("aded/", *(f"{package}/" for package in BESIDE)))}
+    assert ours == expected
+    assert {name.split("/")[0] for name in found - ours if ".dist-info" not in name} == {"bin", "repeat_last.py"}
+
+
+@pytest.mark.slow
+def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed: Installed) -> None:
+    """From recorded answers to a table, where the user has folders of the names of our packages."""
+    for package in BESIDE:
+        (installed.work / package).mkdir()
+        (installed.work / package / "__init__.py").write_text("raise RuntimeError('this is not ours')\n")
+    tokenizer = installed.work / "tokenizer"
+    tiny_tokenizer().save_pretrained(tokenizer)
+    questions = [{"question_id": number, "category": "cats", "turns": ["what?"]} for number in range(2)]
+    answers = [{"question_id": n, "choices": [{"index": 0, "turns": [text]}]} for n, text in enumerate(TEXTS)]
+    for name, rows in (("questions", questions), ("answers", answers)):
+        (installed.work / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = [
+        "model=recorded",
+        "model.answers=answers.jsonl",
+        f"model.tokenizer={tokenizer}",
+        "model/template=raw",
+        "benchmark=alpaca",
+        "benchmark.question_file=questions.jsonl",
+        "method=repeat_last",
+        "method.budget=3",
+        "paths.output=runs",
+    ]
+    done = installed.aded("run", *run)
+    assert done.returncode == 0, done.stderr
+    done = installed.aded("tables", "runs")
+    assert done.returncode == 0, done.stderr
+    assert "repeat_last" in done.stdout
+    (record,) = (installed.work / "runs").rglob("summary.json")
+    summary = json.loads(record.read_text())
+    assert (summary["method"], summary["questions"]) == ("repeat_last", 2)
+    assert summary["mean_accepted_tokens"] > 1.5
+    assert "_target_: repeat_last.RepeatLast\n  budget: 3\n" in record.with_name("config.yaml").read_text()
+
+
+@pytest.mark.slow
+def test_the_template_passes_its_own_tests(installed: Installed) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ".", "test_repeat_last.py"],
+        cwd=ROOT / "docs" / "drafter_package",
+        env=os.environ | {"PYTHONPATH": str(installed.site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_without_extras_commands_are_listed_and_name_theirs(installed: Installed, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HIDDEN)
+    done = installed.aded(without=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+    for name in ("run", "tables"):
+        done = installed.aded(name, without=str(tmp_path))
+        assert (done.returncode, done.stderr) == (2, "hydra: is not installed; pip install 'aded-bench[bench]'\n")
