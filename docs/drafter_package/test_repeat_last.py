@@ -4,7 +4,7 @@ from repeat_last import RepeatLast
 
 
 def test_it_keeps_the_contract_of_a_drafter():
-    check_drafter(RepeatLast(budget=4))
+    check_drafter(RepeatLast)
 
 
 def test_it_drafts_what_followed():
