@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from aded.extras import naming_the_extra
+
 if TYPE_CHECKING:
     from aded.api.compare import compare
     from aded.api.drafter import drafter
@@ -69,7 +71,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'aded' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    with naming_the_extra():
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -17,6 +17,7 @@ from aded.errors import BadInput
 from aded.extras import naming_the_extra
 
 COMMANDS = {
+    "demo": "aded.demo",
     "run": "aded.run",
     "sweep": "scripts.sweep",
     "tables": "scripts.tables",

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import Field
 
 from aded.errors import BadInput
+from aded.extras import naming_the_extra
 from aded.settings import Count, FilePath, Orders, Positive, Share, checked, checked_keys, is_kind
 
 _HERE = Path(__file__).parent
@@ -160,9 +161,12 @@ def _located(target: object, key: str) -> Callable[..., Any]:
     try:
         if not isinstance(target, str):
             raise ImportError("it is no name")
-        located: Any = pkgutil.resolve_name(target)
+        with naming_the_extra():
+            located: Any = pkgutil.resolve_name(target)
         if not inspect.isclass(located) and "return" not in getattr(located, "__annotations__", {}):
             raise ImportError(f"{target} is neither a class nor a function that says what it returns")
+    except BadInput:
+        raise
     except Exception as error:  # a module of somebody else's may raise anything
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise BadInput(key, f"{target} is no class here, as MODULE.CLASS ({reason})") from None

@@ -29,7 +29,7 @@ BY_HARNESS = ("name", "datastore_kind", "cache")
 
 
 class NamedDrafter(SharedDrafter):
-    """A method with a name. It is made at once, and set up for the model that it meets."""
+    """A method with a name. It is made at once, and set up for the model that it is used with."""
 
     def __init__(self, name: str, make: Callable[[], Drafter], datastore: ArrayFile | None = None) -> None:
         """make: a new object of the method, which reads `datastore`."""

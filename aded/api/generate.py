@@ -13,7 +13,7 @@ from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.model import Host, decoded, host_of
 from aded.api.prompt import prompt_ids
 from aded.api.text import TextStream, whole_text
-from aded.core.decode import Answer
+from aded.core.decode import Answer, last
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding, Sampler
 from aded.errors import BadInput
@@ -82,6 +82,17 @@ class Request:
             seed=self.seed,
         )
 
+    def finished(self, answer: Answer) -> Generated:
+        """A complete answer, with its text."""
+        return Generated(
+            text=whole_text(self.tokenizer, answer.token_ids, self.stop),
+            token_ids=answer.token_ids,
+            accept_lengths=answer.accept_lengths,
+            stop_reason=answer.stop_reason,
+            prefill_seconds=answer.prefill_seconds,
+            decode_seconds=answer.decode_seconds,
+        )
+
 
 def generate(
     model: Any,
@@ -109,20 +120,10 @@ def generate(
     kernels: on a processor `exact` for our linear layers and attention, `fast`, or `torch` for none of ours. Ours
         keep a packed copy of the linear layers, two bytes a weight.
     """
-    asked = _request(
+    asked = request(
         model, tokenizer, prompt, drafter, max_new_tokens, temperature, top_p, seed, stop, engine, kernels
     )
-    answer = Answer()
-    for answer in asked.answers():  # noqa: B007 - the last one is complete
-        pass
-    return Generated(
-        text=whole_text(tokenizer, answer.token_ids, asked.stop),
-        token_ids=answer.token_ids,
-        accept_lengths=answer.accept_lengths,
-        stop_reason=answer.stop_reason,
-        prefill_seconds=answer.prefill_seconds,
-        decode_seconds=answer.decode_seconds,
-    )
+    return asked.finished(last(asked.answers()))
 
 
 def stream(
@@ -144,7 +145,7 @@ def stream(
     No piece ends within a character, or within what may become a stop string. While the stream is open, its model
     and drafter write no other answer.
     """
-    asked = _request(
+    asked = request(
         model, tokenizer, prompt, drafter, max_new_tokens, temperature, top_p, seed, stop, engine, kernels
     )
     return _pieces(asked)
@@ -159,19 +160,20 @@ def _pieces(asked: Request) -> Iterator[str]:
         yield piece
 
 
-def _request(
+def request(
     model: Any,
     tokenizer: PreTrainedTokenizerBase,
     prompt: Any,
     drafter: str | Drafter | None,
     max_new_tokens: int,
-    temperature: float,
-    top_p: float,
-    seed: int,
-    stop: str | Sequence[str],
-    engine: str,
-    kernels: str,
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    seed: int = 0,
+    stop: str | Sequence[str] = (),
+    engine: str = "eager",
+    kernels: str = "exact",
 ) -> Request:
+    """See generate. Raises BadInput."""
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise BadInput("tokenizer", f"{type(tokenizer).__name__} is no tokenizer of transformers")
     given = {"temperature": temperature, "top_p": top_p, "seed": seed}

@@ -1,6 +1,7 @@
 import numpy as np
-from aded.testing import check_drafter
 from repeat_last import RepeatLast
+
+from aded.testing import check_drafter
 
 
 def test_it_keeps_the_contract_of_a_drafter():

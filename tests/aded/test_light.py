@@ -56,7 +56,7 @@ core.pre_tokenizer = pre_tokenizers.Whitespace()
 
 
 def test_a_drafter_drafts_and_learns() -> None:
-    told = run(
+    said = run(
         ANSWERS
         + """
 drafter, text = aded.drafter("aded_backoff"), np.array([5, 6, 7, 8, 5, 6])
@@ -67,11 +67,11 @@ drafter.end()
 print(7 in tree.tokens)
 """
     )
-    assert told == "True\n"
+    assert said == "True\n"
 
 
 def test_answers_are_replayed() -> None:
-    told = run(
+    said = run(
         ANSWERS
         + """
 import tempfile
@@ -83,6 +83,6 @@ with tempfile.TemporaryDirectory() as folder:
         print(*(one.mean_accepted_tokens for one in aded.replay(file, tokenizer, ["prompt_lookup", "aded"])))
 """
     )
-    first, second = told.splitlines()
+    first, second = said.splitlines()
     assert first == second
     assert float(first.split()[0]) > 1

@@ -86,7 +86,7 @@ def test_it_ends_where_generate_ends(at: int) -> None:
 
 def test_stop_strings_and_other_criteria_end_it() -> None:
     tokenizer = tiny_tokenizer()
-    text = tokenizer.decode(both({})[0][0, IDS.shape[1] :].tolist())
+    text = str(tokenizer.decode(both({})[0][0, IDS.shape[1] :].tolist()))
     for string in (text[6:9], text[20:22], "never"):
         criteria = StoppingCriteriaList([StopStringCriteria(tokenizer, [string])])
         plain, ours = both({"stopping_criteria": criteria})

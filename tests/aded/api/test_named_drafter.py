@@ -132,11 +132,11 @@ class Mine(Drafter):
 
 
 def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("theirs", "test_drafter:Mine", plugins.GROUP)
+    entry = EntryPoint("theirs", "test_named_drafter:Mine", plugins.GROUP)
     monkeypatch.setattr(plugins, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     theirs = aded.drafter("theirs", budget=7)
     assert (theirs.name, theirs._drafter.budget) == ("theirs", 7)  # type: ignore[attr-defined]
-    assert isinstance(aded.drafter("custom", _target_="test_drafter.Mine"), NamedDrafter)
+    assert isinstance(aded.drafter("custom", _target_="test_named_drafter.Mine"), NamedDrafter)
     mine = Mine()
     assert aded.drafter(mine)._drafter is as_drafter(mine)._drafter is mine
     with pytest.raises(BadInput, match=r"^drafter: is made already"):

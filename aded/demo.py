@@ -1,0 +1,111 @@
+"""A chat in the terminal: python -m aded.demo [model=FOLDER_OR_ID] [method=NAME] [datastore=FILE] [plain=true]
+
+The answer appears as it is written; what a draft said before the model did is in another colour. After it stand the
+tokens per second with drafts, and without them: the same answer is decoded once more, unseen, one token per step.
+plain=true, or --plain: neither colours nor a prompt sign, for pipes. An empty line or Ctrl-D ends the chat.
+
+    python -m aded.demo --plain < questions.txt
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from unicodedata import category
+
+from aded.command_line import run_command
+from aded.settings import FilePath, Positive
+
+DRAFTED, RESET = "\033[36m", "\033[0m"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Keys of the command."""
+
+    model: FilePath = "embedded"
+    method: str = "aded_backoff"
+    datastore: FilePath | None = None
+    max_new_tokens: Positive = 256
+    dtype: str = "float32"
+    device: str = "cpu"
+    plain: bool = False
+    compare: bool = True
+    """Decode each answer without drafts too."""
+
+
+def chat(lines: Iterable[str], settings: Settings) -> Iterator[str]:
+    """What to write, piece by piece, for a conversation of these lines."""
+    # Imported here, so that -h and wrong keys answer at once.
+    from transformers import AutoModelForCausalLM
+
+    from aded.api.cache import cache_folder
+    from aded.api.drafter import drafter
+    from aded.api.generate import generate, request
+    from aded.api.text import TextStream
+    from aded.core.decode import Answer
+    from aded.files.embedded_model import EMBEDDED, embedded_model
+    from aded.files.hub import pretrained
+    from aded.files.tokenizer import tokenizer_of
+    from aded.targets.load import checked_device, checked_dtype
+
+    folder = str(embedded_model(cache_folder())) if settings.model == EMBEDDED else settings.model
+    dtype, device = checked_dtype(settings.dtype), checked_device(settings.device)
+    named = drafter(settings.method, datastore=settings.datastore)
+    tokenizer = tokenizer_of(folder, "model")
+    model = pretrained(AutoModelForCausalLM, folder, "model", dtype=dtype).to(device)
+    messages: list[dict[str, str]] = []
+    for line in lines:
+        messages.append({"role": "user", "content": line})
+        asked = request(model, tokenizer, messages, named, settings.max_new_tokens)
+        text, answer = TextStream(tokenizer), Answer()
+        for answer in asked.answers():
+            ids, bonus = answer.token_ids, len(answer.token_ids) - 1
+            drafted, own = (text.more(ids[:bonus]) if answer.accept_lengths else ""), text.more(ids)
+            drafted, own = shown(drafted), shown(own)
+            yield f"{DRAFTED}{drafted}{RESET}{own}" if drafted and not settings.plain else drafted + own
+        yield shown(text.rest(answer.token_ids))
+        done = asked.finished(answer)
+        note = f"{_rate(done.tokens_per_second)} tokens/s, {_rate(done.mean_accepted_tokens)} tokens per step"
+        if settings.compare:
+            alone = generate(model, tokenizer, messages, drafter=None, max_new_tokens=settings.max_new_tokens)
+            note += f"; without drafts {_rate(alone.tokens_per_second)} tokens/s"
+        yield f"\n[{note}]\n"
+        messages.append({"role": "assistant", "content": done.text})
+
+
+def shown(text: str) -> str:
+    """A model's text without control characters, which a terminal would obey."""
+    return "".join(char for char in text if char in "\n\t" or category(char) != "Cc")
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def lines_of(plain: bool) -> Iterator[str]:
+    """What the user asks, line by line; an empty line ends a chat at a terminal."""
+    asking = sys.stdin.isatty() and not plain
+    while True:
+        if asking:
+            print("> ", end="", flush=True)
+        line = sys.stdin.readline()
+        if not line or (asking and not line.strip()):
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def show(_: list[str], settings: Settings) -> None:
+    """Chat until the input ends."""
+    for text in chat(lines_of(settings.plain), settings):
+        print(text, end="", flush=True)
+
+
+def main() -> None:
+    run_command(show, Settings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""For tests of a drafter of your own: `check_drafter` tries what every drafter must do, on a tiny random model.
+
+    def test_my_drafter():
+        aded.testing.check_drafter(MyDrafter)
+
+It takes seconds, and raises AssertionError with one line that says what is wrong.
+"""
+
+from __future__ import annotations
+
+import copy
+import tracemalloc
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+
+from aded.api.drafter import NamedDrafter, drafter
+from aded.core.decode import Answer, decode
+from aded.core.drafter import Drafter, Step
+from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.targets.eager import EagerTarget
+from aded.targets.weightless import WeightlessTarget
+
+VOCABULARY = 64
+TOKENS = 40
+SESSION = 6_000
+"""Tokens of the long session; a drafter that reads logits or hidden states gets a quarter."""
+LEAST_GROWTH = 4
+"""Bytes a token, in the second half of a long session whose text repeats: less is no growth."""
+TORCH = 24 << 10
+"""Bytes that torch itself may keep meanwhile, where the tiny model runs."""
+_PHRASE = np.random.default_rng(0).integers(5, VOCABULARY - 4, size=12)
+PROMPTS = [np.tile(_PHRASE, 3), np.tile(_PHRASE, 2)[5:20], _PHRASE[:2], _PHRASE[3:4]]
+
+
+def check_drafter(given: str | Drafter | type[Drafter] | Callable[[], Drafter]) -> None:
+    """Raise AssertionError unless the drafter keeps its contract (docs/add_a_method.md).
+
+    given: a class or function that makes a new one, a drafter that has learned nothing yet (copies of it are tried),
+        or a method's name. The model has 64 tokens, of which the last four occur in no prompt.
+    """
+    make = _maker(given)
+    for check in (
+        _answers_are_the_targets,
+        _drafts_are_the_same_each_time,
+        _nothing_outlives_its_scope,
+        _no_token_is_made_up,
+        _memory_is_bounded,
+    ):
+        check(make)
+
+
+def _maker(given: Any) -> Callable[[], Drafter]:
+    if isinstance(given, str):
+        return lambda: drafter(given)
+    if isinstance(given, NamedDrafter):
+        return given.fresh
+    if isinstance(given, Drafter):
+        return lambda: copy.deepcopy(given)
+    found: Callable[[], Drafter] = given
+    return found
+
+
+@cache
+def tiny_target() -> EagerTarget:
+    """A random float32 model of two layers, whose greedy answers vary."""
+    sizes: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 128,
+        "initializer_range": 0.5,
+        "tie_word_embeddings": False,
+        "eos_token_id": None,
+    }
+    config = CONFIG_MAPPING["llama"](**sizes)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return EagerTarget(AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval())
+
+
+class Watched(Drafter):
+    """Passes every call on, checks each tree, and keeps it."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter, self.trees = drafter, list[tuple[list[int], list[int]]]()
+
+    def setup(self, target: Target) -> None:
+        self.drafter.setup(target)
+        self.requires = self.drafter.requires
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.drafter.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        before = context.copy()
+        tree = self.drafter.draft(context)
+        assert np.array_equal(context, before), "draft changed its context; copy what you change"
+        assert isinstance(tree, DraftTree), f"draft returned {type(tree).__name__}; return a DraftTree"
+        assert tree.tokens[0] == context[-1], f"the root is {tree.tokens[0]}; it must be context[-1], {context[-1]}"
+        assert tree.tokens.max() < VOCABULARY, f"token {tree.tokens.max()} was drafted; the model has {VOCABULARY}"
+        budget = getattr(self.drafter, "budget", None)
+        assert budget is None or tree.drafted <= budget, f"{tree.drafted} nodes were drafted; the budget is {budget}"
+        self.trees.append((tree.tokens.tolist(), tree.parents.tolist()))
+        return tree
+
+    def observe(self, step: Step) -> None:
+        self.drafter.observe(step)
+
+    def end(self) -> None:
+        self.drafter.end()
+
+
+def _watched(made: Drafter) -> Watched:
+    watched = Watched(made)
+    watched.setup(tiny_target())
+    return watched
+
+
+def _answered(watched: Drafter, prompt: np.ndarray, sampler: Sampler) -> Answer:
+    return decode(tiny_target(), watched, prompt, sampler, max_new_tokens=TOKENS, seed=7)
+
+
+def _trees(made: Drafter, prompt: np.ndarray = PROMPTS[0]) -> list[tuple[list[int], list[int]]]:
+    watched = _watched(made)
+    _answered(watched, prompt, Greedy())
+    return watched.trees
+
+
+def _answers_are_the_targets(make: Callable[[], Drafter]) -> None:
+    """Greedy and drawn, one drafter for all prompts: what it learns changes no answer. Each tree is checked."""
+    watched, plain = _watched(make()), drafter("autoregressive")
+    for decoding in (Decoding(), Decoding(0.9, 0.9, 1)):
+        for prompt in PROMPTS:
+            wanted = _answered(plain, prompt, decoding.sampler())
+            answer = _answered(watched, prompt, decoding.sampler())
+            assert answer.token_ids == wanted.token_ids, "an answer is not that of autoregressive decoding"
+
+
+def _drafts_are_the_same_each_time(make: Callable[[], Drafter]) -> None:
+    assert _trees(make()) == _trees(make()), "two new drafters draft differently; draw with the seed that begin gets"
+
+
+def _nothing_outlives_its_scope(make: Callable[[], Drafter]) -> None:
+    used, fresh = make(), _trees(make())
+    scope = used.adaptation
+    assert scope in ("off", "prompt", "session"), f"adaptation is {scope!r}; it must be off, prompt or session"
+    _trees(used, PROMPTS[1])
+    if scope != "session":
+        assert _trees(used) == fresh, (
+            f"adaptation is {scope}, and an earlier answer changes the drafts; clear in begin"
+        )
+    used.reset()
+    assert _trees(used) == fresh, "reset does not forget everything"
+
+
+def _no_token_is_made_up(make: Callable[[], Drafter]) -> None:
+    """Of tokens that it has never seen it knows nothing."""
+    for prompt in ([VOCABULARY - 2], [VOCABULARY - 3, VOCABULARY - 2]):
+        made = make()
+        made.setup(tiny_target())
+        made.begin(np.array(prompt))
+        drafted = made.draft(np.array(prompt)).tokens[1:].tolist()
+        assert set(drafted) <= set(prompt), f"{drafted} was drafted after {prompt} alone; draft the root alone"
+
+
+def _memory_is_bounded(make: Callable[[], Drafter]) -> None:
+    """A session of answers made of the same few phrases: after half of it there is nothing new to keep."""
+    made = make()
+    target: Target = tiny_target() if made.requires else WeightlessTarget()
+    made.setup(target)
+    rng = np.random.default_rng(1)
+    phrases = rng.integers(5, VOCABULARY - 4, size=(8, 16))
+    tokens, room = (SESSION // 4, 48) if made.requires else (SESSION, 240)
+
+    def answer_for(many: int) -> None:
+        for _ in range(many // room):
+            text = phrases[rng.integers(8, size=room // 16 + 3)].ravel()
+            decode(target, made, text[:32], Recorded(text[32:].tolist()), max_new_tokens=room)
+
+    answer_for(tokens // 2)
+    tracemalloc.start()
+    try:
+        answer_for(2 * room)  # what a first call keeps
+        before = tracemalloc.get_traced_memory()[0]
+        answer_for(tokens // 2)
+        grown = (tracemalloc.get_traced_memory()[0] - before - TORCH * bool(made.requires)) / (tokens // 2)
+    finally:
+        tracemalloc.stop()
+    assert grown < LEAST_GROWTH, f"memory grows by {grown:.0f} bytes a token; bound what is kept over a session"
