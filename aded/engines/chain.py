@@ -13,7 +13,6 @@ def best_chain(tree: DraftTree, longest: int) -> DraftTree:
     A path's expectation is the sum of its nodes' probabilities. In a tree without probabilities a node counts as
     probable as its subtree is large, because drafters put nodes where they expect the target to go.
     """
-    tree = tree.up_to_depth(longest)
     probabilities = tree.probabilities
     worth = np.ones(len(tree)) if probabilities is None else probabilities.copy()
     greatest, best = np.zeros(len(tree)), np.full(len(tree), -1)
@@ -24,7 +23,7 @@ def best_chain(tree: DraftTree, longest: int) -> DraftTree:
             worth[parent] += worth[node]
         else:
             worth[node] += greatest[node]
-        if worth[node] >= greatest[parent]:
+        if tree.depths[node] <= longest and worth[node] >= greatest[parent]:
             greatest[parent], best[parent] = worth[node], node
     path = [0]
     while best[path[-1]] >= 0:
