@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -31,9 +32,7 @@ def answer(client: Any, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(url: str) -> None:
-    import openai
-
-    client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", timeout=600, max_retries=0)
+    client = import_module("openai").OpenAI(base_url=f"{url}/v1", api_key="none", timeout=600, max_retries=0)
     for line in sys.stdin:
         print(json.dumps(answer(client, json.loads(line))), flush=True)
 
