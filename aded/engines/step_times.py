@@ -16,7 +16,7 @@ KEPT = 0.999
 ROUNDS = 8
 """How often each length of drafts is timed at first."""
 SLOW = 3.0
-"""Steps that take more than this many times the average are left out: the machine worked for others."""
+"""A step counts as at most this many times slower than expected: the machine may have worked for others."""
 
 
 class StepTimes:
@@ -45,21 +45,25 @@ class StepTimes:
 
     def learn(self, requests: int, rows: int, seconds: float) -> None:
         """A step over `rows` rows, which `requests` requests shared, took so long."""
-        weight, _, total = self._sums[:3]
-        if self._steps > self._longest and seconds > SLOW * total / weight:
-            return
-        measured_before = not self.measuring
+        if self._steps > self._longest:
+            fixed, row_seconds = self._fit()
+            seconds = min(seconds, SLOW * (fixed + row_seconds * rows))
+        first = self.measuring
         self._sums = KEPT * self._sums + np.array([1, rows, seconds, rows * rows, rows * seconds])
         self._steps += 1
         if not self.measuring:
             self.tree_size.cost = self.cost(requests)
-            if not measured_before:
+            if first:  # the rate so far was in steps, not in seconds
                 self.tree_size.restart()
 
     def cost(self, requests: int) -> StepCost:
-        """Of one request's share in a step, by the length of its draft; least squares over the steps so far."""
-        weight, rows, seconds, squares, products = self._sums
+        """Of one request's share in a step, by the length of its draft."""
+        fixed, row_seconds = self._fit()
+        return StepCost(fixed / requests + row_seconds * np.arange(1, self._longest + 2))
+
+    def _fit(self) -> tuple[float, float]:
+        """(fixed, row_seconds), by least squares over the steps so far."""
+        weight, rows, seconds, squares, products = self._sums.tolist()
         spread = weight * squares - rows * rows
         row_seconds = max(0.0, (weight * products - rows * seconds) / spread) if spread > 0 else 0.0
-        fixed = max(0.0, seconds - row_seconds * rows) / weight
-        return StepCost(fixed / requests + row_seconds * np.arange(1, self._longest + 2))
+        return max(0.0, seconds - row_seconds * rows) / weight, row_seconds
