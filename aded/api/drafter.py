@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aded.api.cache import cache_folder
 from aded.api.shared import SharedDrafter
-from aded.choices import merged, names_of, read_choice
-from aded.config import CONF, checked_call
+from aded.choices import method_config
+from aded.config import checked_call
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile, format_of
@@ -19,7 +19,6 @@ from aded.files.ngram_file import NgramFile, no_ngrams, open_ngrams
 from aded.files.suffix_file import FORMAT as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import known_fingerprint
-from aded.plugins import MISSING, outside_drafters, settings_of
 
 if TYPE_CHECKING:
     from aded.files.tokenizer import AnyTokenizer
@@ -78,7 +77,7 @@ def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> N
         if settings or datastore is not None:
             raise BadInput("drafter", "is made already: it takes no settings")
         return as_drafter(name)
-    config = _config(name, settings)
+    config = method_config(name, settings)
     given: dict[str, Any] = {}
     if "cache" in config:
         given["cache"] = str(cache_folder())
@@ -94,27 +93,7 @@ def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> N
 
 def reads_datastore(name: str) -> bool:
     """Does the method of this name read a corpus?"""
-    return "datastore_kind" in _config(name, {})
-
-
-def _config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The method's config with these settings."""
-    outside = outside_drafters()
-    if name in names_of("method"):
-        chosen = {
-            key: one for key, one in settings.items() if isinstance(one, str) and (CONF / "method" / key).is_dir()
-        }
-        config = merged(read_choice("method", name, chosen), {key: settings[key] for key in settings.keys() - chosen})
-    elif name in outside:
-        config = {**settings_of(name), **settings}
-    else:
-        raise BadInput(
-            "method", f"{name!r} is no method; there are {', '.join([*names_of('method'), *sorted(outside)])}"
-        )
-    for key, value in config.items():
-        if isinstance(value, str) and value == MISSING:
-            raise BadInput(f"method.{key}", "must be given")
-    return config
+    return "datastore_kind" in method_config(name, {})
 
 
 def _opened(datastore: Any, kind: str | None, name: str) -> ArrayFile:

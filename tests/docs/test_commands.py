@@ -17,12 +17,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from configparser import ConfigParser
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import forked
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.__main__ import COMMANDS
@@ -184,6 +187,38 @@ def bench_datastore(arguments: list[str], folder: Path) -> None:
     compose_config([*form_of_corpus(overrides), *overrides], "build")
 
 
+def bench_serving(arguments: list[str], folder: Path) -> None:
+    """It needs an environment with vLLM (tests/scripts/test_bench_serving.py): it knows the keys."""
+    from scripts.bench_serving import Settings
+
+    _, overrides = split_settings(Settings, arguments)
+    compose_config(overrides)
+
+
+def other_environment(arguments: list[str], folder: Path) -> None:
+    """It fetches packages: what it would install can be asked for."""
+    if arguments[0] == "install":
+        assert {Requirement(each).name for each in arguments[1:] if each != "."}
+
+
+def vllm_server(arguments: list[str], folder: Path) -> None:
+    """It needs vLLM: the proposer that its options name is built and asked as vLLM does it."""
+    from aded.engines.vllm import Proposer
+
+    options = dict(pairwise(arguments))  # each argument with the one after it
+    speculation = json.loads(options["--speculative-config"])
+    config: Any = SimpleNamespace(
+        speculative_config=SimpleNamespace(**speculation),
+        model_config=SimpleNamespace(tokenizer=options.get("serve", options.get("--model")), max_model_len=64),
+        additional_config=json.loads(options["--additional-config"]),
+    )
+    assert speculation["model"] == f"{Proposer.__module__}.{Proposer.__name__}"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        proposer = Proposer(config)
+    assert proposer.propose([[5]], np.array([8]), np.full((1, 64), 5, np.int32))
+
+
 def needs_account(arguments: list[str], folder: Path) -> None:
     """Weights & Biases needs an account (tests/scripts/test_wandb_report.py): its client and our script are there."""
     assert find_spec("wandb")
@@ -201,7 +236,11 @@ Rule = Callable[[list[str], Path], None]
 RULES: dict[str, Rule] = {
     "python -m scripts.recorded_results": recorded_results,
     "python -m scripts.bench_datastore": bench_datastore,
+    "python -m scripts.bench_serving": bench_serving,
     "python -m scripts.wandb_report": needs_account,
+    "python -m venv": lambda *_: None,
+    "vllm-env/bin/pip": other_environment,
+    "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
     "wandb sync": needs_account,
     "python -m pytest": pytest_paths,
     "python human_eval/score.py": score,

@@ -8,9 +8,10 @@ decisions. The draft tree holds the most probable paths, and has the size at whi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy as copied
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,7 +24,7 @@ from aded.drafters.backoff.candidates import CORPUS, LENGTHS, PROMPT, SESSION, T
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
 from aded.drafters.backoff.history import clear, empty_history
-from aded.drafters.backoff.learning import learn_and_search, read_prompt, recycle
+from aded.drafters.backoff.learning import learn_and_search, learn_and_search_chain, read_prompt, recycle
 from aded.drafters.backoff.mixture import MixtureSources
 from aded.drafters.backoff.packed_state import PackedState
 from aded.drafters.backoff.tree_search import new_scratch
@@ -48,6 +49,7 @@ class BackoffDrafter(Drafter):
     keep: factor by which the weights of a context's successors shrink each time a token follows it
     gate_rate, curve_rate: how fast mixture weights and calibration curve follow, 0: they stay as they are
     depth: most drafted tokens on one path
+    shape: of a draft: tree (the most probable nodes), or chain (below each node its most probable token alone)
     max_contexts: contexts of the session's table, 72 bytes each
     max_history: tokens that can be copied from, 20 bytes each
     cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench_verify (by
@@ -67,6 +69,7 @@ class BackoffDrafter(Drafter):
         gate_rate: Share = 0.005,
         curve_rate: Share = 0.005,
         depth: Count = 32,
+        shape: Literal["tree", "chain"] = "tree",
         max_contexts: Positive = 1 << 20,
         max_history: Positive = 1 << 20,
         cost: FilePath = "measured",
@@ -75,6 +78,7 @@ class BackoffDrafter(Drafter):
             raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
         self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
         self.budget, self.depth = budget, depth
+        self._learn_and_search = learn_and_search if shape == "tree" else learn_and_search_chain
         self.keep, self.gate_rate, self.curve_rate = keep, gate_rate, curve_rate
         if adaptation == "off":
             self.gate_rate = self.curve_rate = 0.0
@@ -89,13 +93,33 @@ class BackoffDrafter(Drafter):
             vocabulary=np.array([datastore.vocabulary]),
             top_k=np.array([top_k]),
         )
-        self.weights, self.scratch = new_weights(), new_scratch(self.budget)
-        self._state = PackedState((self.sources, self.weights, self.scratch))
+        self.weights = new_weights()
         self.tree_size: TreeSize | None = None
         self._no_stop = np.zeros(self.budget + 1)
+        self._read_nothing()
+
+    def _read_nothing(self) -> None:
+        self.scratch = new_scratch(self.budget)
+        self._state = PackedState((self.sources, self.weights, self.scratch))
         self._tree: DraftTree | None = None
         self._context = np.empty(0, np.int64)
         self._learned = 0
+
+    def sibling(self) -> BackoffDrafter:
+        """A drafter for another answer that is decoded at the same time.
+
+        The two share the corpus and, with adaptation session, what answers teach: the session's contexts, the gates
+        and the calibration. Each has its own prompt, history and search. Not for several threads.
+        """
+        other, sources = copied(self), self.sources
+        other.sources = sources._replace(
+            prompt=empty_table(len(sources.prompt.marks)), history=empty_history(len(sources.history.tokens))
+        )
+        if self.adaptation != "session":
+            other.sources = other.sources._replace(target=empty_table(len(sources.target.marks)))
+            other.weights = new_weights()
+        other._read_nothing()
+        return other
 
     def setup(self, target: Target) -> None:
         recycles = self.sources.longest[TARGET] and "logits" in target.provides
@@ -120,7 +144,7 @@ class BackoffDrafter(Drafter):
 
     def draft(self, context: np.ndarray) -> DraftTree:
         scratch, power = self.scratch, float(self.weights.power[0])
-        n = learn_and_search(
+        n = self._learn_and_search(
             self._state,
             context,
             self._learned,

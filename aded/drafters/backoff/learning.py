@@ -10,7 +10,15 @@ from aded.drafters.backoff.context_table import ContextTable, count_successor, e
 from aded.drafters.backoff.history import append
 from aded.drafters.backoff.mixture import MixtureSources
 from aded.drafters.backoff.packed_state import PackedState
-from aded.drafters.backoff.tree_search import ROOT, BackoffScratch, mix_at, move_root, search, start
+from aded.drafters.backoff.tree_search import (
+    ROOT,
+    BackoffScratch,
+    mix_at,
+    move_root,
+    search,
+    search_chain,
+    start,
+)
 from aded.drafters.backoff.weights import MixtureWeights, learn_curve, learn_gates
 from aded.drafters.trigram.matrix import UNCOUNTED
 
@@ -81,6 +89,24 @@ def learn_and_search(
     sources, weights, scratch = state.parts
     learn(sources, weights, scratch, context, first, keep, gate_rate, curve_rate)
     return search(sources, weights, scratch, budget, depth, least_probabilities)
+
+
+@njit(cache=True)
+def learn_and_search_chain(
+    state: PackedState,
+    context: np.ndarray,
+    first: int,
+    keep: float,
+    gate_rate: float,
+    curve_rate: float,
+    budget: int,
+    depth: int,
+    least_probabilities: np.ndarray,
+) -> int:
+    """`learn`, then `search_chain`."""
+    sources, weights, scratch = state.parts
+    learn(sources, weights, scratch, context, first, keep, gate_rate, curve_rate)
+    return search_chain(sources, weights, scratch, budget, depth, least_probabilities)
 
 
 @njit(**UNCOUNTED)

@@ -1,4 +1,7 @@
-"""Best-first search over the mixture: the most probable paths, until the budget is spent or drafts no longer pay."""
+"""Searches over the mixture: the most probable paths, until the budget is spent or drafts no longer pay.
+
+`search` makes a tree, best first; `search_chain` one path, for targets that verify no trees.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ BUCKETS = 104
 ROOT: int = np.int64(0)  # type: ignore[assignment]
 NO_TOKEN: int = np.int64(-1)  # type: ignore[assignment]
 """Of numpy's type: numba would compile a function once per plain number passed to it."""
+CHAIN_MASS = 0.01
+"""A chain needs the most probable token alone: experts that share less than this are left out of its mixtures."""
 MAX_WAITING = 2048
 """Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
 
@@ -229,3 +234,30 @@ def search(
         n += 1
         if n > budget:
             return n
+
+
+@njit(**UNCOUNTED)
+def search_chain(
+    sources: MixtureSources,
+    weights: MixtureWeights,
+    scratch: BackoffScratch,
+    budget: int,
+    depth: int,
+    least_probabilities: np.ndarray,
+) -> int:
+    """`search` for a tree without branches: below each node its most probable token alone."""
+    n, candidates = ROOT + 1, scratch.candidates
+    while n <= min(budget, depth):
+        best, greatest = NO_TOKEN, 0.0
+        for i in range(mix_at(sources, weights, scratch, n - 1, NO_TOKEN, CHAIN_MASS)):
+            if candidates.probabilities[i] > greatest:
+                best, greatest = i, candidates.probabilities[i]
+        probability = scratch.probabilities[n - 1] * calibrated(weights, greatest)
+        if best == NO_TOKEN or probability < least_probabilities[n - 1]:
+            return n
+        scratch.draft_parents[0], scratch.draft_tokens[0] = n - 1, candidates.tokens[best]
+        for source in range(SOURCES):
+            scratch.known_lengths[0, source] = candidates.known_lengths[best, source]
+        _add_node(sources, scratch, n, 0, probability)
+        n += 1
+    return n

@@ -214,3 +214,56 @@ def test_missing_order_is_named(tmp_path: Path) -> None:
     write_ngrams(tmp_path / "three.ngrams", {3: count_ngrams([np.arange(9)], 3, VOCABULARY)}, header)
     with pytest.raises(BadInput, match=r"holds orders \[3\], not 2"):
         drafter(open_ngrams(tmp_path / "three.ngrams"))
+
+
+def test_a_chain_has_the_most_probable_child_of_each_node(datastore: NgramFile) -> None:
+    """A tree whose budget is never spent has every child of the chain's nodes."""
+    text = np.random.default_rng(1).integers(4, size=300)
+    chains, trees = drafter(datastore, shape="chain", budget=5), drafter(datastore, budget=256)
+    for one in (chains, trees):
+        one.begin(text[:200])
+    compared = 0
+    for n in range(201, 300):
+        chain, tree = chains.draft(text[:n]), trees.draft(text[:n])
+        assert chain.parents.tolist() == list(range(-1, len(chain) - 1))
+        assert chain.probabilities is not None
+        assert tree.probabilities is not None
+        node = 0
+        for depth in range(1, len(chain)):
+            children = tree.probabilities[tree.parents == node]
+            child = tree.child(node, int(chain.tokens[depth]))
+            if child is None:
+                break  # too improbable for the tree
+            node = child
+            # The mixtures of the two leave out different tokens, of a few per cent.
+            assert tree.probabilities[node] >= children.max() - 0.05
+            assert tree.probabilities[node] == pytest.approx(chain.probabilities[depth], abs=0.1)
+            compared += 1
+    assert compared > 200
+
+
+def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) -> None:
+    mine = drafter(datastore, shape="chain", budget=8)
+    mine.begin(np.arange(20) % 10)
+    probabilities = mine.draft(np.arange(21) % 10).probabilities
+    assert probabilities is not None
+    assert len(probabilities) == 9
+    # Each further node costs as much as the chain's fourth draft yields, at one token per second.
+    mine.tree_size = TreeSize(StepCost(1.0 + float(probabilities[4]) * 1.001 * np.arange(9)))
+    assert mine.draft(np.arange(22) % 10).drafted in (3, 4)
+
+
+def test_siblings_share_what_answers_teach_and_not_their_prompts(datastore: NgramFile) -> None:
+    span = np.random.default_rng(3).permutation(np.arange(10, VOCABULARY))
+    first = drafter(datastore, copy=False, contexts={"session": 5, "prompt": 6})
+    second = first.sibling()
+    first.begin(span)
+    second.begin(np.array([1, 2, 3]))
+    assert second.draft(np.array([1, 2, 3, *span[:5]])).tokens[1] == span[5], "learned from the other's prompt"
+    apart = drafter(datastore, adaptation="prompt", copy=False, contexts={"prompt": 6})
+    other = apart.sibling()
+    apart.begin(span)
+    other.begin(np.array([1, 2, 3]))
+    assert other.draft(np.array([1, 2, 3, *span[:5]])).drafted == 0
+    assert apart.draft(np.array([*span, *span[:5]])).tokens[1] == span[5], "the other's begin left it alone"
+    assert second.sources.corpus is first.sources.corpus

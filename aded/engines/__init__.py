@@ -1,0 +1,1 @@
+"""Drafters inside serving engines."""

@@ -1,0 +1,1 @@
+"""vLLM's server started, asked and measured."""

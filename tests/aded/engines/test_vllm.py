@@ -1,0 +1,423 @@
+"""The proposer for vLLM, driven as vLLM drives it: rows of numpy arrays, lists of sampled tokens.
+
+`Batch` is the engine's part: it verifies drafts against a given answer, and moves rows as vLLM does. One test runs
+against vLLM itself, where it is installed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import tiny_tokenizer
+
+from aded.core.drafter import Drafter, Step
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.engines.chain import best_chain
+from aded.engines.methods import method_of
+from aded.engines.requests import KEPT, Requests, Row
+from aded.engines.step_times import ROUNDS, StepTimes
+from aded.engines.vllm import Proposer
+from aded.errors import BadInput
+from aded.files.tokenizer import tokenizer_fingerprint
+from datastore.ngrams import count_ngrams, write_ngrams
+
+VOCABULARY, ROOM, ROWS = 64, 256, 8
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A datastore and the tokenizer it was built for."""
+    folder = tmp_path_factory.mktemp("served")
+    tokenizer = tiny_tokenizer()
+    tokenizer.save_pretrained(folder / "model")
+    stream = np.tile(np.arange(8, 24), 30)
+    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
+    orders = {order: count_ngrams([stream], order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(folder / "corpus.ngrams", orders, header)
+    return SimpleNamespace(datastore=str(folder / "corpus.ngrams"), tokenizer=str(folder / "model"))
+
+
+def config(files: SimpleNamespace, tokens: int = 5, room: int = ROOM, **settings: Any) -> Any:
+    """The parts of vLLM's config that a proposer reads."""
+    return SimpleNamespace(
+        speculative_config=SimpleNamespace(num_speculative_tokens=tokens),
+        model_config=SimpleNamespace(max_model_len=room, tokenizer=files.tokenizer),
+        additional_config={"aded": {"datastore": files.datastore, **settings}},
+    )
+
+
+def prompt_lookup(files: SimpleNamespace, **settings: Any) -> Any:
+    made = config(files, **settings)
+    made.additional_config = {"aded": {"method": "prompt_lookup"}}
+    return made
+
+
+class Batch:
+    """vLLM's batch: rows of requests, each with the answer that its target would give."""
+
+    def __init__(self, proposer: Proposer, room: int = ROOM) -> None:
+        self.proposer, self.room = proposer, room
+        self.tokens = np.zeros((ROWS, room), np.int32)
+        self.lengths = np.zeros(ROWS, np.int32)
+        self.rows: list[dict[str, Any]] = []
+        self.finished: list[dict[str, Any]] = []
+        self.steps = self.decided = 0
+
+    def add(self, prompt: np.ndarray, answer: np.ndarray, chunks: int = 1) -> None:
+        """A request whose prompt is read in `chunks` steps; no token is sampled before the last."""
+        at = len(self.rows)
+        self.tokens[at, : len(prompt)], self.lengths[at] = prompt, len(prompt)
+        self.rows.append({"prompt": prompt, "answer": answer, "chunks": chunks, "out": [], "drafts": []})
+
+    def step(self) -> list[list[int]]:
+        """One step: verify the drafts, sample, ask the proposer, then let finished requests go."""
+        sampled: list[list[int]] = []
+        for at, row in enumerate(self.rows):
+            row["chunks"] -= 1
+            if row["chunks"] > 0:
+                sampled.append([])
+                continue
+            rest: list[int] = row["answer"][len(row["out"]) :].tolist()
+            new: list[int] = []
+            for drafted in [*row["drafts"], None]:
+                new.append(rest[len(new)])
+                if drafted != new[-1] or len(new) == len(rest):
+                    break
+            if row["out"]:
+                self.steps, self.decided = self.steps + 1, self.decided + len(new)
+            row["out"] += new
+            end = self.lengths[at] + len(new)
+            self.tokens[at, self.lengths[at] : end], self.lengths[at] = new, end
+            sampled.append(new)
+        drafts = self.proposer.propose(sampled, self.lengths, self.tokens, slot_mappings=None)
+        assert len(drafts) == len(self.rows)
+        for at, (row, new) in enumerate(zip(self.rows, drafts, strict=True)):
+            assert all(type(token) is int and 0 <= token < VOCABULARY for token in new)
+            assert not new or self.lengths[at] + len(new) + 1 <= self.room
+            row["drafts"] = new
+        for at in range(len(self.rows) - 1, -1, -1):
+            if len(self.rows[at]["out"]) == len(self.rows[at]["answer"]):
+                self.finished.append(self.rows[at])
+                self.move(len(self.rows) - 1, at)  # vLLM fills a hole with the last row
+                self.rows.pop()
+        return drafts
+
+    def move(self, source: int, to: int) -> None:
+        """Swap two rows; what a row held beyond its new length stays there, as in vLLM."""
+        for array in (self.tokens, self.lengths):
+            array[[source, to]] = array[[to, source]]
+        self.rows[source], self.rows[to] = self.rows[to], self.rows[source]
+
+    def run(self) -> None:
+        while self.rows:
+            self.step()
+
+    @property
+    def per_step(self) -> float:
+        return self.decided / self.steps
+
+
+def cycle(start: int, length: int) -> np.ndarray:
+    """Text like the corpus."""
+    return 8 + (np.arange(start, start + length) % 16)
+
+
+def test_a_request_gets_the_chain_of_its_text(files: SimpleNamespace) -> None:
+    batch = Batch(Proposer(config(files, cost="none")))
+    batch.add(cycle(0, 9), cycle(9, 60))
+    drafts = batch.step()
+    assert drafts == [cycle(10, 5).tolist()]
+    batch.run()
+    assert batch.per_step > 4
+
+
+def test_each_row_drafts_from_its_own_text(files: SimpleNamespace) -> None:
+    """Prompt lookup of each row alone is the reference, whatever happens to the rows."""
+    batch = Batch(Proposer(prompt_lookup(files)))
+    rng = np.random.default_rng(0)
+    texts = [np.tile(rng.permutation(40)[:10] + 8, 6) for _ in range(20)]
+    waiting = list(texts)
+    checked = 0
+    while batch.rows or waiting:
+        while waiting and len(batch.rows) < ROWS:
+            text = waiting.pop()
+            batch.add(text[:20], text[20 : 20 + int(rng.integers(5, 40))])
+        if len(batch.rows) > 2:
+            batch.move(*rng.choice(len(batch.rows), 2, replace=False).tolist())
+        batch.step()
+        for row in batch.rows:
+            known = len(row["out"])
+            coming = row["answer"][known : known + 5].tolist()
+            assert row["drafts"][: len(coming)] == coming
+            checked += 1
+    assert checked > 50
+    assert all(row["out"] == row["answer"].tolist() for row in batch.finished)
+
+
+def test_rows_may_move_and_finish(files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that moved is recognised: its drafter begins once."""
+    begun: list[np.ndarray] = []
+    begin, proposer = BackoffDrafter.begin, Proposer(config(files))
+
+    def noted(self: BackoffDrafter, ids: np.ndarray, seed: int = 0) -> None:
+        begun.append(ids.copy())
+        begin(self, ids, seed)
+
+    monkeypatch.setattr(BackoffDrafter, "begin", noted)
+    batch, rng = Batch(proposer), np.random.default_rng(1)
+    prompts = [np.append(rng.integers(8, 24, size=6), n + 30) for n in range(30)]
+    waiting = list(prompts)
+    while batch.rows or waiting:
+        while waiting and len(batch.rows) < ROWS:
+            batch.add(waiting.pop(), rng.integers(8, 24, size=int(rng.integers(1, 30))))
+        if len(batch.rows) > 1:
+            batch.move(*rng.choice(len(batch.rows), 2, replace=False).tolist())
+        batch.step()
+    assert sorted(ids[-1] for ids in begun) == list(range(30, 60)), "each prompt is read once"
+    assert all(row["out"] == row["answer"].tolist() for row in batch.finished)
+
+
+def test_prompts_that_are_read_in_chunks_wait(files: SimpleNamespace) -> None:
+    batch = Batch(Proposer(config(files)))
+    batch.add(cycle(0, 40), cycle(40, 30), chunks=3)
+    batch.add(cycle(3, 5), cycle(8, 30))
+    assert [bool(drafts) for drafts in batch.step()] == [False, False]  # the first length that is timed is 0
+    assert batch.step()[0] == []
+    assert batch.proposer._requests._at.keys() == {1}
+    batch.run()
+    assert all(row["out"] == row["answer"].tolist() for row in batch.finished)
+
+
+def test_no_draft_reaches_beyond_the_longest_text(files: SimpleNamespace) -> None:
+    room = 40
+    batch = Batch(Proposer(config(files, room=room, cost="none")), room)
+    batch.add(cycle(0, 10), cycle(10, room - 10))
+    lengths = []
+    while batch.rows:
+        lengths.append(len(batch.step()[0]))  # Batch.step asserts that each draft fits
+    assert max(lengths) == 5
+    assert lengths[-1] == 0
+
+
+def test_steps_without_any_sample_are_nothing(files: SimpleNamespace) -> None:
+    proposer = Proposer(config(files))
+    tokens, lengths = np.zeros((ROWS, ROOM), np.int32), np.zeros(ROWS, np.int32)
+    assert proposer.propose([], lengths, tokens) == []
+    assert proposer.propose([[], []], lengths, tokens) == [[], []]
+    proposer.load_model(None)
+
+
+def test_drafters_of_finished_requests_are_used_again_and_freed(files: SimpleNamespace) -> None:
+    batch = Batch(Proposer(config(files)))
+    requests, rng, made = batch.proposer._requests, np.random.default_rng(2), set()
+    for _ in range(300):
+        while len(batch.rows) < 4:
+            batch.add(rng.integers(8, 64, size=12), rng.integers(8, 64, size=int(rng.integers(1, 6))))
+        batch.step()
+        made |= {id(one.drafter) for one in requests._at.values()}
+        assert len(requests) <= 4
+    assert len(made) <= 4
+    while len(batch.rows) > 1:
+        batch.rows.pop()
+    batch.rows[0]["answer"] = rng.integers(8, 64, size=200)
+    for _ in range(KEPT + 1):
+        batch.rows[0]["drafts"] = []
+        batch.step()
+    assert len(requests) == 1, "the state of the others is freed"
+
+
+def test_a_request_set_aside_goes_on(files: SimpleNamespace) -> None:
+    """vLLM takes requests out of the batch when memory is short, and reads them again from their start later."""
+    batch = Batch(Proposer(config(files)))
+    batch.add(cycle(0, 9), cycle(9, 60))
+    batch.add(cycle(5, 9), cycle(14, 60))
+    batch.step()
+    aside, length, text = batch.rows.pop(), batch.lengths[1], batch.tokens[1].copy()
+    state = batch.proposer._requests._at[1]
+    batch.step()
+    batch.lengths[1], batch.tokens[1] = length, text
+    aside["drafts"] = []
+    batch.rows.append(aside)
+    batch.step()
+    assert batch.proposer._requests._at[1] is state
+    batch.run()
+    assert all(row["out"] == row["answer"].tolist() for row in batch.finished)
+
+
+class Noted(Drafter):
+    """Notes what the contract hands over, and drafts a tree."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.context: list[int] = []
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.context = prompt_ids.tolist()
+
+    def observe(self, step: Step) -> None:
+        assert step.tree.tokens[0] == self.context[-1]
+        self.context += step.new_tokens
+        self.steps.append(step)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        assert context.tolist() == self.context, "the loop's contract: what was observed is the context"
+        last = int(context[-1])
+        tokens = np.array([last, 60, last + 1, last + 2, last + 3])
+        return DraftTree(tokens, np.array([-1, 0, 0, 2, 3]), np.array([1.0, 0.3, 0.6, 0.5, 0.4]))
+
+
+def test_the_contract_of_drafters_holds(files: SimpleNamespace) -> None:
+    batch = Batch(Proposer(config(files)))
+    noted: list[Noted] = []
+
+    def make() -> Drafter:
+        noted.append(Noted())
+        return noted[-1]
+
+    batch.proposer._requests = Requests(make)
+    batch.proposer._step_times = None
+    batch.add(np.array([9, 10]), np.array([11, 12, 13, 14, 20, 21, 22, 23, 24, 25]))
+    assert batch.step() == [[12, 13, 14]]
+    batch.run()
+    assert [step.new_tokens for step in noted[0].steps] == [[11], [12, 13, 14, 20], [21, 22, 23, 24], [25]]
+    assert [step.path for step in noted[0].steps] == [[0], [0, 1, 2, 3], [0, 1, 2, 3], [0]]
+
+
+@given(st.data())
+def test_the_best_chain_is_the_best_of_all_paths(data: st.DataObject) -> None:
+    n = data.draw(st.integers(1, 12))
+    parents = [-1] + [data.draw(st.integers(0, i - 1)) for i in range(1, n)]
+    probabilities = [1.0]
+    for i in range(1, n):
+        probabilities.append(probabilities[parents[i]] * data.draw(st.floats(0.01, 1)))
+    tree = DraftTree(np.arange(n), np.array(parents), np.array(probabilities))
+    longest = data.draw(st.integers(0, 5))
+    chain = best_chain(tree, longest)
+    assert chain.parents.tolist() == list(range(-1, len(chain) - 1))
+    assert chain.drafted <= longest
+    assert chain.probabilities is not None
+
+    def worth(node: int) -> float:
+        return 0.0 if node == 0 else probabilities[node] + worth(parents[node])
+
+    best = max(worth(node) for node in range(n) if tree.depths[node] <= longest)
+    assert chain.probabilities[1:].sum() == pytest.approx(best)
+    assert all(parents[b] == a for a, b in zip(chain.tokens, chain.tokens[1:], strict=False))
+
+
+def test_without_probabilities_the_largest_subtree_leads() -> None:
+    tree = DraftTree(np.array([5, 6, 7, 8, 9, 10]), np.array([-1, 0, 0, 2, 2, 4]))
+    assert best_chain(tree, 5).tokens.tolist() == [5, 7, 9, 10]
+    assert best_chain(tree, 1).tokens.tolist() == [5, 7]
+    equal = DraftTree(np.array([5, 6, 7]), np.array([-1, 0, 0]))
+    assert best_chain(equal, 5).tokens.tolist() == [5, 6]
+
+
+def test_step_times_give_back_the_times_of_steps() -> None:
+    times, rng = StepTimes(5), np.random.default_rng(3)
+    lengths = []
+    for n in range(ROUNDS * 6 - 1):
+        assert times.measuring
+        lengths.append(times.longest)
+        times.learn(4, 4 * (1 + times.longest), 0.04 + 0.005 * 4 * (1 + times.longest) + 1e-4 * rng.normal())
+        if n == 30:
+            times.learn(4, 24, 9.0)  # the machine worked for others
+    assert sorted(set(lengths)) == list(range(6))
+    assert not times.measuring
+    assert times.longest == 5
+    assert times.cost(4).seconds == pytest.approx(0.04 / 4 + 0.005 * np.arange(1, 7), rel=0.15)
+    # At a rate of one token per step: a draft pays if its probability is above its share of the step's time.
+    assert times.tree_size.choose_size(np.array([1.0, 0.9, 0.8, 0.1, 0.05, 0.01])) == 3
+
+
+def test_step_times_follow_an_engine_that_becomes_slower() -> None:
+    times = StepTimes(3)
+    for n in range(3000):
+        times.learn(1, 1 + n % 4, (0.1 if n < 300 else 1.0) * (1 + n % 4))
+    assert times.cost(1).seconds[-1] > 3.0
+
+
+def test_dear_rows_make_short_drafts(files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is the engine's: a second per row, so that nothing but certain tokens pays."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("aded.engines.vllm.perf_counter", lambda: clock.now)
+    drafted = {}
+    for row_seconds in (0.0, 1.0):
+        batch, rng = Batch(Proposer(config(files))), np.random.default_rng(4)
+        drafts: list[list[int]] = []
+        for _ in range(200):
+            while len(batch.rows) < 2:
+                batch.add(rng.integers(8, 24, size=9), rng.integers(8, 24, size=50))
+            clock.now += 0.01 + row_seconds * sum(1 + len(row["drafts"]) for row in batch.rows)
+            drafts += batch.step()
+        drafted[row_seconds] = np.mean([len(one) for one in drafts[200:]])
+    assert drafted[0.0] > 4
+    assert drafted[1.0] < 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"method": "nothing"}, "nothing"),
+        ({"method": "medusa"}, "medusa|heads|hidden"),
+        ({"method": "token_recycling"}, "aded.method: token_recycling reads logits"),
+        ({"budget": -1}, "aded.budget"),
+        ({"no_such": 1}, "aded.no_such: no such key"),
+        ({"cost": "table.json"}, "aded.cost"),
+        ({"contexts": {"corpus": "x"}}, "aded.contexts"),
+        ({"datastore": "none.ngrams"}, "none.ngrams"),
+    ],
+)
+def test_wrong_settings_are_one_line(files: SimpleNamespace, settings: dict[str, Any], problem: str) -> None:
+    given = {"datastore": files.datastore, **settings}
+    if settings.get("method"):
+        del given["datastore"]
+    with pytest.raises(Exception, match=problem) as found:
+        method_of(given, 5, files.tokenizer)
+    assert isinstance(found.value, BadInput) or "nothing" in str(settings)
+
+
+def test_a_datastore_must_be_given_and_be_of_the_models_tokenizer(files: SimpleNamespace, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"aded\.datastore: must be given"):
+        method_of({}, 5, files.tokenizer)
+    orders = {order: count_ngrams([np.arange(9)], order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(tmp_path / "other.ngrams", orders, {"tokenizer": "other", "vocabulary": str(VOCABULARY)})
+    with pytest.raises(BadInput, match="tokenizer"):
+        method_of({"datastore": str(tmp_path / "other.ngrams")}, 5, files.tokenizer)
+
+
+def test_requests_with_one_prompt_keep_apart(files: SimpleNamespace) -> None:
+    """Two equal prompts whose answers part: each is known by its own tokens."""
+    make, _ = method_of({"datastore": files.datastore}, 5, files.tokenizer)
+    requests = Requests(make)
+    text = cycle(0, 10)
+    first = requests.recognise({0: Row(text, 1), 1: Row(text, 1)})
+    assert first[0] is not first[1]
+    one, other = np.append(text, 50), np.append(text, 51)
+    for at, request in first.items():
+        request.draft(Row(text, 1), 5)
+        assert request.length == len(text), at
+    second = requests.recognise({0: Row(one, 1), 1: Row(other, 1)})
+    for at, tokens in ((0, one), (1, other)):
+        second[at].draft(Row(tokens, 1), 5)
+    third = requests.recognise({0: Row(np.append(other, 9), 1), 1: Row(np.append(one, 9), 1)})
+    assert (third[0], third[1]) == (second[1], second[0])
+
+
+def test_vllm_itself_builds_and_asks_the_proposer(files: SimpleNamespace) -> None:
+    proposers = pytest.importorskip(
+        "vllm.v1.spec_decode.custom_class_proposer", reason="vllm is not installed here", exc_type=ImportError
+    )
+    made = config(files, cost="none")
+    made.speculative_config.model = "aded.engines.vllm.Proposer"
+    proposer = proposers.create_custom_proposer(made)
+    tokens, lengths = np.zeros((ROWS, ROOM), np.int32), np.zeros(ROWS, np.int32)
+    tokens[0, :10], lengths[0] = cycle(0, 10), 10
+    assert proposer.propose([[int(tokens[0, 9])]], lengths, tokens, slot_mappings=None) == [cycle(10, 5).tolist()]
