@@ -59,7 +59,7 @@ class KeepsAll(Copies):
         self.all: list[int] = []
 
     def draft(self, context: np.ndarray) -> aded.DraftTree:
-        self.all += context[-2:].tolist()
+        self.all += context[-8:].tolist()
         return super().draft(context)
 
 

@@ -114,7 +114,7 @@ def test_a_datastore_of_another_tokenizer_is_refused(file: Path) -> None:
 
 
 class Mine(Drafter):
-    """Remembers what it was told."""
+    """Remembers what it was asked."""
 
     adaptation = "session"
 
