@@ -18,7 +18,6 @@ _MODULES = {
         "omegaconf",
         "pandas",
         "polars",
-        "psutil",
         "pydivsufsort",
         "pynvml",
         "tabulate",

@@ -17,8 +17,8 @@ from aded.extras import EXTRAS, naming_the_extra
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("aded", "baselines", "datastore", "llm_judge", "scripts")
-OTHERS = {"openvino", "openvino_genai", "onnxruntime_genai", "llama_cpp"}
-"""Engines to compare with, in an environment of their own (scripts/engines/worker.py)."""
+OTHERS = {"openvino", "openvino_genai", "onnxruntime_genai", "llama_cpp", "vllm"}
+"""Engines in an environment of their own."""
 WITH = {"llvmlite": "numba", "pydantic_core": "pydantic"}
 """A module that comes with another, which would not be itself without it."""
 
