@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from aded.records.identity import VOLATILE, flat, read_config, run_id
-from aded.records.rows import Environment, Row, Summary, parse, read
+from aded.records.rows import Environment, Row, parse, read
 from aded.records.run_directory import RECORD
+from aded.records.summary import Summary
 
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""

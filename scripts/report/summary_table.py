@@ -9,6 +9,8 @@ from typing import Any
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
+from aded.records.rows import to_json
+from aded.records.summary import Summary
 from scripts.report.cells import line_names, settings_key, table_order
 from scripts.report.remarks import (
     FEW,
@@ -24,8 +26,8 @@ from scripts.report.remarks import (
 DRIFT = 1.1
 """A paired autoregressive rate that differs by more than this factor between runs gets a remark."""
 DEFINITIONS = (
-    "– is missing. docs/benchmark_definitions.md says how each number is defined, aded/records/rows.py explains "
-    "every key of summary.csv."
+    "– is missing. docs/benchmark_definitions.md says how each number is defined, aded/records/summary.py "
+    "explains every key of summary.csv."
 )
 
 
@@ -123,14 +125,24 @@ def ranking(runs: Sequence[FinishedRun]) -> str:
 
 
 def all_numbers(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """One row per run, for programs: every key of summary.json, the row's name, and whose answers it has."""
+    """One row per run, for programs: every key of summary.json, the row's name, and whose answers it has.
+
+    What is no single value, such as mean_accepted_tokens_by_category, is JSON.
+    """
     lines, ordered = _ordered(runs)
     return pd.DataFrame(
         [
-            {**vars(run.summary), "model": run.model, "line": lines[run.folder], "answers": answers(run)}
+            {**_in_cells(run.summary), "model": run.model, "line": lines[run.folder], "answers": answers(run)}
             for run in ordered
         ]
     )
+
+
+def _in_cells(summary: Summary) -> dict[str, Any]:
+    return {
+        key: value if value is None or isinstance(value, str | int | float | list) else to_json(value)
+        for key, value in vars(summary).items()
+    }
 
 
 def as_text(runs: Sequence[FinishedRun]) -> str:

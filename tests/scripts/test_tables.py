@@ -10,7 +10,8 @@ import pytest
 from made_up_run import row, times, write_run
 
 from aded.records.finished_runs import read_runs
-from aded.records.rows import Row, Summary
+from aded.records.rows import Row
+from aded.records.summary import Summary
 from scripts.report.summary_table import all_numbers, as_text, summary_frame
 from scripts.tables import main
 
