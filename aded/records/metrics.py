@@ -33,8 +33,6 @@ def summarise(
     sums = question_sums([rows], speedup_terms)
     low, high = bootstrap_interval(sums)
     speedup = product_of_ratios(sums.sum(axis=0))
-    known = all(row.compression is not None for row in rows)
-    usual = [row for row in rows if not is_repetitive(row)]
     return Summary(
         method=method,
         model=model,
@@ -66,8 +64,8 @@ def summarise(
         mean_accepted_tokens_by_category=accepted_by_category(rows),
         adaptation=adaptation,
         acceptance_by_position=acceptance_by_position(rows),
-        repetitive_share=ratio(len(rows) - len(usual), len(rows)) if known else None,
-        mean_accepted_tokens_without_repetitive=mean_accepted_tokens(usual) if known else None,
+        repetitive_share=repetitive_share(rows),
+        mean_accepted_tokens_without_repetitive=accepted_without_repetitive(rows),
     )
 
 
@@ -89,6 +87,18 @@ def macro_average(rows: Sequence[Row]) -> float | None:
     """The mean of the categories' mean_accepted_tokens; a category without a step is left out. None without any."""
     values = [value for value in accepted_by_category(rows).values() if value is not None]
     return ratio(sum(values), len(values))
+
+
+def repetitive_share(rows: Sequence[Row]) -> float | None:
+    """Repetitive answers / answers; None where a row does not say."""
+    known = all(row.compression is not None for row in rows)
+    return ratio(sum(map(is_repetitive, rows)), len(rows)) if known else None
+
+
+def accepted_without_repetitive(rows: Sequence[Row]) -> float | None:
+    """mean_accepted_tokens of the answers that are not repetitive; None where a row does not say."""
+    known = all(row.compression is not None for row in rows)
+    return mean_accepted_tokens(row for row in rows if not is_repetitive(row)) if known else None
 
 
 def acceptance_by_position(rows: Sequence[Row]) -> AcceptanceByPosition | None:
