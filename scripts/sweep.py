@@ -7,7 +7,7 @@ after another, then writes the tables (scripts.tables) and plots (scripts.plots)
 again, it leaves finished runs alone and continues the interrupted one.
 
 Where the sweep has several methods, each run takes what its method has: method.adaptation=prompt,session sweeps over
-the methods that learn, and of datastore.path=a.ngrams,a.suffixes each method gets the files of the kind that it reads.
+the methods that learn, and of datastore.path=a.ngrams,a.suffixes each method gets the files of the kind it reads.
 """
 
 from __future__ import annotations
