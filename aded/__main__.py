@@ -25,7 +25,7 @@ COMMANDS = {
     "build": "datastore.build",
     "info": "datastore.info",
     "merge": "datastore.merge",
-    "export": "llm_judge.export",
+    "export": "scripts.export",
 }
 """Each command's module, which has a function main() and says in its first line what the command does."""
 BESIDE = ("baselines", "datastore", "llm_judge", "scripts")

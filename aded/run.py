@@ -26,8 +26,8 @@ from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hy
 from aded.config import instantiate
 from aded.records.identity import fingerprints, run_id
 from aded.records.metrics import summarise
-from aded.records.rows import Summary
 from aded.records.run_directory import RunDirectory
+from aded.records.summary import Summary
 
 
 def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple[Summary, Path]:
@@ -47,7 +47,8 @@ def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple
             label = f"{cfg.method.name}, {Path(model_name(cfg)).name}, {cfg.benchmark.name}"
             rows = answer_all(experiment, directory, progress, label)
             names = {"method": cfg.method.name, "model": model_name(cfg), "benchmark": cfg.benchmark.name}
-            summary = summarise(rows, **names, run_id=directory.identity)
+            scope = experiment.runner.drafter.adaptation
+            summary = summarise(rows, **names, run_id=directory.identity, adaptation=scope)
             directory.write_summary(summary)
         if logger:
             logger.log(folder, settings, directory.finished_rows(), summary)

@@ -11,5 +11,7 @@ from aded.core.tree import DraftTree
 class Autoregressive(Drafter):
     """The baseline of every speedup: the same loop, cache and clock, with a root-only tree."""
 
+    adaptation = "off"
+
     def draft(self, context: np.ndarray) -> DraftTree:
         return DraftTree.root(int(context[-1]))

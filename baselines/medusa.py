@@ -68,6 +68,7 @@ class Medusa(Drafter):
     """
 
     requires = frozenset({"hidden"})
+    adaptation = "off"
 
     def __init__(self, heads: FilePath, *, budget: Budget = 63, top_k: Count = 10) -> None:
         self.place, self.budget, self.top_k = heads, budget, top_k

@@ -34,6 +34,8 @@ class PromptLookup(Drafter):
     max_ngram: tokens of the longest n-gram to look up; shorter ones follow, down to one token
     """
 
+    adaptation = "off"
+
     def __init__(self, *, budget: Budget = 10, max_ngram: Count = 3) -> None:
         self.budget, self.max_ngram = budget, max_ngram
 

@@ -177,6 +177,8 @@ class Rest(Drafter):
     threads: threads that read them
     """
 
+    adaptation = "off"
+
     def __init__(
         self,
         datastore: SuffixFile,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from os.path import expanduser
 from pathlib import Path
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 OUT = "data/mt_bench/model_answer"
+Line = dict[str, Any]
+Form = Callable[[Sequence[Row], Line], Line]
+"""A question's rows and its line in FastChat's layout -> the line in another program's. May raise ValueError."""
 
 
 @dataclass
@@ -41,10 +44,21 @@ class ExportSettings:
     """A Hub id or folder; None: the tokenizer of the run's model."""
 
 
-def export(folder: Path, out: str = OUT, model_id: str | None = None, tokenizer: str | None = None) -> Path:
+def as_fastchat(turns: Sequence[Row], line: Line) -> Line:
+    """The line as it is."""
+    return line
+
+
+def export(
+    folder: Path,
+    out: str = OUT,
+    model_id: str | None = None,
+    tokenizer: str | None = None,
+    form: Form = as_fastchat,
+) -> Path:
     """Write the file and return its path. Raises BadInput, also when the run is not finished or its record damaged.
 
-    folder: the run's folder. The other parameters are those of ExportSettings.
+    folder: the run's folder. form: whose layout. The other parameters are those of ExportSettings.
     """
     try:
         run = read_run(folder)
@@ -62,10 +76,14 @@ def export(folder: Path, out: str = OUT, model_id: str | None = None, tokenizer:
     loaded = _load_tokenizer(tokenizer, run)
     stop_strings = run.config.get("benchmark.stop_strings") or ()
     finished = (folder / "summary.json").stat().st_mtime
-    lines = [
-        _answer(turns, loaded, stop_strings, model_id=model_id, run_id=run.summary.run_id, tstamp=finished)
-        for turns in _by_question(run.rows)
-    ]
+    names = {"model_id": model_id, "run_id": run.summary.run_id}
+    try:
+        lines = [
+            form(turns, _answer(turns, loaded, stop_strings, **names, tstamp=finished))
+            for turns in _by_question(run.rows)
+        ]
+    except ValueError as error:
+        raise BadInput("RUN_FOLDER", f"{folder}: {error}") from None
     write_text(path, "".join(json.dumps(line) + "\n" for line in lines), "out")
     return path
 

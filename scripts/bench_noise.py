@@ -28,7 +28,8 @@ import pandas as pd
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.records.environment import machine
-from aded.records.rows import Summary, read
+from aded.records.rows import read
+from aded.records.summary import Summary
 from aded.settings import Positive
 
 LONGEST = 1800

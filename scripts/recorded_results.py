@@ -33,6 +33,8 @@ from aded.settings import Positive
 
 RECORDS = Path("outputs/recorded")
 TABLE_1 = "table1_recorded"
+LEARNING = ("aded", "aded_best_first", "aded_backoff")
+"""Those of table 1 that learn: cold and session."""
 ABLATIONS = (
     "node_budget",
     "backoff_parts",
@@ -101,7 +103,9 @@ class Sources:
             paths = [self.datastore("small.ngrams")] if name == "table2_corpus" else []
             yield self._sweep(name, self.ablate, *paths, self.datastore("ngrams"))
         for file in self.answers:
-            yield self._sweep(TABLE_1, file, self.datastore("ngrams"))
+            table_1 = self._sweep(TABLE_1, file, self.datastore("ngrams"))
+            yield [*table_1, "method=prompt_lookup"]
+            yield [*table_1, f"method={','.join(LEARNING)}", "method.adaptation=prompt,session"]
             yield [*self._sweep(TABLE_1, file, self.datastore("suffixes")), "method=rest"]
 
     def _sweep(self, name: str, answers: Path, *datastores: Path) -> list[str]:
@@ -160,8 +164,11 @@ def write_tables(name: str, out: Path) -> bool:
 
 PREFACE = """# Results from recorded answers
 
-Mean accepted tokens are exact; no model ran, so no model was timed. Each folder has `comparison_with_paper.md`
-(`.tex`, `.csv`): published figures beside ours, and `summary.md` (`.csv`): every run with its settings.
+Mean accepted tokens are exact; no model ran, so no model was timed. Each folder has
+
+- `mean_accepted_tokens.md` (`.csv`): cold beside session, micro and macro, by category and position;
+- `comparison_with_paper.md` (`.tex`, `.csv`): published figures beside ours;
+- `summary.md` (`.csv`): every run with its settings.
 
 ```
 python -m scripts.recorded_results ANSWERS corpus=CORPUS tokenizer=TOKENIZER{settings}
@@ -187,7 +194,11 @@ def readme(sources: Sources, out: Path) -> str:
     ]
     for name in (TABLE_1, *ABLATIONS):
         plots = [f"[{path.stem}]({name}/{path.name})" for path in sorted((out / name).glob("*.png"))]
-        tables = [f"[beside published figures]({name}/comparison_with_paper.md)", f"[every run]({name}/summary.md)"]
+        tables = [
+            f"[cold and session]({name}/mean_accepted_tokens.md)",
+            f"[beside published figures]({name}/comparison_with_paper.md)",
+            f"[every run]({name}/summary.md)",
+        ]
         parts.append(f"## {name}\n\n{_explained(name)}\n{', '.join([*tables, *plots])}\n")
     return "\n".join(parts)
 

@@ -2,14 +2,17 @@
 
     python -m scripts.sweep EXPERIMENT [KEY=VALUE[,VALUE ...] ...]
 
-EXPERIMENT is a name in conf/experiment. Runs what `python -m aded.run -m +experiment=EXPERIMENT` runs, one run after
-another, then writes the tables (scripts.tables) and plots (scripts.plots) into the experiment's folder. Started
+EXPERIMENT is a name in conf/experiment. Runs what `python -m aded.run -m +experiment=EXPERIMENT` runs, one run
+after another, then writes the tables (scripts.tables) and plots (scripts.plots) into the experiment's folder. Started
 again, it leaves finished runs alone and continues the interrupted one.
+
+Where the sweep has several methods, each run takes what its method has: method.adaptation=prompt,session sweeps over
+the methods that learn, and of datastore.path=a.ngrams,a.suffixes each method gets the files of the kind it reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from itertools import product
 from pathlib import Path
 
@@ -19,15 +22,22 @@ from omegaconf import DictConfig
 
 from aded.bench.build import KeptModel, load_benchmark
 from aded.bench.progress import Shown, Silent
+from aded.choices import names_of, read_choice
 from aded.command_line import CONF, compose_config, name_pretrained, run_command
 from aded.errors import BadInput
+from aded.files.array_file import format_of
+from aded.files.ngram_file import FORMAT as NGRAMS
+from aded.files.suffix_file import FORMAT as SUFFIXES
 from aded.records.finished_runs import read_runs
 from aded.run import run as run_one
 from scripts import NoSettings
 from scripts.plots import draw
 from scripts.report.cells import cells
 from scripts.report.summary_table import ranking
-from scripts.tables import write_comparison, write_summary
+from scripts.tables import write_accepted, write_comparison, write_summary
+
+FORMATS = {"ngrams": NGRAMS, "suffixes": SUFFIXES}
+"""Of the datastore files, by a method's datastore_kind."""
 
 
 def combinations(experiment: str, overrides: Sequence[str]) -> list[list[str]]:
@@ -37,13 +47,50 @@ def combinations(experiment: str, overrides: Sequence[str]) -> list[list[str]]:
     parse = OverridesParser.create().parse_override
     given = {override.partition("=")[0]: parse(override) for override in name_pretrained(overrides)}
     swept = {key: parse(f"{key}={values}") for key, values in (whole.hydra.sweeper.params or {}).items()}
-    choices = [
-        [f"{key}={value}" for value in one.sweep_string_iterator()]
+    choices = {
+        key: [f"{key}={value}" for value in one.sweep_string_iterator()]
         if one.is_sweep_override()
         else [one.input_line or ""]
         for key, one in (swept | given).items()
-    ]
-    return [[f"+experiment={experiment}", *chosen] for chosen in product(*choices)]
+    }
+    several = {key for key, values in choices.items() if len(values) > 1}
+    runs = [*product(*choices.values())]
+    if "method" in several:
+        runs = _each_with_its_settings(runs, several)
+    return [[f"+experiment={experiment}", *chosen] for chosen in runs]
+
+
+def _each_with_its_settings(runs: Sequence[Sequence[str]], several: Set[str]) -> list[tuple[str, ...]]:
+    """The runs, each without the swept settings that its method lacks, and with the kind of datastore that it reads.
+
+    runs: the overrides of each. several: the keys that have several values. Raises BadInput for a method for which
+    there is no datastore.
+    """
+    found: dict[tuple[str, ...], None] = {}
+    without_file, with_file = set(), set()
+    for chosen in runs:
+        values = dict(one.split("=", 1) for one in chosen)
+        method, file = values["method"], values.get("datastore.path")
+        if method not in names_of("method"):
+            found[tuple(chosen)] = None
+            continue
+        config = read_choice("method", method)
+        reads = FORMATS.get(config.get("datastore_kind", ""))
+        if file is not None and reads is not None and format_of(Path(file)) in {*FORMATS.values()} - {reads}:
+            without_file.add(method)
+            continue
+        with_file.add(method)
+        lacks = {key for key in several if key.startswith("method.") and key.split(".")[1] not in config}
+        lacks |= {"datastore.path"} & several if reads is None else set()
+        found[tuple(one for one in chosen if one.partition("=")[0] not in lacks)] = None
+    if missing := sorted(without_file - with_file):
+        kind = read_choice("method", missing[0])["datastore_kind"]
+        raise BadInput(
+            "datastore.path",
+            f"{missing[0]} reads a file of {kind}, and none is named; name one more, as in "
+            "datastore.path=a.ngrams,a.suffixes, or other methods",
+        )
+    return list(found)
 
 
 def run_all(configs: Sequence[DictConfig], label: str) -> None:
@@ -67,12 +114,14 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     run_all(configs, arguments[0])
     folder = Path(configs[0].paths.output)
     runs = read_runs([folder])
+    write_accepted(runs, [], folder)
     write_comparison(runs, folder)
     write_summary(runs, folder)
     drawn = draw(cells(runs), folder)
     print(ranking(runs))
     print(f"records: {folder}")
-    print(f"tables:  {folder / 'summary.md'}, {folder / 'comparison_with_paper.md'}")
+    names = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")
+    print(f"tables:  {', '.join(str(folder / name) for name in names)}")
     print(f"plots:   {', '.join(str(folder / name) + '.png' for name in drawn[:2])}, and {len(drawn[2:])} more")
 
 

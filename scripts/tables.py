@@ -1,13 +1,15 @@
 """Tables from the records of finished runs.
 
-    python -m scripts.tables FOLDER [FOLDER ...]
+    python -m scripts.tables FOLDER [FOLDER ...] [RUN_FILE.jsonl ...]
 
 Reads every finished run below the folders and writes into the first one:
 
+    mean_accepted_tokens.md, .csv             cold and session, micro and macro, by category and position
     summary.md, summary.csv                   one line per run
     comparison_with_paper.md, .tex, .csv      the paper's layout, beside published figures
 
-Runs with missing, modified or incomplete files are skipped and listed on stderr.
+RUN_FILE is a file that a run of Spec-Bench wrote, with its accept_lengths: it is shown as measured elsewhere. Runs
+with missing, modified or incomplete files are skipped and listed on stderr.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.records.finished_runs import FinishedRun, read_runs
+from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
+from scripts.report import accepted_tokens
 from scripts.report.cells import cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
 from scripts.report.published import read_published
@@ -38,6 +42,15 @@ def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun
     if not runs:
         raise BadInput("FOLDER", f"{folders[0]}: no finished run below it (no summary.json)")
     return runs, folders[0]
+
+
+def write_accepted(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], folder: Path) -> None:
+    """mean_accepted_tokens.md and .csv. elsewhere: what runs of Spec-Bench wrote."""
+    published = read_published()
+    name = "mean_accepted_tokens"
+    write_text(folder / f"{name}.md", accepted_tokens.as_markdown(runs, elsewhere, published), "FOLDER")
+    table = accepted_tokens.long_table(runs, elsewhere, published)
+    write_text(folder / f"{name}.csv", table.to_csv(index=False), "FOLDER")
 
 
 def write_comparison(runs: Sequence[FinishedRun], folder: Path) -> None:
@@ -59,10 +72,16 @@ def write_summary(runs: Sequence[FinishedRun], folder: Path) -> str:
 
 
 def run(arguments: list[str], settings: NoSettings) -> None:
-    runs, folder = runs_below(arguments, "tables")
+    files = [argument for argument in arguments if argument.endswith(".jsonl")]
+    elsewhere = [read_run_file(file, "RUN_FILE") for file in files]
+    runs, folder = runs_below([argument for argument in arguments if argument not in files], "tables")
+    write_accepted(runs, elsewhere, folder)
     write_comparison(runs, folder)
     print(write_summary(runs, folder))
-    print(f"table: {folder / 'summary.md'}  (all numbers: summary.csv; published figures: comparison_with_paper.md)")
+    print(
+        f"table: {folder / 'summary.md'}  (all numbers: summary.csv; cold and session: mean_accepted_tokens.md; "
+        "published figures: comparison_with_paper.md)"
+    )
 
 
 def main() -> None:

@@ -123,6 +123,7 @@ def write_run(
     seed: int = 0,
     machine: dict[str, Any] = MACHINE,
     engine: str | None = None,
+    adaptation: str | None = None,
 ) -> Path:
     """A finished run's folder; recorded answers unless `answers` is None. settings: further keys, joined by dots."""
     model = {"name": "tiny"} if answers is None else {"name": "recorded", "answers": answers}
@@ -138,7 +139,8 @@ def write_run(
         config = OmegaConf.to_container(tree)  # type: ignore[assignment]
     folder.mkdir(parents=True)
     identity = run_id(config, {})
-    summary = summarise(rows, method=method, model=str(model["name"]), benchmark=benchmark, run_id=identity)
+    names = {"method": method, "model": str(model["name"]), "benchmark": benchmark}
+    summary = summarise(rows, **names, run_id=identity, adaptation=adaptation)
     environment = Environment(
         python="3.11.0",
         packages={"numpy": "2.0.0", "torch": None},

@@ -62,7 +62,7 @@ def compare(
     engine: str = "eager",
     kernels: str = "exact",
 ) -> DataFrame:
-    """A row per method; its columns are the keys of a run's summary (aded.records.rows.Summary). Raises BadInput.
+    """A row per method; its columns are the keys of a run's summary (aded.records.summary.Summary). Raises BadInput.
 
     Each method answers each prompt in turn with autoregressive decoding, in slices of about 0.25 s, as in a run. The
     drafters are new ones with the same settings: what yours have learned stays with them.
@@ -98,5 +98,6 @@ def compare(
             runner.warm_up()
             rows = [row for rows in runner.answer(benchmark.questions()) for row in rows]
         name = str(model.config.name_or_path or type(model).__name__)
-        summaries.append(summarise(rows, method=named.name, model=name, benchmark="prompts", run_id=""))
+        names = {"method": named.name, "model": name, "benchmark": "prompts"}
+        summaries.append(summarise(rows, **names, run_id="", adaptation=named.adaptation))
     return pandas.DataFrame([asdict(summary) for summary in summaries]).drop(columns="run_id")

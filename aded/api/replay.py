@@ -21,7 +21,7 @@ from aded.files.answer_file import read_prompts
 from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
 from aded.files.tokenizer import tokenizer_of
 from aded.records.metrics import summarise
-from aded.records.rows import Summary
+from aded.records.summary import Summary
 from aded.settings import Positive, checked
 from aded.targets.weightless import WeightlessTarget
 
@@ -110,7 +110,7 @@ def replay(
             runner.warm_up()
             rows = [row for rows in runner.answer(chosen) for row in rows]
         names = {"method": named.name, "model": "recorded", "benchmark": Path(questions or answers).stem}
-        summaries.append(summarise(rows, **names, run_id=""))
+        summaries.append(summarise(rows, **names, run_id="", adaptation=named.adaptation))
     return summaries
 
 

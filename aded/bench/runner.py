@@ -22,6 +22,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
+from aded.records.repetition import compression
 from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.warm_up import MOST, slice_warm_up
 
@@ -237,6 +238,7 @@ class Runner:
             autoregressive_decode_seconds=None if plain is None else plain.decode_seconds,
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
             timings=[timing if timed else replace(timing, verify_ms=None)],
+            compression=compression(self._text(answer.token_ids, None)),
         )
 
     def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> Divergence | None:

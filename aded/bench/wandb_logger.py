@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +20,8 @@ import numpy as np
 from aded.core.calibration import total
 from aded.errors import BadInput
 from aded.records.metrics import ratio
-from aded.records.rows import Row, Summary
+from aded.records.rows import Row
+from aded.records.summary import Summary
 from aded.settings import Text
 
 Mode = Literal["offline", "online", "disabled"]
@@ -101,7 +103,7 @@ class WandbLogger:
                     **_calibration(wandb, rows),
                 }
             )
-            run.summary.update({key: value for key, value in vars(summary).items() if value is not None})
+            run.summary.update({key: value for key, value in asdict(summary).items() if value is not None})
 
 
 def _calibration(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:

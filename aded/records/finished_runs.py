@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from aded.records.identity import VOLATILE, flat, read_config, run_id
-from aded.records.rows import Environment, Row, Summary, parse, read
+from aded.records.rows import Environment, Row, parse, read
 from aded.records.run_directory import RECORD
+from aded.records.summary import Summary
 
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""
-OWN_OUTPUT = ("summary.", "comparison_with_paper.")
+OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.")
 """How the files that scripts.tables writes begin."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
@@ -60,6 +61,15 @@ class FinishedRun:
         if self.config.get("model.answers") is None:
             return "measured"
         return "trace" if self.config.get("model.compute") is not None else "recorded"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Where its accepted tokens stand: cold, session, or both for a method that keeps nothing over questions."""
+        setting = self.config.get("method.adaptation")
+        scope = self.summary.adaptation or setting
+        if scope == "session":
+            return ("session",)
+        return ("cold",) if setting == "prompt" else ("cold", "session")
 
     @property
     def machine(self) -> str:

@@ -1,14 +1,17 @@
-"""The numbers of a run, each from its rows. aded.records.rows explains every key."""
+"""The numbers of a run, each from its rows. aded.records.rows and aded.records.summary explain every key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from aded.records.disturbance import pairs_of, step_seconds
 from aded.records.marks import marks_of, others_share
-from aded.records.rows import Row, Summary
+from aded.records.repetition import is_repetitive
+from aded.records.rows import Row
+from aded.records.summary import AcceptanceByPosition, Summary
 from aded.records.warm_up import slice_warm_up
 
 RESAMPLES = 2000
@@ -17,8 +20,10 @@ Terms = Callable[[Sequence[Row]], Sequence[Values | None]]
 """Of a run's rows, for each row: numerators and denominators in turn; None where they were not measured."""
 
 
-def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, run_id: str) -> Summary:
-    """The summary of a run; null where a number does not apply."""
+def summarise(
+    rows: Sequence[Row], *, method: str, model: str, benchmark: str, run_id: str, adaptation: str | None = None
+) -> Summary:
+    """The summary of a run; null where a number does not apply. adaptation: the drafter's scope, if known."""
     new_tokens, steps = sum(row.new_tokens for row in rows), sum(row.steps for row in rows)
     timed = [row for row in rows if row.decode_seconds is not None]
     whole_seconds = sum((row.prefill_seconds or 0.0) + (row.decode_seconds or 0.0) for row in timed)
@@ -55,6 +60,56 @@ def summarise(rows: Sequence[Row], *, method: str, model: str, benchmark: str, r
         marks=marks_of(rows, speedup, low, high),
         identical_outputs=sum(bool(row.identical) for row in rows) if paired else None,
         run_id=run_id,
+        mean_accepted_tokens_macro=macro_average(rows),
+        mean_accepted_tokens_by_category=accepted_by_category(rows),
+        adaptation=adaptation,
+        acceptance_by_position=acceptance_by_position(rows),
+        repetitive_share=repetitive_share(rows),
+        mean_accepted_tokens_without_repetitive=accepted_without_repetitive(rows),
+    )
+
+
+def mean_accepted_tokens(rows: Iterable[Row]) -> float | None:
+    """New tokens / steps of all rows together: the micro average. None without a step."""
+    counts = [(row.new_tokens, row.steps) for row in rows]
+    return ratio(sum(new for new, _ in counts), sum(steps for _, steps in counts))
+
+
+def accepted_by_category(rows: Sequence[Row]) -> dict[str, float | None]:
+    """mean_accepted_tokens of each category, in the order in which they first occur."""
+    by_category: dict[str, list[Row]] = {}
+    for row in rows:
+        by_category.setdefault(row.category, []).append(row)
+    return {category: mean_accepted_tokens(mine) for category, mine in by_category.items()}
+
+
+def macro_average(rows: Sequence[Row]) -> float | None:
+    """The mean of the categories' mean_accepted_tokens; a category without a step is left out. None without any."""
+    values = [value for value in accepted_by_category(rows).values() if value is not None]
+    return ratio(sum(values), len(values))
+
+
+def repetitive_share(rows: Sequence[Row]) -> float | None:
+    """Repetitive answers / answers; None where a row does not say."""
+    known = all(row.compression is not None for row in rows)
+    return ratio(sum(map(is_repetitive, rows)), len(rows)) if known else None
+
+
+def accepted_without_repetitive(rows: Sequence[Row]) -> float | None:
+    """mean_accepted_tokens of the answers that are not repetitive; None where a row does not say."""
+    known = all(row.compression is not None for row in rows)
+    return mean_accepted_tokens(row for row in rows if not is_repetitive(row)) if known else None
+
+
+def acceptance_by_position(rows: Sequence[Row]) -> AcceptanceByPosition | None:
+    """How many steps accepted drafts as deep as 1, 2, ..; None without a step."""
+    drafts = np.array([max(length - 1, 0) for row in rows for length in row.accept_lengths], np.int64)
+    if not len(drafts):
+        return None
+    steps = [int((drafts >= depth).sum()) for depth in range(int(drafts.max()) + 1)]  # depth 0: all
+    return AcceptanceByPosition(
+        joint=[reached / len(drafts) for reached in steps[1:]],
+        conditional=[reached / above for above, reached in pairwise(steps)],
     )
 
 

@@ -1,13 +1,15 @@
-"""The records of a run, typed: a row per turn, the summary, and the environment. Every key is explained here.
+"""The records of a run, typed: a row per turn and the environment; every key is explained here.
 
-The dataclasses are what the JSON files hold, key by key. Reading checks names and types: a file of another version of
-the harness is refused in one line that names what is missing or unknown.
+The summary's keys are explained in aded.records.summary. The dataclasses are what the JSON files hold, key by key.
+Reading checks names and types: a file of another version of the harness is refused in one line that names what is
+missing or unknown. Keys with a default are younger than the others; a file that lacks them is read.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -47,6 +49,7 @@ class Divergence:
 
 
 REPLAY = "answers are replayed without a model"
+OLDER = "an earlier version of the harness wrote it"
 UNPAIRED = "paired=false, or answers are replayed without a model"
 
 
@@ -130,61 +133,11 @@ class Row:
     autoregressive_decode_seconds: Number | None = about("its decode_seconds", unit="s", null=UNPAIRED)
     autoregressive_prefill_seconds: Number | None = about("its prefill_seconds", unit="s", null=UNPAIRED)
     timings: Annotated[list[Timing], Field(min_length=1)] = about("each time the turn was decoded, the first first")
-
-
-@dataclass(frozen=True)
-class Summary:
-    """A finished run: summary.json."""
-
-    __pydantic_config__ = STRICT
-    method: str = about("name of the method's config")
-    model: str = about("name of the model's config")
-    benchmark: str = about("name of the benchmark's config")
-    questions: Whole = about("questions answered")
-    turns: Annotated[int, Field(ge=1)] = about("turns answered: rows")
-    steps: Whole = about("sum over rows")
-    new_tokens: Whole = about("sum over rows", unit="tokens")
-    mean_accepted_tokens: Number | None = about(
-        "new_tokens / steps; 1.00 for autoregressive decoding", unit="tokens per step", null="no step was needed"
+    compression: Number | None = about(
+        "bytes of the answer's text / bytes of the same under zlib (aded.records.repetition)",
+        null=OLDER,
+        default=None,
     )
-    drafted_nodes_per_step: Number | None = about(
-        "mean of drafted_nodes, without the root", unit="nodes", null="no step was needed"
-    )
-    draft_ms_median: Number | None = about(
-        "median over steps of draft_ms + observe_ms", unit="ms", null="no step was needed"
-    )
-    draft_ms_p99: Number | None = about("99th percentile of the same", unit="ms", null="no step was needed")
-    draft_share: Number | None = about("draft seconds / decode seconds", null=REPLAY)
-    tokens_per_second: Number | None = about(
-        "new tokens / decode seconds, of a paired run in its undisturbed slices", unit="tokens/s", null=REPLAY
-    )
-    tokens_per_second_end_to_end: Number | None = about(
-        "all tokens of the answers / (prefill + decode seconds)", unit="tokens/s", null=REPLAY
-    )
-    autoregressive_tokens_per_second: Number | None = about(
-        "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=UNPAIRED
-    )
-    speedup: Number | None = about(
-        "tokens_per_second / autoregressive_tokens_per_second", null="unpaired, or every slice was disturbed"
-    )
-    speedup_low: Number | None = about(
-        "lower end of its 95 % bootstrap interval over questions", null="unpaired, or fewer than two questions"
-    )
-    speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
-    speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=UNPAIRED)
-    slices: Whole | None = about("slices of both arms", null=UNPAIRED)
-    disturbed_share: Number | None = about(
-        "slices that were disturbed, or whose pair was / slices (aded.records.disturbance)", null=UNPAIRED
-    )
-    slice_warm_up: Number | None = about(
-        "what the first step of a slice takes longer than the others, as a share of its slice", null=UNPAIRED
-    )
-    others_cpu_share: Number = about(
-        "share of the processors' time that other programs and virtual machines took, 0 to 1"
-    )
-    marks: list[str] = about("reasons to doubt the speedup, a sentence each; empty when there is none")
-    identical_outputs: Whole | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
-    run_id: str = about("hash of the resolved config without volatile keys, files by their contents")
 
 
 @dataclass(frozen=True)
@@ -222,13 +175,15 @@ class Environment:
     )
 
 
-ADAPTERS: dict[type, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Row, Summary, Environment)}
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def parse(kind: type[Record], text: str | bytes, where: str) -> Record:
     """The record that a JSON text holds. Raises ValueError: one line with `where` and what is wrong."""
     try:
-        record: Record = ADAPTERS[kind].validate_json(text)
+        record: Record = _adapter(kind).validate_json(text)
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(kind, error)}") from None
     if isinstance(record, Row):

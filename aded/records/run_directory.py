@@ -24,7 +24,8 @@ from omegaconf import OmegaConf
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, remove_partial, write_text
 from aded.records.identity import differences, flat, read_config, run_id
-from aded.records.rows import Environment, Row, Summary, parse, read, to_json
+from aded.records.rows import Environment, Row, parse, read, to_json
+from aded.records.summary import Summary
 
 KEY = "output_dir"
 RECORD = ("config.yaml", "environment.json", "rows.jsonl", "samples.jsonl", "summary.json")

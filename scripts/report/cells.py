@@ -144,15 +144,17 @@ def settings_key(run: FinishedRun, without: tuple[str, ...] = ()) -> str:
     return json.dumps(kept, sort_keys=True, default=str)
 
 
-def line_names(runs: Sequence[FinishedRun], seeds: bool = False) -> dict[Path, str]:
+def line_names(runs: Sequence[FinishedRun], seeds: bool = False, without: tuple[str, ...] = ()) -> dict[Path, str]:
     """The line of each run, by its folder: the method, and every setting in which the method's runs differ.
 
     seeds: name the seed too, where a line is one run.
+    without: settings that a line does not name.
 
     Settings of method and decoding are compared between all runs of a method, settings of the benchmark between those
     on the benchmark. All others differ from model to model anyway, so they are compared within model and benchmark.
     """
-    facts = {run.folder: _facts(run, seeds) for run in runs}
+    left_out = without if seeds else (SEED, *without)
+    facts = {run.folder: _facts(run, left_out) for run in runs}
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for run in runs:
         for key, value in facts[run.folder].items():
@@ -166,9 +168,9 @@ def line_names(runs: Sequence[FinishedRun], seeds: bool = False) -> dict[Path, s
     return _distinct(runs, names, facts)
 
 
-def _facts(run: FinishedRun, seeds: bool) -> dict[str, str]:
+def _facts(run: FinishedRun, without: tuple[str, ...]) -> dict[str, str]:
     """Settings and machine as texts to compare."""
-    kept = {key: json.dumps(value, default=str) for key, value in run.settings.items() if seeds or key != SEED}
+    kept = {key: json.dumps(value, default=str) for key, value in run.settings.items() if key not in without}
     return kept | {MACHINE: run.machine}
 
 

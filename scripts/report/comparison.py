@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from scripts.report.cells import BASELINE, METRICS, Cell, by_number, doubts
-from scripts.report.published import Published, benchmark_family, beside, family
+from scripts.report.published import Published, benchmark_family, beside
 from scripts.report.remarks import FEW, FEW_QUESTIONS, MARK, MISSING, UNDECIDED, UNDECIDED_MARK, without_empty_columns
 
 TITLES = {
@@ -87,8 +87,8 @@ def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sourc
         line[f"{cell.model}: published"] = f"{figure.text} {sources.published(figure)}" if figure else MISSING
         line[f"{cell.model}: ratio"] = ratio_text(cell, figure)
     for model in models:
-        shown = {(one.method, one.settings) for one in used if one.model == family(model)}
-        for figure in (one for one in figures if one.model == family(model)):
+        shown = {(one.method, one.settings) for one in used if one.is_of(model)}
+        for figure in (one for one in figures if one.is_of(model)):
             if (figure.method, figure.settings) not in shown:  # the first source of several
                 shown.add((figure.method, figure.settings))
                 line = _line(grid, _published_line(figure), models)

@@ -16,7 +16,14 @@ from aded.errors import BadInput
 _INSTALLED = Path(aded.__file__).parent / "published"
 FOLDER = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "results" / "published"
 """The figures: inside the package where it is installed, in results/ of a checkout."""
-FILES = ("paper_table1.csv", "paper_figure3.csv", "paper_table2.csv", "paper_ablations.csv", "peers.csv")
+FILES = (
+    "paper_table1.csv",
+    "paper_figure3.csv",
+    "paper_table2.csv",
+    "paper_ablations.csv",
+    "peers.csv",
+    "spec_bench.csv",
+)
 """In the order in which a figure is looked for."""
 COLUMNS = ("method", "model", "benchmark", "metric", "value", "value_to", "settings", "machine", "source")
 
@@ -39,12 +46,16 @@ class Published:
     def text(self) -> str:
         return f"{self.value:.2f}" if self.value_to is None else f"{self.value:.2f} to {self.value_to:.2f}"
 
+    def is_of(self, model: str) -> bool:
+        """Is it of this model? A figure that names no version is of every version."""
+        return self.model in (model, family(model))
+
     def fits(self, method: str, model: str, benchmark: str, config: Mapping[str, Any]) -> bool:
         """Is it the figure of this method on this model and benchmark, under the run's settings?
 
         All published figures are of whole benchmarks, decoded greedily.
         """
-        same = (self.method, self.model, self.benchmark) == (method, family(model), benchmark_family(benchmark))
+        same = (self.method, self.benchmark) == (method, benchmark_family(benchmark)) and self.is_of(model)
         whole = config.get("benchmark.limit") is None and not config.get("decoding.temperature")
         return same and whole and all(_equal(_setting(config, key), value) for key, value in self.settings)
 

@@ -9,6 +9,8 @@ from typing import Any
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
+from aded.records.rows import to_json
+from aded.records.summary import Summary
 from scripts.report.cells import line_names, settings_key, table_order
 from scripts.report.remarks import (
     FEW,
@@ -24,8 +26,9 @@ from scripts.report.remarks import (
 DRIFT = 1.1
 """A paired autoregressive rate that differs by more than this factor between runs gets a remark."""
 DEFINITIONS = (
-    "– is missing. docs/benchmark_definitions.md says how each number is defined, aded/records/rows.py explains "
-    "every key of summary.csv."
+    "Accepted tokens are the mean per step: cold, what a method learns is forgotten between questions; session, it "
+    "is kept over them. – is missing. docs/benchmark_definitions.md says how each number is defined, "
+    "aded/records/summary.py explains every key of summary.csv."
 )
 
 
@@ -64,6 +67,10 @@ def _identical(run: FinishedRun) -> str:
     return MISSING if count is None else f"{count} of {run.summary.turns}"
 
 
+def _accepted(run: FinishedRun, scope: str) -> str:
+    return _number(run.summary.mean_accepted_tokens, ".2f") if scope in run.columns else MISSING
+
+
 def _setting(key: str) -> Callable[[FinishedRun], str]:
     def text(run: FinishedRun) -> str:
         unused = run.kind == "recorded" and key in ("engine", "model.dtype")  # no model ran
@@ -93,14 +100,22 @@ NUMBERS: dict[str, Column] = {
     "tokens/s": lambda run: _number(run.summary.tokens_per_second, ".1f"),
     "autoregressive tokens/s": lambda run: _number(run.summary.autoregressive_tokens_per_second, ".1f"),
     "speedup [95 %]": _speedup,
-    "mean accepted tokens": lambda run: _number(run.summary.mean_accepted_tokens, ".2f"),
+    "accepted tokens, cold": lambda run: _accepted(run, "cold"),
+    "accepted tokens, session": lambda run: _accepted(run, "session"),
     "identical outputs": _identical,
     "disturbed slices": lambda run: _number(run.summary.disturbed_share, ".0%"),
     "drafting share of the time": lambda run: _number(run.summary.draft_share, ".1%"),
 }
 
 
-RANKED = ("mean accepted tokens", "tokens/s", "speedup [95 %]", "identical outputs", "disturbed slices")
+RANKED = (
+    "accepted tokens, cold",
+    "accepted tokens, session",
+    "tokens/s",
+    "speedup [95 %]",
+    "identical outputs",
+    "disturbed slices",
+)
 
 
 def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
@@ -123,14 +138,24 @@ def ranking(runs: Sequence[FinishedRun]) -> str:
 
 
 def all_numbers(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """One row per run, for programs: every key of summary.json, the row's name, and whose answers it has."""
+    """One row per run, for programs: every key of summary.json, the row's name, and whose answers it has.
+
+    What is no single value, such as mean_accepted_tokens_by_category, is JSON.
+    """
     lines, ordered = _ordered(runs)
     return pd.DataFrame(
         [
-            {**vars(run.summary), "model": run.model, "line": lines[run.folder], "answers": answers(run)}
+            {**_in_cells(run.summary), "model": run.model, "line": lines[run.folder], "answers": answers(run)}
             for run in ordered
         ]
     )
+
+
+def _in_cells(summary: Summary) -> dict[str, Any]:
+    return {
+        key: value if value is None or isinstance(value, str | int | float | list) else to_json(value)
+        for key, value in vars(summary).items()
+    }
 
 
 def as_text(runs: Sequence[FinishedRun]) -> str:

@@ -18,7 +18,8 @@ from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
 from aded.files.tokenizer import tokenizer_fingerprint
-from aded.records.rows import Row, Summary
+from aded.records.rows import Row
+from aded.records.summary import Summary
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128

@@ -9,7 +9,7 @@ import pytest
 from made_up_run import row, times
 
 from aded.records.metrics import summarise
-from aded.records.rows import Summary
+from aded.records.summary import Summary
 from scripts import bench_noise
 from scripts.bench_noise import Settings, neighbours, run
 

@@ -14,7 +14,7 @@ from tiny import tiny_tokenizer
 from aded.command_line import compose_config, split_settings
 from aded.errors import BadInput
 from scripts import recorded_results
-from scripts.recorded_results import ABLATIONS, TABLE_1, Settings, main, read_sources
+from scripts.recorded_results import ABLATIONS, LEARNING, TABLE_1, Settings, main, read_sources
 
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
@@ -44,7 +44,7 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
     sources = read_sources(folders, settings)
     assert (settings.out, settings.jobs, sources.ablate.stem) == ("results/recorded", 1, "vicuna-7b")
     sweeps = list(sources.sweeps())
-    assert len(sweeps) == len(ABLATIONS) + 2 * 2
+    assert len(sweeps) == len(ABLATIONS) + 2 * 3
     for sweep in sweeps:
         config = compose_config(
             [f"{key}={value.split(',')[-1]}" for key, value in (one.split("=", 1) for one in sweep)]
@@ -117,12 +117,13 @@ def test_from_answers_to_tables_and_plots(
         assert (out / link).is_file()
     for name in (TABLE_1, "search"):
         assert f"({name}/comparison_with_paper.md)" in readme
-        for file in ("comparison_with_paper.tex", "comparison_with_paper.csv", "summary.md", "summary.csv"):
+        for file in ("comparison_with_paper.tex", "mean_accepted_tokens.md", "summary.md", "summary.csv"):
             assert (out / name / file).stat().st_size
     table = (out / TABLE_1 / "comparison_with_paper.md").read_text()
     lines = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
     ours = {line[1].strip(): line for line in lines}
-    for method in ("prompt_lookup", "rest", "aded", "aded_best_first", "aded_backoff"):
+    learning = [f"{method} (adaptation={scope})" for method in LEARNING for scope in ("prompt", "session")]
+    for method in ("prompt_lookup", "rest", *learning):
         assert "–" not in (ours[method][2].strip(), ours[method][5].strip()), "both models have their number"
     # The ablations are of the smallest file alone.
     assert "llama" not in (out / "search" / "comparison_with_paper.md").read_text()

@@ -3,11 +3,14 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_up_run import row, times, write_run
 
 from aded.errors import BadInput
 from aded.records.finished_runs import read_runs
+from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
 from scripts import NoSettings
 from scripts.report.summary_table import ranking
 from scripts.sweep import combinations, run
@@ -29,6 +32,39 @@ def test_without_overrides_it_is_the_experiment_s_own_sweep() -> None:
     assert len(set(methods)) == len(methods)
 
 
+@pytest.fixture
+def datastores(tmp_path: Path) -> tuple[str, str]:
+    """An n-gram file and a suffix file."""
+    ids, header = [np.array([1, 2, 1, 2])], {"corpus": "c", "tokens": "4", "tokenizer": "t", "vocabulary": "8"}
+    write_ngrams(tmp_path / "a.ngrams", {3: count_ngrams(ids, 3, 8)}, header)
+    write_suffixes(tmp_path / "a.suffixes", with_separators(ids, 8), header)
+    return str(tmp_path / "a.ngrams"), str(tmp_path / "a.suffixes")
+
+
+def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores: tuple[str, str]) -> None:
+    ngrams, suffixes = datastores
+    given = ["method.adaptation=prompt,session", f"datastore.path={ngrams},{suffixes}"]
+    found = [dict(part.split("=", 1) for part in one[1:]) for one in combinations("spec_bench", given)]
+    expected: list[dict[str, str]] = [{"method": "prompt_lookup"}, {"method": "rest", "datastore.path": suffixes}]
+    expected += [
+        {"method": method, "method.adaptation": scope, "datastore.path": ngrams}
+        for method in ("aded", "aded_best_first", "aded_backoff")
+        for scope in ("prompt", "session")
+    ]
+    assert found == expected
+    assert all(combination[0] == "+experiment=spec_bench" for combination in combinations("spec_bench", given))
+
+
+def test_a_method_without_its_kind_of_datastore_is_refused_before_any_run(datastores: tuple[str, str]) -> None:
+    with pytest.raises(BadInput, match=r"datastore.path: rest reads a file of suffixes, and none is named"):
+        combinations("spec_bench", [f"datastore.path={datastores[0]}"])
+
+
+def test_a_single_method_is_left_its_settings_so_that_a_wrong_one_is_refused() -> None:
+    found = combinations("spec_bench", ["method=prompt_lookup", "method.adaptation=prompt,session"])
+    assert [one[-1] for one in found] == ["method.adaptation=prompt", "method.adaptation=session"]
+
+
 @pytest.mark.parametrize("arguments", [[], ["no_such_experiment"], ["method=aded"]])
 def test_an_experiment_must_be_named(arguments: list[str]) -> None:
     with pytest.raises(BadInput, match=r"EXPERIMENT: name one of .*cpu_default"):
@@ -44,7 +80,8 @@ def test_the_ranking_has_the_best_first(tmp_path: Path) -> None:
     head = [cell.strip() for cell in text.splitlines()[0].strip("| ").split("|")]
     assert head == [
         "method",
-        "mean accepted tokens",
+        "accepted tokens, cold",
+        "accepted tokens, session",
         "tokens/s",
         "speedup [95 %]",
         "identical outputs",

@@ -1,5 +1,6 @@
 """The table of single runs: a row says what its run is, and what its numbers do not show."""
 
+import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from made_up_run import row, times, write_run
 
 from aded.records.finished_runs import read_runs
-from aded.records.rows import Row, Summary
+from aded.records.rows import Row
+from aded.records.summary import Summary
 from scripts.report.summary_table import all_numbers, as_text, summary_frame
 from scripts.tables import main
 
@@ -49,7 +51,8 @@ def test_columns_that_are_empty_in_all_rows_are_left_out(tmp_path: Path) -> None
             "benchmark": "mt_bench",
             "answers": "recorded",
             "questions": "1²",
-            "mean accepted tokens": "2.50",
+            "accepted tokens, cold": "2.50",
+            "accepted tokens, session": "2.50",
         }
     ]
 
@@ -177,7 +180,8 @@ def test_a_damaged_run_is_named_and_the_tables_are_those_of_the_others(
     write_run(tmp_path / "good", [row(81, 0, [1, 2, 3]), row(82, 0, [2, 2])], method="good")
     right = tables(tmp_path)
     comparison = {f"comparison_with_paper.{kind}" for kind in ("md", "tex", "csv")}
-    assert right.keys() == {"summary.md", "summary.csv"} | comparison
+    both = {f"{name}.{kind}" for name in ("summary", "mean_accepted_tokens") for kind in ("md", "csv")}
+    assert right.keys() == both | comparison
     write_run(tmp_path / "hurt", [row(81, 0, [4, 4]), row(82, 0, [4])], method="hurt")
     assert b"hurt" in tables(tmp_path)["comparison_with_paper.csv"]
     name, hurt = DAMAGE[damage]
@@ -198,6 +202,28 @@ def test_a_foreign_file_is_named_and_changes_no_table(
     capsys.readouterr()
     assert tables(tmp_path) == right
     assert capsys.readouterr().err == f"{tmp_path / 'good' / 'notes.jsonl'}: no file of a run; ignored\n"
+
+
+def test_a_file_of_spec_bench_is_shown_as_measured_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "runs" / "a", [row(81, 0, [1, 2, 3])], benchmark="spec_bench")
+    file = tmp_path / "vicuna-7b-v1.5-eagle.jsonl"
+    lines = [
+        {"question_id": n, "choices": [{"accept_lengths": lengths}]}
+        for n, lengths in ((81, [5, 3, 3]), (161, [4, 1]))
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path / "runs"), str(file)])
+    main()
+    text = (tmp_path / "runs" / "mean_accepted_tokens.md").read_text()
+    assert "vicuna-7b-v1.5-eagle, measured elsewhere" in text
+    assert "3.2 (macro 3.083333333333333" in text
+    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path / "runs"), str(tmp_path / "none.jsonl")])
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr().err.startswith("RUN_FILE: ")
 
 
 @pytest.mark.parametrize("arguments", [[], ["nowhere"], ["."], ["colour=red"]])

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 import wandb
 
-from aded.records.rows import Summary
+from aded.records.summary import Summary
 from scripts.wandb_report import METRICS, main, report
 
 

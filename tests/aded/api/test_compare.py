@@ -10,7 +10,7 @@ from tiny import tiny_model, tiny_tokenizer
 
 import aded
 from aded.errors import BadInput
-from aded.records.rows import Summary
+from aded.records.summary import Summary
 
 PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"role": "user", "content": "a cat"}]]
 

@@ -7,7 +7,8 @@ from made_up_run import row, timing
 
 from aded.records.marks import largest_speedup
 from aded.records.metrics import summarise
-from aded.records.rows import Row, Summary
+from aded.records.rows import Row
+from aded.records.summary import Summary
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 

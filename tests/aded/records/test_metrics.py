@@ -3,9 +3,19 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_up_run import row as whole_row
 
-from aded.records.metrics import bootstrap_interval, question_sums, ratio, speedup_terms, summarise
+from aded.records.metrics import (
+    acceptance_by_position,
+    bootstrap_interval,
+    mean_accepted_tokens,
+    question_sums,
+    ratio,
+    speedup_terms,
+    summarise,
+)
 from aded.records.rows import Row
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
@@ -69,6 +79,15 @@ def test_the_summary_of_hand_made_rows() -> None:
         "others_cpu_share": pytest.approx(0.01),
         "marks": ["the interval 1.60 to 3.20 is wider than half the speedup"],
         "identical_outputs": 3,
+        "mean_accepted_tokens_macro": 2.5,
+        "mean_accepted_tokens_by_category": {"coding": 2.5},
+        "adaptation": None,
+        "acceptance_by_position": {  # drafts accepted: 1, 2, 0, 3
+            "joint": [3 / 4, 2 / 4, 1 / 4],
+            "conditional": [3 / 4, 2 / 3, 1 / 2],
+        },
+        "repetitive_share": None,
+        "mean_accepted_tokens_without_repetitive": None,
     }
     # Two questions: resampling takes a alone (1.5 s against 2.4 s: 1.6), both (2.0) or b alone (3.2).
     assert (low, high) == pytest.approx((1.6, 3.2))
@@ -92,7 +111,44 @@ def test_without_a_baseline_what_needs_one_is_null() -> None:
         "disturbed_share",
         "slice_warm_up",
         "identical_outputs",
+        "adaptation",
+        "repetitive_share",
+        "mean_accepted_tokens_without_repetitive",
     }
+
+
+def test_micro_weighs_tokens_and_macro_weighs_categories() -> None:
+    long = whole_row(0, 0, [2] * 90, category="writing")
+    short = whole_row(1, 0, [4, 4], category="code")
+    empty = whole_row(2, 0, [], category="nothing")
+    got = summarise([long, short, empty], **NAMES)
+    assert got.mean_accepted_tokens == 188 / 92
+    assert got.mean_accepted_tokens_by_category == {"writing": 2.0, "code": 4.0, "nothing": None}
+    assert got.mean_accepted_tokens_macro == 3.0
+
+
+def test_repetitive_answers_are_counted_and_left_out() -> None:
+    loop, usual = whole_row(0, 0, [9, 9], compression=12.5), whole_row(1, 0, [1, 2], compression=12.0)
+    got = summarise([loop, usual], **NAMES, adaptation="prompt")
+    assert (got.repetitive_share, got.mean_accepted_tokens_without_repetitive) == (0.5, 1.5)
+    assert (got.mean_accepted_tokens, got.adaptation) == (21 / 4, "prompt")
+    alone = summarise([loop], **NAMES)
+    assert (alone.repetitive_share, alone.mean_accepted_tokens_without_repetitive) == (1.0, None)
+
+
+@given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_acceptance_by_position_is_what_counting_steps_gives(answers: list[list[int]]) -> None:
+    rows = [whole_row(number, 0, accepted) for number, accepted in enumerate(answers)]
+    lengths = [length for accepted in answers for length in accepted]
+    found = acceptance_by_position(rows)
+    assert found is not None
+    assert len(found.joint) == len(found.conditional) == max(lengths) - 1
+    above = len(lengths)
+    for depth, (joint, conditional) in enumerate(zip(found.joint, found.conditional, strict=True), 1):
+        reached = sum(length > depth for length in lengths)
+        assert (joint, conditional) == (reached / len(lengths), reached / above)
+        above = reached
+    assert 1 + sum(found.joint) == pytest.approx(mean_accepted_tokens(rows))
 
 
 @pytest.mark.parametrize("rows", [[], [row("a", [], 0.0, 0.0)]], ids=["no rows", "no steps"])

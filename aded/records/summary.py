@@ -1,0 +1,115 @@
+"""The summary of a run, typed: every key explained. aded.records.metrics computes them from the rows.
+
+The keys with a default are younger than the others: a summary that an earlier version wrote lacks them, and is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from aded.records.rows import OLDER, REPLAY, STRICT, UNPAIRED, Number, Whole, about
+
+
+@dataclass(frozen=True)
+class AcceptanceByPosition:
+    """Shares of steps by the depth in the draft tree; the first entry is depth 1, the last the deepest accepted.
+
+    A step that added n tokens to the answer accepted the drafted tokens of depths 1 to n - 1: its last token is the
+    bonus token. So 1 + the sum of `joint` is mean_accepted_tokens. A draft that ends above a depth counts as not
+    accepted there. A step that the end of the answer cuts is counted by what it added.
+    """
+
+    __pydantic_config__ = STRICT
+    joint: list[Number] = about("steps that accepted depths 1 to d / all steps")
+    conditional: list[Number] = about(
+        "steps that accepted depths 1 to d / steps that accepted depths 1 to d - 1, at d = 1 / all steps"
+    )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A finished run: summary.json."""
+
+    __pydantic_config__ = STRICT
+    method: str = about("name of the method's config")
+    model: str = about("name of the model's config")
+    benchmark: str = about("name of the benchmark's config")
+    questions: Whole = about("questions answered")
+    turns: Annotated[int, Field(ge=1)] = about("turns answered: rows")
+    steps: Whole = about("sum over rows")
+    new_tokens: Whole = about("sum over rows", unit="tokens")
+    mean_accepted_tokens: Number | None = about(
+        "new_tokens / steps; 1.00 for autoregressive decoding", unit="tokens per step", null="no step was needed"
+    )
+    drafted_nodes_per_step: Number | None = about(
+        "mean of drafted_nodes, without the root", unit="nodes", null="no step was needed"
+    )
+    draft_ms_median: Number | None = about(
+        "median over steps of draft_ms + observe_ms", unit="ms", null="no step was needed"
+    )
+    draft_ms_p99: Number | None = about("99th percentile of the same", unit="ms", null="no step was needed")
+    draft_share: Number | None = about("draft seconds / decode seconds", null=REPLAY)
+    tokens_per_second: Number | None = about(
+        "new tokens / decode seconds, of a paired run in its undisturbed slices", unit="tokens/s", null=REPLAY
+    )
+    tokens_per_second_end_to_end: Number | None = about(
+        "all tokens of the answers / (prefill + decode seconds)", unit="tokens/s", null=REPLAY
+    )
+    autoregressive_tokens_per_second: Number | None = about(
+        "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=UNPAIRED
+    )
+    speedup: Number | None = about(
+        "tokens_per_second / autoregressive_tokens_per_second", null="unpaired, or every slice was disturbed"
+    )
+    speedup_low: Number | None = about(
+        "lower end of its 95 % bootstrap interval over questions", null="unpaired, or fewer than two questions"
+    )
+    speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
+    speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=UNPAIRED)
+    slices: Whole | None = about("slices of both arms", null=UNPAIRED)
+    disturbed_share: Number | None = about(
+        "slices that were disturbed, or whose pair was / slices (aded.records.disturbance)", null=UNPAIRED
+    )
+    slice_warm_up: Number | None = about(
+        "what the first step of a slice takes longer than the others, as a share of its slice", null=UNPAIRED
+    )
+    others_cpu_share: Number = about(
+        "share of the processors' time that other programs and virtual machines took, 0 to 1"
+    )
+    marks: list[str] = about("reasons to doubt the speedup, a sentence each; empty when there is none")
+    identical_outputs: Whole | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
+    run_id: str = about("hash of the resolved config without volatile keys, files by their contents")
+    mean_accepted_tokens_macro: Number | None = about(
+        "mean of the categories' mean_accepted_tokens: each category weighs the same, whatever its length",
+        unit="tokens per step",
+        null=f"no step was needed, or {OLDER}",
+        default=None,
+    )
+    mean_accepted_tokens_by_category: dict[str, Number | None] | None = about(
+        "mean_accepted_tokens of the rows of each category, in the benchmark's order",
+        unit="tokens per step",
+        null=OLDER,
+        default=None,
+    )
+    adaptation: str | None = about(
+        "how long the drafter kept what it learned: off, prompt (cold) or session (over the questions)",
+        null=OLDER,
+        default=None,
+    )
+    acceptance_by_position: AcceptanceByPosition | None = about(
+        "accepted drafts by depth", null=f"no step was needed, or {OLDER}", default=None
+    )
+    repetitive_share: Number | None = about(
+        "answers whose text shrinks more than 12 to 1 under zlib / answers (aded.records.repetition)",
+        null=OLDER,
+        default=None,
+    )
+    mean_accepted_tokens_without_repetitive: Number | None = about(
+        "mean_accepted_tokens of the other answers",
+        unit="tokens per step",
+        null=f"there is no other, or {OLDER}",
+        default=None,
+    )

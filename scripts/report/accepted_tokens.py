@@ -1,0 +1,249 @@
+"""Mean accepted tokens, cold beside session: micro and macro, without repetitive answers, by category, by position.
+
+Cold: what a method learns is forgotten between questions. Session: it is kept over them. A method that keeps nothing
+has the same number in both columns. Others' figures, published or in a file that Spec-Bench wrote, have a column of
+their own, since nobody says which of the two they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from aded.records.finished_runs import FinishedRun
+from aded.records.metrics import (
+    acceptance_by_position,
+    accepted_by_category,
+    accepted_without_repetitive,
+    macro_average,
+    mean_accepted_tokens,
+    repetitive_share,
+)
+from aded.records.rows import Row
+from llm_judge.spec_bench import RunFile
+from scripts.report.cells import by_number, line_names
+from scripts.report.comparison import Sources
+from scripts.report.published import Published, benchmark_family, beside
+from scripts.report.remarks import MISSING, without_empty_columns
+
+SCOPES = ("cold", "session")
+METRIC = "mean_accepted_tokens"
+DEEPEST = 8
+"""Positions that the table shows."""
+EXPLAINED = (
+    "Micro: tokens / steps of all questions together. Macro: the mean of the categories' values. Cold: learned state "
+    "is forgotten between questions; session: it is kept over them, so the order of the questions matters. A method "
+    "that keeps nothing has the same number in both. Repetitive answers shrink more than 12 to 1 under zlib. – is "
+    "missing. docs/benchmark_definitions.md defines each number."
+)
+BY_POSITION = (
+    "Of all steps, the share that accepted drafts down to this depth of the tree; in brackets: of the steps that "
+    "accepted the depth above."
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method on one model and benchmark: its runs by the columns in which their numbers stand."""
+
+    name: str
+    benchmark: str
+    model: str
+    runs: Mapping[str, Sequence[FinishedRun]]
+
+    def median(self, scope: str, number: Callable[[Sequence[Row]], float | None]) -> float | None:
+        """Of the runs of a scope, which differ in the seed alone."""
+        values = [value for run in self.runs.get(scope, ()) if (value := number(run.rows)) is not None]
+        return float(np.median(values)) if values else None
+
+    @property
+    def first(self) -> FinishedRun:
+        return next(runs[0] for runs in self.runs.values())
+
+    @property
+    def published(self) -> tuple[str, str, str]:
+        return self.first.method, self.model, self.benchmark
+
+
+def lines(runs: Sequence[FinishedRun]) -> list[Line]:
+    """The runs, those that differ in nothing but scope and seed on one line."""
+    names = line_names(runs, without=("method.adaptation",))
+    found: dict[tuple[str, str, str], dict[str, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        fixed = " (adaptation=off)" if run.config.get("method.adaptation") == "off" else ""
+        for scope in run.columns:
+            found[run.benchmark, run.model, names[run.folder] + fixed][scope].append(run)
+    ordered = sorted(found.items(), key=lambda item: (*item[0][:2], by_number(item[0][2])))
+    return [Line(name, benchmark, model, mine) for (benchmark, model, name), mine in ordered]
+
+
+NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
+    "micro": mean_accepted_tokens,
+    "macro": macro_average,
+    "without repetitive": accepted_without_repetitive,
+}
+
+
+def _text(value: float | None, form: str = ".2f") -> str:
+    return MISSING if value is None else format(value, form)
+
+
+def headline(
+    mine: Sequence[Line], elsewhere: Sequence[RunFile], published: Sequence[Published], sources: Sources
+) -> pd.DataFrame:
+    """A row per method of one model and benchmark, cold first; then others' figures of methods that were not run."""
+    benchmark, model = mine[0].benchmark, mine[0].model
+    several = len({row.category for row in mine[0].first.rows}) > 1
+    names = [name for name in NUMBERS if several or name != "macro"]
+    rows = []
+    for line in mine:
+        row = {"method": line.name}
+        for name in names:
+            row |= {f"{scope}, {name}": _text(line.median(scope, NUMBERS[name])) for scope in SCOPES}
+        scope = next(iter(line.runs))
+        row["repetitive answers"] = _text(line.median(scope, repetitive_share), ".1%")
+        row["elsewhere"] = _listed(_beside(line, published), sources) or MISSING
+        rows.append(row)
+    known = {line.first.method for line in mine}
+    others: dict[str, list[Published]] = {}
+    for figure in _peers(published, benchmark, model):
+        if figure.method not in known:
+            others.setdefault(figure.method, []).append(figure)
+    peers = {f"{method}, published": _listed(figures, sources) for method, figures in others.items()}
+    peers |= {_elsewhere(file): f"{file.micro!r} (macro {file.macro!r})" for file in elsewhere}
+    blank = dict.fromkeys(rows[0], MISSING)
+    rows += [{**blank, "method": name, "elsewhere": text} for name, text in peers.items()]
+    return without_empty_columns(pd.DataFrame(rows))
+
+
+def _listed(figures: Sequence[Published], sources: Sources) -> str:
+    """Several sources of one figure, each with its mark."""
+    return "; ".join(f"{figure.text} {sources.published(figure)}" for figure in figures)
+
+
+def _elsewhere(file: RunFile) -> str:
+    return f"{file.name}, measured elsewhere"
+
+
+def _peers(published: Sequence[Published], benchmark: str, model: str) -> list[Published]:
+    """Figures of any method with its usual settings."""
+    of = benchmark_family(benchmark)
+    return [
+        one
+        for one in published
+        if (one.benchmark, one.metric) == (of, METRIC) and one.is_of(model) and not one.settings
+    ]
+
+
+def _beside(line: Line, published: Sequence[Published]) -> list[Published]:
+    """The figures of the method: those of its usual settings, or the one that fits the run's."""
+    mine = [one for one in published if one.metric == METRIC and one.fits(*line.published, line.first.config)]
+    usual = [one for one in mine if not one.settings]
+    one = beside(published, METRIC, *line.published, line.first.config)
+    return usual or ([one] if one else [])
+
+
+def _of(category: str) -> Callable[[Sequence[Row]], float | None]:
+    """mean_accepted_tokens of a category's rows."""
+    return lambda rows: accepted_by_category(rows).get(category)
+
+
+def by_category(mine: Sequence[Line], scope: str, elsewhere: Sequence[RunFile]) -> pd.DataFrame:
+    """A row per method, a column per category."""
+    categories = list(accepted_by_category(mine[0].first.rows))
+    rows = [
+        {"method": line.name} | {category: _text(line.median(scope, _of(category))) for category in categories}
+        for line in mine
+        if scope in line.runs
+    ]
+    rows += [
+        {"method": _elsewhere(file)}
+        | {one: repr(file.by_category[one]) if one in file.by_category else MISSING for one in categories}
+        for file in elsewhere
+    ]
+    return pd.DataFrame(rows)
+
+
+def by_position(mine: Sequence[Line], scope: str) -> pd.DataFrame:
+    """A row per method, a column per depth: joint (conditional)."""
+    rows = []
+    for line in mine:
+        if scope not in line.runs:
+            continue
+        found = acceptance_by_position([row for run in line.runs[scope] for row in run.rows])
+        shares = list(zip(found.joint, found.conditional, strict=True))[:DEEPEST] if found else []
+        texts = {str(depth): f"{joint:.3f} ({given:.3f})" for depth, (joint, given) in enumerate(shares, 1)}
+        rows.append({"method": line.name, **dict.fromkeys(map(str, range(1, DEEPEST + 1)), MISSING), **texts})
+    return without_empty_columns(pd.DataFrame(rows))
+
+
+def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], published: Sequence[Published]) -> str:
+    """mean_accepted_tokens.md: a section per benchmark and model."""
+    parts: list[str] = []
+    sources = Sources()
+    groups, alone = grouped(lines(runs), elsewhere)
+    for (benchmark, model), (mine, files) in groups.items():
+        parts += [f"## {benchmark}, {model}", _table(headline(mine, files, published, sources))]
+        for scope in (scope for scope in SCOPES if any(scope in line.runs for line in mine)):
+            if len({row.category for row in mine[0].first.rows}) > 1:
+                parts += [f"### {scope}, by category", _table(by_category(mine, scope, files))]
+            parts += [f"### {scope}, by position", _table(by_position(mine, scope))]
+    for file in alone:
+        numbers = {"micro": file.micro, "macro": file.macro, **file.by_category}
+        frame = pd.DataFrame([{"method": _elsewhere(file)} | {name: repr(value) for name, value in numbers.items()}])
+        parts += [f"## {file.benchmark}, {file.name}", _table(frame)]
+    legend = "\n".join(f"- {line}" for line in sources.legend())
+    return "\n\n".join([*parts, EXPLAINED, BY_POSITION, *([legend] if legend else [])]) + "\n"
+
+
+def _table(frame: pd.DataFrame) -> str:
+    return frame.to_markdown(index=False, disable_numparse=True)
+
+
+Groups = dict[tuple[str, str], tuple[list[Line], list[RunFile]]]
+
+
+def grouped(found: Sequence[Line], elsewhere: Sequence[RunFile]) -> tuple[Groups, list[RunFile]]:
+    """Lines by benchmark and model, each with the files that name the model, and the files that fit nowhere."""
+    groups: Groups = {}
+    for line in found:
+        groups.setdefault((line.benchmark, line.model), ([], []))[0].append(line)
+    left = []
+    for file in elsewhere:
+        fits = [key for key in groups if key[0] == file.benchmark and file.name.lower().startswith(key[1].lower())]
+        if fits:
+            groups[max(fits, key=lambda key: len(key[1]))][1].append(file)
+        else:
+            left.append(file)
+    return groups, left
+
+
+def long_table(
+    runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], published: Sequence[Published]
+) -> pd.DataFrame:
+    """One number per line, for programs, unrounded; `scope` is cold, session or elsewhere."""
+    rows = []
+    found = lines(runs)
+    for line in found:
+        for scope in (scope for scope in SCOPES if scope in line.runs):
+            key = {"benchmark": line.benchmark, "model": line.model, "method": line.name, "scope": scope}
+            numbers = {name: line.median(scope, number) for name, number in NUMBERS.items()}
+            categories = accepted_by_category(line.first.rows)
+            numbers |= {f"category {name}": line.median(scope, _of(name)) for name in categories}
+            rows += [key | {"number": name, "value": value, "source": "here"} for name, value in numbers.items()]
+    for file in elsewhere:
+        key = {"benchmark": file.benchmark, "model": "", "method": file.name, "scope": "elsewhere"}
+        numbers = {"micro": file.micro, "macro": file.macro}
+        numbers |= {f"category {name}": value for name, value in file.by_category.items()}
+        rows += [
+            key | {"number": name, "value": value, "source": "measured elsewhere"} for name, value in numbers.items()
+        ]
+    for benchmark, model in sorted({(line.benchmark, line.model) for line in found}):
+        for one in _peers(published, benchmark, model):
+            key = {"benchmark": benchmark, "model": model, "method": one.method, "scope": "elsewhere"}
+            rows.append(key | {"number": "micro", "value": one.value, "source": f"{one.source}; {one.machine}"})
+    return pd.DataFrame(rows)

@@ -1,0 +1,219 @@
+"""Spec-Bench's questions, its run files, and its own definition of accepted tokens, computed here a second time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up_run import row, times, write_run
+from transformers import PreTrainedTokenizerFast
+
+from aded.errors import BadInput
+from aded.files.answer_file import read_answers
+from aded.records.finished_runs import read_run
+from aded.records.metrics import summarise
+from llm_judge.questions import MT_BENCH_CATEGORIES
+from llm_judge.spec_bench import TASKS, RunFile, SpecBench, category_of, read_run_file, task_of
+from scripts.export import main
+
+OF_SPEC_BENCH = [*MT_BENCH_CATEGORIES, *TASKS[1:]]
+"""The categories in its own files."""
+
+
+def mean_accepted(lines: list[dict[str, Any]], task: str) -> float:
+    """What evaluation/speed.py prints as #Mean accepted tokens."""
+    categories = OF_SPEC_BENCH if task == "overall" else [*MT_BENCH_CATEGORIES] if task == "mt_bench" else [task]
+    lengths: list[int] = []
+    for line in lines:
+        if line["category"] in categories:
+            lengths.extend(line["choices"][0]["accept_lengths"])
+    return float(np.mean(lengths))
+
+
+def written(path: Path, *lines: object) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def question(number: int, category: str | None = None) -> dict[str, object]:
+    return {"question_id": number, "category": category or category_of(str(number)), "turns": ["a"]}
+
+
+def answer(number: int, accept_lengths: list[int]) -> dict[str, Any]:
+    """A line as Spec-Bench's evaluation/eval.py writes it."""
+    choice = {
+        "index": 0,
+        "turns": ["the cat"],
+        "decoding_steps": [len(accept_lengths)],
+        "new_tokens": [sum(accept_lengths)],
+        "wall_time": [0.5],
+        "accept_lengths": accept_lengths,
+    }
+    line = {"question_id": number, "category": category_of(str(number)), "answer_id": "x", "tstamp": 1.5}
+    return {**line, "model_id": "vicuna-7b-v1.3-eagle-float16", "choices": [choice]}
+
+
+def test_the_six_tasks_have_80_questions_each_and_mt_bench_has_its_eight_categories() -> None:
+    ids = [str(number) for number in range(81, 561)]
+    assert [task_of(one) for one in ids] == [task for task in TASKS for _ in range(80)]
+    assert [category_of(one) for one in ids[:80]] == [one for one in MT_BENCH_CATEGORIES for _ in range(10)]
+    assert [category_of(one) for one in ids[80:]] == [task_of(one) for one in ids[80:]]
+    for other in ("80", "561", "x", "-81", ""):
+        with pytest.raises(ValueError, match=f"question {other} is none of Spec-Bench's, which are 81 to 560"):
+            task_of(other)
+
+
+def test_a_question_is_of_its_task(tmp_path: Path) -> None:
+    file = written(tmp_path / "q.jsonl", question(81), question(155), question(161), question(560))
+    found = SpecBench(str(file)).questions()
+    assert [(one.id, one.category) for one in found] == [
+        ("81", "mt_bench"),
+        ("155", "mt_bench"),
+        ("161", "translation"),
+        ("560", "rag"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (question(161, "qa"), "question 161 is of qa, in Spec-Bench it is of translation; give data/spec_bench"),
+        (question(81, "mt_bench"), "question 81 is of mt_bench, in Spec-Bench it is of writing"),
+        ({"question_id": 7, "category": "qa", "turns": ["a"]}, "question 7 belongs to another benchmark"),
+    ],
+)
+def test_other_questions_are_refused(tmp_path: Path, line: object, problem: str) -> None:
+    with pytest.raises(BadInput, match=f"^benchmark.question_file: .*{problem}"):
+        SpecBench(str(written(tmp_path / "q.jsonl", line)))
+
+
+def test_without_a_file_it_says_which_one() -> None:
+    with pytest.raises(BadInput, match=r"question_file: give data/spec_bench/question.jsonl of the repository"):
+        SpecBench()
+
+
+@given(
+    st.dictionaries(
+        st.integers(81, 560), st.lists(st.integers(0, 40), min_size=1, max_size=9), min_size=1, max_size=12
+    )
+)
+def test_a_run_file_has_spec_bench_s_numbers_to_the_last_digit(lengths: dict[int, list[int]]) -> None:
+    lines = [answer(number, accepted) for number, accepted in lengths.items()]
+    file = RunFile("x", {str(number): [float(one) for one in accepted] for number, accepted in lengths.items()})
+    assert file.micro == mean_accepted(lines, "overall")
+    if file.benchmark == "spec_bench":
+        assert file.by_category == {
+            task: mean_accepted(lines, task) for task in TASKS if any(task_of(str(one)) == task for one in lengths)
+        }
+    assert file.macro == pytest.approx(np.mean(list(file.by_category.values())))
+
+
+def test_a_run_file_is_read_as_recorded_answers_and_as_a_measurement(tmp_path: Path) -> None:
+    path = written(tmp_path / "eagle.jsonl", answer(81, [3, 4, 1]), answer(161, [2, 2]))
+    assert {one: [turn.text for turn in turns] for one, turns in read_answers(path).items()} == {
+        "81": ["the cat"],
+        "161": ["the cat"],
+    }
+    found = read_run_file(path, "RUN_FILE")
+    assert (found.name, found.benchmark, found.micro) == ("vicuna-7b-v1.3-eagle-float16", "spec_bench", 12 / 5)
+    assert (found.by_category, found.macro) == ({"mt_bench": 8 / 3, "translation": 2.0}, (8 / 3 + 2) / 2)
+
+
+def test_of_mt_bench_alone_the_categories_are_its_own(tmp_path: Path) -> None:
+    found = read_run_file(written(tmp_path / "a.jsonl", answer(81, [3]), answer(91, [2])), "RUN_FILE")
+    assert (found.benchmark, found.by_category) == ("mt_bench", {"writing": 3.0, "roleplay": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ([answer(81, [1]), answer(81, [1])], "line 2: question 81 appears twice"),
+        ([answer(81, [1]) | {"question_id": 3}], "line 1: question 3 is none of Spec-Bench's"),
+        ([{"question_id": 81, "choices": [{"turns": ["a"]}]}], "line 1: choices.0..accept_lengths.*Spec-Bench's"),
+        ([{"question_id": 81, "choices": []}], "line 1: choices: .* must not be empty"),
+        ([answer(81, [])], "holds no accept_lengths"),
+    ],
+)
+def test_a_damaged_run_file_is_one_line(tmp_path: Path, lines: list[object], problem: str) -> None:
+    with pytest.raises(BadInput, match=f"^RUN_FILE: .*{problem}"):
+        read_run_file(written(tmp_path / "a.jsonl", *lines), "RUN_FILE")
+
+
+@pytest.fixture
+def exported(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]:
+    """A timed run's folder, its exported lines, and those of the same run without a model."""
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
+    made = []
+    for name, known in (("timed", times(0.5, 1.0, 5)), ("replayed", {})):
+        rows = [
+            row(number, turn, [2, 3], **known, token_ids=[5, 6, 7, 8, 9, 10], category=task_of(str(number)))
+            for number, turns in ((81, 2), (95, 2), (161, 1), (560, 1))
+            for turn in range(turns)
+        ]
+        last = row(560, 0, [4, 1, 9], category="rag", **(times(0.7, 1.4, 14) if known else {}))
+        write_run(tmp_path / name, [*rows[:-1], last], answers=None, settings=settings, benchmark="spec_bench")
+        out = tmp_path / f"{name}.jsonl"
+        monkeypatch.setattr("sys.argv", ["export", "spec_bench", str(tmp_path / name), f"out={out}"])
+        main()
+        made.append([json.loads(line) for line in out.read_text().splitlines()])
+    return tmp_path / "timed", made[0], made[1]
+
+
+def test_speed_py_reads_an_exported_run_and_finds_our_accepted_tokens(
+    exported: tuple[Path, list[dict[str, Any]], list[dict[str, Any]]],
+) -> None:
+    folder, lines, _ = exported
+    summary = summarise(read_run(folder).rows, method="m", model="t", benchmark="b", run_id="")
+    assert mean_accepted(lines, "overall") == summary.mean_accepted_tokens
+    assert {task: mean_accepted(lines, task) for task in ("mt_bench", "translation", "rag")} == (
+        summary.mean_accepted_tokens_by_category
+    )
+    assert [line["category"] for line in lines] == ["writing", "roleplay", "translation", "rag"]
+    assert [line["question_id"] for line in lines] == [81, 95, 161, 560]
+    first = lines[0]["choices"][0]
+    assert first["new_tokens"] == [6, 6], "whole answers, as Spec-Bench counts"
+    assert sum(first["new_tokens"]) / sum(first["wall_time"]) == pytest.approx(12 / 1.2)
+    found = read_run_file(folder.with_suffix(".jsonl"), "RUN_FILE")
+    assert (found.micro, found.macro) == (summary.mean_accepted_tokens, summary.mean_accepted_tokens_macro)
+
+
+def test_where_no_model_ran_wall_time_is_steps_and_says_so(
+    exported: tuple[Path, list[dict[str, Any]], list[dict[str, Any]]],
+) -> None:
+    choice = exported[2][0]["choices"][0]
+    assert (choice["wall_time"], choice["wall_time_unit"]) == ([2.0, 2.0], "steps; no model ran")
+    assert "wall_time_unit" not in exported[1][0]["choices"][0]
+
+
+@pytest.mark.parametrize("arguments", [[], ["spec_bench"], ["medusa", "run"], ["spec_bench", "a", "b"]])
+def test_a_form_and_a_run_must_be_named(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["export", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr().err.startswith("FORM: name one of spec_bench, fastchat, and a run")
+
+
+def test_a_run_of_another_benchmark_is_refused(
+    tmp_path: Path,
+    tokenizer: PreTrainedTokenizerFast,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
+    write_run(tmp_path / "run", [row(3, 0, [2])], answers=None, settings=settings)
+    monkeypatch.setattr("sys.argv", ["export", "spec_bench", str(tmp_path / "run"), f"out={tmp_path}/x.jsonl"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "question 3 is none of Spec-Bench's, which are 81 to 560" in capsys.readouterr().err
+    assert not (tmp_path / "x.jsonl").exists()
