@@ -84,7 +84,7 @@ def question_of(where: str, line: Mapping[str, Any]) -> Question:
 
 def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:
     """The messages, checked, without the empty keys that a Parquet file gives each."""
-    messages = []
+    messages: list[Message] = []
     for number, message in enumerate(given):
         place = f"{where}: messages[{number}]"
         said: Said = typed(message, Said, KEY, place, MESSAGE)

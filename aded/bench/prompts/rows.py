@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from os.path import expanduser
 from typing import Any
 
@@ -49,13 +50,13 @@ def hub_file(dataset: str, revision: str, file: str, licence: str) -> str:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    name = {"repo_id": dataset, "filename": file, "revision": revision, "repo_type": "dataset"}
+    get = partial(hf_hub_download, dataset, file, revision=revision, repo_type="dataset")
     try:
         try:
-            return hf_hub_download(**name, local_files_only=True)
+            return str(get(local_files_only=True))
         except LocalEntryNotFoundError:
             log.warning("downloading %s of %s; its licence: %s", file, dataset, licence)
-            return hf_hub_download(**name)
+            return str(get())
     except Exception as error:  # offline, gated and missing files raise errors of many libraries
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadInput(

@@ -101,7 +101,7 @@ def test_a_sample_has_the_right_answer_beside_the_models(tmp_path: Path) -> None
 def test_messages_from_a_parquet_file_are_those_of_json_lines(tmp_path: Path) -> None:
     """Parquet gives every message every key."""
     calls = [{"type": "function", "function": {"name": "f", "arguments": "{}"}}]
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "content": "b"},
@@ -166,7 +166,8 @@ def test_the_hubs_files_are_read_in_order_and_the_licence_is_named_before_a_down
 ) -> None:
     asked = []
 
-    def download(**options: Any) -> str:
+    def download(dataset: str, filename: str, **options: Any) -> str:
+        options |= {"repo_id": dataset, "filename": filename}
         asked.append(options)
         if options.get("local_files_only") and options["filename"] == "b.jsonl":
             raise LocalEntryNotFoundError("not here")

@@ -11,7 +11,11 @@ from aded.bench.questions import Conversation, Question, TokenIds
 from aded.errors import BadInput
 
 SYSTEM, USER, ASSISTANT = ({"role": role, "content": role[0]} for role in ("system", "user", "assistant"))
-CALL = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}]}
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}],
+}
 TOOL = {"role": "tool", "content": "2"}
 ADD = {"type": "function", "function": {"name": "add", "parameters": {}}}
 

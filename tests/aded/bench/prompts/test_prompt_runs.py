@@ -9,7 +9,7 @@ import pytest
 from shell import Shell
 
 USER = {"role": "user", "content": "a cat"}
-LINES = [
+LINES: list[dict[str, object]] = [
     {"prompt": "the cat sat"},
     {"id": "turns", "category": "cats", "turns": ["a hat", "and a mat"]},
     {"id": "messages", "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}, USER]},
