@@ -69,7 +69,7 @@ def ours(overrides: list[str], settings: Settings) -> tuple[dict[str, Answer], l
     cfg = next(iter(configs.values()))
     loaded = load_model(cfg)
     template, (_, questions) = prompt_template(cfg), load_benchmark(cfg.benchmark)
-    prompts = [template.ids(loaded.tokenizer, each.turns[:1], []) for each in questions[: settings.prompts]]
+    prompts = [each.prompt_ids([], loaded.tokenizer, template) for each in questions[: settings.prompts]]
 
     def answer(cfg: DictConfig) -> Answer:
         drafter = build_drafter(cfg, loaded)

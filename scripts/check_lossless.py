@@ -37,7 +37,7 @@ def differing(cfg: DictConfig) -> list[str]:
     limit = cfg.benchmark.max_new_tokens
     differ = []
     for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):
-        prompt = template.ids(loaded.tokenizer, question.turns[:1], [])
+        prompt = question.prompt_ids([], loaded.tokenizer, template)
         answer = decode(
             loaded.target,
             drafter,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aded.bench.questions import ids_of_messages
 from aded.errors import BadInput
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
     if isinstance(prompt, str):
         ids = tokenizer(prompt)["input_ids"]
     elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-        ids = _ids_of_messages(prompt, tokenizer)
+        ids = ids_of_messages(prompt, tokenizer, KEY, "it")
     else:
         ids = prompt
     try:
@@ -47,15 +48,3 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
             KEY, f"has token {found.max() if found.min() >= 0 else found.min()}; the tokenizer has {len(tokenizer)}"
         )
     return found.astype(np.int64)
-
-
-def _ids_of_messages(messages: Sequence[Any], tokenizer: AnyTokenizer) -> list[int]:
-    apply = getattr(tokenizer, "apply_chat_template", None)
-    if apply is None or not getattr(tokenizer, "chat_template", None):
-        raise BadInput(KEY, "is a list of messages, and this tokenizer has no chat template; give text")
-    try:
-        text = apply(list(messages), tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # templates are programs, and raise what they like
-        raise BadInput(KEY, f"the chat template refuses the messages ({error})") from None
-    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-    return ids

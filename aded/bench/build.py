@@ -10,7 +10,7 @@ from typing import Any, Literal, get_type_hints
 
 from omegaconf import DictConfig
 
-from aded.bench.questions import Benchmark, PromptTemplate, Question, Raw
+from aded.bench.questions import Benchmark, Conversation, PromptTemplate, Question, Raw, TokenIds
 from aded.bench.recording import Recording
 from aded.bench.runner import Runner
 from aded.choices import read_choice
@@ -59,12 +59,16 @@ def build_experiment(
         questions = recording.answered(questions, benchmark.questions())
     elif not loaded.target.provides:
         raise BadInput("model.answers", "must be given: this target computes nothing")
+    template = Raw() if benchmark.raw else prompt_template(cfg)
+    for question in questions:
+        if isinstance(question, Conversation | TokenIds):  # refused now, not in the midst of the run
+            question.prompt_ids([], loaded.tokenizer, template)
     paired = cfg.paired and cfg.pairing != "off"
     runner = Runner(
         target=loaded.target,
         tokenizer=loaded.tokenizer,
         eos_token_ids=recording.eos_token_ids if recording else loaded.eos_token_ids,
-        template=Raw() if benchmark.raw else prompt_template(cfg),
+        template=template,
         benchmark=benchmark,
         drafter=drafter,
         # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.

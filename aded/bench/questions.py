@@ -2,21 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from aded.errors import BadInput
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from aded.files.tokenizer import AnyTokenizer
+
+Message = Mapping[str, Any]
+"""A message of a chat: `role`, `content`, and what else a chat template reads, such as `tool_calls`."""
+
 
 @dataclass(frozen=True)
 class Question:
-    """One question of one or more turns. `id` is unique in its benchmark; `category` groups questions in plots."""
+    """One question of one or more turns. `id` is unique in its benchmark; `category` groups questions in plots.
+
+    turns: what comes before each answer; here a text, which the user says.
+    """
 
     id: str
     category: str
-    turns: tuple[str, ...]
+    turns: tuple[Any, ...]
+
+    def prompt_ids(
+        self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate
+    ) -> list[int]:
+        """Token ids of everything before the answer that follows `answers`. Raises BadInput.
+
+        template: the model's.
+        """
+        return template.ids(tokenizer, self.turns[: len(answers) + 1], answers)
+
+
+@dataclass(frozen=True)
+class Conversation(Question):
+    """A question of messages, which become a prompt by a chat template.
+
+    turns: the messages before each answer.
+    tools: what the model may call, as JSON schemas.
+    """
+
+    turns: tuple[tuple[Message, ...], ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+    def prompt_ids(
+        self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate
+    ) -> list[int]:
+        """See Question. Of templates, only the tokenizer's own knows the roles of messages: it is always taken."""
+        messages = [*self.turns[0]]
+        for answer, before in zip(answers, self.turns[1:], strict=False):
+            messages += [{"role": "assistant", "content": answer}, *before]
+        chat = template if isinstance(template, ChatTemplate) else ChatTemplate()
+        return chat.ids_of_messages(tokenizer, messages, self.tools, f"question {self.id}")
+
+
+@dataclass(frozen=True)
+class TokenIds(Question):
+    """A question of one turn, given as the token ids that the model reads."""
+
+    turns: tuple[tuple[int, ...]]
+
+    def prompt_ids(
+        self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate
+    ) -> list[int]:
+        """See Question. No template is applied."""
+        if max(self.turns[0]) >= len(tokenizer):
+            raise BadInput(
+                "benchmark", f"question {self.id} has token {max(self.turns[0])}; the tokenizer has {len(tokenizer)}"
+            )
+        return list(self.turns[0])
 
 
 @runtime_checkable
@@ -42,24 +100,66 @@ class PromptTemplate(Protocol):
 
 
 class ChatTemplate:
-    """The tokenizer's own chat template."""
+    """The tokenizer's own chat template.
+
+    system: a system message for conversations that have none.
+    """
 
     def __init__(self, system: str | None = None) -> None:
         self.system = system
 
     def ids(self, tokenizer: PreTrainedTokenizerBase, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
-        messages = [{"role": "system", "content": self.system}] if self.system else []
+        messages: list[Message] = []
         for index, turn in enumerate(turns):
             messages.append({"role": "user", "content": turn})
             if index < len(answers):
                 messages.append({"role": "assistant", "content": answers[index]})
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self.ids_of_messages(tokenizer, messages)
+
+    def ids_of_messages(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] = (),
+        where: str = "it",
+    ) -> list[int]:
+        """Token ids of messages up to the answer wanted. Raises BadInput.
+
+        where: what the messages are, for an error.
+        """
+        if self.system and messages[0]["role"] != "system":
+            messages = [{"role": "system", "content": self.system}, *messages]
+        return ids_of_messages(messages, tokenizer, "model.template", where, tools)
 
 
 class Raw:
     """No template: the turns and answers as they are, one after the other."""
 
     def ids(self, tokenizer: PreTrainedTokenizerBase, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
-        parts = [part for pair in zip(turns, [*answers, ""], strict=True) for part in pair]
-        return tokenizer("".join(parts))["input_ids"]
+        text = "".join(part for pair in zip(turns, [*answers, ""], strict=True) for part in pair)
+        # A recorded prompt may begin with the token that the tokenizer puts before every text.
+        first = getattr(tokenizer, "bos_token", None)
+        return tokenizer(text, add_special_tokens=not (first and text.startswith(first)))["input_ids"]
+
+
+def ids_of_messages(
+    messages: Sequence[Message],
+    tokenizer: AnyTokenizer,
+    key: str,
+    where: str,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> list[int]:
+    """Token ids of messages by the tokenizer's chat template, up to the answer wanted. Raises BadInput naming `key`.
+
+    where: what the messages are, for an error.
+    """
+    apply = getattr(tokenizer, "apply_chat_template", None)
+    if apply is None or not getattr(tokenizer, "chat_template", None):
+        raise BadInput(key, f"{where} is a list of messages, and this tokenizer has no chat template; give text")
+    options: dict[str, Any] = {"tools": [dict(tool) for tool in tools]} if tools else {}
+    try:
+        text = apply([dict(one) for one in messages], tokenize=False, add_generation_prompt=True, **options)
+    except Exception as error:  # templates are programs, and raise what they like
+        raise BadInput(key, f"{where}: the chat template refuses the messages ({error})") from None
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids

@@ -125,7 +125,7 @@ class Runner:
 
     def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, RecordedAnswer | None]:
         """The prompt of a turn after the answers before it, int64 [m], and its recorded answer, if there is one."""
-        prompt = np.array(self.template.ids(self.tokenizer, question.turns[: turn + 1], answers), np.int64)
+        prompt = np.array(question.prompt_ids(answers, self.tokenizer, self.template), np.int64)
         return prompt, self.recording.answer(question.id, turn, len(prompt)) if self.recording else None
 
     def _text(self, token_ids: list[int], recorded: RecordedAnswer | None) -> str:

@@ -49,6 +49,7 @@ REPLACED = {
     "model.compute=vicuna-7b": ["model.compute=smollm2-135m"],  # 135 million random weights in place of 7 billion
     "engine=compiled": ["engine=eager"],  # compilation takes half a minute: tests/aded/targets
     "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
+    "benchmark=gsm8k": ["benchmark=gsm8k", "benchmark.question_file=gsm8k.jsonl"],  # tests/aded/bench/prompts
     "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
     "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
     "logger=wandb": ["logger=wandb", "logger.mode=disabled"],  # its client: tests/aded/bench/test_wandb_logger.py
@@ -157,6 +158,14 @@ def score(arguments: list[str], folder: Path) -> None:
     assert done.returncode == 0 or "cannot be isolated here" in done.stderr, done.stderr
 
 
+def score_maths(arguments: list[str], folder: Path) -> None:
+    """Its library may be missing: then it names the extra."""
+    command = [sys.executable, "-m", "scripts.score_maths", *arguments]
+    done = forked.run(command, env=os.environ, cwd=folder)
+    assert done.returncode == 0 or "pip install 'aded-bench[maths]'" in done.stderr, done.stderr
+    assert (done.returncode == 0) == bool(find_spec("math_verify"))
+
+
 def make_target(arguments: list[str], folder: Path) -> None:
     """`make` installs and runs these very tests: the Makefile has the target."""
     for target in arguments:
@@ -243,6 +252,7 @@ RULES: dict[str, Rule] = {
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
     "wandb sync": needs_account,
     "python -m pytest": pytest_paths,
+    "python -m scripts.score_maths": score_maths,
     "python human_eval/score.py": score,
     "python -m": run_module,
     "aded": run_aded,
@@ -299,6 +309,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(folder / "answers" / "mt_bench" / "question.jsonl", questions)
     write_lines(folder / "answers" / "mt_bench" / "vicuna-7b-v1.5.jsonl", answers)
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
+    write_lines(folder / "gsm8k.jsonl", [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)])
     (folder / "notes.txt").write_text("\n\n".join(TEXTS))
     ids = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
     header = {

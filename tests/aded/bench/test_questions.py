@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import pytest
+from tiny import tiny_tokenizer
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from aded.bench.questions import ChatTemplate, PromptTemplate, Raw
+from aded.bench.questions import ChatTemplate, Conversation, PromptTemplate, Raw, TokenIds
+from aded.errors import BadInput
 
 
 @pytest.mark.parametrize(
@@ -20,3 +23,60 @@ def test_the_second_turn_holds_the_first_and_its_answer(
     ids = template.ids(tokenizer, ["one", "two"], ["A"])
     assert tokenizer.decode(ids) == text
     assert ids == tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+CHAT = "<|user|>a<|assistant|>A<|user|>b<|assistant|>"
+
+
+def test_messages_grow_by_the_answers_and_go_through_the_chat_template(tokenizer: PreTrainedTokenizerFast) -> None:
+    user, later = {"role": "user", "content": "a"}, {"role": "user", "content": "b"}
+    question = Conversation("1", "", (({"role": "system", "content": "s"}, user), (later,)))
+    for template in (ChatTemplate(), Raw(), ChatTemplate("another")):
+        assert tokenizer.decode(question.prompt_ids(["A"], tokenizer, template)) == "<|system|>s" + CHAT
+    assert tokenizer.decode(question.prompt_ids([], tokenizer, Raw())) == "<|system|>s<|user|>a<|assistant|>"
+    question = Conversation("1", "", ((user,), (later,)))
+    assert tokenizer.decode(question.prompt_ids(["A"], tokenizer, ChatTemplate("s"))) == "<|system|>s" + CHAT
+
+
+def test_tool_calls_and_tools_reach_the_chat_template() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = (
+        "{% for t in tools %}({{ t.function.name }}){% endfor %}{% for m in messages %}<{{ m.role }}>"
+        "{% for c in m.tool_calls %}{{ c.function.name }} {{ c.function.arguments.a }}{% endfor %}"
+        "{{ m.content or '' }}{% endfor %}"
+    )
+    tool = {"type": "function", "function": {"name": "add"}}
+    call = {"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
+    messages = (
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "2"},
+    )
+    ids = Conversation("1", "", (messages,), (tool,)).prompt_ids([], tokenizer, Raw())
+    assert tokenizer.decode(ids) == "(add)<user>go<assistant>add 1<tool>2"
+
+
+def test_messages_need_a_chat_template_that_takes_them() -> None:
+    tokenizer = tiny_tokenizer()
+    question = Conversation("q7", "", (({"role": "tool", "content": "a"},),))
+    tokenizer.chat_template = "{{ raise_exception('no tools') }}"
+    with pytest.raises(BadInput, match=r"^model.template: question q7: the chat template refuses .*no tools"):
+        question.prompt_ids([], tokenizer, Raw())
+    tokenizer.chat_template = None
+    with pytest.raises(
+        BadInput, match=r"^model.template: question q7 is a list of messages, and this tokenizer has no"
+    ):
+        question.prompt_ids([], tokenizer, Raw())
+
+
+def test_token_ids_are_the_prompt(tokenizer: PreTrainedTokenizerFast) -> None:
+    assert TokenIds("1", "", ((7, 8),)).prompt_ids([], tokenizer, ChatTemplate()) == [7, 8]
+    with pytest.raises(BadInput, match=rf"question 1 has token {len(tokenizer)}; the tokenizer has {len(tokenizer)}"):
+        TokenIds("1", "", ((7, len(tokenizer)),)).prompt_ids([], tokenizer, ChatTemplate())
+
+
+def test_a_recorded_prompt_has_its_first_token_once() -> None:
+    """The tokenizer puts <s> before a text, as Llama's does; a recorded prompt begins with it."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing("<s> $A", None, [("<s>", 1)])
+    assert Raw().ids(tokenizer, ["a"], []) == Raw().ids(tokenizer, ["<s>a"], []) == [1, *tokenizer.encode("a")[1:]]

@@ -1,0 +1,124 @@
+"""A benchmark whose questions are the rows of a file: one's own prompts, or a dataset of the Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from string import Formatter
+from typing import Any
+
+from aded.bench.prompts.line import question_of
+from aded.bench.prompts.rows import KEY, hub_file, rows_of
+from aded.bench.questions import Question
+from aded.errors import BadInput
+from aded.files.tokenizer import cut_at
+from aded.settings import FilePath, Text
+
+
+class PromptBenchmark:
+    """Questions from rows.
+
+    question_file: a file of JSON lines or Parquet; None: the files of the dataset.
+    dataset, revision, files, licence: its id on the Hub, a commit, its files there, and what they may be used for.
+    prompts: the question's text, with a row's fields in braces; of several texts, the first whose fields the row has.
+        A list in a field becomes one line each. None at all: rows have the form of aded.bench.prompts.line.
+    id, category: with `prompts`, the fields that hold them. None: the number of the row, and no category.
+    reference: the field with the right answer, which goes into samples.jsonl; None: no samples are written.
+    left_out: how texts begin in whose place the dataset has nothing; such a file is refused.
+    stop_strings: an answer ends before the first of them.
+    """
+
+    raw = False
+
+    def __init__(
+        self,
+        question_file: FilePath | None = None,
+        *,
+        dataset: Text | None = None,
+        revision: Text = "main",
+        files: Sequence[Text] = (),
+        licence: Text = "not stated",
+        prompts: Sequence[Text] = (),
+        id: Text | None = None,
+        category: Text | None = None,
+        reference: Text | None = None,
+        left_out: Text | None = None,
+        stop_strings: Sequence[Text] = (),
+    ) -> None:
+        self.stop_strings = tuple(stop_strings)
+        self._fields = {"id": id, "category": category}
+        self._reference = reference
+        self._references: dict[str, str] = {}
+        self._forms = [_Form(each) for each in prompts]
+        if question_file is None and dataset is None:
+            raise BadInput(KEY, "must be given: a file of JSON lines or Parquet")
+        paths = (
+            [question_file] if question_file else [hub_file(str(dataset), revision, each, licence) for each in files]
+        )
+        found: dict[str, Question] = {}
+        for where, row in (each for path in paths for each in rows_of(path)):
+            question = self._question(where, row)
+            if question.id in found:
+                raise BadInput(KEY, f"{where}: question {question.id} appears twice")
+            if left_out and any(str(turn).startswith(left_out) for turn in question.turns):
+                raise BadInput(
+                    KEY,
+                    f"{where}: the text of question {question.id} is left out; let {dataset}'s own program fill it "
+                    f"in (docs/benchmarks.md), and give the new file: {KEY}=FILE",
+                )
+            found[question.id] = question
+        if not found:
+            raise BadInput(KEY, f"{question_file or dataset} holds no question")
+        self._questions = list(found.values())
+
+    def questions(self) -> list[Question]:
+        return self._questions
+
+    def sample(self, question: Question, answer: str) -> dict[str, object] | None:
+        """{id, answer, reference}: scripts.score_maths compares the two. None without a reference."""
+        if self._reference is None:
+            return None
+        text = cut_at(answer, self.stop_strings)
+        return {"id": question.id, "answer": text, "reference": self._references[question.id]}
+
+    def _question(self, where: str, row: Mapping[str, Any]) -> Question:
+        if self._forms:
+            fields = {key: _needed(where, row, field) for key, field in self._fields.items() if field}
+            question = question_of(where, {"prompt": self._text(where, row), **fields})
+        else:
+            question = question_of(where, row)
+        if self._reference:
+            self._references[question.id] = _needed(where, row, self._reference)
+        return question
+
+    def _text(self, where: str, row: Mapping[str, Any]) -> str:
+        form = next((each for each in self._forms if all(map(partial(_text_of, row), each.fields))), self._forms[-1])
+        return form.text.format(**{field: _needed(where, row, field) for field in form.fields})
+
+
+class _Form:
+    """A text with fields in braces. Raises BadInput where it is none."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            parts = list(Formatter().parse(text))
+        except ValueError as error:
+            raise BadInput("benchmark.prompts", f"{text!r}: {error}; a brace itself is written twice") from None
+        self.fields = [field for _, field, _, _ in parts if field is not None]
+        if not self.fields or not all(field.isidentifier() for field in self.fields):
+            raise BadInput("benchmark.prompts", f"{text!r} must name fields of a row in braces, such as {{question}}")
+
+
+def _text_of(row: Mapping[str, Any], field: str) -> str:
+    """A field as text; empty where the row has none."""
+    value = row.get(field)
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "\n".join(value)
+    return str(value) if isinstance(value, str | int) else ""
+
+
+def _needed(where: str, row: Mapping[str, Any], field: str) -> str:
+    if not (text := _text_of(row, field)):
+        raise BadInput(KEY, f"{where} has no text {field}; a row of this benchmark must have one")
+    return text

@@ -1,0 +1,110 @@
+"""A line of prompts as a question: text, turns, messages or token ids.
+
+==============  ==========================================================================
+key             what it holds
+==============  ==========================================================================
+`prompt`        a text: one turn of the user
+`turns`         texts: what the user says, one turn after the other
+`messages`      `{"role": ..., "content": ...}`, with `tool_calls` and whatever else the chat template reads
+`prompt_ids`    token ids, as the model reads them (or `ids`)
+==============  ==========================================================================
+
+A line has one of these. It may have `id` (or `question_id`, `task_id`; without one it is the number of the line),
+`category`, and beside messages `tools`, the JSON schemas of what the model may call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, Field
+
+from aded.bench.prompts.rows import KEY
+from aded.bench.questions import Conversation, Message, Question, TokenIds
+from aded.errors import BadInput
+from aded.files.json_lines import LINE, typed
+from aded.settings import Id, Text
+
+KINDS = ("prompt", "turns", "messages", "prompt_ids")
+FORM = "prompt (text), turns (texts), messages (role and content) or prompt_ids (token ids)"
+MESSAGE = "a role (system, user, assistant or tool) and content (text; of an assistant's tool_calls also null)"
+Several = Field(min_length=1)
+Token = Annotated[int, Field(ge=0, lt=1 << 21)]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line; see the module."""
+
+    __pydantic_config__ = LINE
+    prompt: Text | None = None
+    turns: Annotated[tuple[Text, ...] | None, Several] = None
+    messages: Annotated[tuple[dict[str, Any], ...] | None, Several] = None
+    prompt_ids: Annotated[
+        tuple[Token, ...] | None, Several, Field(validation_alias=AliasChoices("prompt_ids", "ids"))
+    ] = None
+    tools: tuple[dict[str, Any], ...] | None = None
+    id: Annotated[Id | None, Field(validation_alias=AliasChoices("id", "question_id", "task_id"))] = None
+    category: str | None = None
+
+
+@dataclass(frozen=True)
+class Said:
+    """What every message has."""
+
+    __pydantic_config__ = LINE
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = None
+
+
+def question_of(where: str, line: Mapping[str, Any]) -> Question:
+    """The question of a line. Raises BadInput.
+
+    where: "FILE line N".
+    """
+    read: Line = typed(line, Line, KEY, where, FORM)
+    given = [kind for kind in KINDS if getattr(read, kind) is not None]
+    if len(given) != 1:
+        raise BadInput(KEY, f"{where} has {' and '.join(given) or 'no prompt'}; it must have one of {FORM}")
+    if read.tools and read.messages is None:
+        raise BadInput(KEY, f"{where} has tools, and {given[0]} in place of messages; tools go with messages")
+    name, category = read.id or where.rpartition(" ")[2], read.category or ""
+    if read.prompt_ids is not None:
+        return TokenIds(name, category, (read.prompt_ids,))
+    if read.messages is None:
+        return Question(name, category, read.turns or (read.prompt,))
+    turns = turns_of(_messages(read.messages, where), where)
+    if not read.tools and all(turn == ({"role": "user", "content": turn[0]["content"]},) for turn in turns):
+        return Question(name, category, tuple(turn[0]["content"] for turn in turns))
+    return Conversation(name, category, turns, tuple(read.tools or ()))
+
+
+def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:
+    """The messages, checked, without the empty keys that a Parquet file gives each."""
+    messages: list[Message] = []
+    for number, message in enumerate(given):
+        place = f"{where}: messages[{number}]"
+        said: Said = typed(message, Said, KEY, place, MESSAGE)
+        if said.content is None and not message.get("tool_calls"):
+            raise BadInput(KEY, f"{place} has no content; it must be {MESSAGE}")
+        kept = {name: value for name, value in message.items() if value is not None}
+        messages.append({**kept, "content": said.content})
+    return messages
+
+
+def turns_of(messages: Sequence[Message], where: str) -> tuple[tuple[Message, ...], ...]:
+    """The messages before each answer that the model is to give. Raises BadInput where it has none to give.
+
+    It answers what a user says, and the last of the results that tools give, wherever no assistant's message follows.
+    """
+    if messages[-1]["role"] not in ("user", "tool"):
+        raise BadInput(KEY, f"{where}: its last message is the {messages[-1]['role']}'s; end with a user's or tool's")
+    ends = [
+        number
+        for number, (before, after) in enumerate(pairwise([one["role"] for one in messages]), 1)
+        if before in ("user", "tool") and after != "assistant" and (before, after) != ("tool", "tool")
+    ]
+    return tuple(tuple(messages[begin:end]) for begin, end in pairwise([0, *ends, len(messages)]))

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.bench.prompts.line import question_of, turns_of
+from aded.bench.questions import Conversation, Question, TokenIds
+from aded.errors import BadInput
+
+SYSTEM, USER, ASSISTANT = ({"role": role, "content": role[0]} for role in ("system", "user", "assistant"))
+CALL: dict[str, Any] = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}],
+}
+TOOL = {"role": "tool", "content": "2"}
+ADD = {"type": "function", "function": {"name": "add", "parameters": {}}}
+
+
+@pytest.mark.parametrize(
+    ("line", "question"),
+    [
+        ({"prompt": "a"}, Question("7", "", ("a",))),
+        ({"id": 3, "category": "c", "prompt": "a", "answer": "b"}, Question("3", "c", ("a",))),
+        ({"question_id": "x", "turns": ["a", "b"], "category": None}, Question("x", "", ("a", "b"))),
+        ({"messages": [USER]}, Question("7", "", ("u",))),
+        ({"messages": [USER, USER]}, Question("7", "", ("u", "u"))),
+        ({"prompt_ids": [4, 5]}, TokenIds("7", "", ((4, 5),))),
+        ({"ids": [4]}, TokenIds("7", "", ((4,),))),
+        ({"messages": [SYSTEM, USER]}, Conversation("7", "", ((SYSTEM, USER),))),
+        ({"messages": [USER], "tools": [ADD]}, Conversation("7", "", ((USER,),), (ADD,))),
+        ({"messages": [USER, {**TOOL, "name": None}]}, Conversation("7", "", ((USER,), (TOOL,)))),
+        ({"prompt": "a", "turns": None, "messages": None, "tools": []}, Question("7", "", ("a",))),
+    ],
+)
+def test_each_form_of_a_line(line: dict[str, Any], question: Question) -> None:
+    assert question_of("x.jsonl line 7", line) == question
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ({}, " has no prompt; it must have one of prompt (text), turns (texts), messages"),
+        ({"text": "a"}, " has no prompt"),
+        ({"prompt": "a", "messages": [USER]}, " has prompt and messages; it must have one of"),
+        ({"prompt": ""}, ": prompt: '' must not be empty"),
+        ({"prompt": ["a"]}, ": prompt: ['a'] must be text; it must be prompt (text), turns"),
+        ({"turns": []}, ": turns: [] must not be empty"),
+        ({"turns": "ab"}, ": turns: 'ab' must be a list"),
+        ({"prompt_ids": [1, -2]}, ": prompt_ids[1]: -2 must be 0 or more"),
+        ({"prompt_ids": []}, ": prompt_ids: [] must not be empty"),
+        ({"prompt_ids": [True]}, ": prompt_ids[0]: True must be a whole number"),
+        ({"messages": []}, ": messages: [] must not be empty"),
+        ({"messages": ["hi"]}, ": messages[0]: 'hi' must be a group of keys"),
+        ({"messages": [{"content": "a"}]}, ": messages[0]: role: must be given; it must be a role (system, user"),
+        ({"messages": [{"role": "robot", "content": "a"}]}, ": messages[0]: role: 'robot' must be one of system"),
+        ({"messages": [{"role": "user"}]}, ": messages[0] has no content"),
+        ({"messages": [USER, {"role": "user", "content": 5}]}, ": messages[1]: content: 5 must be text"),
+        ({"messages": [USER, ASSISTANT]}, ": its last message is the assistant's; end with a user's or tool's"),
+        ({"messages": [USER, SYSTEM]}, ": its last message is the system's"),
+        ({"prompt": "a", "tools": [ADD]}, " has tools, and prompt in place of messages"),
+        ({"prompt": "a", "id": 1.5}, ": id: 1.5 must be text"),
+    ],
+)
+def test_an_error_names_the_line_and_what_is_right(line: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInput) as error:
+        question_of("x.jsonl line 7", line)
+    assert str(error.value).startswith(f"benchmark.question_file: x.jsonl line 7{problem}")
+
+
+@pytest.mark.parametrize(
+    ("roles", "lengths"),
+    [
+        ("u", [1]),
+        ("su", [2]),
+        ("suau", [4]),  # what the assistant said is given
+        ("suu", [2, 1]),  # and where it is not, the model says it
+        ("ucttu", [4, 1]),  # it answers after the last of several results
+        ("uctau", [5]),
+        ("uct", [3]),
+        ("uttu", [1, 2, 1]),
+    ],
+)
+def test_the_model_answers_where_no_answer_is_given(roles: str, lengths: list[int]) -> None:
+    messages = [{"s": SYSTEM, "u": USER, "a": ASSISTANT, "c": CALL, "t": TOOL}[role] for role in roles]
+    turns = turns_of(messages, "")
+    assert [len(turn) for turn in turns] == lengths
+    assert [message for turn in turns for message in turn] == messages
+
+
+@given(st.text("suat", max_size=12).map(lambda roles: roles + "u"))
+def test_no_message_is_lost_and_no_answer_follows_an_answer(roles: str) -> None:
+    messages = [{"s": SYSTEM, "u": USER, "a": ASSISTANT, "t": TOOL}[role] for role in roles]
+    turns = turns_of(messages, "")
+    assert [message for turn in turns for message in turn] == messages
+    assert all(turn[-1]["role"] in ("user", "tool") for turn in turns)
+    assert all(turn[0]["role"] != "assistant" for turn in turns[1:])
