@@ -21,6 +21,8 @@ _MODULES = {
         "psutil",
         "pydivsufsort",
         "pynvml",
+        "requests",
+        "sentencepiece",
         "tabulate",
         "tqdm",
         "wandb",
