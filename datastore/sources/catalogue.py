@@ -72,4 +72,4 @@ def read_source(name: str) -> Source:
 
 def converted(name: str, source: Source, raw: list[Path]) -> list[bytes]:
     """The contents of the source's results. Raises BadInput."""
-    return checked_call(source.convert, f"source.{name}.convert", filled=("raw",))(raw=raw)  # type: ignore[no-any-return]
+    return checked_call(source.convert, f"source.{name}.convert", filled=("raw",))(raw=raw)

@@ -50,11 +50,11 @@ PATTERN = (
 def llama_2(raw: Sequence[Path], *, fingerprint: str) -> list[bytes]:
     """tokenizer.json and tokenizer_config.json of a SentencePiece model. Raises BadInput."""
     import sentencepiece  # noqa: F401 - transformers reads the file with it
-    from transformers import LlamaTokenizerFast
+    from transformers import LlamaTokenizer
 
     with TemporaryDirectory() as folder:
         shutil.copy(raw[0], Path(folder) / "tokenizer.model")
-        tokenizer = LlamaTokenizerFast.from_pretrained(
+        tokenizer = LlamaTokenizer.from_pretrained(
             folder, add_bos_token=True, legacy=True, model_max_length=LENGTH_OF_LLAMA_2
         )
     return _saved(tokenizer, fingerprint)
@@ -93,9 +93,9 @@ def _tiktoken(
     return _saved(tokenizer, fingerprint)
 
 
-def _ranks(path: str) -> dict[bytes, int]:
+def _ranks(tiktoken_url: str) -> dict[bytes, int]:
     """Token -> rank of a tiktoken file, whose lines are a token in base64 and its rank."""
-    pairs = (line.split() for line in Path(path).read_bytes().splitlines() if line)
+    pairs = (line.split() for line in Path(tiktoken_url).read_bytes().splitlines() if line)
     return {base64.b64decode(token): int(rank) for token, rank in pairs}
 
 
