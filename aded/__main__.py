@@ -23,6 +23,7 @@ COMMANDS = {
     "tables": "scripts.tables",
     "plots": "scripts.plots",
     "build": "datastore.build",
+    "fetch": "datastore.fetch",
     "info": "datastore.info",
     "merge": "datastore.merge",
     "export": "scripts.export",

@@ -27,7 +27,7 @@ CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is
 """The configs: inside the package where it is installed, beside it in a checkout."""
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
-PATHS: Kinds = {"cache": FilePath, "output": FilePath}
+PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
 GROUP = dict[str, Any]
 TOP: Mapping[str, Kinds] = {
     "config": {
@@ -48,6 +48,7 @@ TOP: Mapping[str, Kinds] = {
         "suffixes": FilePath | None,
         "progress": bool,
     },
+    "fetch": {"source": {"mirror": FilePath | None, "out": FilePath}, "paths": PATHS},
     "train_medusa": {
         "model": GROUP,
         "datastore": GROUP,

@@ -22,6 +22,8 @@ _MODULES = {
         "pyarrow",
         "pydivsufsort",
         "pynvml",
+        "requests",
+        "sentencepiece",
         "tabulate",
         "tqdm",
         "wandb",

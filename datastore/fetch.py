@@ -1,0 +1,83 @@
+"""Fetches questions, recorded answers, corpora and tokenizers: python -m datastore.fetch NAME...|all [KEY=VALUE ...]
+
+    NAME            a source of conf/source; none: list them; all: every one
+    source.mirror   a folder, or the beginning of a URL, that has the raw files; null: the internet
+    source.out      where raw files and results go; paths.sources
+
+Each raw file is verified (size and sha256) before it is used. A download that broke off goes on where it was; what
+is there and whole is not fetched again. Proxies are those of the environment (HTTPS_PROXY). Exit code 1: some failed,
+one line each, and all others are there.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+
+from aded.command_line import compose_config, run_command
+from aded.errors import BadInput
+from datastore.sources.catalogue import names, read_source
+from datastore.sources.fetching import fetch, is_there
+
+
+@dataclass
+class Settings:
+    """All keys are those of conf/fetch.yaml."""
+
+
+def run(arguments: list[str], _: Settings) -> None:
+    wanted = [one for one in arguments if "=" not in one]
+    cfg = compose_config([one for one in arguments if "=" in one], "fetch").source
+    out = Path(cfg.out).expanduser()
+    if not wanted:
+        print(overview(out))
+        return
+    wanted = names() if "all" in wanted else wanted
+    for name in wanted:
+        read_source(name)  # so that a misspelt name fetches nothing
+    if failed := fetch_all(wanted, out, cfg.mirror):
+        print(f"{len(failed)} of {len(wanted)} failed: {', '.join(failed)}", file=sys.stderr)
+        sys.exit(1)
+
+
+def fetch_all(wanted: list[str], out: Path, mirror: str | None) -> list[str]:
+    """Fetch the sources; print each result's path. Returns the names of those that failed."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    failed = []
+    for name in wanted:
+        try:
+            paths = fetch(name, out, mirror)
+        except BadInput as error:
+            failed.append(name)
+            print(f"{name}: {error}", file=sys.stderr)
+        else:
+            print("\n".join(map(str, paths)), flush=True)
+    return failed
+
+
+def overview(out: Path) -> str:
+    """The catalogue, one source a line."""
+    sources = [(name, read_source(name)) for name in names()]
+    rows = [
+        (
+            name,
+            f"{source.total_bytes / 1e6:.1f}",
+            source.licence,
+            "yes" if is_there(name, source, out) else "",
+            source.what,
+        )
+        for name, source in sources
+    ]
+    return tabulate(rows, ("source", "MB", "licence", "there", "what"), disable_numparse=True)
+
+
+def main() -> None:
+    run_command(run, Settings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

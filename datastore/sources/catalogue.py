@@ -1,0 +1,75 @@
+"""The catalogue: conf/source/NAME.yaml says where a source comes from, what it must hold, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field
+
+from aded.choices import names_of, read_choice
+from aded.config import checked_call
+from aded.errors import BadInput
+from aded.settings import STRICT, Positive, Text, checked
+
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""64 hex digits."""
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file as its publisher has it. The URL names a commit, so that it always means the same file."""
+
+    __pydantic_config__ = STRICT
+    url: Text
+    bytes: Positive
+    sha256: Sha256
+
+    @property
+    def path(self) -> str:
+        """Where it lies in a mirror, and below `raw` of the folder of results: the path of its URL."""
+        return unquote(urlsplit(self.url).path).lstrip("/")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of conf/source/."""
+
+    __pydantic_config__ = STRICT
+    what: Text
+    """One line."""
+    licence: Text
+    files: tuple[RawFile, ...]
+    convert: Mapping[str, Any]
+    """A function by `_target_`: the raw files, in order, to the contents of the results, in order."""
+    results: Mapping[str, Sha256 | None]
+    """Each result's path, and its hash; None: the conversion checks the content in another way."""
+    caution: Text | None = None
+    """What the licence forbids, to be said before the download."""
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+
+def names() -> list[str]:
+    """All sources, by name."""
+    return names_of("source")
+
+
+def read_source(name: str) -> Source:
+    """The source of this name. Raises BadInput with the names there are."""
+    if name not in names():
+        near = "".join(f"did you mean {one}? " for one in get_close_matches(name, names(), n=1))
+        raise BadInput(name, f"no such source; {near}There are {', '.join(names())}")
+    source: Source = checked(read_choice("source", name), Source, f"source.{name}")
+    return source
+
+
+def converted(name: str, source: Source, raw: list[Path]) -> list[bytes]:
+    """The contents of the source's results. Raises BadInput."""
+    return checked_call(source.convert, f"source.{name}.convert", filled=("raw",))(raw=raw)

@@ -1,0 +1,219 @@
+"""The command, against a server in this process that plays the internet or the mirror."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from file_server import FileServer, serving
+
+from aded import choices
+from aded.config import CONF
+from aded.errors import BadInput
+from datastore import fetch
+from datastore.sources.catalogue import converted, names, read_source
+
+CONTENTS = {"one": b'{"question_id": 1, "turns": ["a"]}\n' * 9, "two": bytes(300_000)}
+
+
+def raw_path(name: str) -> str:
+    return f"owner/{name}/0a1b/{name}.jsonl"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]:
+    """A catalogue of two sources, and their publisher."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serving({raw_path(name): content for name, content in CONTENTS.items()}) as running:
+        (tmp_path / "conf" / "source").mkdir(parents=True)
+        for name, content in CONTENTS.items():
+            sha256 = hashlib.sha256(content).hexdigest()
+            source = {
+                "what": f"source {name}",
+                "licence": "CC-BY-NC-4.0",
+                "caution": "NON-COMMERCIAL USE ONLY",
+                "files": [{"url": f"{running.url}/{raw_path(name)}", "bytes": len(content), "sha256": sha256}],
+                "convert": {"_target_": "datastore.sources.answers.unchanged"},
+                "results": {f"answers/{name}.jsonl": sha256},
+            }
+            (tmp_path / "conf" / "source" / f"{name}.yaml").write_text(yaml.safe_dump(source))
+        monkeypatch.setattr(choices, "CONF", tmp_path / "conf")
+        monkeypatch.chdir(tmp_path)
+        yield running
+
+
+def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the command."""
+    monkeypatch.setattr(sys, "argv", ["fetch", "source.out=out", *arguments])
+    try:
+        fetch.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def there() -> set[str]:
+    return {
+        name
+        for name, content in CONTENTS.items()
+        if (path := Path(f"out/answers/{name}.jsonl")).exists() and path.read_bytes() == content
+    }
+
+
+def test_all_once(
+    server: FileServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    assert called(monkeypatch, "all") == 0
+    assert there() == {"one", "two"}
+    first = caplog.messages[0]
+    assert first.startswith("one: NON-COMMERCIAL USE ONLY. source one; 0.0 MB from 127.0.0.1")
+    assert first.endswith("/owner/one; licence: CC-BY-NC-4.0")
+    assert capsys.readouterr().out == "out/answers/one.jsonl\nout/answers/two.jsonl\n"
+    assert called(monkeypatch, "all") == 0
+    assert len(server.asked) == 2
+    assert caplog.messages[-2:] == ["one: is there", "two: is there"]
+    Path("out/answers/one.jsonl").write_bytes(b"damaged")
+    assert called(monkeypatch, "one") == 0
+    assert there() == {"one", "two"}
+    assert len(server.asked) == 2, "its raw file is there"
+
+
+def test_another_catalogue_is_fetched_again(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert called(monkeypatch, "one") == 0
+    server.files[raw_path("one")] = b"newer"
+    path = Path("conf/source/one.yaml")
+    text = path.read_text().replace(hashlib.sha256(CONTENTS["one"]).hexdigest(), hashlib.sha256(b"newer").hexdigest())
+    path.write_text(text.replace(f"bytes: {len(CONTENTS['one'])}", "bytes: 5"))
+    assert called(monkeypatch, "one") == 0
+    assert Path("out/answers/one.jsonl").read_bytes() == b"newer"
+
+
+@pytest.mark.parametrize("fault", ["missing", "truncated", "changed", "dies"])
+def test_one_fault_is_one_line_and_the_others_arrive(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, fault: str
+) -> None:
+    content = server.files.pop(raw_path("one"))
+    if fault != "missing":
+        server.files[raw_path("one")] = content[:-1] if fault == "truncated" else content[:-1] + b"x"
+    if fault == "dies":
+        server.dies_after = 0
+    assert called(monkeypatch, "all") == 1
+    lines = capsys.readouterr().err.splitlines()
+    failed = ["one", "two"] if fault == "dies" else ["one"]
+    assert [line.partition(":")[0] for line in lines[:-1]] == failed
+    assert lines[-1] == f"{len(failed)} of 2 failed: {', '.join(failed)}"
+    assert there() == {"one", "two"} - set(failed)
+    server.files[raw_path("one")], server.dies_after = content, None
+    assert called(monkeypatch, "all") == 0
+    assert there() == {"one", "two"}
+
+
+def test_killed_half_way_it_goes_on(server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    server.dies_after, server.stalls = 200_000, True
+    code = (
+        "import sys, pathlib; from aded import choices; choices.CONF = pathlib.Path('conf'); "
+        "from datastore.fetch import main; sys.argv = ['fetch', 'two', 'source.out=out']; main()"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(CONF.parent)}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL) as process:
+        assert server.stalled.wait(60)
+        part = Path(f"out/raw/{raw_path('two')}.part")
+        while not (part.exists() and part.stat().st_size):
+            assert process.poll() is None
+        process.kill()
+    have = part.stat().st_size
+    assert 0 < have <= 200_000
+    assert there() == set()
+    server.dies_after, server.stalls = None, False
+    server.released.set()
+    assert called(monkeypatch, "two") == 0
+    assert there() == {"two"}
+    assert server.asked[-1].endswith(f"bytes={have}-")
+
+
+def test_a_full_disk_is_one_line(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def full(path: Path, content: bytes, key: str) -> None:
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("datastore.sources.fetching.write_bytes", full)
+        assert called(patch, "one") == 1
+    line, total = capsys.readouterr().err.splitlines()
+    assert line.startswith("one: out/answers/one.jsonl: No space left on device; what has arrived stays")
+    assert total == "1 of 1 failed: one"
+    assert called(monkeypatch, "one") == 0
+    assert len(server.asked) == 1, "the raw file was kept"
+
+
+def test_a_fetched_folder_is_a_mirror(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert called(monkeypatch, "all") == 0
+    server.files.clear()
+    Path("out").rename("first")
+    assert called(monkeypatch, "one", "two", "source.mirror=first/raw") == 0
+    assert there() == {"one", "two"}
+    assert not Path("out/raw").exists()
+    assert len(server.asked) == 2
+
+
+def test_a_conversion_that_comes_out_otherwise_writes_nothing(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    path = Path("conf/source/one.yaml")
+    source = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**source, "results": {"answers/one.jsonl": "0" * 64}}))
+    assert called(monkeypatch, "one") == 1
+    assert "one: answers/one.jsonl came out otherwise than the catalogue says" in capsys.readouterr().err
+    assert there() == set()
+
+
+def test_the_catalogue_is_listed_and_a_wrong_name_fetches_nothing(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    assert called(monkeypatch, "two") == 0
+    assert called(monkeypatch) == 0
+    assert "CC-BY-NC-4.0  yes      source two" in capsys.readouterr().out
+    assert called(monkeypatch, "one", "twoo") == 2
+    assert "twoo: no such source; did you mean two? There are one, two" in capsys.readouterr().err
+    assert called(monkeypatch, "one", "source.mirrow=x") == 2
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "source").glob("*.yaml")))
+def test_every_source_is_well_formed(name: str, tmp_path: Path) -> None:
+    source = read_source(name)
+    assert name in names()
+    text = (CONF / "source" / f"{name}.yaml").read_text()
+    assert text.startswith(f"# aded fetch {name}\n")
+    paths = [file.path for file in source.files]
+    assert len(set(paths)) == len(paths) or name == "chat_corpus"
+    for file in source.files:
+        assert file.url.startswith("https://raw.githubusercontent.com/")
+        assert all(digit in "0123456789abcdef" for digit in file.path.split("/")[2]), "a commit, no branch"
+        assert len(file.path.split("/")[2]) == 40
+    assert ("NC" in source.licence or source.licence == "none stated") <= (source.caution is not None)
+    with pytest.raises((BadInput, OSError)) as error:  # its function is there and takes its settings
+        converted(name, source, [tmp_path / "no such file"] * len(source.files))
+    assert "no such file" in str(error.value)
+
+
+def test_the_record_of_what_was_made_is_data(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert called(monkeypatch, "one") == 0
+    made = json.loads(Path("out/made/one.json").read_text())
+    assert made["results"] == {"answers/one.jsonl": hashlib.sha256(CONTENTS["one"]).hexdigest()}
+    Path("out/made/one.json").write_text("[")
+    assert called(monkeypatch, "one") == 0
+    assert json.loads(Path("out/made/one.json").read_text()) == made
