@@ -19,10 +19,11 @@ from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.records.rows import Row
 from aded.settings import FilePath, Id
-from llm_judge.questions import KEY, MT_BENCH_CATEGORIES, JudgeQuestions
+from llm_judge.questions import KEY, JudgeQuestions
 
 TASKS = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
 """As its evaluation/speed.py names them, in the order of the ids."""
+MT_BENCH_CATEGORIES = ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
 FIRST, LAST, PER_TASK, PER_CATEGORY = 81, 560, 80, 10
 SOURCE = "data/spec_bench/question.jsonl of the repository hemingkx/Spec-Bench"
 

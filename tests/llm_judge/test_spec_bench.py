@@ -17,8 +17,7 @@ from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from aded.records.finished_runs import read_run
 from aded.records.metrics import summarise
-from llm_judge.questions import MT_BENCH_CATEGORIES
-from llm_judge.spec_bench import TASKS, RunFile, SpecBench, category_of, read_run_file, task_of
+from llm_judge.spec_bench import MT_BENCH_CATEGORIES, TASKS, RunFile, SpecBench, category_of, read_run_file, task_of
 from scripts.export import main
 
 OF_SPEC_BENCH = [*MT_BENCH_CATEGORIES, *TASKS[1:]]
