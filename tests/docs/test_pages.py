@@ -46,7 +46,9 @@ def test_the_file_map_lists_every_file_once() -> None:
     assert sorted(listed) == sorted([*existing, "aded/__init__.py"])
 
 
-@pytest.mark.parametrize(("group", "page"), [("method", "methods"), ("corpus", "datastores"), ("model", "README")])
+@pytest.mark.parametrize(
+    ("group", "page"), [("method", "methods"), ("corpus", "datastores"), ("model", "README"), ("source", "sources")]
+)
 def test_every_config_is_on_its_page(group: str, page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     names = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")} - {"pretrained"}

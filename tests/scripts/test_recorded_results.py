@@ -11,10 +11,21 @@ import forked
 import pytest
 from tiny import tiny_tokenizer
 
-from aded.command_line import compose_config, split_settings
+from aded.command_line import CONF, compose_config, split_settings
 from aded.errors import BadInput
+from datastore.sources.catalogue import read_source
 from scripts import recorded_results
-from scripts.recorded_results import ABLATIONS, LEARNING, TABLE_1, Settings, main, read_sources
+from scripts.recorded_results import (
+    ABLATIONS,
+    ANSWERS,
+    LEARNING,
+    QUESTIONS,
+    TABLE_1,
+    Settings,
+    fetch_sources,
+    main,
+    read_sources,
+)
 
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
@@ -83,6 +94,33 @@ def test_bad_arguments_are_refused_by_name(
         main()
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(problem)
+
+
+def test_without_answers_the_committed_ones_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetched = []
+
+    def fetches(name: str, out: Path, mirror: str | None) -> list[Path]:
+        fetched.append((name, mirror))
+        paths = [out / result for result in read_source(name).results]
+        for path in paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("x" * len(path.name))
+        return paths
+
+    monkeypatch.setattr(recorded_results, "fetch", fetches)
+    monkeypatch.setenv("ADED_CACHE", str(tmp_path))
+    sources = fetch_sources(Settings(mirror="m"))
+    assert {name for name, _ in fetched} == {*QUESTIONS, *ANSWERS, "chat_corpus", "llama_2_tokenizer"}
+    assert {mirror for _, mirror in fetched} == {"m"}
+    assert sources.tokenizer == str(tmp_path / "sources" / "tokenizers" / "llama-2")
+    for file in sources.answers:
+        assert file.with_name("question.jsonl").exists() == (file.parent.name != "human_eval")
+    committed = (CONF.parent / "results" / "recorded" / "README.md").read_text()
+    assert f"Table 1 is of {', '.join(f'{file.parent.name}/{file.stem}' for file in sources.answers)};" in committed
+    with pytest.raises(BadInput, match="ANSWERS: is missing, and corpus is given"):
+        fetch_sources(Settings(corpus=str(sources.corpus)))
 
 
 def test_answers_to_unknown_benchmarks_are_skipped_with_a_warning(
