@@ -41,7 +41,7 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 VOCABULARY = 128
-HUB_IDS = ("lmsys/vicuna-7b-v1.5", "HuggingFaceTB/SmolLM2-135M-Instruct")
+HUB_IDS = ("lmsys/vicuna-7b-v1.5", "lmsys/vicuna-7b-v1.3", "HuggingFaceTB/SmolLM2-135M-Instruct")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 QUESTIONS = "benchmark.question_file=question.jsonl"
@@ -61,6 +61,7 @@ DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=")
 MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
 SMALL = {
     "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],
     "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *MODEL],
     "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
@@ -324,6 +325,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(folder / "question.jsonl", questions)
     write_lines(folder / "answers" / "mt_bench" / "question.jsonl", questions)
     write_lines(folder / "answers" / "mt_bench" / "vicuna-7b-v1.5.jsonl", answers)
+    of_spec_bench = {81: "writing", 161: "translation"}
+    write_lines(
+        folder / "answers" / "spec_bench" / "question.jsonl",
+        [{"question_id": number, "category": of, "turns": ["what?"]} for number, of in of_spec_bench.items()],
+    )
+    write_lines(
+        folder / "answers" / "spec_bench" / "vicuna-7b-v1.3.jsonl",
+        [{"question_id": number, "choices": [{"index": 0, "turns": [TEXTS[0]]}]} for number in of_spec_bench],
+    )
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
     write_lines(folder / "gsm8k.jsonl", [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)])
     (folder / "notes.txt").write_text("\n\n".join(TEXTS))
