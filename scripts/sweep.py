@@ -54,7 +54,7 @@ def combinations(experiment: str, overrides: Sequence[str]) -> list[list[str]]:
         for key, one in (swept | given).items()
     }
     several = {key for key, values in choices.items() if len(values) > 1}
-    runs = [*product(*choices.values())]
+    runs: list[tuple[str, ...]] = [*product(*choices.values())]
     if "method" in several:
         runs = _each_with_its_settings(runs, several)
     return [[f"+experiment={experiment}", *chosen] for chosen in runs]
@@ -120,8 +120,8 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     drawn = draw(cells(runs), folder)
     print(ranking(runs))
     print(f"records: {folder}")
-    names = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")
-    print(f"tables:  {', '.join(str(folder / name) for name in names)}")
+    tables = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")
+    print(f"tables:  {', '.join(str(folder / name) for name in tables)}")
     print(f"plots:   {', '.join(str(folder / name) + '.png' for name in drawn[:2])}, and {len(drawn[2:])} more")
 
 

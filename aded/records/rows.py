@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -175,9 +174,14 @@ class Environment:
     )
 
 
-@cache
+_adapters: dict[type, TypeAdapter[Any]] = {}
+
+
 def _adapter(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    """What reads and checks records of a kind, made once."""
+    if kind not in _adapters:
+        _adapters[kind] = TypeAdapter(kind)
+    return _adapters[kind]
 
 
 def parse(kind: type[Record], text: str | bytes, where: str) -> Record:

@@ -226,24 +226,23 @@ def long_table(
     runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], published: Sequence[Published]
 ) -> pd.DataFrame:
     """One number per line, for programs, unrounded; `scope` is cold, session or elsewhere."""
-    rows = []
+    rows: list[tuple[object, ...]] = []
     found = lines(runs)
     for line in found:
+        numbers = NUMBERS | {f"category {name}": _of(name) for name in accepted_by_category(line.first.rows)}
         for scope in (scope for scope in SCOPES if scope in line.runs):
-            key = {"benchmark": line.benchmark, "model": line.model, "method": line.name, "scope": scope}
-            numbers = {name: line.median(scope, number) for name, number in NUMBERS.items()}
-            categories = accepted_by_category(line.first.rows)
-            numbers |= {f"category {name}": line.median(scope, _of(name)) for name in categories}
-            rows += [key | {"number": name, "value": value, "source": "here"} for name, value in numbers.items()]
+            key = (line.benchmark, line.model, line.name, scope)
+            rows += [(*key, name, line.median(scope, number), "here") for name, number in numbers.items()]
     for file in elsewhere:
-        key = {"benchmark": file.benchmark, "model": "", "method": file.name, "scope": "elsewhere"}
-        numbers = {"micro": file.micro, "macro": file.macro}
-        numbers |= {f"category {name}": value for name, value in file.by_category.items()}
+        averages = {"micro": file.micro, "macro": file.macro}
+        categories = {f"category {name}": value for name, value in file.by_category.items()}
         rows += [
-            key | {"number": name, "value": value, "source": "measured elsewhere"} for name, value in numbers.items()
+            (file.benchmark, "", file.name, "elsewhere", name, value, "measured elsewhere")
+            for name, value in (averages | categories).items()
         ]
-    for benchmark, model in sorted({(line.benchmark, line.model) for line in found}):
-        for one in _peers(published, benchmark, model):
-            key = {"benchmark": benchmark, "model": model, "method": one.method, "scope": "elsewhere"}
-            rows.append(key | {"number": "micro", "value": one.value, "source": f"{one.source}; {one.machine}"})
-    return pd.DataFrame(rows)
+    for benchmark, model in dict.fromkeys((line.benchmark, line.model) for line in found):
+        rows += [
+            (benchmark, model, one.method, "elsewhere", "micro", one.value, f"{one.source}; {one.machine}")
+            for one in _peers(published, benchmark, model)
+        ]
+    return pd.DataFrame(rows, columns=["benchmark", "model", "method", "scope", "number", "value", "source"])
