@@ -50,7 +50,7 @@ PATTERN = (
 def llama_2(raw: Sequence[Path], *, fingerprint: str) -> list[bytes]:
     """tokenizer.json and tokenizer_config.json of a SentencePiece model. Raises BadInput."""
     import sentencepiece  # noqa: F401 - transformers reads the file with it
-    from transformers import LlamaTokenizer
+    from transformers.models.llama.tokenization_llama import LlamaTokenizer
 
     with TemporaryDirectory() as folder:
         shutil.copy(raw[0], Path(folder) / "tokenizer.model")

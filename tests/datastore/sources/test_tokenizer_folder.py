@@ -53,10 +53,7 @@ def test_tiktoken_files(tmp_path: Path, convert: object, digits: list[str], eos:
 
 
 def test_a_sentencepiece_model(tmp_path: Path) -> None:
-    pytest.importorskip("sentencepiece")
-    from sentencepiece.sentencepiece_model_pb2 import ModelProto
-
-    model = ModelProto()
+    model = pytest.importorskip("sentencepiece.sentencepiece_model_pb2").ModelProto()
     model.trainer_spec.model_type = 2  # BPE
     model.trainer_spec.byte_fallback = True
     kinds = [("<unk>", 2), ("<s>", 3), ("</s>", 3), *((f"<0x{byte:02X}>", 6) for byte in range(256))]
