@@ -66,14 +66,14 @@ def _download(url: str, file: RawFile, to: Path, advance: Advance) -> None:
             _receive(url, file, part, advance)
         except requests.RequestException as error:
             if _size(part) <= before:
-                raise BadInput(url, f"is out of reach ({_reason(error)}); {_by_hand(file, to)}") from None
+                raise BadInput(url, f"is out of reach ({_reason(error)}); {_by_hand(url, file, to)}") from None
     if not is_whole(part, file.bytes, file.sha256):
         difference = _difference(part, file)
         part.unlink()
         advance(-file.bytes)
         if resumed:  # what lay there may have been the fault
             return _download(url, file, to, advance)
-        raise BadInput(url, f"is another file than the catalogue's: {difference}; {_by_hand(file, to)}")
+        raise BadInput(url, f"is another file than the catalogue's: {difference}; {_by_hand(url, file, to)}")
     os.replace(part, to)
     return None
 
@@ -85,19 +85,19 @@ def _receive(url: str, file: RawFile, part: Path, advance: Advance) -> None:
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
         if answer.status_code == requests.codes.requested_range_not_satisfiable:
-            raise BadInput(url, f"ends before byte {have} of {file.bytes}; {_by_hand(file, part)}")
+            raise BadInput(url, f"ends before byte {have} of {file.bytes}; {_by_hand(url, file, part)}")
         if answer.status_code != requests.codes.partial_content:
             answer.raise_for_status()
             advance(-have)
             have = 0
         length = answer.headers.get("Content-Length", "") if "Content-Encoding" not in answer.headers else ""
         if length.isdigit() and (there := have + int(length)) != file.bytes:
-            raise BadInput(url, f"has {there} bytes in place of {file.bytes}; {_by_hand(file, part)}")
+            raise BadInput(url, f"has {there} bytes in place of {file.bytes}; {_by_hand(url, file, part)}")
         with part.open("ab" if have else "wb") as out:
             for chunk in answer.iter_content(CHUNK):
                 have += len(chunk)
                 if have > file.bytes:
-                    raise BadInput(url, f"has more than {file.bytes} bytes; {_by_hand(file, part)}")
+                    raise BadInput(url, f"has more than {file.bytes} bytes; {_by_hand(url, file, part)}")
                 out.write(chunk)
                 advance(len(chunk))
             out.flush()
@@ -106,12 +106,11 @@ def _receive(url: str, file: RawFile, part: Path, advance: Advance) -> None:
         raise requests.ConnectionError(f"it ended after {have} of {file.bytes} bytes")
 
 
-def _by_hand(file: RawFile, to: Path) -> str:
+def _by_hand(url: str, file: RawFile, to: Path) -> str:
     """What a person without this connection can do."""
     place = str(to).removesuffix(".part")
-    return (
-        f"put {file.url} ({file.bytes} bytes, sha256 {file.sha256}) at {place}, or name a source.mirror that has it"
-    )
+    what = "it" if url == file.url else file.url
+    return f"put {what} ({file.bytes} bytes, sha256 {file.sha256}) at {place}, or name a source.mirror that has it"
 
 
 def _difference(path: Path, file: RawFile) -> str:

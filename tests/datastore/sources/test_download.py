@@ -108,20 +108,20 @@ def test_another_file_is_refused(
     server.files = {name: there for name in server.files}
     message = fails(file, tmp_path)
     assert re.search(problem, message), message
-    assert f"put {file.url} (1048576 bytes, sha256 {file.sha256}) at {tmp_path / PATH}" in message
+    assert f"; put it (1048576 bytes, sha256 {file.sha256}) at {tmp_path / PATH}" in message
     server.files = {name: CONTENT for name in server.files}
     assert got(file, tmp_path)[0].read_bytes() == CONTENT
 
 
 def test_a_file_that_is_gone(server: FileServer, tmp_path: Path) -> None:
     server.files = {}
-    assert "is out of reach (404 Not Found); put http" in fails(described(server), tmp_path)
+    assert "is out of reach (404 Not Found); put it (" in fails(described(server), tmp_path)
 
 
 def test_offline_the_advice_can_be_followed(server: FileServer, tmp_path: Path) -> None:
     file = RawFile(f"http://127.0.0.1:9/{PATH}", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
     message = fails(file, tmp_path)
-    assert f"http://127.0.0.1:9/{PATH}: is out of reach (ConnectionError); put " in message
+    assert f"http://127.0.0.1:9/{PATH}: is out of reach (ConnectionError); put it (" in message
     place = Path(message.partition(") at ")[2].rpartition(", or name a source.mirror")[0])
     place.write_bytes(CONTENT)
     assert got(file, tmp_path)[0] == place
@@ -163,6 +163,7 @@ def test_a_mirror_is_a_folder_or_another_server(server: FileServer, tmp_path: Pa
     )
     (mirror / PATH).write_bytes(CONTENT)
     assert got(file, tmp_path / "raw", str(mirror)) == (mirror / PATH, len(CONTENT))
+    assert f"; put https://nowhere.invalid/{PATH} (" in fails(file, tmp_path / "raw", f"{server.url}/elsewhere")
     assert got(file, tmp_path / "raw", f"{server.url}/")[0] == tmp_path / "raw" / PATH
 
 
