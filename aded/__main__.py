@@ -18,6 +18,7 @@ from aded.extras import naming_the_extra
 
 COMMANDS = {
     "run": "aded.run",
+    "record": "aded.record",
     "sweep": "scripts.sweep",
     "tables": "scripts.tables",
     "plots": "scripts.plots",

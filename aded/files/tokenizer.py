@@ -20,11 +20,37 @@ if TYPE_CHECKING:
     from aded.core.decode import StopRule
     from aded.files.plain_tokenizer import PlainTokenizer
 
-    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer
+    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer | "AbsentTokenizer"
 
 _fingerprints: WeakKeyDictionary[Any, tuple[int, str]] = WeakKeyDictionary()
 """Tokenizer -> its number of tokens then, and its fingerprint."""
 _PROBE = 'def f(x):\n    return x  # 3.14, "naïve" 東京\n<|im_start|></s>'
+
+
+class AbsentTokenizer:
+    """A tokenizer of which only the fingerprint is known, as a pack has it. No text goes in, and none comes out."""
+
+    eos_token_id = None
+
+    def __init__(self, fingerprint: str, vocabulary: int) -> None:
+        self.fingerprint, self.vocabulary = fingerprint, vocabulary
+
+    def __call__(self, text: str, **options: bool) -> dict[str, list[int]]:
+        """Raises BadInput."""
+        raise BadInput(
+            "model.tokenizer",
+            "must be given: the pack has ids alone, and here is text, as of a corpus; datastore.path=FILE needs none",
+        )
+
+    def __len__(self) -> int:
+        return self.vocabulary
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        return ""
+
+    def get_vocab(self) -> dict[str, int]:
+        """Raises BadInput."""
+        return self("")  # type: ignore[return-value]
 
 
 def load_tokenizer(name: str, cache: str | Path, key: str = "tokenizer") -> PreTrainedTokenizerBase:
@@ -55,6 +81,8 @@ def tokenizer_of(folder: str, key: str, **options: Any) -> PreTrainedTokenizerBa
 
 def tokenizer_fingerprint(tokenizer: AnyTokenizer) -> str:
     """sha256 hex of the vocabulary and of a probe text's token ids: equal if and only if ids mean the same."""
+    if isinstance(tokenizer, AbsentTokenizer):
+        return tokenizer.fingerprint
     vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     probe = tokenizer(_PROBE, add_special_tokens=False)["input_ids"]
     return hashlib.sha256(json.dumps([vocabulary, probe]).encode()).hexdigest()
