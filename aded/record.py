@@ -1,4 +1,4 @@
-"""Records a model's answers as a pack: aded record model=NAME benchmark=NAME out=FOLDER [KEY=VALUE ...]
+"""Records a model's answers as a pack: python -m aded.record model=NAME benchmark=NAME out=FOLDER [KEY=VALUE ...]
 
     out        the pack: a folder with pack.json and answers.jsonl.xz (aded.files.pack)
     licence    of the answers, as an SPDX identifier such as Apache-2.0: whoever gets the pack needs to know it
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -70,7 +71,7 @@ def record(cfg: DictConfig, out: Path, licence: str | None, progress: Progress) 
     _, folder = run(cfg, progress, KeptModel())
     finished = read_run(folder)
     # Prompts need the tokenizer alone, so nothing is compiled for them.
-    plainest = {"method": read_choice("method", "autoregressive"), "paired": False, "engine": "eager"}
+    plainest: dict[Any, Any] = {"method": read_choice("method", "autoregressive"), "paired": False, "engine": "eager"}
     benchmark, questions = load_benchmark(cfg.benchmark)
     decoding = check_decoding(cfg.decoding)
     runner = build_experiment(DictConfig({**cfg, **plainest}), benchmark, questions, decoding, load_model).runner

@@ -78,7 +78,7 @@ def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> N
         if settings or datastore is not None:
             raise BadInput("drafter", "is made already: it takes no settings")
         return as_drafter(name)
-    config = _config(name, settings)
+    config = method_config(name, settings)
     given: dict[str, Any] = {}
     if "cache" in config:
         given["cache"] = str(cache_folder())
@@ -94,10 +94,15 @@ def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> N
 
 def reads_datastore(name: str) -> bool:
     """Does the method of this name read a corpus?"""
-    return "datastore_kind" in _config(name, {})
+    return "datastore_kind" in method_config(name, {})
 
 
-def _config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def has_scope(name: str) -> bool:
+    """Has the method of this name the setting `adaptation`: how long learned state is kept?"""
+    return "adaptation" in method_config(name, {})
+
+
+def method_config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The method's config with these settings."""
     outside = outside_drafters()
     if name in names_of("method"):

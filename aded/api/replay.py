@@ -18,9 +18,9 @@ from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_prompts
-from aded.files.pack import About, is_pack, read_about
+from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
-from aded.files.tokenizer import AbsentTokenizer, tokenizer_of
+from aded.files.tokenizer import tokenizer_of
 from aded.records.metrics import summarise
 from aded.records.rows import Summary
 from aded.settings import Positive, checked

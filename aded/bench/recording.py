@@ -23,8 +23,8 @@ from aded.bench.questions import Question
 from aded.config import CONF
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
-from aded.files.pack import ABOUT, About, is_pack, read_about, read_pack
-from aded.files.tokenizer import AbsentTokenizer, known_fingerprint, tokenizer_of
+from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
+from aded.files.tokenizer import known_fingerprint, tokenizer_of
 from aded.settings import FilePath
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
@@ -177,7 +177,7 @@ def load_for_replay(
     tokenizer: a Hub id or folder, of the model that gave the answers; None: the answers are a pack.
     compute: a shape in conf/model/compute that runs every step with random weights; None: no model runs.
     """
-    loaded: AnyTokenizer
+    loaded: Any
     if tokenizer is not None:
         loaded = tokenizer_of(tokenizer, "model.tokenizer")
     elif is_pack(answers):

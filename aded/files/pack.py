@@ -30,7 +30,6 @@ from aded.files.json_lines import LINE, json_value, read_text, typed
 from aded.settings import Id
 
 ABOUT, ANSWERS = "pack.json", "answers.jsonl.xz"
-FORMAT, VERSION = "aded-pack", 1
 MOST_BYTES = 1 << 30
 """Of the lines, before compression: a small file may hold more than any memory."""
 Whole = Annotated[int, Field(ge=0)]
@@ -95,6 +94,32 @@ class Pack:
     turns: tuple[PackedTurn, ...]
 
 
+class AbsentTokenizer:
+    """A tokenizer of which only the fingerprint is known, as a pack has it. No text goes in, and none comes out."""
+
+    eos_token_id = None
+
+    def __init__(self, fingerprint: str, vocabulary: int) -> None:
+        self.fingerprint, self.vocabulary = fingerprint, vocabulary
+
+    def __call__(self, text: str, **options: bool) -> dict[str, list[int]]:
+        """Raises BadInput."""
+        raise BadInput(
+            "model.tokenizer",
+            "must be given: the pack has ids alone, and here is text, as of a corpus; datastore.path=FILE needs none",
+        )
+
+    def __len__(self) -> int:
+        return self.vocabulary
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
+        return ""
+
+    def get_vocab(self) -> dict[str, int]:
+        """Raises BadInput."""
+        return self("")  # type: ignore[return-value]
+
+
 def is_pack(path: str | Path) -> bool:
     return (Path(path).expanduser() / ABOUT).is_file()
 
@@ -103,8 +128,8 @@ def read_about(path: str | Path, key: str) -> About:
     """What a pack says of itself. Raises BadInput naming `key`, unless it is unchanged."""
     file = Path(path).expanduser() / ABOUT
     value = json_value(read_text(file, key), key, str(file))
-    if not isinstance(value, dict) or (value.get("format"), value.get("version")) != (FORMAT, VERSION):
-        raise BadInput(key, f"{file} is no pack of version {VERSION}; aded record writes one")
+    if not isinstance(value, dict) or (value.get("format"), value.get("version")) != ("aded-pack", 1):
+        raise BadInput(key, f"{file} is no pack of version 1; aded record writes one")
     about: About = typed(value, About, key, str(file), "what aded record wrote")
     if set(value) != {field.name for field in fields(About)} or about.hashed() != about.sha256:
         raise BadInput(key, f"{file} was changed: it has another hash than it names; get the pack again")
@@ -147,15 +172,19 @@ def write_pack(
 ) -> About:
     """Write a pack; the arguments are keys of `About`. Raises BadInput naming `key`. pack.json is written last."""
     lines = "".join(_compact(asdict(turn)) + "\n" for turn in turns).encode()
+    counts = _counts(turns)
     about = About(
-        format=FORMAT,
-        version=VERSION,
+        format="aded-pack",
+        version=1,
         model=model,
         benchmark=benchmark,
         licence=licence,
         tokenizer=tokenizer,
         vocabulary=vocabulary,
-        **_counts(turns),
+        questions=counts["questions"],
+        turns=counts["turns"],
+        prompt_tokens=counts["prompt_tokens"],
+        answer_tokens=counts["answer_tokens"],
         answers_bytes=len(lines),
         answers_sha256=hashlib.sha256(lines).hexdigest(),
         settings=settings,

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from aded.errors import BadInput
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.hub import pretrained
+from aded.files.pack import AbsentTokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,37 +21,11 @@ if TYPE_CHECKING:
     from aded.core.decode import StopRule
     from aded.files.plain_tokenizer import PlainTokenizer
 
-    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer | "AbsentTokenizer"
+    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer | AbsentTokenizer
 
 _fingerprints: WeakKeyDictionary[Any, tuple[int, str]] = WeakKeyDictionary()
 """Tokenizer -> its number of tokens then, and its fingerprint."""
 _PROBE = 'def f(x):\n    return x  # 3.14, "naïve" 東京\n<|im_start|></s>'
-
-
-class AbsentTokenizer:
-    """A tokenizer of which only the fingerprint is known, as a pack has it. No text goes in, and none comes out."""
-
-    eos_token_id = None
-
-    def __init__(self, fingerprint: str, vocabulary: int) -> None:
-        self.fingerprint, self.vocabulary = fingerprint, vocabulary
-
-    def __call__(self, text: str, **options: bool) -> dict[str, list[int]]:
-        """Raises BadInput."""
-        raise BadInput(
-            "model.tokenizer",
-            "must be given: the pack has ids alone, and here is text, as of a corpus; datastore.path=FILE needs none",
-        )
-
-    def __len__(self) -> int:
-        return self.vocabulary
-
-    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        return ""
-
-    def get_vocab(self) -> dict[str, int]:
-        """Raises BadInput."""
-        return self("")  # type: ignore[return-value]
 
 
 def load_tokenizer(name: str, cache: str | Path, key: str = "tokenizer") -> PreTrainedTokenizerBase:

@@ -39,7 +39,11 @@ def test_every_config_is_right(method: str) -> None:
 
 @pytest.mark.parametrize("group", ["benchmark", "logger", "decoding", "model"])
 def test_every_choice_of_a_group_is_right(group: str) -> None:
-    needed = {"pretrained": ["model.path=a/b"], "recorded": ["model.answers=a", "model.tokenizer=b"]}
+    needed = {
+        "pretrained": ["model.path=a/b"],
+        "recorded": ["model.answers=a"],
+        "pack": ["model=recorded", "model.answers=a"],
+    }
     for path in sorted((CONF / group).glob("*.yaml")):
         check_config(compose_config([f"{group}={path.stem}", *needed.get(path.stem, ())]))
 

@@ -56,6 +56,8 @@ DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=")
 MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
 SMALL = {
     "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *MODEL],
     "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
@@ -259,6 +261,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(folder / "question.jsonl", questions)
     write_lines(folder / "answers" / "mt_bench" / "question.jsonl", questions)
     write_lines(folder / "answers" / "mt_bench" / "vicuna-7b-v1.5.jsonl", answers)
+    shutil.copytree(ROOT / "results" / "packs", folder / "results" / "packs")
+    shutil.copy(ROOT / "results" / "leaderboard.csv", folder / "results")
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
     (folder / "notes.txt").write_text("\n\n".join(TEXTS))
     ids = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
