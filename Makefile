@@ -1,4 +1,5 @@
-# make run: the main job on the embedded model; make test: lint and tests. Both install what they need first.
+# make run: the main job on the embedded model; make test: lint and tests; make replay: the comparison on our packs, digit
+# for digit. All install what they need first.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 FIRST := tests/aded/drafters/backoff/test_drafter.py tests/aded/drafters/trigram/search
 SECOND := tests/aded/kernels/test_linear.py
 
-.PHONY: run test zoo first second lint install clean
+.PHONY: run test replay zoo first second lint install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.sweep cpu_default
@@ -23,6 +24,9 @@ first: $(VENV)/.installed
 
 second: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(SECOND)
+
+replay: $(VENV)/.installed
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.replay
 
 zoo: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 PYTHONWARNINGS=ignore $(BIN)/python tests/zoo/survey.py --page docs/models/families.md

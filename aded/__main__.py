@@ -19,6 +19,7 @@ from aded.extras import naming_the_extra
 COMMANDS = {
     "demo": "aded.demo",
     "run": "aded.run",
+    "record": "aded.record",
     "sweep": "scripts.sweep",
     "tables": "scripts.tables",
     "plots": "scripts.plots",

@@ -30,6 +30,7 @@ from yaml import YAMLError
 from aded.config import CONF, check_top
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
+from aded.files.pack import is_pack, read_about
 from aded.outside_methods import register
 from aded.plugins import outside_drafters
 from aded.settings import FilePath, checked
@@ -125,16 +126,29 @@ def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig
 
 
 def name_pretrained(overrides: Sequence[str]) -> list[str]:
-    """`model=` takes any Hub id or folder: what is no config of the group becomes model=pretrained model.path=..."""
-    named = []
+    """`model=` takes any Hub id or folder: what is no config of the group becomes model=pretrained model.path=...
+
+    `model.answers=` takes a pack, which brings its questions: benchmark=pack is added, unless a benchmark is named.
+    """
+    named: list[str] = []
+    benchmark = any(override.startswith("benchmark=") for override in overrides)
     for override in overrides:
         key, _, value = override.partition("=")
         _check_choice(key, override)
         if key == "model" and value and "," not in value and not os.path.exists(CONF / "model" / f"{value}.yaml"):
             named += ["model=pretrained", f"model.path={value}"]
+        elif key == "model.answers" and not benchmark and is_pack(value):
+            pack = read_about(value, key)
+            named += [override, "benchmark=pack", f"benchmark.name={_quoted(pack.benchmark)}"]
+            named.append(f"model.name={_quoted(pack.model)}")
         else:
             named.append(override)
     return named
+
+
+def _quoted(text: str) -> str:
+    """Any text as a value of Hydra's dialect."""
+    return "'" + text.replace("'", "\\'") + "'"
 
 
 def _check_choice(key: str, override: str) -> None:

@@ -96,6 +96,11 @@ def reads_datastore(name: str) -> bool:
     return "datastore_kind" in method_config(name, {})
 
 
+def has_scope(name: str) -> bool:
+    """Has the method of this name the setting `adaptation`: how long learned state is kept?"""
+    return "adaptation" in method_config(name, {})
+
+
 def _opened(datastore: Any, kind: str | None, name: str) -> ArrayFile:
     """The datastore, of the kind that the method reads. Raises BadInput."""
     if datastore is None:

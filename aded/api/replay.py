@@ -10,14 +10,15 @@ from tokenizers import Tokenizer
 
 from aded.api.drafter import several_drafters
 from aded.bench.questions import Benchmark, ChatTemplate, PromptTemplate, Question, Raw
-from aded.bench.recording import Recording
+from aded.bench.recording import InThePack, Recording
 from aded.bench.runner import Runner
 from aded.choices import names_of, read_choice
 from aded.config import instantiate
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
 from aded.errors import BadInput
-from aded.files.answer_file import read_prompts
+from aded.files.answer_file import KEY, read_prompts
+from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
 from aded.files.tokenizer import tokenizer_of
 from aded.records.metrics import summarise
@@ -28,6 +29,8 @@ from aded.targets.weightless import WeightlessTarget
 if TYPE_CHECKING:
     from aded.files.tokenizer import AnyTokenizer
 
+LONGEST = 1_000_000
+"""Tokens; no recorded answer is longer."""
 Conversation = Callable[[Sequence[str], Sequence[str]], str]
 """(turns, answers to all but the last) -> the text that the model read."""
 
@@ -62,31 +65,36 @@ class OwnTemplate:
 
 def replay(
     answers: str | Path,
-    tokenizer: Any,
-    methods: Sequence[str | Drafter],
+    tokenizer: Any = None,
+    methods: Sequence[str | Drafter] = (),
     *,
     datastore: Any = None,
     questions: str | Path | None = None,
     template: str | Conversation = "vicuna_v1.1",
-    max_new_tokens: int = 1024,
+    max_new_tokens: int | None = None,
     limit: int | None = None,
     eos_token: str | None = None,
 ) -> list[Summary]:
     """A summary per method, as a run with model=recorded writes it; it has no times of a model. Raises BadInput.
 
-    answers: a file of recorded answers (docs/recorded_answers.md); lines with `prompt` and `answer` need no
-        questions.
-    tokenizer: the folder of the model that gave them, a tokenizer of transformers, or of the package tokenizers.
+    answers: a pack (docs/packs.md), or a file of recorded answers (docs/recorded_answers.md); lines with `prompt` and
+        `answer` need no questions.
+    tokenizer: the folder of the model that gave them, a tokenizer of transformers, or of the package tokenizers; a
+        pack needs none.
     methods: names, or drafters; new ones with the same settings are made, as these may have learned.
     datastore: the file for those names whose method reads one.
     questions: a benchmark's name, or a file in FastChat's form.
     template: how they became prompts: a name of FastChat's (package fschat), `chat` for the tokenizer's own, `raw`
         for none, or a function (turns, answers so far) -> text.
+    max_new_tokens: where an answer is cut; None: at 1024, of a pack nowhere.
     limit: how many questions, from the first; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
-    known, benchmark = _tokenizer(tokenizer, eos_token), _benchmark(answers, questions)
-    recording, every = Recording(answers, known), benchmark.questions()  # type: ignore[arg-type]
+    pack = read_about(answers, KEY) if is_pack(answers) else None
+    known = _tokenizer(tokenizer, eos_token, pack)
+    benchmark = InThePack(str(answers)) if pack else _benchmark(answers, questions)
+    recording, every = Recording(answers, known), benchmark.questions()
+    longest = (LONGEST if pack else 1024) if max_new_tokens is None else max_new_tokens
     chosen = recording.answered(every[: None if limit is None else checked(limit, Positive, "limit")], every)
     how = Raw() if benchmark.raw else _template(template)
     summaries = []
@@ -105,16 +113,19 @@ def replay(
                 baseline=None,
                 recording=recording,
                 decoding=Decoding(),
-                max_new_tokens=checked(max_new_tokens, Positive, "max_new_tokens"),
+                max_new_tokens=checked(longest, Positive, "max_new_tokens"),
             )
             runner.warm_up()
             rows = [row for rows in runner.answer(chosen) for row in rows]
-        names = {"method": named.name, "model": "recorded", "benchmark": Path(questions or answers).stem}
+        name = pack.benchmark if pack else Path(questions or answers).stem
+        names = {"method": named.name, "model": pack.model if pack else "recorded", "benchmark": name}
         summaries.append(summarise(rows, **names, run_id="", adaptation=named.adaptation))
     return summaries
 
 
-def _tokenizer(given: Any, eos_token: str | None) -> AnyTokenizer:
+def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyTokenizer:
+    if given is None and pack:
+        return AbsentTokenizer(pack.tokenizer, pack.vocabulary)
     if isinstance(given, str | Path):
         try:
             return tokenizer_of(str(given), "tokenizer")

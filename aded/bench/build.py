@@ -26,7 +26,7 @@ from aded.settings import FilePath, Positive, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
-MODEL = {"name": str, "template": dict[str, Any], "answers": FilePath | None}
+MODEL = {"name": str, "template": dict[str, Any]}
 BENCHMARK = {"name": str, "limit": Positive | None, "max_new_tokens": Positive}
 METHOD = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": FilePath | None}
 """Keys of these groups that the harness reads itself; all others are arguments of the class."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from os.path import expanduser
 from pathlib import Path
@@ -22,13 +23,14 @@ from aded.bench.questions import Question
 from aded.config import CONF
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
-from aded.files.tokenizer import tokenizer_of
+from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
+from aded.files.tokenizer import known_fingerprint, tokenizer_of
 from aded.settings import FilePath
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from aded.files.tokenizer import AnyTokenizer
 
 SHAPES = CONF / "model" / "compute"
 log = logging.getLogger(__name__)
@@ -42,13 +44,15 @@ class RecordedAnswer(NamedTuple):
 
 
 class Recording:
-    """The answers of one file, by question and turn.
+    """The answers of one file or pack, by question and turn.
 
     eos_token_ids: the tokens that end an answer; the rows of a run say whether their last token is one.
     """
 
-    def __init__(self, path: str | Path, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, path: str | Path, tokenizer: AnyTokenizer) -> None:
         self.path, self.tokenizer = Path(expanduser(path)), tokenizer
+        if is_pack(self.path):
+            _check_tokenizer(read_about(self.path, KEY), tokenizer)
         self.answers = read_answers(self.path)
         turns = [turn for turns in self.answers.values() for turn in turns]
         self._eos = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
@@ -56,6 +60,10 @@ class Recording:
             [turn.token_ids[-1] for turn in turns if turn.ended]
             + [token for turn in turns if turn.text is not None for token in self._eos]
         )
+
+    def prompt(self, question_id: str, turn: int) -> Sequence[int] | None:
+        """The prompt that the answer followed; None where the file has none."""
+        return self.answers[question_id][turn].prompt_ids
 
     def answer(self, question_id: str, turn: int, prompt_tokens: int) -> RecordedAnswer:
         """The answer to replay after a prompt of so many tokens.
@@ -113,7 +121,41 @@ class Recording:
 
     def describe(self) -> dict[str, str]:
         """For the run's record: which answers these are."""
+        if is_pack(self.path):
+            return {"answers_sha256": read_about(self.path, KEY).answers_sha256}
         return {"answers_sha256": hashlib.sha256(self.path.read_bytes()).hexdigest()}
+
+
+def _check_tokenizer(pack: About, tokenizer: AnyTokenizer) -> None:
+    """Raise BadInput unless the pack's ids are this tokenizer's."""
+    if (found := known_fingerprint(tokenizer)) != pack.tokenizer:
+        raise BadInput(
+            "model.tokenizer", f"has the fingerprint {found[:12]}, the pack's has {pack.tokenizer[:12]}; leave it out"
+        )
+
+
+class InThePack:
+    """The questions of a pack: their ids, and no text, as the pack has the prompts.
+
+    pack: its folder.
+    """
+
+    raw = True
+    stop_strings: Sequence[str] = ()
+
+    def __init__(self, pack: FilePath) -> None:
+        if not is_pack(pack):
+            raise BadInput(KEY, f"{pack} is no pack, which has a {ABOUT}; name the benchmark of these answers")
+        self._turns = read_pack(pack, KEY).turns
+
+    def questions(self) -> list[Question]:
+        """See Benchmark."""
+        turns = Counter(turn.question_id for turn in self._turns)
+        categories = {turn.question_id: turn.category for turn in self._turns}
+        return [Question(name, categories[name], ("",) * count) for name, count in turns.items()]
+
+    def sample(self, question: Question, answer: str) -> None:
+        """No scorer reads a replay."""
 
 
 def _named(ids: Sequence[str], most: int = 20) -> str:
@@ -121,7 +163,8 @@ def _named(ids: Sequence[str], most: int = 20) -> str:
 
 
 def load_for_replay(
-    tokenizer: FilePath,
+    answers: FilePath,
+    tokenizer: FilePath | None = None,
     *,
     compute: FilePath | None = None,
     dtype: str = "bfloat16",
@@ -130,10 +173,18 @@ def load_for_replay(
 ) -> Loaded:
     """Target and tokenizer of `model=recorded`.
 
-    tokenizer: a Hub id or folder, of the model that gave the answers.
+    answers: the file or pack.
+    tokenizer: a Hub id or folder, of the model that gave the answers; None: the answers are a pack.
     compute: a shape in conf/model/compute that runs every step with random weights; None: no model runs.
     """
-    loaded = tokenizer_of(tokenizer, "model.tokenizer")
+    loaded: Any
+    if tokenizer is not None:
+        loaded = tokenizer_of(tokenizer, "model.tokenizer")
+    elif is_pack(answers):
+        pack = read_about(answers, KEY)
+        loaded = AbsentTokenizer(pack.tokenizer, pack.vocabulary)
+    else:
+        raise BadInput("model.tokenizer", f"must be given: {answers} is no pack, so its answers are texts")
     if compute is None:
         return Loaded(WeightlessTarget(), loaded, frozenset())
     shape = read_shape(compute)

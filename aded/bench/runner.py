@@ -63,9 +63,10 @@ class Runner:
         self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
 
     def warm_up(self, text: str = "def add(a, b):\n    return a +") -> None:
-        """Load caches and compile, on a text of no benchmark; nothing that is learned from it stays."""
-        prompt = np.array(self.tokenizer(text)["input_ids"], np.int64)
-        answer = RecordedAnswer(np.resize(prompt, WARM_UP_TOKENS).tolist(), text) if self.recording else None
+        """Load caches and compile, on a prompt of no benchmark; nothing that is learned from it stays."""
+        tokens = range(WARM_UP_TOKENS) if self.recording else self.tokenizer(text)["input_ids"]
+        prompt = np.array(tokens, np.int64)
+        answer = RecordedAnswer(list(tokens), "") if self.recording else None
         for drafter in filter(None, (self.drafter, self.baseline)):
             target = self.target if drafter is self.drafter else self._second_target(len(prompt))
             decode(target, drafter, prompt, self._sampler((), answer), max_new_tokens=WARM_UP_TOKENS)
@@ -112,20 +113,26 @@ class Runner:
             return
         at = iter(rows)
         for question in questions:
-            answers: list[str] = []
-            for turn in range(len(question.turns)):
-                row = next(at)
-                prompt, recorded = self._prompt(question, turn, answers)
-                stream = _stream(question, turn)
+            answered = [next(at) for _ in question.turns]
+            for row, (prompt, recorded) in zip(answered, self.prompts(question, answered), strict=True):
+                stream = _stream(question, row.turn)
                 if self.drafter.requires:
                     self._decode(self.drafter, prompt, stream, recorded)
                 else:
                     replay(self.drafter, prompt, row, self._seed(stream))
-                answers.append(self._text(row.token_ids, recorded))
+
+    def prompts(self, question: Question, rows: Sequence[Row]) -> Iterator[tuple[np.ndarray, RecordedAnswer | None]]:
+        """Of each turn of an answered question the prompt, int64 [m], and the recorded answer, if there is one."""
+        answers: list[str] = []
+        for turn, row in enumerate(rows):
+            prompt, recorded = self._prompt(question, turn, answers)
+            yield prompt, recorded
+            answers.append(self._text(row.token_ids, recorded))
 
     def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, RecordedAnswer | None]:
         """The prompt of a turn after the answers before it, int64 [m], and its recorded answer, if there is one."""
-        prompt = np.array(question.prompt_ids(answers, self.tokenizer, self.template), np.int64)
+        ids = self.recording and self.recording.prompt(question.id, turn)
+        prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, self.template), np.int64)
         return prompt, self.recording.answer(question.id, turn, len(prompt)) if self.recording else None
 
     def _text(self, token_ids: list[int], recorded: RecordedAnswer | None) -> str:

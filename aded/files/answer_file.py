@@ -1,4 +1,4 @@
-"""Reads recorded answers from four formats, all of them JSON lines.
+"""Reads recorded answers from a pack (aded.files.pack), and from four formats of JSON lines.
 
 ====================  =========================================  =====================================
 file                  a line                                     written by
@@ -26,6 +26,7 @@ from pydantic import Field
 
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
+from aded.files.pack import PackedTurn, is_pack, read_pack
 from aded.settings import Id, Text
 
 KEY = "model.answers"
@@ -97,6 +98,8 @@ class RecordedTurn:
     """The last of token_ids is an end-of-sequence token."""
     prompt_tokens: int | None = None
     """Tokens of the prompt that token_ids followed."""
+    prompt_ids: tuple[int, ...] | None = None
+    """The prompt itself, of a pack."""
 
     @property
     def fault(self) -> str | None:
@@ -111,8 +114,12 @@ class RecordedTurn:
 
 
 def read_answers(path: str | Path) -> dict[str, list[RecordedTurn]]:
-    """Question id -> its turns, in the file's order. Raises BadInput naming line and id."""
+    """Question id -> its turns, in the order of the file or pack. Raises BadInput naming line and id."""
     found: dict[str, list[RecordedTurn]] = {}
+    if is_pack(path):
+        for packed in read_pack(path, KEY).turns:
+            found.setdefault(packed.question_id, []).append(_of_pack(packed))
+        return found
     for where, line in json_lines(path, KEY):
         question, turn, turns = _answer(where, line)
         if len(found.setdefault(question, [])) != turn:
@@ -152,6 +159,11 @@ def _answer(where: str, line: dict[str, Any]) -> tuple[str, int, list[RecordedTu
         raise BadInput(KEY, f"{where}: its token_ids are not those of its token_ids_sha256; the line is damaged")
     turn = RecordedTurn(None, answer.token_ids, answer.stop_reason == "eos", answer.prompt_tokens)
     return answer.question_id, answer.turn, [turn]
+
+
+def _of_pack(turn: PackedTurn) -> RecordedTurn:
+    ended = turn.stop_reason == "eos"
+    return RecordedTurn(None, turn.token_ids, ended, len(turn.prompt_ids), turn.prompt_ids)
 
 
 def sha256_of(token_ids: Sequence[int]) -> str:

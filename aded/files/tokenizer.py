@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from aded.errors import BadInput
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.hub import pretrained
+from aded.files.pack import AbsentTokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from aded.core.decode import StopRule
     from aded.files.plain_tokenizer import PlainTokenizer
 
-    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer
+    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer | AbsentTokenizer
 
 _fingerprints: WeakKeyDictionary[Any, tuple[int, str]] = WeakKeyDictionary()
 """Tokenizer -> its number of tokens then, and its fingerprint."""
@@ -55,6 +56,8 @@ def tokenizer_of(folder: str, key: str, **options: Any) -> PreTrainedTokenizerBa
 
 def tokenizer_fingerprint(tokenizer: AnyTokenizer) -> str:
     """sha256 hex of the vocabulary and of a probe text's token ids: equal if and only if ids mean the same."""
+    if isinstance(tokenizer, AbsentTokenizer):
+        return tokenizer.fingerprint
     vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     probe = tokenizer(_PROBE, add_special_tokens=False)["input_ids"]
     return hashlib.sha256(json.dumps([vocabulary, probe]).encode()).hexdigest()

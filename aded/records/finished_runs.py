@@ -48,9 +48,12 @@ class FinishedRun:
 
     @property
     def model(self) -> str:
-        """The model's name; of recorded answers that of their file, or of the folder of a run's or scorer's file."""
+        """The model's name; of recorded answers that of their file, or of the folder of a run's or scorer's file.
+
+        A pack names its model, which its runs have in place of the name `recorded`.
+        """
         answers = self.config.get("model.answers")
-        if answers is None:
+        if answers is None or self.config.get("model.name") != "recorded":
             return Path(self.summary.model).name
         path = Path(str(answers))
         return path.parent.name if path.stem in ("rows", "samples") else path.stem

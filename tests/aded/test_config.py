@@ -41,8 +41,9 @@ def test_every_config_is_right(method: str) -> None:
 def test_every_choice_of_a_group_is_right(group: str) -> None:
     needed = {
         "pretrained": ["model.path=a/b"],
-        "recorded": ["model.answers=a", "model.tokenizer=b"],
         "prompts": ["benchmark.question_file=a"],
+        "recorded": ["model.answers=a"],
+        "pack": ["model=recorded", "model.answers=a"],
     }
     for path in sorted((CONF / group).glob("*.yaml")):
         check_config(compose_config([f"{group}={path.stem}", *needed.get(path.stem, ())]))

@@ -62,6 +62,8 @@ MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
 SMALL = {
     "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],
+    "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *MODEL],
     "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
@@ -334,6 +336,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "answers" / "spec_bench" / "vicuna-7b-v1.3.jsonl",
         [{"question_id": number, "choices": [{"index": 0, "turns": [TEXTS[0]]}]} for number in of_spec_bench],
     )
+    shutil.copytree(ROOT / "results" / "packs", folder / "results" / "packs")
+    shutil.copy(ROOT / "results" / "leaderboard.csv", folder / "results")
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
     write_lines(folder / "gsm8k.jsonl", [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)])
     (folder / "notes.txt").write_text("\n\n".join(TEXTS))

@@ -133,4 +133,4 @@ def test_the_answers_to_another_benchmark_are_refused(
 
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^model.tokenizer: no folder"):
-        load_for_replay(str(tmp_path / "nowhere"))
+        load_for_replay("answers.jsonl", str(tmp_path / "nowhere"))

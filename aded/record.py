@@ -1,0 +1,121 @@
+"""Records a model's answers as a pack: python -m aded.record model=NAME benchmark=NAME out=FOLDER [KEY=VALUE ...]
+
+    out        the pack: a folder with pack.json and answers.jsonl.xz (aded.files.pack)
+    licence    of the answers, as an SPDX identifier such as Apache-2.0: whoever gets the pack needs to know it
+
+All other keys are those of a run, which the command carries out, or goes on with, and then packs. Its method is
+autoregressive decoding, unpaired, unless another is named: lossless methods give the same answers sooner. A finished
+run becomes a pack by the command that started it, with output_dir=ITS_FOLDER. With model=recorded, a file of recorded
+texts becomes a pack.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig
+
+from aded.bench.build import (
+    KeptModel,
+    build_experiment,
+    check_decoding,
+    load_benchmark,
+    load_model,
+    model_name,
+)
+from aded.bench.progress import Progress, Shown
+from aded.bench.questions import Question
+from aded.bench.runner import Runner
+from aded.choices import read_choice
+from aded.command_line import compose_config, plain, run_command
+from aded.errors import BadInput
+from aded.files.pack import About, PackedTurn, is_pack, read_about, write_pack
+from aded.files.tokenizer import known_fingerprint
+from aded.records.finished_runs import FinishedRun, read_run
+from aded.records.identity import VOLATILE, by_content, fingerprints
+from aded.records.rows import to_json
+from aded.run import run
+from aded.settings import FilePath
+
+ALONE = ("method=autoregressive", "paired=false")
+
+
+@dataclass
+class Settings:
+    """See above."""
+
+    out: FilePath | None = None
+    licence: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.out is None:
+            raise BadInput("out", "must be given: the folder of the pack")
+
+
+def record(cfg: DictConfig, out: Path, licence: str | None, progress: Progress) -> About:
+    """Carry out (or go on with) the run that the config describes, and pack its answers. Raises BadInput.
+
+    out: the pack's folder. licence: see About.
+    """
+    values = plain(cfg)
+    kept = {key: value for key, value in values.items() if key not in VOLATILE}
+    settings = by_content(kept, fingerprints(values))
+    if is_pack(out) and dict(read_about(out, "out").settings) != settings:
+        raise BadInput("out", f"{out} holds another pack; name another folder")
+    _, folder = run(cfg, progress, KeptModel())
+    finished = read_run(folder)
+    # Prompts need the tokenizer alone, so nothing is compiled for them.
+    plainest: dict[Any, Any] = {"method": read_choice("method", "autoregressive"), "paired": False, "engine": "eager"}
+    benchmark, questions = load_benchmark(cfg.benchmark)
+    decoding = check_decoding(cfg.decoding)
+    runner = build_experiment(DictConfig({**cfg, **plainest}), benchmark, questions, decoding, load_model).runner
+    turns = list(_turns(runner, questions, finished))
+    return write_pack(
+        out,
+        turns,
+        model=Path(model_name(cfg)).name,
+        benchmark=cfg.benchmark.name,
+        licence=licence,
+        tokenizer=known_fingerprint(runner.tokenizer),
+        vocabulary=max(len(runner.tokenizer), 1 + max(max(turn.prompt_ids + turn.token_ids) for turn in turns)),
+        settings=settings,
+        environment=json.loads(to_json(finished.environment)),
+        key="out",
+    )
+
+
+def _turns(runner: Runner, questions: Sequence[Question], finished: FinishedRun) -> Iterator[PackedTurn]:
+    """The turns of a finished run, with the prompts that its rows lack. Raises BadInput."""
+    by_id = {question.id: question for question in questions}
+    for name, group in groupby(finished.rows, attrgetter("question_id")):
+        rows = list(group)
+        for row, (prompt, _) in zip(rows, runner.prompts(by_id[name], rows), strict=True):
+            if len(prompt) != row.prompt_tokens:
+                raise BadInput("output_dir", f"{finished.folder} has answers to other prompts; record them again")
+            ids, stop = tuple(prompt.tolist()), row.stop_reason
+            yield PackedTurn(name, row.turn, row.category, ids, tuple(row.token_ids), stop)  # type: ignore[arg-type]
+
+
+def record_one(overrides: list[str], settings: Settings) -> None:
+    progress = Shown()
+    try:
+        out = Path(str(settings.out))
+        about = record(compose_config([*ALONE, *overrides]), out, settings.licence, progress)
+    finally:
+        progress.close()
+    size = sum(file.stat().st_size for file in out.expanduser().iterdir())
+    print(f"{out}: {about.turns} turns, {about.answer_tokens} tokens, {size / 1000:.0f} kB")
+
+
+def main() -> None:
+    run_command(record_one, Settings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

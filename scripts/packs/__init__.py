@@ -1,0 +1,1 @@
+"""Numbers rebuilt from packs, for scripts.replay and scripts.leaderboard."""

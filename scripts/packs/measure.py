@@ -1,0 +1,95 @@
+"""A method on a pack: what any machine finds again, digit for digit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import numpy as np
+
+import aded
+from aded.api.drafter import has_scope, method_config, reads_datastore
+from aded.errors import BadInput
+from aded.files.pack import Pack, read_about, read_pack
+from aded.records.summary import Summary
+from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
+
+ORDERS = (2, 3, 4, 5)
+KEY = "packs"
+SCOPES: tuple[Literal["prompt", "session"], ...] = ("prompt", "session")
+"""Of cold and session."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A method with its settings, on a pack. corpus: the names of the packs whose answers it drafts from."""
+
+    folder: Path
+    pack: str
+    method: str
+    settings: Mapping[str, Any]
+    corpus: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> str:
+        """16 hex digits: sha256 of all settings of the method, and of the answers of pack and corpus."""
+        packs = [read_about(self.folder / name, KEY).answers_sha256 for name in (self.pack, *self.corpus)]
+        whole = [method_config(self.method, self.settings), *packs]
+        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def new_case(folder: Path, pack: str, method: str, settings: Mapping[str, Any]) -> Case:
+    """The method on a pack, with the answers of all other packs as its corpus, where it reads one."""
+    others = tuple(name for name in names_of_packs(folder) if name != pack) if reads_datastore(method) else ()
+    return Case(folder, pack, method, settings, others)
+
+
+def names_of_packs(folder: Path) -> list[str]:
+    """The packs in a folder. Raises BadInput for a folder that has none."""
+    if not (names := sorted(path.parent.name for path in folder.glob("*/pack.json"))):
+        raise BadInput(KEY, f"{folder} holds no pack; run this in a checkout of the project, or name a folder")
+    return names
+
+
+def measure(case: Case) -> tuple[Summary, Summary]:
+    """(cold, session): learned state forgotten at each prompt, and kept over all questions of the pack.
+
+    A method without learned state has nothing to keep: both are the same. Raises BadInput.
+    """
+    pack = read_pack(case.folder / case.pack, KEY)
+    corpus = [read_pack(case.folder / name, KEY) for name in case.corpus]
+    with _datastore(case, corpus) as datastore:
+        scopes: Sequence[Mapping[str, Any]] = [{"adaptation": scope} for scope in SCOPES]
+        chosen = scopes if has_scope(case.method) else [{}]
+        drafters = [aded.drafter(case.method, datastore=datastore, **{**case.settings, **one}) for one in chosen]
+        found = aded.replay(pack.path, methods=drafters)
+    return found[0], found[-1]
+
+
+@contextmanager
+def _datastore(case: Case, corpus: Sequence[Pack]) -> Iterator[Path | None]:
+    """A datastore file of the answers of some packs; None for a method that reads none. Raises BadInput."""
+    if not reads_datastore(case.method) or not corpus:
+        yield None
+        return
+    about = corpus[0].about
+    for pack in corpus:
+        if pack.about.tokenizer != about.tokenizer:
+            raise BadInput("corpus", f"{pack.path} and {corpus[0].path} have different tokenizers")
+    vocabulary = max(pack.about.vocabulary for pack in corpus)
+    header = {"tokenizer": about.tokenizer, "vocabulary": str(vocabulary), "corpus": "+".join(case.corpus)}
+    answers = [np.array(turn.token_ids, np.int64) for pack in corpus for turn in pack.turns]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "corpus"
+        if method_config(case.method, case.settings)["datastore_kind"] == "suffixes":
+            write_suffixes(path, with_separators(answers, vocabulary), header)
+        else:
+            write_ngrams(path, {order: count_ngrams(answers, order, vocabulary) for order in ORDERS}, header)
+        yield path

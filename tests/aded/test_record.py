@@ -1,0 +1,148 @@
+"""A recorded pack replays as the model decoded, without tokenizer, questions and model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from packed import small_pack
+from shell import Shell
+from tiny import tiny_tokenizer
+
+import aded
+from aded import record
+from aded.errors import BadInput
+from aded.files.pack import read_about, read_pack
+from aded.files.tokenizer import tokenizer_fingerprint
+
+SAME = ("question_id", "turn", "category", "prompt_tokens", "token_ids", "accept_lengths", "drafted_nodes")
+TEXTS = ("the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat")
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
+    return Shell(monkeypatch, capfd, tmp_path)
+
+
+@pytest.fixture
+def model(folder: Path, tmp_path: Path) -> Sequence[str]:
+    """The arguments of a run whose second turns have answers in their prompts."""
+    questions = [{"question_id": n, "category": "cats", "turns": [text, "and then?"]} for n, text in enumerate(TEXTS)]
+    (tmp_path / "question.jsonl").write_text("".join(json.dumps(one) + "\n" for one in questions))
+    return [
+        f"model={folder}",
+        "model.dtype=float32",
+        "benchmark=alpaca",
+        f"benchmark.question_file={tmp_path / 'question.jsonl'}",
+        "benchmark.max_new_tokens=24",
+        "datastore.path=null",
+        "progress=false",
+    ]
+
+
+def recorded(patch: pytest.MonkeyPatch, *arguments: str) -> int:
+    patch.setattr("sys.argv", ["aded record", *arguments])
+    try:
+        record.main()
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def test_a_pack_replays_as_the_model_decoded(shell: Shell, model: Sequence[str], tmp_path: Path) -> None:
+    method = ["method=prompt_lookup"]
+    assert shell(*model, *method, "paired=false")[0] == 0
+    decoded = shell.rows()
+    assert recorded(shell.patch, *model, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
+    about = read_about(tmp_path / "pack", "pack")
+    assert (about.model, about.benchmark, about.turns) == ("model0", "alpaca", 6)
+    assert about.tokenizer == tokenizer_fingerprint(tiny_tokenizer())
+    assert str(tmp_path) not in (tmp_path / "pack" / "pack.json").read_text()
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "question.jsonl").unlink()
+    shell.out = tmp_path / "replay"
+    code, _, errors = shell("model=recorded", f"model.answers={tmp_path / 'pack'}", *method)
+    assert (code, errors) == (0, "")
+    replayed, summary = shell.rows(), shell.summary()
+    assert [[row[key] for key in SAME] for row in replayed] == [[row[key] for key in SAME] for row in decoded]
+    assert (summary["model"], summary["benchmark"]) == ("model0", "alpaca")
+    (again,) = aded.replay(tmp_path / "pack", methods=["prompt_lookup"])
+    assert (again.steps, again.model, again.benchmark) == (summary["steps"], "model0", "alpaca")
+
+
+def test_recording_goes_on_where_it_was_and_packs_a_finished_run(
+    shell: Shell, model: Sequence[str], tmp_path: Path
+) -> None:
+    shell.out = tmp_path / "run"
+    run = [*model, "method=autoregressive", "paired=false"]
+    assert shell(*run)[0] == 0
+    rows = (shell.out / "rows.jsonl").read_bytes()
+    packing = [*run, f"output_dir={shell.out}", f"out={tmp_path / 'pack'}", "licence=MIT"]
+    assert recorded(shell.patch, *packing) == 0
+    assert (shell.out / "rows.jsonl").read_bytes() == rows
+    whole = read_pack(tmp_path / "pack", "pack")
+    assert [list(turn.token_ids) for turn in whole.turns] == [row["token_ids"] for row in shell.rows()]
+    assert whole.about.licence == "MIT"
+    # Killed after the second question: the rest is answered, and the pack is the same.
+    (shell.out / "summary.json").unlink()
+    (shell.out / "rows.jsonl").write_bytes(b"".join(rows.splitlines(keepends=True)[:4]))
+    assert recorded(shell.patch, *packing) == 0
+    assert read_pack(tmp_path / "pack", "pack").turns == whole.turns
+    # Never over another pack.
+    other = [*packing[:-3], "benchmark.limit=1", f"output_dir={tmp_path / 'other'}", *packing[-2:]]
+    assert recorded(shell.patch, *other) == 2
+    assert "out: " in shell.capture.readouterr().err
+    assert read_pack(tmp_path / "pack", "pack").turns == whole.turns
+
+
+def test_recorded_texts_become_a_pack(shell: Shell, model: Sequence[str], folder: Path, tmp_path: Path) -> None:
+    answers = [{"question_id": n, "choices": [{"turns": [text, text]}]} for n, text in enumerate(TEXTS)]
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(one) + "\n" for one in answers))
+    texts = ["model=recorded", f"model.answers={tmp_path / 'answers.jsonl'}", f"model.tokenizer={folder}"]
+    texts += ["model/template=chat", *model[2:]]
+    assert shell(*texts, "method=prompt_lookup")[0] == 0
+    from_texts = shell.rows()
+    assert recorded(shell.patch, *texts, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
+    shell.out = tmp_path / "replay"
+    assert shell("model=recorded", f"model.answers={tmp_path / 'pack'}", "method=prompt_lookup")[0] == 0
+    assert [[row[key] for key in SAME] for row in shell.rows()] == [[row[key] for key in SAME] for row in from_texts]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["model.answers=pack", "model.tokenizer=MODEL"], "model.tokenizer: has the fingerprint"),
+        (["model.answers=pack", "method=aded"], "model.tokenizer: must be given: the pack has ids alone"),
+        (
+            ["model.answers=pack", "benchmark=human_eval", "method=prompt_lookup"],
+            "answers none of the benchmark's questions, but a, b",
+        ),
+        (["model.answers=pack", "benchmark=pack", "benchmark.pack=no"], "model.answers: no is no pack"),
+        (["model.answers=question.jsonl"], "model.tokenizer: must be given: question.jsonl is no pack"),
+        (["model.answers=pack", "method=token_recycling"], "method: token_recycling needs logits"),
+    ],
+)
+def test_what_does_not_fit_a_pack_is_one_line(
+    shell: Shell, model: Sequence[str], folder: Path, tmp_path: Path, arguments: list[str], line: str
+) -> None:
+    small_pack(tmp_path / "pack")
+    given = [argument.replace("MODEL", str(folder)) for argument in arguments]
+    code, _, errors = shell("model=recorded", *given)
+    assert code == 2
+    assert line in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_replay_needs_methods_and_takes_a_datastore_of_its_tokenizer_alone(
+    tmp_path: Path, ngram_file: object
+) -> None:
+    small_pack(tmp_path)
+    (found,) = aded.replay(tmp_path, methods=["prompt_lookup"])
+    assert (found.turns, found.mean_accepted_tokens) == (3, found.new_tokens / found.steps)
+    assert (found.mean_accepted_tokens or 0) > 1.5
+    for arguments, line in (({}, "methods"), ({"methods": ["aded"], "datastore": ngram_file}, "was built with")):
+        with pytest.raises(BadInput, match=line):
+            aded.replay(tmp_path, **arguments)  # type: ignore[arg-type]
