@@ -1,1 +1,1 @@
-"""One file a baseline drafter."""
+"""Peers, one file each: tokens/, logits/ and heads/, by what they read to draft."""

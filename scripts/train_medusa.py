@@ -35,8 +35,8 @@ from aded.files.tokenizer import tokenizer_fingerprint
 from aded.kernels import threads
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from baselines.medusa import most_probable_paths
-from baselines.medusa_heads import OURS, MedusaHeads, save_heads
+from baselines.heads.medusa import most_probable_paths
+from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
 from datastore.corpus import Corpus
 from scripts.medusa.answers import answer_all, prompts, read_answers
 

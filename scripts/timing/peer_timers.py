@@ -17,12 +17,12 @@ import torch
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.files.suffix_file import SuffixFile
-from baselines.lookahead import Lookahead
-from baselines.medusa import Medusa
-from baselines.medusa_heads import OURS, MedusaHeads, save_heads
-from baselines.prompt_lookup import PromptLookup
-from baselines.rest import Rest
-from baselines.token_recycling import CANDIDATES, TokenRecycling
+from baselines.heads.medusa import Medusa
+from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
+from baselines.logits.lookahead import Lookahead
+from baselines.logits.token_recycling import CANDIDATES, TokenRecycling
+from baselines.tokens.prompt_lookup import PromptLookup
+from baselines.tokens.rest import Rest
 from datastore.ngrams import count_ngrams
 from datastore.suffix_array import sorted_suffixes
 

@@ -121,7 +121,7 @@ def test_a_wrong_setting_is_refused(override: str, line: str) -> None:
 
 def test_a_key_that_asks_for_what_the_class_does_not_take_is_refused() -> None:
     line = problem("method=prompt_lookup", "+method.datastore_kind=ngrams")
-    assert line.startswith("method._target_: baselines.prompt_lookup.PromptLookup takes no datastore")
+    assert line.startswith("method._target_: baselines.tokens.prompt_lookup.PromptLookup takes no datastore")
 
 
 def test_text_that_is_no_utf8_is_refused() -> None:

@@ -92,7 +92,7 @@ def test_a_method_and_its_settings_are_chosen_like_any_other() -> None:
 
 
 def test_a_method_of_the_project_keeps_its_name() -> None:
-    assert compose_config(["method=rest"]).method._target_ == "baselines.rest.Rest"
+    assert compose_config(["method=rest"]).method._target_ == "baselines.tokens.rest.Rest"
 
 
 @pytest.mark.parametrize(

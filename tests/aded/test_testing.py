@@ -10,7 +10,7 @@ import pytest
 
 import aded
 from aded.testing import VOCABULARY, check_drafter
-from baselines.prompt_lookup import PromptLookup
+from baselines.tokens.prompt_lookup import PromptLookup
 
 NEXT = {"cost": "none"}
 

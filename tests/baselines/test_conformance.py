@@ -26,7 +26,7 @@ from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
-from baselines.medusa_heads import MedusaHeads, save_heads
+from baselines.heads.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 

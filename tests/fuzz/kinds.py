@@ -26,8 +26,8 @@ from aded.files.suffix_file import open_suffixes
 from aded.files.tokenizer import load_tokenizer
 from aded.records.finished_runs import read_run
 from aded.records.rows import to_json
-from baselines.medusa_heads import MedusaHeads, load_heads, save_heads
-from baselines.rest import Rest
+from baselines.heads.medusa_heads import MedusaHeads, load_heads, save_heads
+from baselines.tokens.rest import Rest
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 from fuzz.corpora import CORPORA

@@ -26,7 +26,7 @@ from fuzz.outcome import outcome
 METHODS = (
     *("aded", "aded_best_first", "aded_backoff", "prompt_lookup", "rest", "autoregressive", "token_recycling"),
     *("medusa", "lookahead", "aded method/draft_maker=greedy", "aded method/draft_maker=full"),
-    *("aded_backoff +method/parts=no_copy", "custom method._target_=baselines.prompt_lookup.PromptLookup"),
+    *("aded_backoff +method/parts=no_copy", "custom method._target_=baselines.tokens.prompt_lookup.PromptLookup"),
 )
 NASTY = (
     *(
@@ -106,7 +106,7 @@ NASTY = (
     ),
     *(
         "{_target_: pathlib.Path}",
-        "{_target_: baselines.rest.Rest}",
+        "{_target_: baselines.tokens.rest.Rest}",
         "[{_target_: os.getcwd}]",
         "[[[[[[[[[[1]]]]]]]]]]",
     ),

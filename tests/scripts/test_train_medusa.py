@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.targets.eager import EagerTarget
-from baselines.medusa_heads import MedusaHeads
+from baselines.heads.medusa_heads import MedusaHeads
 from scripts.medusa.answers import answer_all, answer_batch, batches, prompts, read_answers, stubs
 from scripts.train_medusa import IGNORED, accepted, accuracies, examples, main, most_frequent, renumbered, train
 

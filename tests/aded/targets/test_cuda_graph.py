@@ -20,7 +20,7 @@ from aded.targets.cuda_graph import CudaGraphTarget, walk_on_device
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from baselines.autoregressive import Autoregressive
-from baselines.token_recycling import TokenRecycling
+from baselines.logits.token_recycling import TokenRecycling
 
 PROMPT = np.arange(10, 22, dtype=np.int64)
 

@@ -19,7 +19,7 @@ from aded.core.sampler import Greedy
 from aded.files.embedded_model import embedded_model
 from aded.targets.eager import EagerTarget
 from aded.targets.load import load_target
-from baselines.prompt_lookup import PromptLookup, first_continuation
+from baselines.tokens.prompt_lookup import PromptLookup, first_continuation
 
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
 

@@ -12,7 +12,7 @@ from tiny import path_to
 from aded.core.drafter import Step
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
-from baselines.lookahead import Lookahead, Pool, window_nodes
+from baselines.logits.lookahead import Lookahead, Pool, window_nodes
 
 VOCABULARY = 32
 PROMPT = np.array([3, 1, 4, 1, 5])

@@ -1,6 +1,6 @@
-"""The child process that searches for baselines.draftretriever. It imports little, so it starts at once.
+"""The child process that searches for baselines.tokens.draftretriever. It imports little, so it starts at once.
 
-    python -m baselines.draftretriever_server INDEX
+    python -m baselines.tokens.draftretriever_server INDEX
 
 Each line of its input is a question in JSON, [context, choices]; it answers with a line of JSON, the sequences. The
 question null drops the adapted matrix.

@@ -12,7 +12,7 @@ from tiny import tiny_tokenizer
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.suffix_file import SuffixFile
-from baselines.rest import Rest, occurrences
+from baselines.tokens.rest import Rest, occurrences
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.open import open_or_build
 from datastore.python_stdlib import PythonStdlib

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
-from baselines.token_recycling import CANDIDATES, TokenRecycling, fill, template
+from baselines.logits.token_recycling import CANDIDATES, TokenRecycling, fill, template
 
 SEEDS = st.integers(0, 2**32 - 1)
 VOCABULARY = 40

@@ -86,7 +86,7 @@ class DraftRetriever(Drafter):
         """Send a question to the child and return its answer. The first question starts the child."""
         if self._child is None:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "baselines.draftretriever_server", str(self._index)],
+                [sys.executable, "-m", "baselines.tokens.draftretriever_server", str(self._index)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -19,7 +19,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count, FilePath
-from baselines.medusa_heads import load_heads
+from baselines.heads.medusa_heads import load_heads
 
 Project = Callable[[torch.Tensor], torch.Tensor]
 

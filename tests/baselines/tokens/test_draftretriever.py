@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aded.files.ngram_file import NgramFile
-from baselines.draftretriever import DraftRetriever, index_fields, write_index
+from baselines.tokens.draftretriever import DraftRetriever, index_fields, write_index
 from datastore.ngrams import count_ngrams
 
 draftretriever = pytest.importorskip("draftretriever", reason="the baseline is not installed")

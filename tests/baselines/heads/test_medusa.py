@@ -16,8 +16,8 @@ from safetensors.torch import load_file, save_file
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from baselines.medusa import Medusa, most_probable_paths
-from baselines.medusa_heads import OURS, PUBLISHED, MedusaHeads, load_heads, save_heads
+from baselines.heads.medusa import Medusa, most_probable_paths
+from baselines.heads.medusa_heads import OURS, PUBLISHED, MedusaHeads, load_heads, save_heads
 
 HIDDEN, VOCABULARY = 16, 40
 
@@ -199,5 +199,5 @@ def test_heads_of_another_model_are_an_error(tmp_path: Path, hidden: int, vocabu
 
 
 def test_the_repository_has_heads_for_the_default_model() -> None:
-    heads = load_heads("baselines/medusa_smollm2", 576, 49152)
+    heads = load_heads("baselines/heads/medusa_smollm2", 576, 49152)
     assert (len(heads), heads.vocabulary) == (4, None)

@@ -1,0 +1,1 @@
+"""Peers with heads trained for the target, on its hidden states."""

@@ -1,0 +1,1 @@
+"""Peers that also read the target's logits."""

@@ -1,0 +1,1 @@
+"""Peers that read tokens only, so recorded answers measure them exactly."""
