@@ -9,7 +9,7 @@
     tokenizer   that of the models
     out         where one folder per table goes, and a README.md with the command; results/recorded
     jobs        sweeps at a time; 2
-    ablate      the answers for the ablations; the smallest file
+    ablate      the answers for the ablations; the smallest file, and Vicuna-7B's to MT-Bench where all is fetched
     small       rows of the small corpus of table 2; 10000
     mirror      a folder or URL that has the raw files of what is fetched
 
@@ -52,15 +52,17 @@ ABLATIONS = (
     "search",
 )
 """Those of conf/experiment/ that need no model, the longest first."""
-QUESTIONS = ("mt_bench_questions", "alpaca_questions")
+QUESTIONS = ("mt_bench_questions", "alpaca_questions", "spec_bench_questions")
 ANSWERS = (
     "alpaca_llama_2_7b",
     "alpaca_vicuna_7b",
     "human_eval_codellama_7b",
     "mt_bench_vicuna_33b",
     "mt_bench_vicuna_7b",
+    "spec_bench_vicuna_7b",
 )
 """The sources of conf/source/ behind the committed results."""
+ABLATED = "mt_bench_vicuna_7b"
 # One thread each: sweeps run side by side.
 ALONE = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -153,7 +155,8 @@ def read_sources(folders: Sequence[str], settings: Settings) -> Sources:
             found += files
     if not found:
         raise BadInput("ANSWERS", f"{folders[0]} holds no BENCHMARK/MODEL.jsonl of a benchmark in conf/benchmark")
-    return _sources(found, Path(str(settings.corpus)), str(settings.tokenizer), settings)
+    ablate = Path(settings.ablate) if settings.ablate else min(found, key=lambda path: path.stat().st_size)
+    return Sources(tuple(found), ablate, Path(str(settings.corpus)), str(settings.tokenizer), settings.small)
 
 
 def fetch_sources(settings: Settings) -> Sources:
@@ -165,15 +168,11 @@ def fetch_sources(settings: Settings) -> Sources:
     out = Path(compose_config([], "fetch").source.out).expanduser()
     for name in QUESTIONS:
         fetch(name, out, settings.mirror)
-    answers = [fetch(name, out, settings.mirror)[0] for name in ANSWERS]
+    answers = {name: fetch(name, out, settings.mirror)[0] for name in ANSWERS}
     (corpus,) = fetch("chat_corpus", out, settings.mirror)
     tokenizer = fetch("llama_2_tokenizer", out, settings.mirror)[0].parent
-    return _sources(answers, corpus, str(tokenizer), settings)
-
-
-def _sources(answers: Sequence[Path], corpus: Path, tokenizer: str, settings: Settings) -> Sources:
-    ablate = Path(settings.ablate) if settings.ablate else min(answers, key=lambda path: path.stat().st_size)
-    return Sources(tuple(answers), ablate, corpus, tokenizer, settings.small)
+    ablate = Path(settings.ablate) if settings.ablate else answers[ABLATED]
+    return Sources(tuple(answers.values()), ablate, corpus, str(tokenizer), settings.small)
 
 
 def call(module: str, arguments: Sequence[str]) -> bool:
