@@ -1,7 +1,7 @@
 """The contract of a drafter: begin, draft, observe, end (and reset, which forgets everything).
 
-A drafter reads tokens and proposes a draft tree; it never sees the model. A drafter that needs the logits or hidden
-states of the tree's nodes names them in `requires`, and gets them in `observe`.
+A drafter reads tokens and proposes a draft tree; it never sees the model. A drafter that needs logits or hidden
+states names those fields of `Step` in `requires`, and gets them in `observe`; what none asks for costs nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ class Drafter(ABC):
     """Base class of all methods. Deterministic for a given seed; never guesses a made-up token."""
 
     requires: frozenset[str] = frozenset()
-    """What `observe` needs from the target: any of "logits", "hidden"."""
+    """The fields of `Step` that `observe` needs: any of "logits", "hidden", "layers", "prompt_hidden" and
+    "prompt_layers". Which layers these are, `setup` tells the target by `read_layers`."""
     adaptation: str = "prompt"
     """How long learned state is kept: off, prompt, or session, where one answer changes the drafts of the next."""
 

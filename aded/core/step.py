@@ -31,6 +31,13 @@ class Step:
     """float [n, vocabulary], one row per node of `tree`, on the target's device; only if required."""
     hidden: torch.Tensor | None = None
     """float [n, hidden], the last hidden states, which the output projection reads; only if required."""
+    layers: dict[int, torch.Tensor] | None = None
+    """float [n, hidden] by layer: what enters the decoder layers that are read, see Target.provides; only if
+    required."""
+    prompt_hidden: torch.Tensor | None = None
+    """float [m, hidden], after the prompt of m tokens: `hidden` of every token of it; only if required."""
+    prompt_layers: dict[int, torch.Tensor] | None = None
+    """float [m, hidden] by layer, after the prompt: `layers` of every token of it; only if required."""
 
     def top_k(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """(tokens int64 [n, k], logits float32 [n, k]): the k largest logits of each node, largest first."""

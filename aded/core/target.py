@@ -18,8 +18,9 @@ class Target(Protocol):
     context_length: int
     """Most tokens, prompt and answer together, that the model can hold."""
     provides: frozenset[str]
-    """What the target offers: "logits" and "hidden" for drafters that require them, and "seconds": step times are
-    realistic and may be reported."""
+    """What the target offers: the fields of `Step` that drafters may require, and "seconds": step times are realistic
+    and may be reported. A target that offers "layers" has a method `read_layers(layers)`: from then on its steps hold
+    what enters these decoder layers too."""
 
     def describe(self) -> dict[str, object]:
         """Facts for the run's record: fields of aded.records.rows.Environment, such as the engine."""
@@ -37,7 +38,7 @@ class Target(Protocol):
         """Read the prompt, int64 [m]; the step's `next_token` is the answer's first token.
 
         room: most rows that the answer and its trees need behind the prompt.
-        requires: what the steps shall hold, "logits" or "hidden".
+        requires: the fields that the steps shall hold, see Drafter.requires.
         """
 
     def verify(self, tree: DraftTree) -> Step:

@@ -7,7 +7,7 @@ another length, are read eagerly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any
 
@@ -22,8 +22,10 @@ from aded.targets.kv_cache import KVCache
 from aded.targets.self_check import SelfCheck
 from aded.targets.tree_mask import Mask
 
-Forward = Callable[[KVCache, torch.Tensor, torch.Tensor, Mask, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-"""(cache, ids [1, n], positions [1, n], mask, cache rows [n]) -> (logits [n, vocabulary], hidden [n, hidden])."""
+Output = tuple[torch.Tensor, torch.Tensor, dict[int, torch.Tensor]]
+"""(logits [n, vocabulary], last hidden states [n, hidden], what entered the layers that are read [n, hidden])."""
+Forward = Callable[[KVCache, torch.Tensor, torch.Tensor, Mask, torch.Tensor], Output]
+"""(cache, ids [1, n], positions [1, n], mask, cache rows [n]) -> Output."""
 
 
 class CompiledCpuTarget(EagerTarget):
@@ -52,13 +54,18 @@ class CompiledCpuTarget(EagerTarget):
         super().__init__(model, trained=trained, check=check)
         self.mask.always = True
         self._backend = backend
-        began = perf_counter()
+        self.compile_seconds = 0.0
         try:
             self._compile()
         except BaseException:
             self.release()
             raise
-        self.compile_seconds = perf_counter() - began
+
+    def read_layers(self, layers: Iterable[int]) -> None:
+        """See EagerTarget. Layers that were not read before come out of a new graph, compiled and checked."""
+        if self.states.read_layers(layers):
+            self._compile()
+            self.self_check()
 
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""
@@ -66,9 +73,11 @@ class CompiledCpuTarget(EagerTarget):
 
     def _compile(self) -> None:
         """Trace and compile by a first step, whose sizes all differ: equal ones would become one symbol."""
+        began = perf_counter()
         self._step_forward = self._new_graph()
         self.prefill(np.arange(7) % 5, Greedy(), 16)
         self.verify(DraftTree.chain(0, [1, 2]))
+        self.compile_seconds += perf_counter() - began
 
     def _new_graph(self) -> Forward:
         """A compiled forward, traced when it is first called: for one node, or for every other number of them."""
@@ -89,7 +98,7 @@ class CompiledCpuTarget(EagerTarget):
 
         def forward(
             cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
-        ) -> tuple[torch.Tensor, torch.Tensor]:
+        ) -> Output:
             nonlocal traced
             if not traced:
                 _mark_fixed_sizes(cache)
@@ -104,18 +113,18 @@ class CompiledCpuTarget(EagerTarget):
         if mask is None:
             return super()._forward(ids, positions, None, logits_to_keep)
         rows = self.cache.extend(ids.shape[1], self.device)
-        logits, self.last.hidden = self._step_forward(self.cache, ids, positions, mask, rows)
+        logits, self.states.last, self.states.layers = self._step_forward(self.cache, ids, positions, mask, rows)
         return logits
 
     def _forward_uncompiled(
         self, cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> Output:
         """What is compiled, see Forward."""
         cache.place.rows = rows
         cache.place.visible = _masks(mask)[0].shape[-1]
         logits = self._call_model(cache, ids, positions, mask)
-        assert self.last.hidden is not None
-        return logits, self.last.hidden
+        assert self.states.last is not None
+        return logits, self.states.last, self.states.layers
 
 
 def _masks(mask: Mask) -> list[torch.Tensor]:

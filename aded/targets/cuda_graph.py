@@ -62,12 +62,13 @@ class StepProgram:
         self._given = torch.zeros_like(self._host, device=device)
         self._result_host = torch.zeros(nodes + 2, dtype=torch.int64, pin_memory=pinned)
         self.logits = self.hidden = self._result = torch.empty(0)
+        self.layers: dict[int, torch.Tensor] = {}
         # A capture carries out the step: over rows that hold nothing yet, since those seen are committed.
         self._given[-1] = visible - nodes
         self._run: Callable[[], None] = target.capture(self._compute)
 
     def __call__(self, tree: DraftTree, start: int) -> None:
-        """Carry out the step; `logits` and `hidden` hold until the next one of this size."""
+        """Carry out the step; `logits`, `hidden` and `layers` hold until the next one of this size."""
         n, host = len(tree), self._host.numpy()
         host[-1] = start
         table = host[:-1].reshape(4 + self.nodes, self.nodes)
@@ -95,7 +96,7 @@ class StepProgram:
         columns = torch.arange(self.visible, device=start.device)
         mask = (columns < start).expand(self.nodes, -1).clone()
         mask.index_copy_(1, rows, ancestors)
-        self.logits, self.hidden = self.target.forward_of(self.nodes)(
+        self.logits, self.hidden, self.layers = self.target.forward_of(self.nodes)(
             cache, tokens[None], (start + depths)[None], mask[None, None], rows
         )
         if self.greedy:
@@ -114,7 +115,6 @@ class CudaGraphTarget(CompiledCpuTarget):
             raise BadInput("engine", "on a GPU compiled steps need sdpa attention without sliding windows")
         self._programs: dict[tuple[int, int, bool], StepProgram] = {}
         self._pool: Any = None
-        self._traced = False
         super().__init__(model, backend, **settings)
 
     def fork(self) -> Self:
@@ -125,6 +125,8 @@ class CudaGraphTarget(CompiledCpuTarget):
 
     def _compile(self) -> None:
         """One row has a graph of its own: its products read the weights by another kernel."""
+        self._programs.clear()
+        self._traced = False
         self._one_forward = self._new_graph()
         super()._compile()
         self._traced = True
@@ -168,7 +170,8 @@ class CudaGraphTarget(CompiledCpuTarget):
         greedy = isinstance(self._sampler, Greedy)
         program = self._program(nodes, visible, greedy)
         program(tree, committed)
-        self.last.hidden = program.hidden[:n]
+        self.states.last = program.hidden[:n]
+        self.states.layers = {layer: rows[:n] for layer, rows in program.layers.items()}
         logits = program.logits[:n]
         if greedy:
             path, token = program.result()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Self
 
@@ -14,20 +15,15 @@ from transformers import PreTrainedModel
 from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
+from aded.targets.hidden_states import HiddenStates
 from aded.targets.kv_cache import KVCache
 from aded.targets.rope_switch import RopeSwitch
 from aded.targets.row_bias import RowBias
 from aded.targets.self_check import SelfCheck, context_length
 from aded.targets.tree_mask import Mask, TreeMask, visible
 
-
-class LastHidden:
-    """What the output projection read in the last forward, [n, hidden]."""
-
-    hidden: torch.Tensor | None = None
-
-    def remember(self, module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
-        self.hidden = inputs[0][0]
+FIELDS = frozenset({"logits", "hidden", "layers", "prompt_hidden", "prompt_layers"})
+"""The fields of a step that a target with weights offers."""
 
 
 class EagerTarget:
@@ -49,19 +45,17 @@ class EagerTarget:
         self.device: torch.device = next(model.get_input_embeddings().parameters()).device
         self.context_length = context_length(self.config)
         self.trained = trained
-        self.provides = frozenset({"logits", "hidden", "seconds"} if trained else {"seconds"})
+        self.provides = FIELDS | {"seconds"} if trained else frozenset({"seconds"})
         self.mask = TreeMask(self.config, model.dtype)
         self.row_bias = RowBias(model)
         self.switch = RopeSwitch(model)
         self._cache: KVCache | None = None
         self._wants: frozenset[str] = frozenset()
-        # What the output projection reads is the last hidden state, whatever the architecture calls it.
-        self.last = LastHidden()
-        self._hook = self.output_projection.register_forward_pre_hook(self.last.remember)
+        self.states = HiddenStates(model)
 
     def release(self) -> None:
         """Take the target's hooks off the model, for another target."""
-        self._hook.remove()
+        self.states.remove()
         self.row_bias.remove()
 
     def fork(self) -> Self:
@@ -82,6 +76,10 @@ class EagerTarget:
         projection: torch.nn.Module = self.model.get_output_embeddings()
         return projection
 
+    def read_layers(self, layers: Iterable[int]) -> None:
+        """Let steps hold what enters these decoder layers. Called between answers. Raises BadInput; see Target."""
+        self.states.read_layers(layers)
+
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""
         return {"engine": "eager", "trace": not self.trained}
@@ -92,9 +90,10 @@ class EagerTarget:
         self._sampler, self._wants = sampler, frozenset(requires)
         self.prepare(len(prompt_ids) + room, sampler)
         self._prompt_length, self._tokens = len(prompt_ids), prompt_ids.tolist()
-        logits = self._read(self._tokens)
+        with self.states.of_all_rows() if "prompt_hidden" in self._wants else nullcontext():
+            logits = self._read(self._tokens)
         tree = DraftTree.root(int(prompt_ids[-1]))
-        return self._step(tree, *sampler.walk(tree, logits, 0), logits)
+        return self._step(tree, *sampler.walk(tree, logits, 0), logits, after_prompt=True)
 
     def _read(self, tokens: list[int]) -> torch.Tensor:
         """Read tokens into an empty cache; return the last one's logits, [1, vocabulary]."""
@@ -157,13 +156,21 @@ class EagerTarget:
         )
         return output.logits[0]
 
-    def _step(self, tree: DraftTree, path: list[int], token: int, logits: torch.Tensor) -> Step:
+    def _step(
+        self, tree: DraftTree, path: list[int], token: int, logits: torch.Tensor, *, after_prompt: bool = False
+    ) -> Step:
+        """The step with the fields that are wanted. Where a text was read, its last rows are the tree's."""
+        last, layers, wants = self.states.last, self.states.layers, self._wants
+        nodes = len(tree)
         return Step(
             tree,
             path,
             token,
-            logits if "logits" in self._wants else None,
-            self.last.hidden if "hidden" in self._wants else None,
+            logits=logits if "logits" in wants else None,
+            hidden=last[-nodes:] if last is not None and "hidden" in wants else None,
+            layers={layer: rows[-nodes:] for layer, rows in layers.items()} if "layers" in wants else None,
+            prompt_hidden=last if after_prompt and "prompt_hidden" in wants else None,
+            prompt_layers=dict(layers) if after_prompt and "prompt_layers" in wants else None,
         )
 
     @property

@@ -17,7 +17,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget, walk_on_device
-from aded.targets.eager import EagerTarget
+from aded.targets.eager import FIELDS, EagerTarget
 from aded.targets.engine import with_engine
 from baselines.autoregressive import Autoregressive
 from baselines.logits.token_recycling import TokenRecycling
@@ -68,16 +68,26 @@ def test_answers_are_those_of_the_eager_engine(decoding: Decoding, length: int) 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 9, 40])
 def test_logits_and_hidden_states_are_the_trees_alone(nodes: int) -> None:
     target, tree = graphs(), random_tree(np.random.default_rng(nodes), nodes, 5)
-    target.prefill(PROMPT, Greedy(), 60, {"logits", "hidden"})
+    target.read_layers([0, 1])
+    target.prefill(PROMPT, Greedy(), 60, FIELDS)
     step = target.verify(tree)
     assert step.logits is not None
     assert step.hidden is not None
+    assert step.layers is not None
+    assert [rows.shape for rows in step.layers.values()] == [(nodes, 32)] * 2
     assert step.logits.shape == (nodes, VOCABULARY)
     for node in range(nodes):
         wanted = plain_logits(target.model, [*PROMPT, *tree.tokens[path_to(tree, node)]])
         torch.testing.assert_close(step.logits[node], wanted, atol=1e-4, rtol=1e-4)
     with torch.inference_mode():
         torch.testing.assert_close(target.output_projection(step.hidden), step.logits)
+    reference = eager()
+    reference.read_layers([0, 1])
+    reference.prefill(PROMPT, Greedy(), 60, FIELDS)
+    wanted = reference.verify(tree).layers
+    assert wanted is not None
+    for layer in (0, 1):
+        torch.testing.assert_close(step.layers[layer], wanted[layer], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("sampler", [Greedy(), Sampled(1.0, 1.0, 0), Recorded([3] * 400)])

@@ -14,7 +14,7 @@ from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget
-from aded.targets.eager import EagerTarget, eos_token_ids
+from aded.targets.eager import FIELDS, EagerTarget, eos_token_ids
 
 PROMPT = np.arange(10, 22, dtype=np.int64)  # longer than the sliding windows
 BINARY = DraftTree.from_sequences(5, [[a, b, c] for a in (6, 7) for b in (8, 9) for c in (10, 11)], budget=14)
@@ -33,9 +33,15 @@ def target_of(engine: str, name: str) -> EagerTarget:
 
 
 @pytest.fixture(params=ENGINES)
-def targets(request: pytest.FixtureRequest) -> Targets:
+def engine(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def targets(engine: str) -> Targets:
     """Name of a model -> its target: what is tested with it holds for each engine."""
-    return partial(target_of, request.param)
+    return partial(target_of, engine)
 
 
 def check_logits(model: PreTrainedModel, step: Step, committed: list[int]) -> None:
@@ -93,8 +99,65 @@ def test_hidden_states_are_what_the_output_projection_reads(targets: Targets) ->
 
 def test_gives_only_what_is_wanted(targets: Targets) -> None:
     target = targets("llama")
+    target.read_layers([1])
     steps = [target.prefill(PROMPT, Greedy(), 64), target.verify(BINARY)]
-    assert all(step.logits is None and step.hidden is None for step in steps)
+    assert all(getattr(step, field) is None for step in steps for field in FIELDS)
+    target.prefill(PROMPT, Greedy(), 64, FIELDS)
+    step = target.verify(BINARY)
+    assert {field for field in FIELDS if getattr(step, field) is not None} == {"logits", "hidden", "layers"}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("length", [1, 12])
+def test_hidden_states_are_those_of_plain_forwards(engine: str, name: str, length: int) -> None:
+    """Of every token of the prompt and of every node, at each layer and at the end; a layer more is read later."""
+    target, prompt = ENGINES[engine](tiny_model(name)), PROMPT[:length]
+    for layers in ([1], [0, 1, 1]):
+        target.read_layers(layers)
+        step = target.prefill(prompt, Greedy(), 64, FIELDS)
+        assert step.hidden is not None and step.layers is not None  # noqa: PT018
+        assert step.prompt_hidden is not None and step.prompt_layers is not None  # noqa: PT018
+        assert step.layers.keys() == step.prompt_layers.keys() == set(layers)
+        wanted, last = plain_states(target.model, prompt.tolist())
+        torch.testing.assert_close(step.prompt_hidden, last)
+        torch.testing.assert_close(step.hidden, last[-1:])
+        for layer in layers:
+            torch.testing.assert_close(step.prompt_layers[layer], wanted[layer])
+            torch.testing.assert_close(step.layers[layer], wanted[layer][-1:])
+        step = target.verify(BINARY)
+        assert step.hidden is not None and step.layers is not None  # noqa: PT018
+        for node in range(len(BINARY)):
+            ids = prompt.tolist() + BINARY.tokens[path_to(BINARY, node)].tolist()
+            wanted, last = plain_states(target.model, ids)
+            torch.testing.assert_close(step.hidden[node], last[-1], atol=1e-4, rtol=1e-4)
+            for layer in layers:
+                torch.testing.assert_close(step.layers[layer][node], wanted[layer][-1], atol=1e-4, rtol=1e-4)
+    target.release()
+
+
+@torch.inference_mode()
+def plain_states(model: PreTrainedModel, ids: list[int]) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """What enters each layer, and what the output projection reads, by transformers' own output."""
+    states = model.get_decoder()(torch.tensor([ids]), output_hidden_states=True, use_cache=False)
+    return tuple(rows[0] for rows in states.hidden_states), states.last_hidden_state[0]
+
+
+def test_a_fork_reads_the_layers_too(targets: Targets) -> None:
+    target = targets("llama")
+    target.read_layers([1])
+    fork = target.fork()
+    fork.prefill(PROMPT, Greedy(), 64, {"layers"})
+    target.prefill(PROMPT[:3], Greedy(), 64)
+    assert (step := fork.verify(BINARY)).layers is not None
+    assert step.layers[1].shape == (len(BINARY), 32)
+
+
+@pytest.mark.parametrize("layer", [-1, 2])
+def test_a_layer_that_is_not_there_is_refused(layer: int) -> None:
+    target = EagerTarget(tiny_model())
+    with pytest.raises(BadInput, match=rf"enters layer {layer} of LlamaForCausalLM, which has layers 0 to 1"):
+        target.read_layers([1, layer])
+    assert target.prefill(PROMPT, Greedy(), 64, {"layers"}).layers == {}
 
 
 def test_a_second_prompt_starts_afresh(targets: Targets) -> None:
