@@ -7,6 +7,8 @@ Reads every finished run below the folders and writes into the first one:
     mean_accepted_tokens.md, .csv             cold and session, micro and macro, by category and position
     summary.md, summary.csv                   one line per run
     comparison_with_paper.md, .tex, .csv      the paper's layout, beside published figures
+    peers_best.md, .csv                       each method at its best budget, where methods ran with several
+    peers_equal.md, .csv                      all methods at equal budgets
 
 RUN_FILE is a file that a run of Spec-Bench wrote, with its accept_lengths: it is shown as measured elsewhere. Runs
 with missing, modified or incomplete files are skipped and listed on stderr.
@@ -23,7 +25,7 @@ from aded.files.atomic import write_text
 from aded.records.finished_runs import FinishedRun, read_runs
 from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
-from scripts.report import accepted_tokens
+from scripts.report import accepted_tokens, peers
 from scripts.report.cells import cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
 from scripts.report.published import read_published
@@ -63,6 +65,15 @@ def write_comparison(runs: Sequence[FinishedRun], folder: Path) -> None:
     write_text(folder / f"{name}.csv", long_table(found, published).to_csv(index=False), "FOLDER")
 
 
+def write_peers(runs: Sequence[FinishedRun], folder: Path) -> None:
+    """peers_best and peers_equal, .md and .csv, where methods ran with several budgets."""
+    groups = peers.entries(runs)
+    if peers.side_by_side(groups):
+        for name, table in {"peers_best": peers.peers_best(groups), "peers_equal": peers.peers_equal(groups)}.items():
+            write_text(folder / f"{name}.md", peers.as_markdown(table), "FOLDER")
+            write_text(folder / f"{name}.csv", table.to_csv(index=False), "FOLDER")
+
+
 def write_summary(runs: Sequence[FinishedRun], folder: Path) -> str:
     """summary.md and summary.csv; returns the text of the first."""
     text = as_text(runs)
@@ -77,6 +88,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     runs, folder = runs_below([argument for argument in arguments if argument not in files], "tables")
     write_accepted(runs, elsewhere, folder)
     write_comparison(runs, folder)
+    write_peers(runs, folder)
     print(write_summary(runs, folder))
     print(
         f"table: {folder / 'summary.md'}  (all numbers: summary.csv; cold and session: mean_accepted_tokens.md; "

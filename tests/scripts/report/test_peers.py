@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_up_run import row, times, write_run
+
+from aded.records.finished_runs import read_runs
+from scripts.report.peers import entries, peers_best, peers_equal, side_by_side
+from scripts.tables import main
+
+
+def replayed(folder: Path, method: str, budget: int, accepted: list[int], scope: str = "prompt") -> None:
+    settings = {"method.budget": budget, "method.adaptation": scope}
+    write_run(
+        folder / f"{method}{budget}{scope}",
+        [row(81, 0, accepted)],
+        method=method,
+        settings=settings,
+        adaptation=scope,
+    )
+
+
+def test_each_method_stands_at_its_best_budget_best_method_first(tmp_path: Path) -> None:
+    replayed(tmp_path, "short", 16, [2, 2])
+    replayed(tmp_path, "short", 64, [1, 2])
+    replayed(tmp_path, "long", 16, [1, 3])
+    replayed(tmp_path, "long", 64, [3, 3])
+    replayed(tmp_path, "long", 64, [3, 4], "session")
+    best = peers_best(entries(read_runs([tmp_path])))
+    assert best[["method", "nodes"]].values.tolist() == [["long", "64"], ["short", "16"]]
+    assert best["accepted tokens, cold"].tolist() == ["3.00", "2.00"]
+    assert best["accepted tokens, session"].tolist() == ["3.50", "–"]
+    assert "speedup [95 %]" not in best
+
+
+def test_equal_budgets_stand_side_by_side_and_a_missing_one_is_said(tmp_path: Path) -> None:
+    replayed(tmp_path, "short", 16, [2, 2])
+    replayed(tmp_path, "long", 16, [1, 3])
+    replayed(tmp_path, "long", 128, [3, 3])
+    equal = peers_equal(entries(read_runs([tmp_path])))
+    assert equal["method"].tolist() == ["long", "short"]
+    assert equal["cold, 16"].tolist() == ["2.00", "2.00"]
+    assert equal["cold, 128"].tolist() == ["3.00", "–"]
+
+
+def test_the_best_budget_of_a_timed_method_has_the_highest_speedup(tmp_path: Path) -> None:
+    for budget, speedup, accepted in ((4, 2.0, [2, 2]), (64, 1.5, [4, 4])):
+        rows = [row(number, 0, accepted, **times(0.2 / speedup, 0.2, sum(accepted))) for number in range(6)]
+        write_run(tmp_path / str(budget), rows, answers=None, settings={"method.budget": budget})
+    (best,) = peers_best(entries(read_runs([tmp_path]))).to_dict("records")
+    assert (best["nodes"], best["accepted tokens, cold"], best["speedup [95 %]"]) == (
+        "4",
+        "2.00",
+        "2.00 [2.00, 2.00]",
+    )
+    assert best["identical outputs"] == "6 of 6"
+
+
+def test_one_method_at_several_budgets_is_no_comparison(tmp_path: Path) -> None:
+    replayed(tmp_path, "short", 16, [2, 2])
+    replayed(tmp_path, "short", 64, [2, 2])
+    replayed(tmp_path, "long", 64, [2, 2])
+    assert not side_by_side(entries(read_runs([tmp_path])))
+    replayed(tmp_path, "long", 16, [2, 2])
+    assert side_by_side(entries(read_runs([tmp_path])))
+
+
+def test_the_command_writes_both_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for method in ("short", "long"):
+        for budget in (16, 64):
+            replayed(tmp_path, method, budget, [2, budget // 16])
+    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path)])
+    main()
+    assert "| long" in (tmp_path / "peers_best.md").read_text()
+    assert (tmp_path / "peers_equal.csv").read_text().startswith("benchmark,model,method,")
