@@ -17,7 +17,7 @@ from aded.config import check_top, instantiate
 from aded.files.atomic import check_outputs
 from aded.files.tokenizer import load_tokenizer
 from datastore.builder import build
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="build")

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from aded.errors import BadInput
 from aded.files.tokenizer import tokenizer_fingerprint
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 from datastore.ngrams import CountsOnDisk, context_batches, write_ngrams
 from datastore.scratch import scratch_folder
 from datastore.spilled_counts import CHUNK, SpilledCounts, count_chunk

@@ -19,7 +19,7 @@ from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.settings import FilePath, Orders
 from datastore.builder import build
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -12,7 +12,7 @@ import numpy as np
 from tqdm import tqdm
 
 from aded.files.array_file import Spill
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -40,7 +40,7 @@ from aded.files.ngram_file import Counts, open_ngrams
 from aded.files.tokenizer import load_tokenizer
 from aded.settings import Positive
 from datastore.builder import count_stream
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 from datastore.ngrams import write_ngrams
 from datastore.token_stream import TokenStream, tokenise
 

@@ -37,7 +37,7 @@ from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.heads.medusa import most_probable_paths
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 from scripts.medusa.answers import answer_all, prompts, read_answers
 
 IGNORED = -100

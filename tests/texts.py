@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 
 TEXTS = ["abcab", "ab", "the cat sat on the mat", "a", "the dog sat on the log"]
 

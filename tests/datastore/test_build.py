@@ -310,7 +310,7 @@ sys.path.insert(0, "tests")
 from texts import TEXTS, Texts
 from tiny import tiny_tokenizer
 from datastore import builder
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 
 class Endless(Corpus):
     def documents(self):

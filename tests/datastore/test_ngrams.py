@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from aded.files.ngram_file import Counts, open_ngrams
 from datastore import ngrams, spilled_counts
 from datastore.builder import count_stream
-from datastore.dataset_corpus import DatasetCorpus
+from datastore.corpora.dataset_corpus import DatasetCorpus
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.spilled_counts import key_type
 from datastore.token_stream import TokenStream, tokenise

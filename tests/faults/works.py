@@ -14,7 +14,7 @@ from tiny import tiny_tokenizer
 
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.builder import build
-from datastore.dataset_corpus import TextCorpus
+from datastore.corpora.dataset_corpus import TextCorpus
 from datastore.ngrams import count_ngrams, write_ngrams
 
 QUESTIONS = 12

@@ -14,7 +14,7 @@ from typing import Any
 
 import zstandard
 
-from datastore.dataset_corpus import DatasetCorpus, TextCorpus
+from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 from fuzz.kind import TEXTS, Kind, as_lines
 
 KEYS = ("text", "content", "data", "conversations")

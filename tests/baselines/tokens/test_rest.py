@@ -13,9 +13,9 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.suffix_file import SuffixFile
 from baselines.tokens.rest import Rest, occurrences
+from datastore.corpora.python_stdlib import PythonStdlib
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.open import open_or_build
-from datastore.python_stdlib import PythonStdlib
 from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)

@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from datastore.corpus import Corpus
-from datastore.dataset_corpus import DatasetCorpus
+from datastore.corpora.corpus import Corpus
+from datastore.corpora.dataset_corpus import DatasetCorpus
 from datastore.sources.chat_corpus import chat_corpus
 
 

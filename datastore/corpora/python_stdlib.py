@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from datastore.corpus import Corpus
+from datastore.corpora.corpus import Corpus
 
 LEFT_OUT = {"site-packages", "test", "tests", "idle_test", "__pycache__"}
 

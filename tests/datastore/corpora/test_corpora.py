@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from aded.config import instantiate
 from aded.errors import BadInput
-from datastore import local_file
-from datastore.dataset_corpus import DatasetCorpus, TextCorpus
-from datastore.python_stdlib import PythonStdlib
+from datastore.corpora import local_file
+from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
+from datastore.corpora.python_stdlib import PythonStdlib
 
 ROWS: list[object] = [
     {"text": "plain"},
@@ -213,7 +213,7 @@ def test_the_hub_is_streamed_in_the_shards_asked_for(monkeypatch: pytest.MonkeyP
 )
 def test_settings_without_rows_are_refused(keys: dict[str, object]) -> None:
     with pytest.raises(BadInput, match=r"^corpus\."):
-        instantiate({"_target_": "datastore.dataset_corpus.DatasetCorpus", "name": "x", **keys}, "corpus")
+        instantiate({"_target_": "datastore.corpora.dataset_corpus.DatasetCorpus", "name": "x", **keys}, "corpus")
 
 
 def test_corpora_with_other_documents_have_other_identities() -> None:

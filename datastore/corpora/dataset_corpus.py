@@ -12,8 +12,8 @@ from pydantic import Field
 
 from aded.errors import BadInput
 from aded.settings import FilePath, Positive, Text
-from datastore.corpus import Corpus
-from datastore.local_file import BROKEN, json_rows, open_text, split_text
+from datastore.corpora.corpus import Corpus
+from datastore.corpora.local_file import BROKEN, json_rows, open_text, split_text
 
 Shard = Annotated[int, Field(ge=0, le=1_000_000)]
 Shards = tuple[Shard, Shard]

@@ -1,0 +1,1 @@
+"""Corpora: where their documents come from."""
