@@ -31,9 +31,9 @@ class HiddenStates:
 
     def read_layers(self, layers: Iterable[int]) -> bool:
         """Read these decoder layers too; is any of them new? Raises BadInput for one that is not there."""
-        modules = getattr(self._model.get_decoder(), "layers", None)
+        modules = getattr(self._model.get_decoder(), "layers", ())
         new = set(layers) - self._layers
-        count = len(modules) if isinstance(modules, torch.nn.ModuleList) else 0
+        count = len(modules)
         for layer in sorted(new):
             if not 0 <= layer < count:
                 raise BadInput(

@@ -84,10 +84,10 @@ def test_logits_and_hidden_states_are_the_trees_alone(nodes: int) -> None:
     reference = eager()
     reference.read_layers([0, 1])
     reference.prefill(PROMPT, Greedy(), 60, FIELDS)
-    wanted = reference.verify(tree).layers
-    assert wanted is not None
+    wanted_layers = reference.verify(tree).layers
+    assert wanted_layers is not None
     for layer in (0, 1):
-        torch.testing.assert_close(step.layers[layer], wanted[layer], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(step.layers[layer], wanted_layers[layer], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("sampler", [Greedy(), Sampled(1.0, 1.0, 0), Recorded([3] * 400)])
