@@ -45,7 +45,8 @@ def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores
     ngrams, suffixes = datastores
     given = ["method.adaptation=prompt,session", f"datastore.path={ngrams},{suffixes}"]
     found = [dict(part.split("=", 1) for part in one[1:]) for one in combinations("spec_bench", given)]
-    expected: list[dict[str, str]] = [{"method": "prompt_lookup"}, {"method": "rest", "datastore.path": suffixes}]
+    expected: list[dict[str, str]] = [{"method": "prompt_lookup"}]
+    expected += [{"method": method, "datastore.path": suffixes} for method in ("rest", "sam_decoding")]
     expected += [
         {"method": method, "method.adaptation": scope, "datastore.path": ngrams}
         for method in ("aded", "aded_best_first", "aded_backoff")

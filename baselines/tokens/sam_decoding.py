@@ -1,0 +1,167 @@
+"""SAM-Decoding: drafts what followed the longest suffix match, in the text or in a corpus (arXiv 2411.10666).
+
+A suffix automaton of the text so far finds the longest suffix that occurred before; the tokens behind its first
+occurrence are a draft. The corpus has such a match too; its most probable continuations are the other draft. The
+longer match drafts, four tokens per matched one. Algorithm and settings are those of `samd_sam_only` in
+https://github.com/hyx1999/SAM-Decoding (commit 18c41f0, scripts/inference_samd_sam_only.sh).
+
+The authors keep the corpus in an automaton too. Its state gives two things: the length of the match, and how often
+each continuation follows. The sorted suffixes of a suffix file give the same: all occurrences of the longest match
+are one range, and so are those of each continuation. They take 8 bytes a token and are memory-mapped.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+import numpy as np
+from numba import njit
+
+from aded.core.drafter import Drafter
+from aded.core.tree import DraftTree
+from aded.files.suffix_file import SuffixFile
+from aded.settings import Budget, Count, Weight
+from baselines.tokens.rest import occurrences
+from baselines.tokens.suffix_automaton import (
+    FIRST_END,
+    SMALLEST_ROOM,
+    clear,
+    empty_automaton,
+    extend,
+    match,
+    with_room,
+)
+
+
+@njit(cache=True)
+def _end_of_token(tokens: np.ndarray, suffixes: np.ndarray, low: int, high: int, ahead: int, token: int) -> int:
+    """The end of the run, from `low` on, of suffixes[low:high] that have this token at `ahead`; they are sorted.
+
+    The steps double until they leave the run, since most runs are short.
+    """
+    step = 1
+    while low + step < high and tokens[suffixes[low + step] + ahead] == token:
+        low += step
+        step *= 2
+    high = min(high, low + step)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if tokens[suffixes[middle] + ahead] == token:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+@njit(cache=True)
+def frequent_next(
+    tokens: np.ndarray, suffixes: np.ndarray, start: int, end: int, ahead: int, separator: int, most: int
+) -> list[tuple[int, int, int, int]]:
+    """(-count, first occurrence, start, end) of the most frequent next tokens, at most `most` of them, sorted.
+
+    suffixes[start:end]: those with the same `ahead` tokens; start and end of a next token are its part of them. Of
+    two equally frequent tokens that which occurred first in the corpus comes first.
+    """
+    found = [(0, 0, 0, 0) for _ in range(0)]
+    while start < end:
+        token = tokens[suffixes[start] + ahead]
+        stop = _end_of_token(tokens, suffixes, start, end, ahead, token)
+        if token != separator and (len(found) < most or stop - start >= -found[-1][0]):
+            found.append((start - stop, int(suffixes[start:stop].min()), start, stop))
+            found.sort()
+            del found[most:]
+        start = stop
+    return found
+
+
+@njit(cache=True)
+def probable_tree(
+    tokens: np.ndarray,
+    suffixes: np.ndarray,
+    found: tuple[int, int, int],
+    root: int,
+    separator: int,
+    budget: int,
+    branches: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, parents), int64 [n]: the `budget` most frequent continuations, at most `branches` at each depth.
+
+    found: (span, start, end), suffixes[start:end] begin with the matched `span` tokens.
+    Of two equally frequent nodes that which was reached first comes first: the parents' order, then the children's.
+    """
+    span, start, end = found
+    drafted, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
+    at_depth = np.zeros(budget + 2, np.int64)
+    reached = 0
+    heap = [(start - end, reached, start, end, 0, -1)]
+    n = 0
+    while len(heap) > 0 and n <= budget:
+        _, _, start, end, depth, parent = heappop(heap)
+        if at_depth[depth] == branches:
+            continue
+        at_depth[depth] += 1
+        drafted[n] = root if depth == 0 else tokens[suffixes[start] + span + depth - 1]
+        parents[n] = parent
+        for count, _, first, stop in frequent_next(tokens, suffixes, start, end, span + depth, separator, branches):
+            reached += 1
+            heappush(heap, (count, reached, first, stop, depth + 1, n))
+        n += 1
+    return drafted[:n], parents[:n]
+
+
+class SamDecoding(Drafter):
+    """Drafts a chain from the text, or a tree from the corpus.
+
+    datastore: the suffix file of the corpus
+    budget: most drafted nodes per step
+    length_factor: most drafted nodes per matched token
+    length_bias: by how many tokens a match in the corpus must exceed that in the text; not counted as matched
+    branches: most next tokens of a node, and most nodes at each depth of the tree
+    """
+
+    adaptation = "off"
+
+    def __init__(
+        self,
+        datastore: SuffixFile,
+        *,
+        budget: Budget = 59,
+        length_factor: Weight = 4.0,
+        length_bias: Budget = 0,
+        branches: Count = 8,
+    ) -> None:
+        self.datastore, self.budget = datastore, budget
+        self.length_factor, self.length_bias, self.branches = length_factor, length_bias, branches
+        self._text = empty_automaton(SMALLEST_ROOM)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        clear(self._text)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        root, file = int(context[-1]), self.datastore
+        state, in_text = self.match_in_text(context)
+        found = self.match_in_corpus(context)
+        in_corpus = found[0] - self.length_bias
+        nodes = min(self.budget, int(self.length_factor * max(in_text, in_corpus)))
+        if in_text >= in_corpus:
+            start = self._text.states[state, FIRST_END]
+            return DraftTree.chain(root, context[:-1][start : start + nodes].tolist())
+        return DraftTree(
+            *probable_tree(file.tokens, file.suffixes, found, root, file.separator, nodes, self.branches)
+        )
+
+    def match_in_text(self, context: np.ndarray) -> tuple[int, int]:
+        """(state, length) of the longest suffix of the context that occurs in it before its last token."""
+        self._text = with_room(self._text, len(context))
+        extend(self._text, context[:-1])
+        return match(self._text, int(context[-1]))
+
+    def match_in_corpus(self, context: np.ndarray) -> tuple[int, int, int]:
+        """(length, start, end): suffixes[start:end] begin with the longest suffix of the context that occurs."""
+        found: tuple[int, int, int] = occurrences(
+            self.datastore.tokens, self.datastore.suffixes, context, len(context), 1
+        )
+        return found
+
+    def describe(self) -> dict[str, str]:
+        return self.datastore.describe()
