@@ -1,0 +1,84 @@
+"""SAM-Decoding with Token Recycling behind it (Hu et al. 2024, arXiv 2411.10666).
+
+The longer of the matches in the text and in the corpus drafts a chain. If both are short, Token Recycling drafts.
+Algorithm and settings are those of `samd` in https://github.com/hyx1999/SAM-Decoding (commit 18c41f0,
+scripts/inference_samd.sh), which differ from those of SAM-Decoding alone.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+import numpy as np
+from numba import njit
+
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
+from aded.files.suffix_file import SuffixFile
+from aded.settings import Budget, Count, LearningScope
+from baselines.logits.token_recycling import TokenRecycling
+from baselines.tokens.sam_decoding import SamDecoding
+from baselines.tokens.suffix_automaton import FIRST_END, LINK, Automaton, text_length
+
+
+@njit(cache=True)
+def start_with_room(a: Automaton, state: int, room: int) -> int:
+    """Where the match first ends; where a shorter one does, if fewer than `room` tokens follow it there.
+
+    The shortest is taken whatever follows it.
+    """
+    while a.states[state, LINK] > 0 and text_length(a) - a.states[state, FIRST_END] < room:
+        state = a.states[state, LINK]
+    return a.states[state, FIRST_END]
+
+
+class SamTokenRecycling(SamDecoding):
+    """Drafts a chain or Token Recycling's tree.
+
+    datastore: the suffix file of the corpus
+    budget: most drafted nodes per step
+    ahead: most drafted tokens of a chain
+    least_match: tokens that a match must have to draft
+    length_bias: by how many tokens a match in the corpus must exceed that in the text; not counted as matched
+    adaptation: how long Token Recycling's matrix is kept: prompt or session (kept across questions, as published)
+    """
+
+    requires = frozenset({"logits"})
+
+    def __init__(
+        self,
+        datastore: SuffixFile,
+        *,
+        budget: Budget = 60,
+        ahead: Count = 39,
+        least_match: Count = 5,
+        length_bias: Budget = 5,
+        adaptation: LearningScope = "session",
+    ) -> None:
+        super().__init__(datastore, budget=budget, length_bias=length_bias)
+        self.ahead, self.least_match, self.adaptation = min(ahead, budget), least_match, adaptation
+        self.recycling = TokenRecycling(budget=budget, adaptation=adaptation)
+
+    def reset(self) -> None:
+        self.recycling.reset()
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        super().begin(prompt_ids, seed)
+        self.recycling.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        state, in_text = self.match_in_text(context)
+        span, start, end = self.match_in_corpus(context)
+        in_corpus = span - self.length_bias
+        if max(in_text, in_corpus) < self.least_match:
+            return self.recycling.draft(context)
+        if in_text >= in_corpus:
+            at = start_with_room(self._text, state, self.ahead + 1)
+            return DraftTree.chain(int(context[-1]), context[:-1][at : at + self.ahead].tolist())
+        at = int(self.datastore.suffixes[start:end].min()) + span
+        behind = self.datastore.tokens[at : at + self.ahead].tolist()
+        separator = self.datastore.separator
+        return DraftTree.chain(int(context[-1]), list(takewhile(lambda token: token != separator, behind)))
+
+    def observe(self, step: Step) -> None:
+        self.recycling.observe(step)
