@@ -34,6 +34,7 @@ _MODULES = {
     "judge": ("anthropic", "fastchat", "openai"),
     "launchers": ("hydra_plugins", "submitit"),
     "reference": ("draftretriever",),
+    "suffix": ("arctic_inference",),
     "vllm": ("vllm",),
 }
 EXTRAS = {module: extra for extra, modules in _MODULES.items() for module in modules}
