@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
-from baselines.logits.token_recycling import CANDIDATES, TokenRecycling, fill, template
+from baselines.logits.token_recycling import CANDIDATES, TokenRecycling, cost, fill, template
 
 SEEDS = st.integers(0, 2**32 - 1)
 VOCABULARY = 40
@@ -31,17 +33,28 @@ def test_the_tree_equals_the_published_one() -> None:
     assert {(1, 4), (2, 3), (0, 2, 2), (1, 0, 2), (0, 0, 1, 2), (4, 0, 0, 0)}.isdisjoint(found)
 
 
-@pytest.mark.parametrize("budget", [0, 1, 7, 30, 79, 80, 200])
+@pytest.mark.parametrize("budget", [0, 1, 7, 30, 79, 80])
 def test_a_smaller_budget_cuts_the_tree(budget: int) -> None:
     whole, cut = paths(*template(80)), paths(*template(budget))
-    assert len(cut) == min(budget, 80) + 1
+    assert len(cut) == budget + 1
     assert cut == [path for path in whole if path in cut], "the order stays"
-    cost = {path: sum(path) + len(path) for path in whole}
-    largest = max(cost[path] for path in cut)
-    assert all(cost[path] >= largest for path in whole if path not in cut)
+    largest = max(map(cost, cut))
+    assert all(cost(path) >= largest for path in whole if path not in cut)
 
 
-@given(SEEDS, st.integers(0, 80))
+@pytest.mark.parametrize("budget", [81, 128, 400])
+def test_a_larger_budget_grows_the_tree(budget: int) -> None:
+    """The cheapest nodes of all come first, each after its parent."""
+    published, grown = paths(*template(80)), paths(*template(budget))
+    assert len(set(grown)) == budget + 1
+    assert set(published) < set(grown)
+    assert grown == sorted(grown, key=lambda path: (len(path), path))
+    largest = max(cost(path) for path in grown if path not in published)
+    everything = [path for depth in range(1, 5) for path in product(range(CANDIDATES), repeat=depth)]
+    assert all(cost(path) >= largest for path in everything if path not in grown)
+
+
+@given(SEEDS, st.integers(0, 128))
 def test_the_tree_is_filled_from_the_matrix(seed: int, budget: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = np.stack([rng.permutation(VOCABULARY)[:CANDIDATES] for _ in range(VOCABULARY)]).astype(np.int32)
