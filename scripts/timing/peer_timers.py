@@ -19,7 +19,9 @@ from aded.core.tree import DraftTree
 from aded.files.suffix_file import SuffixFile
 from baselines.heads.medusa import Medusa
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
+from baselines.logits.logitspec import LogitSpec
 from baselines.logits.lookahead import Lookahead
+from baselines.logits.racer import Racer
 from baselines.logits.token_recycling import CANDIDATES, TokenRecycling
 from baselines.tokens.prompt_lookup import PromptLookup
 from baselines.tokens.rest import Rest
@@ -99,6 +101,8 @@ def peer_timers(stream: np.ndarray, noise: Noise, warm_up: list[np.ndarray]) -> 
         "rest": Rest(suffixes),
         "token_recycling": TokenRecycling(),
         "lookahead": Lookahead(),
+        "logitspec": LogitSpec(),
+        "racer": Racer(),
         "medusa": medusa,
     }
     return {name: peer_timer(drafter, noise, warm_up) for name, drafter in drafters.items()}

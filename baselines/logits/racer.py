@@ -1,0 +1,247 @@
+"""RACER: what followed known n-grams, and a tree of the target's earlier candidates (Zhang et al., arXiv 2604.14885).
+
+A trie holds how often each n-gram of the texts occurred, up to ten tokens. Every end of the context that the trie
+holds is a match, and the most frequent nodes below all matches are drafted. A second tree fills the rest of the
+budget: for each token the candidates of the last verified node with this token, as in Token Recycling, eight of them
+for the root, and fewer for each level and rank. Settings are those of the authors' code,
+https://github.com/hkr04/RACER.
+
+The authors find the matches with Aho-Corasick links, which they renew at each prompt. Here each match is one walk
+from the trie's root, so nothing known is missed. In a full trie the node that was used longest ago gives way.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from aded.core.drafter import Drafter, Step
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.settings import Budget, Count, LearningScope, Positive
+
+TOKEN, PARENT, COUNT, CHILD, SIBLING, CHAIN, NEWER, OLDER = range(8)
+"""Rows of Trie.nodes: token, parent, occurrences, latest child, next child of the parent, next node of the bucket,
+and the neighbours in the order of use. 0 is none, since no list has the root; PARENT is -1 for a free node."""
+SHORTEST = 2
+"""Tokens of the shortest match."""
+
+
+class Trie(NamedTuple):
+    """nodes: int64 [8, capacity], node 0 is the root and both ends of the order of use; buckets: int64 [2^b], the
+    first node of each bucket of a hash table of nodes by parent and token.
+    """
+
+    nodes: np.ndarray
+    buckets: np.ndarray
+
+
+def empty_trie(capacity: int) -> Trie:
+    nodes = np.zeros((8, capacity), np.int64)
+    nodes[PARENT] = -1
+    nodes[OLDER], nodes[NEWER] = np.roll(np.arange(capacity), -1), np.roll(np.arange(capacity), 1)
+    return Trie(nodes, np.zeros(1 << capacity.bit_length(), np.int64))
+
+
+@njit(cache=True, inline="always")
+def _bucket(buckets: np.ndarray, parent: int, token: int) -> int:
+    hashed = (np.uint64(parent) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(token) * np.uint64(0xC2B2AE3D27D4EB4F))
+    return int((hashed ^ (hashed >> np.uint64(31))) & np.uint64(len(buckets) - 1))
+
+
+@njit(cache=True)
+def _child(trie: Trie, parent: int, token: int) -> int:
+    """The child with this token, or 0."""
+    nodes = trie.nodes
+    node = trie.buckets[_bucket(trie.buckets, parent, token)]
+    while node > 0 and (nodes[PARENT, node] != parent or nodes[TOKEN, node] != token):
+        node = nodes[CHAIN, node]
+    return node
+
+
+@njit(cache=True)
+def _touch(nodes: np.ndarray, node: int) -> None:
+    """Make the nodes from here up to the root the latest in the order of use, parents after their children."""
+    while node > 0:
+        older, newer = nodes[OLDER, node], nodes[NEWER, node]
+        nodes[NEWER, older], nodes[OLDER, newer] = newer, older
+        latest = nodes[OLDER, 0]
+        nodes[OLDER, node], nodes[NEWER, node] = latest, 0
+        nodes[NEWER, latest], nodes[OLDER, 0] = node, node
+        node = nodes[PARENT, node]
+
+
+@njit(cache=True)
+def _add(trie: Trie, parent: int, token: int) -> int:
+    """A new child, in the place of the node that was used longest ago.
+
+    That node has no children, since they were used before it, and is not above the new one, which is used now.
+    """
+    nodes, buckets = trie
+    _touch(nodes, parent)
+    node = nodes[NEWER, 0]
+    above = nodes[PARENT, node]
+    if above >= 0:
+        _unlink(nodes[SIBLING], nodes[CHILD], above, node)
+        _unlink(nodes[CHAIN], buckets, _bucket(buckets, above, nodes[TOKEN, node]), node)
+    bucket = _bucket(buckets, parent, token)
+    nodes[TOKEN, node], nodes[PARENT, node], nodes[COUNT, node], nodes[CHILD, node] = token, parent, 0, 0
+    nodes[SIBLING, node], nodes[CHILD, parent] = nodes[CHILD, parent], node
+    nodes[CHAIN, node], buckets[bucket] = buckets[bucket], node
+    _touch(nodes, node)
+    return node
+
+
+@njit(cache=True, inline="always")
+def _unlink(following: np.ndarray, first: np.ndarray, lst: int, node: int) -> None:
+    """Take a node out of a list: first[lst] is its first node, following[n] the one after n."""
+    if first[lst] == node:
+        first[lst] = following[node]
+        return
+    at = first[lst]
+    while following[at] != node:
+        at = following[at]
+    following[at] = following[node]
+
+
+@njit(cache=True)
+def insert_ngrams(trie: Trie, text: np.ndarray, length: int) -> None:
+    """Count all n-grams of the text, int64 [m], with `length` tokens."""
+    for start in range(len(text) - length + 1):
+        node = 0
+        for token in text[start : start + length]:
+            child = _child(trie, node, token)
+            node = child if child > 0 else _add(trie, node, token)
+            trie.nodes[COUNT, node] += 1
+        _touch(trie.nodes, node)
+
+
+@njit(cache=True, inline="always")
+def _draft(tokens: np.ndarray, parents: np.ndarray, n: int, parent: int, token: int) -> tuple[int, int]:
+    """(node, n) of the child of `parent` with this token, in a draft tree of n nodes; a new one if there is none."""
+    for i in range(parent + 1, n):
+        if parents[i] == parent and tokens[i] == token:
+            return i, n
+    tokens[n], parents[n] = token, parent
+    return n, n + 1
+
+
+@njit(cache=True)
+def retrieve(trie: Trie, context: np.ndarray, length: int, most: int, tokens: np.ndarray, parents: np.ndarray) -> int:
+    """Draft the `most` most frequent nodes at and below the matches; return the number of nodes of the draft tree.
+
+    Equally frequent ones come in the order in which they are reached: longer matches first, later children first.
+    A node that several matches reach counts for each. The matches themselves are the root.
+    """
+    heap = [(0, 0, 0, 0)]  # (-occurrences, number, node, its parent in the draft tree)
+    heap.clear()
+    number = 0
+    for span in range(min(length, len(context)), SHORTEST - 1, -1):
+        node = 0
+        for token in context[len(context) - span :]:
+            node = _child(trie, node, token)
+            if node == 0:
+                break
+        if node > 0:
+            _touch(trie.nodes, node)
+            heappush(heap, (-trie.nodes[COUNT, node], number, node, -1))
+            number += 1
+    n = 1
+    while len(heap) > 0 and most > 0:
+        _, _, node, above = heappop(heap)
+        most -= 1
+        at = 0
+        if above >= 0:
+            at, n = _draft(tokens, parents, n, above, trie.nodes[TOKEN, node])
+        child = trie.nodes[CHILD, node]
+        while child > 0:
+            heappush(heap, (-trie.nodes[COUNT, child], number, child, at))
+            number += 1
+            child = trie.nodes[SIBLING, child]
+    return n
+
+
+@njit(cache=True)
+def recycle(matrix: np.ndarray, budget: int, tokens: np.ndarray, parents: np.ndarray, n: int) -> int:
+    """Fill a draft tree of n nodes up to the budget from the matrix, int32 [vocabulary, breadth], -1 where unknown.
+
+    Breadth first. The root has `breadth` children. A node's first child has half as many children as the node, and as
+    many if the node is a child of the root; each next child has half as many as the one before it, at least one.
+    """
+    nodes, breadths, depths = np.zeros((3, budget + 1), np.int64)
+    breadths[0], head, tail = matrix.shape[1], 0, 1
+    while head < tail and n <= budget:
+        token, breadth, depth = tokens[nodes[head]], breadths[head], depths[head]
+        below = breadth if depth == 1 else breadth >> 1
+        for rank in range(breadth if token < len(matrix) else 0):
+            if n > budget or matrix[token, rank] < 0:
+                break
+            nodes[tail], n = _draft(tokens, parents, n, nodes[head], matrix[token, rank])
+            breadths[tail], depths[tail] = max(1, below), depth + 1
+            below >>= 1
+            tail += 1
+        head += 1
+    return n
+
+
+class Racer(Drafter):
+    """Drafts the most frequent continuations, then a tree of candidates.
+
+    budget: most drafted nodes per step
+    adaptation: how long trie and candidates are kept: prompt (cleared at each prompt) or session (kept across
+        questions, as published)
+    ngram: tokens of the n-grams in the trie
+    max_nodes: most nodes of the trie
+    breadth: candidates per token
+    """
+
+    requires = frozenset({"logits"})
+
+    def __init__(
+        self,
+        *,
+        budget: Budget = 63,
+        adaptation: LearningScope = "session",
+        ngram: Annotated[int, Field(ge=2, le=1 << 10)] = 10,
+        max_nodes: Positive = 10_000,
+        breadth: Count = 8,
+    ) -> None:
+        if max_nodes <= ngram:
+            raise BadInput("method.max_nodes", f"{max_nodes} must be more than method.ngram, {ngram}")
+        self.budget, self.adaptation, self.breadth = budget, adaptation, breadth
+        self.ngram, self.max_nodes = ngram, max_nodes
+        self.reset()
+
+    def reset(self) -> None:
+        """Empty trie and matrix. The matrix gets its size from the first logits."""
+        self.trie = empty_trie(self.max_nodes)
+        self.matrix = np.empty((0, self.breadth), np.int32)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        if self.adaptation == "prompt":
+            self.trie = empty_trie(self.max_nodes)
+            self.matrix.fill(-1)
+        self._unread = prompt_ids
+
+    def observe(self, step: Step) -> None:
+        assert step.logits is not None
+        if len(self.matrix) == 0:
+            self.matrix = np.full((step.logits.shape[1], self.breadth), -1, np.int32)
+        # By depth: of nodes with one token the deepest counts, and of these the last.
+        order = np.argsort(step.tree.depths, kind="stable")
+        self.matrix[step.tree.tokens[order]] = step.top_k(self.breadth)[0][order]
+        # The new root ends no n-gram yet: it would match itself.
+        text = np.append(self._unread, step.new_tokens)
+        insert_ngrams(self.trie, text[:-1], self.ngram)
+        self._unread = text[-self.ngram :]
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        tokens, parents = np.empty((2, self.budget + 1), np.int64)
+        tokens[0], parents[0] = context[-1], -1
+        n = retrieve(self.trie, context[-self.ngram :], self.ngram, self.budget + 1, tokens, parents)
+        n = recycle(self.matrix, self.budget, tokens, parents, n)
+        return DraftTree(tokens[:n], parents[:n])

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from baselines.logits.racer import CHILD, COUNT, NEWER, OLDER, PARENT, SIBLING, TOKEN, Racer
+
+VOCABULARY = 10
+Path = tuple[int, ...]
+
+
+class PlainRacer:
+    """RACER with dictionaries. A node of trie and draft tree is the path to it."""
+
+    def __init__(self, budget: int, ngram: int, max_nodes: int, breadth: int) -> None:
+        self.budget, self.ngram, self.max_nodes, self.breadth = budget, ngram, max_nodes, breadth
+        self.count: dict[Path, int] = {}
+        self.children: dict[Path, list[Path]] = {(): []}
+        self.used: list[Path] = []  # longest ago first
+        self.candidates: dict[int, list[int]] = {}
+
+    def touch(self, node: Path) -> None:
+        for n in range(len(node), 0, -1):
+            if node[:n] in self.used:
+                self.used.remove(node[:n])
+            self.used.append(node[:n])
+
+    def insert(self, ngram: Path) -> None:
+        for n in range(1, len(ngram) + 1):
+            node = ngram[:n]
+            if node not in self.count:
+                self.touch(node[:-1])
+                if len(self.count) == self.max_nodes - 1:  # all but the root
+                    oldest = self.used.pop(0)
+                    assert self.children.pop(oldest) == []
+                    self.children[oldest[:-1]].remove(oldest)
+                    del self.count[oldest]
+                self.count[node], self.children[node] = 0, []
+                self.children[node[:-1]].insert(0, node)
+                self.used.append(node)
+            self.count[node] += 1
+        self.touch(ngram)
+
+    def draft(self, context: list[int]) -> list[Path]:
+        found: list[Path] = [()]
+        reached: list[tuple[int, int, Path, Path]] = []  # (-count, number, node, path in the draft tree)
+        for span in range(min(self.ngram, len(context)), 1, -1):
+            node = tuple(context[-span:])
+            if node in self.count:
+                self.touch(node)
+                reached.append((-self.count[node], len(reached), node, ()))
+        number = len(reached)
+        for _ in range(self.budget + 1):
+            if reached:
+                reached.remove(best := min(reached))
+                _, _, node, path = best
+                if path not in found:
+                    found.append(path)
+                for child in self.children[node]:
+                    reached.append((-self.count[child], number, child, (*path, child[-1])))
+                    number += 1
+        level: list[tuple[Path, int]] = [((), self.breadth)]
+        depth = 0
+        while level and len(found) <= self.budget:
+            below = []
+            for path, width in level:
+                half = width if depth == 1 else width // 2
+                for rank, token in enumerate(self.candidates.get((context[-1:] + list(path))[-1], [])[:width]):
+                    if len(found) <= self.budget:
+                        if (*path, token) not in found:
+                            found.append((*path, token))
+                        below.append(((*path, token), max(1, half >> rank)))
+            level, depth = below, depth + 1
+        return found[1:]
+
+
+def paths_of(tree: DraftTree) -> list[Path]:
+    """Each drafted node as the tokens from the root to it, in the tree's order."""
+    paths: list[Path] = [()]
+    for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
+        paths.append((*paths[parent], token))
+    return paths[1:]
+
+
+def nodes_of(drafter: Racer) -> dict[Path, int]:
+    """The trie's paths below the root, with their occurrences."""
+    nodes = drafter.trie.nodes
+    found: dict[Path, int] = {}
+    left: list[tuple[int, Path]] = [(0, ())]
+    while left:
+        node, path = left.pop()
+        child = int(nodes[CHILD, node])
+        while child > 0:
+            assert nodes[PARENT, child] == node
+            below = (*path, int(nodes[TOKEN, child]))
+            found[below] = int(nodes[COUNT, child])
+            left.append((child, below))
+            child = int(nodes[SIBLING, child])
+    return found
+
+
+@settings(deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, VOCABULARY),
+    st.integers(0, 40),
+    st.integers(2, 5),
+    st.integers(1, 60),
+    st.sampled_from([1, 3, 8]),
+)
+def test_drafts_equal_the_plain_algorithm(
+    seed: int, tokens: int, budget: int, ngram: int, more: int, breadth: int
+) -> None:
+    """Over two prompts, with texts of few tokens, and with tries that are soon full."""
+    rng = np.random.default_rng(seed)
+    drafter = Racer(budget=budget, ngram=ngram, max_nodes=ngram + more, breadth=breadth)
+    plain = PlainRacer(budget, ngram, ngram + more, breadth)
+    for _ in range(2):
+        text = rng.integers(tokens, size=rng.integers(1, 12)).tolist()
+        drafter.begin(np.array(text))
+        tree, path, read = DraftTree.root(text[-1]), [0], 0
+        for _ in range(6):
+            logits = rng.permuted(np.tile(np.arange(VOCABULARY, dtype=np.float32), (len(tree), 1)), axis=1)
+            step = Step(tree, path, int(rng.integers(tokens)), torch.from_numpy(logits))
+            drafter.observe(step)
+            for node in np.argsort(tree.depths, kind="stable"):
+                best = np.argsort(-logits[node])[:breadth].tolist()
+                plain.candidates[int(tree.tokens[node])] = best
+            text += step.new_tokens
+            for end in range(max(read, ngram - 1) + 1, len(text)):
+                plain.insert(tuple(text[end - ngram : end]))
+            read = len(text) - 1
+            assert nodes_of(drafter) == plain.count
+            tree = drafter.draft(np.array(text))
+            assert paths_of(tree) == plain.draft(text)
+            path = path_down(tree, rng)
+
+
+def path_down(tree: DraftTree, rng: np.random.Generator) -> list[int]:
+    """A walk from the root that ends anywhere."""
+    path = [0]
+    while len(below := np.flatnonzero(tree.parents == path[-1])) and rng.random() < 0.7:
+        path.append(int(rng.choice(below)))
+    return path
+
+
+def test_the_published_shape_of_the_candidates_tree() -> None:
+    """8 children below the root; 4, 2, 1, 1 ... below these; 4, 2, 1, 1 below the first of them."""
+    drafter = Racer(budget=63)
+    drafter.begin(np.array([0]))
+    # Each token's candidates: the next eight tokens.
+    logits = torch.stack([-((torch.arange(500) - token - 1) % 500).float() for token in range(500)])
+    everything = DraftTree(np.arange(500), np.arange(-1, 499))
+    drafter.observe(Step(everything, [0], 0, logits))
+    tree = drafter.draft(np.array([0, 0]))
+    children = np.bincount(tree.parents[1:], minlength=64)
+    assert tree.drafted == 63
+    assert children[:9].tolist() == [8, 4, 2, 1, 1, 1, 1, 1, 1]
+    assert children[9:13].tolist() == [4, 2, 1, 1], "below a child of the root as many as it has"
+    second = np.flatnonzero(tree.parents == 9)
+    assert children[second].tolist() == [2, 1, 1, 1]
+
+
+def test_the_order_of_use_holds_every_node_once() -> None:
+    drafter = Racer(max_nodes=30, ngram=4)
+    rng = np.random.default_rng(0)
+    drafter.begin(rng.integers(5, size=200))
+    drafter.observe(Step(DraftTree.root(1), [0], 2, torch.zeros(1, VOCABULARY)))
+    nodes = drafter.trie.nodes
+    forth, back = [0], [0]
+    for _ in range(30):
+        forth.append(int(nodes[OLDER, forth[-1]]))
+        back.append(int(nodes[NEWER, back[-1]]))
+    assert forth == back[::-1]
+    assert sorted(forth[:-1]) == list(range(30))
+
+
+def test_a_trie_must_hold_an_ngram() -> None:
+    with pytest.raises(BadInput, match=r"^method.max_nodes: 10 must be more than method.ngram, 10"):
+        Racer(max_nodes=10)
