@@ -44,25 +44,33 @@ def datastores(tmp_path: Path) -> tuple[str, str]:
 def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores: tuple[str, str]) -> None:
     ngrams, suffixes = datastores
     given = ["method.adaptation=prompt,session", f"datastore.path={ngrams},{suffixes}"]
-    found = [dict(part.split("=", 1) for part in one[1:]) for one in combinations("spec_bench", given)]
-    expected: list[dict[str, str]] = [{"method": "prompt_lookup"}]
-    expected += [{"method": method, "datastore.path": suffixes} for method in ("rest", "sam_decoding")]
+    given += ["method.budget=16"]
+    found = [dict(part.split("=", 1) for part in one[1:]) for one in combinations("peers_recorded", given)]
+    budget = {"method.budget": "16"}
+    expected: list[dict[str, str]] = [{"method": "prompt_lookup"} | budget]
+    expected += [{"method": method, "datastore.path": suffixes} | budget for method in ("rest", "sam_decoding")]
     expected += [
-        {"method": method, "method.adaptation": scope, "datastore.path": ngrams}
+        {"method": "suffix_decoding", "method.adaptation": scope} | budget for scope in ("prompt", "session")
+    ]
+    expected += [
+        {"method": method, "method.adaptation": scope, "datastore.path": ngrams} | budget
         for method in ("aded", "aded_best_first", "aded_backoff")
         for scope in ("prompt", "session")
     ]
     assert found == expected
-    assert all(combination[0] == "+experiment=spec_bench" for combination in combinations("spec_bench", given))
+    assert all(
+        combination[0] == "+experiment=peers_recorded" for combination in combinations("peers_recorded", given)
+    )
 
 
 def test_a_method_without_its_kind_of_datastore_is_refused_before_any_run(datastores: tuple[str, str]) -> None:
     with pytest.raises(BadInput, match=r"datastore.path: rest reads a file of suffixes, and none is named"):
-        combinations("spec_bench", [f"datastore.path={datastores[0]}"])
+        combinations("peers_recorded", [f"datastore.path={datastores[0]}"])
 
 
 def test_a_single_method_is_left_its_settings_so_that_a_wrong_one_is_refused() -> None:
-    found = combinations("spec_bench", ["method=prompt_lookup", "method.adaptation=prompt,session"])
+    given = ["method=prompt_lookup", "method.budget=16", "method.adaptation=prompt,session"]
+    found = combinations("peers_recorded", given)
     assert [one[-1] for one in found] == ["method.adaptation=prompt", "method.adaptation=session"]
 
 
