@@ -41,8 +41,15 @@ class Case:
     def config(self) -> str:
         """16 hex digits: sha256 of all settings of the method, and of the answers of pack and corpus."""
         packs = [read_about(self.folder / name, KEY).answers_sha256 for name in (self.pack, *self.corpus)]
-        whole = [method_config(self.method, self.settings), *packs]
+        whole = [_without_classes(method_config(self.method, self.settings)), *packs]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _without_classes(settings: Any) -> Any:
+    """All but the classes behind the names: a class that moves changes no number."""
+    if not isinstance(settings, Mapping):
+        return settings
+    return {key: _without_classes(value) for key, value in settings.items() if key != "_target_"}
 
 
 def new_case(folder: Path, pack: str, method: str, settings: Mapping[str, Any]) -> Case:

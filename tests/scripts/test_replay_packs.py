@@ -53,6 +53,17 @@ def test_cold_forgets_and_session_keeps(packs: Path) -> None:
     assert forgetful.steps == cold.steps == session.steps
 
 
+def test_a_setting_changes_the_hash_and_a_class_that_moves_does_not(
+    packs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, whole = new_case(packs, "one", "aded", {}), measuring.method_config("aded", {})
+    before = case.config
+    assert new_case(packs, "one", "aded", {"budget": 7}).config != before
+    moved = {**whole, "_target_": "elsewhere.X", "draft_maker": {**whole["draft_maker"], "_target_": "elsewhere.Y"}}
+    monkeypatch.setattr(measuring, "method_config", lambda *_: moved)
+    assert case.config == before
+
+
 def test_the_corpus_is_the_answers_of_the_other_packs(packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = new_case(packs, "one", "rest", {})
     assert case.corpus == ("two",)
