@@ -90,7 +90,7 @@ class DraftRetriever(Drafter):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                cwd=Path(__file__).parent.parent,
+                cwd=Path(__file__).parents[2],  # where `-m` finds the server
                 start_new_session=True,  # Ctrl-C interrupts the run; the child ends when its input ends
             )
         assert self._child.stdin is not None
