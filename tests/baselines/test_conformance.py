@@ -96,6 +96,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
     hidden = target().config.hidden_size
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
+    tiny_model(num_hidden_layers=1).save_pretrained(folder / "draft")
+    tiny_tokenizer().save_pretrained(folder / "draft")
     return folder
 
 
@@ -105,9 +107,8 @@ def build(folder: Path) -> Build:
 
     def build_one(name: str, **settings: object) -> Drafter:
         cfg = deepcopy(config_of(name))
-        cfg.method.update(
-            {key: value for key, value in {**FIXED, "heads": str(folder), **settings}.items() if key in cfg.method}
-        )
+        files = {"heads": str(folder), "model": str(folder / "draft")}
+        cfg.method.update({key: value for key, value in {**FIXED, **files, **settings}.items() if key in cfg.method})
         cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore_kind')}"
         cfg.paths.cache = str(folder)
         if module := PACKAGES.get(name):
