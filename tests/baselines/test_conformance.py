@@ -107,7 +107,7 @@ def build(folder: Path) -> Build:
 
     def build_one(name: str, **settings: object) -> Drafter:
         cfg = deepcopy(config_of(name))
-        files = {"heads": str(folder), "model": str(folder / "draft")}
+        files = {"heads": str(folder), "model": str(folder / "draft"), "layers": 1}
         cfg.method.update({key: value for key, value in {**FIXED, **files, **settings}.items() if key in cfg.method})
         cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore_kind')}"
         cfg.paths.cache = str(folder)
