@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
+from shipped_modules import save_with_modules
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter
@@ -98,6 +99,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
     tiny_model(num_hidden_layers=1).save_pretrained(folder / "draft")
     tiny_tokenizer().save_pretrained(folder / "draft")
+    # What `mtp` reads stands beside the target's weights. No Llama is published with it, so its names are set here.
+    save_with_modules(tiny_model(num_hidden_layers=3), 1, folder / "modules")
+    model = target().model
+    model.config.name_or_path, model.config.num_mtp_layers = str(folder / "modules"), 1
+    model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.2\."]
     return folder
 
 
