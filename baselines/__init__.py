@@ -1,1 +1,1 @@
-"""Peers, one file each: tokens/, logits/ and heads/, by what they read to draft."""
+"""Peers, one file each: tokens/, logits/, heads/ and draft_models/, by what they read to draft."""

@@ -42,9 +42,10 @@ class NamedDrafter(SharedDrafter):
         return named
 
     def check_tokenizer(self, tokenizer: AnyTokenizer) -> None:
-        """Raise BadInput unless the datastore was built with this tokenizer."""
+        """Raise BadInput unless datastore and drafts are of this tokenizer."""
         if self.datastore is not None and "tokenizer" in self.datastore.header:
             self.datastore.check_tokenizer(known_fingerprint(tokenizer))
+        super().check_tokenizer(tokenizer)
 
     def generate(self, model: Any, input_ids: Any, *, streamer: Any = None, **settings: Any) -> Any:
         """For transformers: model.generate(..., custom_generate=drafter.generate). See aded.api.custom_generate."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 import weakref
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from aded.targets.eager import EagerTarget
 from aded.targets.engine import ENGINES, with_engine
 from aded.targets.load import KERNELS, checked_target
 from aded.targets.self_check import SelfCheck
+from aded.targets.twin import twin_of
 
 
 class Host:
@@ -96,16 +96,6 @@ def host_of(model: Any, kernels: str = "exact", engine: str = "eager") -> Host:
             hosts.pop((kernels, engine), None)  # two may not fit
             host = hosts[kernels, engine] = Host(model, kernels, engine)
     return host
-
-
-def twin_of(model: PreTrainedModel) -> PreTrainedModel:
-    """The model again, with modules, hooks and config of its own, over the same parameters: no memory is copied."""
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    try:
-        return copy.deepcopy(model, shared)
-    except Exception as error:  # what a library hung on the model may refuse to be copied
-        first = next(iter(str(error).splitlines()), "")
-        raise BadInput("model", f"its modules cannot be copied ({type(error).__name__}: {first})") from error
 
 
 def numbers_of(model: PreTrainedModel) -> list[tuple[object, ...]]:

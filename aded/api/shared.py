@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,9 @@ class SharedDrafter(Drafter):
             yield
         finally:
             self._use.lock.release()
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        self._drafter.check_tokenizer(tokenizer)
 
     def setup(self, target: Target) -> None:
         """Make ready for a model, unless that was done. What was learned of another model is forgotten.

@@ -145,6 +145,7 @@ def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
         given = {"kind": cfg.method.datastore_kind, "tokenizer": loaded.tokenizer, "cache": cache_folder(cfg)}
         objects["datastore"] = instantiate(plain(cfg.datastore), "datastore", ArrayFile, **given)
     drafter: Drafter = instantiate(plain(cfg.method), "method", Drafter, METHOD, **objects)
+    drafter.check_tokenizer(loaded.tokenizer)
     drafter.setup(loaded.target)
     if missing := drafter.requires - loaded.target.provides:
         raise BadInput(

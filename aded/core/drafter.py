@@ -7,6 +7,7 @@ states names those fields of `Step` in `requires`, and gets them in `observe`; w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ class Drafter(ABC):
     "prompt_layers". Which layers these are, `setup` tells the target by `read_layers`."""
     adaptation: str = "prompt"
     """How long learned state is kept: off, prompt, or session, where one answer changes the drafts of the next."""
+
+    def check_tokenizer(self, tokenizer: Any) -> None:  # noqa: B027 - optional hook
+        """Called before `setup` where the target's tokenizer is known: raise BadInput if drafts are of another."""
 
     def setup(self, target: Target) -> None:  # noqa: B027 - optional hook
         """Called once, before the first prompt. What `target` provides may decide `requires`."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import joblib
 import torch
+
+from aded.kernels import ops
 
 STARTED_WITH = torch.get_num_threads()
 """What torch chose, or the environment (OMP_NUM_THREADS)."""
@@ -37,3 +41,15 @@ def use_own_kernels(threads: int | None) -> None:
     until the next operation, would take the cores from our kernels."""
     torch.set_num_threads(1)
     torch.ops.aded.use_threads(threads_for(threads))
+
+
+@contextmanager
+def kept() -> Iterator[int]:
+    """A second model is loaded: thread counts after the block are those before it. Yields how many it should take."""
+    torch_has, own = torch.get_num_threads(), torch.ops.aded.threads() if ops.loaded() else 1
+    try:
+        yield max(torch_has, own)
+    finally:
+        torch.set_num_threads(torch_has)
+        if ops.loaded():
+            torch.ops.aded.use_threads(own)

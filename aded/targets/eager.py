@@ -117,19 +117,28 @@ class EagerTarget:
             tree = DraftTree.root(int(tree.tokens[0]))
             logits = self._read([*self._tokens, int(tree.tokens[0])])
         else:
-            ids = torch.from_numpy(tree.tokens).to(self.device)[None]
-            positions = torch.from_numpy(tree.depths + position).to(self.device)[None]
-            logits = self._forward(ids, positions, self._mask_of(tree, committed))
+            logits = self.read(tree)
         # The root sits at `committed`, so the token chosen there is the answer's number committed - prompt + 1.
         path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
         self._commit(tree, committed, path)
         return self._step(tree, path, token, logits)
 
-    def _mask_of(self, tree: DraftTree, committed: int) -> Mask | None:
+    @torch.inference_mode()
+    def read(self, tree: DraftTree, since: int = 0) -> torch.Tensor:
+        """[n - since, vocabulary]: the logits of a tree's nodes from `since` on; those before are the last rows read.
+
+        Its rows stay in the cache until `cache.keep` says which of them are the text's.
+        """
+        start = self.cache.length - since
+        ids = torch.from_numpy(tree.tokens[since:]).to(self.device)[None]
+        positions = torch.from_numpy(tree.depths[since:] + start + self.first_position).to(self.device)[None]
+        return self._forward(ids, positions, self._mask_of(tree, start, since))
+
+    def _mask_of(self, tree: DraftTree, committed: int, since: int) -> Mask | None:
         if not self.row_bias.modules:
-            return self.mask(tree, committed, self.device)
+            return self.mask(tree, committed, self.device, since)
         rows = torch.cat([torch.arange(committed), torch.from_numpy(tree.depths) + committed]).to(self.device)
-        self.row_bias.step(visible(tree, committed, None, self.device), rows)
+        self.row_bias.step(visible(tree, committed, None, self.device)[:, :, since:], rows)
         return None
 
     def _commit(self, tree: DraftTree, committed: int, path: list[int]) -> None:

@@ -91,13 +91,18 @@ class KVCache(Cache):
         return sum(memory.nbytes for memory in memories) // self.capacity
 
     def larger(self, capacity: int) -> KVCache:
-        """An empty cache of the same layers, already allocated, as a captured graph needs them."""
+        """A cache of the same layers and rows, with memory of its own, allocated at once: captured graphs need it."""
         cache = KVCache(capacity)
+        cache.length = self.length
         for layer in self.kv_layers:
             assert layer.keys is not None
             assert layer.values is not None
             copy = KVLayer(capacity, cache.place)
             copy.lazy_initialization(layer.keys, layer.values)
+            assert copy.keys is not None
+            assert copy.values is not None
+            copy.keys[:, :, : self.length] = layer.keys[:, :, : self.length]
+            copy.values[:, :, : self.length] = layer.values[:, :, : self.length]
             cache.layers.append(copy)
         return cache
 

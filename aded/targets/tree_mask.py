@@ -44,17 +44,20 @@ class TreeMask:
         """Tokens that a sliding layer sees; None: all."""
         return getattr(self._config, "sliding_window", None) if self._slides else None
 
-    def __call__(self, tree: DraftTree, committed: int, device: torch.device) -> Mask | None:
-        """A mask for the model's `attention_mask`, or None where one row sees everything."""
+    def __call__(self, tree: DraftTree, committed: int, device: torch.device, since: int = 0) -> Mask | None:
+        """A mask for the model's `attention_mask`, or None where one row sees everything.
+
+        since: the nodes before this one are in the cache; the others are the mask's rows.
+        """
         window = self.window
         if not self.always:
             window = window if window is not None and window < committed + len(tree) else None
             if len(tree) == 1 and window is None and not self.mixed:
                 return None
-        full = self._as_taken(visible(tree, committed, None, device))
+        full = self._as_taken(visible(tree, committed, None, device)[:, :, since:])
+        sliding = full if window is None else self._as_taken(visible(tree, committed, window, device)[:, :, since:])
         if not self.mixed:
-            return full if window is None else self._as_taken(visible(tree, committed, window, device))
-        sliding = full if window is None else self._as_taken(visible(tree, committed, window, device))
+            return sliding
         return {"full_attention": full, "sliding_attention": sliding}
 
     def _as_taken(self, mask: torch.Tensor) -> torch.Tensor:

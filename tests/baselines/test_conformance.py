@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
+from shipped_modules import save_with_modules
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter
@@ -96,6 +97,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
     hidden = target().config.hidden_size
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
+    tiny_model(num_hidden_layers=1).save_pretrained(folder / "draft")
+    tiny_tokenizer().save_pretrained(folder / "draft")
+    # What `mtp` reads stands beside the target's weights. No Llama is published with it, so its names are set here.
+    save_with_modules(tiny_model(num_hidden_layers=3), 1, folder / "modules")
+    model = target().model
+    model.config.name_or_path, model.config.num_mtp_layers = str(folder / "modules"), 1
+    model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.2\."]
     return folder
 
 
@@ -105,9 +113,8 @@ def build(folder: Path) -> Build:
 
     def build_one(name: str, **settings: object) -> Drafter:
         cfg = deepcopy(config_of(name))
-        cfg.method.update(
-            {key: value for key, value in {**FIXED, "heads": str(folder), **settings}.items() if key in cfg.method}
-        )
+        files = {"heads": str(folder), "model": str(folder / "draft"), "layers": 1}
+        cfg.method.update({key: value for key, value in {**FIXED, **files, **settings}.items() if key in cfg.method})
         cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore_kind')}"
         cfg.paths.cache = str(folder)
         if module := PACKAGES.get(name):

@@ -48,6 +48,7 @@ QUESTIONS = "benchmark.question_file=question.jsonl"
 REPLACED = {
     "model.device=cuda": ["model.device=cpu"],  # a GPU
     "model.compute=vicuna-7b": ["model.compute=smollm2-135m"],  # 135 million random weights in place of 7 billion
+    "method.layers=25": ["method.layers=1"],  # a model of more than two layers
     "engine=compiled": ["engine=eager"],  # compilation takes half a minute: tests/aded/targets
     "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
     "benchmark=gsm8k": ["benchmark=gsm8k", "benchmark.question_file=gsm8k.jsonl"],  # tests/aded/bench/prompts

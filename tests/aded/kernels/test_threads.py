@@ -57,3 +57,11 @@ def test_several_python_threads_get_right_products() -> None:
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(repeat, range(4)))
     torch.ops.aded.use_threads(1)
+
+
+def test_a_second_model_changes_no_thread_count() -> None:
+    before = torch.get_num_threads(), torch.ops.aded.threads()
+    with threads.kept() as count:
+        assert count == max(before)
+        threads.use_own_kernels(1)
+    assert (torch.get_num_threads(), torch.ops.aded.threads()) == before

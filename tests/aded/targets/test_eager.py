@@ -87,6 +87,26 @@ def test_every_accepted_path_leaves_the_cache_right(targets: Targets, name: str)
         check_logits(model, target.verify(after), PROMPT.tolist() + accepted)
 
 
+@pytest.mark.parametrize("since", [1, 5])
+@pytest.mark.parametrize("name", MODELS)
+@torch.inference_mode()
+def test_a_tree_is_read_in_parts(targets: Targets, name: str, since: int) -> None:
+    """Each part's logits are those of plain forwards; then a path of both parts is the text."""
+    model, target = model_of(name), targets(name)
+    target.prefill(PROMPT, Greedy(), 64)
+    tree = random_tree(np.random.default_rng(since), 9, 5)
+    upper = DraftTree(tree.tokens[:since], tree.parents[:since])
+    logits = torch.cat([target.read(upper), target.read(tree, since)])
+    check_logits(model, Step(tree, [0], 0, logits), PROMPT.tolist())
+    path = path_to(tree, 8)
+    target.cache.keep(len(PROMPT), path)
+    text = [*PROMPT.tolist(), *tree.tokens[path].tolist()]
+    assert target.cache.length == len(text)
+    torch.testing.assert_close(
+        target.read(DraftTree.root(7))[0], plain_logits(model, [*text, 7]), atol=1e-4, rtol=1e-4
+    )
+
+
 def test_hidden_states_are_what_the_output_projection_reads(targets: Targets) -> None:
     target = targets("llama")
     target.prefill(PROMPT, Obedient(), 64, {"logits", "hidden"})

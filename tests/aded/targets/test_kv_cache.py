@@ -46,3 +46,18 @@ def test_start_empties_and_keeps_the_memory() -> None:
     assert cache.kv_layers[0].keys is before
     assert keys.shape == new.shape
     assert bool((keys == 1).all())
+
+
+def test_a_larger_cache_has_the_same_rows_in_other_memory() -> None:
+    cache, keys = filled(2, 6, 8)
+    cache.keep(2, [0, 2])
+    larger = cache.larger(16)
+    assert (larger.capacity, larger.length) == (16, 4)
+    cache.extend(1, CPU)
+    larger.extend(1, CPU)
+    for layer, key in enumerate(keys):
+        cache.update(torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, 4), layer)
+        got, values = larger.update(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4), layer)
+        torch.testing.assert_close(got[:, :, :4], key[:, :, [0, 1, 2, 4]], rtol=0, atol=0)
+        torch.testing.assert_close(values[:, :, :4], -key[:, :, [0, 1, 2, 4]], rtol=0, atol=0)
+        assert bool((got[:, :, 4] == 1).all())

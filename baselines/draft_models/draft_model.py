@@ -1,0 +1,94 @@
+"""A smaller model with the target's tokenizer drafts (Leviathan et al. 2022, arXiv 2211.17192; Chen et al. 2023,
+arXiv 2302.01318): a chain, or a tree (SpecInfer, arXiv 2305.09781).
+
+The papers draw drafts from the draft model's distribution q, and accept a token with probability min(1, p / q), where
+p is the target's. Here the sampler of the harness decides: one draw from p per node, and the child that equals it is
+accepted. So a drafted token x is accepted with probability p(x), and the output is that of autoregressive decoding
+with the same seed. The most probable tokens of q are drafted, which makes p(x) large.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from aded.core.target import Target
+from aded.errors import BadInput
+from aded.files.tokenizer import known_fingerprint, load_tokenizer
+from aded.kernels import threads
+from aded.kernels.linear import packed_layers
+from aded.settings import Budget, Count, FilePath, Share
+from aded.targets.eager import EagerTarget
+from aded.targets.load import load_target
+from baselines.draft_models.growth import Shape
+from baselines.draft_models.model_drafter import Branches, ModelDrafter
+from baselines.draft_models.reader import model_beside
+
+KEY = "method.model"
+
+
+class DraftModel(ModelDrafter):
+    """model: a Hub id, a folder, or `embedded`
+    cache: folder for what is made once
+    budget, depth, branches, beam, least_probability: see Shape
+    """
+
+    def __init__(
+        self,
+        model: FilePath,
+        cache: FilePath,
+        *,
+        budget: Budget = 16,
+        depth: Count = 5,
+        branches: Branches = (4,),
+        beam: Count = 4,
+        least_probability: Share = 0.0,
+    ) -> None:
+        super().__init__(Shape(budget, depth, branches, beam, least_probability))
+        self.model, self.cache = model, cache
+        self._same_tokenizer = False
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        """Raise BadInput unless the draft model's tokenizer has the target's tokens under the same ids."""
+        own = load_tokenizer(self.model, self.cache, KEY)
+        self._same_tokenizer = known_fingerprint(own) == known_fingerprint(tokenizer)
+        if not self._same_tokenizer:
+            raise BadInput(KEY, f"{self.model} has another tokenizer than the target; name a model of its family")
+
+    def setup(self, target: Target) -> None:
+        """Load the draft model in the target's dtype, on its device and engine.
+
+        Sizes of vocabularies may differ where the tokenizers are known to be equal: they are padded.
+        """
+        running = target if isinstance(target, EagerTarget) else None
+        dtype = torch.bfloat16 if running is None else running.model.dtype
+        made = model_beside(target, (self.model, dtype), lambda: self._loaded(running, dtype), self.cache)
+        vocabulary = made.config.vocab_size
+        if running is not None:
+            wanted = running.config.vocab_size
+            if wanted != vocabulary and not self._same_tokenizer:
+                raise BadInput(
+                    KEY, f"{self.model} has {vocabulary} tokens, the target {wanted}: it is of another family"
+                )
+            vocabulary = min(vocabulary, wanted)
+        self.use(made, vocabulary)
+
+    def _loaded(self, target: EagerTarget | None, dtype: torch.dtype) -> EagerTarget:
+        # Its kernels are of the target's kind: torch's threads and ours would take the processors from each other.
+        own = target is None or bool(packed_layers(target.model))
+        try:
+            with threads.kept() as count:
+                loaded = load_target(
+                    self.model,
+                    dtype=str(dtype).removeprefix("torch."),
+                    device="cpu" if target is None else str(target.device),
+                    cache=self.cache,
+                    kernels="exact" if own else "torch",
+                    threads=count,
+                )
+        except BadInput as error:
+            problem = str(error).removeprefix(f"{error.key}: ")
+            raise BadInput(KEY, problem) from None
+        assert isinstance(loaded.target, EagerTarget)
+        return loaded.target

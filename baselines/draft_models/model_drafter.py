@@ -1,0 +1,73 @@
+"""What all drafters with a model share: grow the tree, reading level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from aded.core.drafter import Drafter
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.kernels.top_k import top_k
+from aded.settings import Count
+from aded.targets.eager import EagerTarget
+from baselines.draft_models.growth import Growth, Shape
+from baselines.draft_models.reader import Reader
+
+Branches = Annotated[Sequence[Count], Field(min_length=1)]
+
+
+class ModelDrafter(Drafter):
+    """Drafts by `shape`. A subclass calls `use` when it is set up.
+
+    It reads tokens alone, so recorded answers measure it exactly. Nothing outlives an answer.
+    """
+
+    adaptation = "off"
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape, self.budget = shape, shape.budget
+        self._reader: Reader | None = None
+
+    def use(self, model: EagerTarget, vocabulary: int) -> None:
+        """Draft with `model`, of which only the first `vocabulary` tokens are drafted."""
+        self.vocabulary = vocabulary
+        self._reader = Reader(model, self.shape.depth * self.shape.beam)
+
+    @property
+    def reader(self) -> Reader:
+        if self._reader is None:
+            raise BadInput(
+                "method", f"{type(self).__name__} drafts with a model, so it needs a target of this harness"
+            )
+        return self._reader
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        if self._levels(prompt_ids) > 0:
+            self.reader.begin(prompt_ids)
+
+    def _levels(self, context: np.ndarray) -> int:
+        """How many levels have positions that the model knows, with at most `depth`."""
+        room = self.reader.model.context_length - len(context) + 1
+        return min(self.shape.depth, room) if self.budget else 0
+
+    @torch.inference_mode()
+    def draft(self, context: np.ndarray) -> DraftTree:
+        growth, levels = Growth(int(context[-1]), self.shape), self._levels(context)
+        logits = self.reader.follow(context) if levels > 0 else None
+        if logits is None:
+            return growth.draft()
+        self._add(growth, logits)
+        while growth.level < levels and growth.read_next():
+            self._add(growth, self.reader.read(growth.read_tree()))
+        return growth.draft()
+
+    def _add(self, growth: Growth, logits: torch.Tensor) -> None:
+        logits = logits[:, : self.vocabulary].float()
+        values, tokens = top_k(logits, min(growth.branches, logits.shape[1]))
+        probabilities = (values - logits.logsumexp(dim=-1, keepdim=True)).exp().double()
+        growth.add(tokens.cpu().numpy(), probabilities.cpu().numpy())

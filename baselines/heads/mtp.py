@@ -1,0 +1,147 @@
+"""Modules for multi-token prediction, with which a model was trained, draft for it (DeepSeek-V3, arXiv 2412.19437).
+
+Each is a decoder layer that reads the hidden state of a token, and the token after it. GLM-4.5 and DeepSeek-V3 ship
+one behind their own layers, as `model.layers.N` with `enorm`, `hnorm`, `eh_proj` and `shared_head`. Transformers
+knows such names; its `MtpModel` loads the modules and runs each of them.
+
+Of several modules, each drafts the token after that of the one before, as they were trained. The last goes on from
+its own output, behind its norm: so SGLang drafts more tokens with the one module of DeepSeek-V3 and GLM-4.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from aded.core.drafter import Drafter, Step
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.settings import Budget, Count
+
+
+class Mtp(Drafter):
+    """Drafts a chain.
+
+    budget: most drafted tokens per step
+    depth: length of the chain where the budget has room for it; each token is a forward of a module
+    """
+
+    requires = frozenset({"hidden", "prompt_hidden"})
+    adaptation = "off"
+
+    def __init__(self, *, budget: Budget = 3, depth: Count = 3) -> None:
+        self.budget, self.depth = budget, min(budget, depth)
+        self.modules: Any = None
+        self.reset()
+
+    def setup(self, target: Target) -> None:
+        """Load the modules that stand beside the target's weights. Raises BadInput if there are none."""
+        shared = getattr(target, "output_projection", None)
+        if shared is None or "hidden" not in target.provides:
+            raise BadInput("method", "mtp reads hidden states, so it needs a target that runs a model")
+        found: Any = target
+        self.modules = load_modules(found.model)
+        self.device: torch.device = found.device
+        # Not the module itself: a call would run the target's hooks, which record the hidden states it reads.
+        self._project = shared.forward
+        self.reset()
+
+    def reset(self) -> None:
+        self._unread: list[tuple[torch.Tensor, list[int]]] = []
+        """Hidden states [n, hidden], and the token after each, that no module has read yet."""
+        self._above: dict[int, torch.Tensor] = {}
+        """[1, hidden] by module: its output for the last token of the text."""
+        if self.modules is not None:
+            self._cache: Any = transformers.cache_utils.MtpCache(config=self.modules.config)
+            self._cache.activate_past_recording()
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.reset()
+        self._prompt = prompt_ids
+
+    def observe(self, step: Step) -> None:
+        if self.depth == 0:
+            return
+        if step.prompt_hidden is not None:
+            self._unread.append((step.prompt_hidden, [*self._prompt[1:].tolist(), step.next_token]))
+        else:
+            assert step.hidden is not None
+            self._unread.append((step.hidden[step.path], step.new_tokens))
+
+    @torch.inference_mode()
+    def draft(self, context: np.ndarray) -> DraftTree:
+        root = int(context[-1])
+        if self.modules is None or not self._unread:
+            return DraftTree.root(root)
+        modules, position = len(self.modules.layers), len(context) - 1
+        self._read_text(position)
+        output, drafted, reached = self._above[0], list[int](), [1.0]
+        for ahead in range(1, self.depth + 1):
+            probability, token = self._project(output).float().softmax(dim=-1)[0].max(dim=-1)
+            drafted.append(int(token))
+            reached.append(reached[-1] * float(probability))
+            if ahead < self.depth:
+                output = self._read(min(ahead, modules - 1), drafted[-1:], output, position + ahead)
+        self._forget_drafted(position)
+        chain = DraftTree.chain(root, drafted)
+        return DraftTree(chain.tokens, chain.parents, np.array(reached))
+
+    def _read_text(self, position: int) -> None:
+        """Let every module read what was decided. position: of the text's last token.
+
+        A module's hidden states are the outputs of the one before it, for the tokens before those that it reads. The
+        first has the target's.
+        """
+        hidden = torch.cat([states for states, _ in self._unread])
+        tokens = [token for _, group in self._unread for token in group]
+        self._unread.clear()
+        for module in range(len(self.modules.layers)):
+            if len(hidden) == 0:
+                return
+            outputs = self._read(module, tokens[-len(hidden) :], hidden, position)
+            above = self._above.get(module, outputs[:0])
+            hidden, self._above[module] = torch.cat([above, outputs[:-1]]), outputs[-1:]
+
+    def _read(self, module: int, tokens: list[int], hidden: torch.Tensor, position: int) -> torch.Tensor:
+        """[n, hidden]: the outputs for n tokens and the hidden states before them. position: of the last token."""
+        positions = torch.arange(position + 1 - len(tokens), position + 1, device=self.device)
+        ids = torch.tensor(tokens, device=self.device)
+        output: torch.Tensor = self.modules.forward_layer(
+            module, hidden[None], positions[None], self._cache, input_ids=ids[None]
+        )
+        return output[0]
+
+    def _forget_drafted(self, position: int) -> None:
+        """Drop the rows behind the text, whose last token has this position. Module m has none for tokens 0 to m."""
+        for module, layer in enumerate(self._cache.layers):
+            drafted = layer.get_seq_length() - max(position - module, 0)
+            if layer.is_initialized:
+                layer.crop(-drafted)
+
+
+def load_modules(model: Any) -> Any:
+    """The modules, an `MtpModel`, of a model of transformers, from the folder or Hub id that it was loaded from.
+
+    Raises BadInput if its architecture has none that this transformers knows, or if the files lack them.
+    """
+    kind = getattr(transformers.modeling_layers, "MtpModel", None)
+    if kind is None:
+        raise BadInput(
+            "method", f"mtp needs a transformers with MtpModel, as 5.23 is, not {transformers.__version__}"
+        )
+    name = type(model).__name__
+    if not getattr(model.config.get_text_config(decoder=True), "num_mtp_layers", None):
+        raise BadInput("method", f"mtp needs a model that ships modules for multi-token prediction; {name} has none")
+    try:
+        return kind.from_pretrained(model, device_map={"": model.device}).eval()
+    except (OSError, RuntimeError, ValueError, TypeError) as error:
+        first = next(iter(str(error).splitlines()), "")[:200]
+        place = model.config.name_or_path
+        raise BadInput(
+            "method",
+            f"the modules for multi-token prediction in {place} cannot be loaded; transformers says: {first}",
+        ) from error

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, path_to, plain_logits, tiny_model, tiny_tokenizer
+
+from aded.core.decode import Answer, decode
+from aded.core.drafter import Drafter, Step
+from aded.core.sampler import Greedy, Recorded, Sampled
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.eager import EagerTarget
+from aded.targets.weightless import WeightlessTarget
+from baselines.draft_models import reader
+from baselines.draft_models.draft_model import DraftModel
+
+PROMPT = np.arange(10, 22)
+
+
+@cache
+def target() -> EagerTarget:
+    return EagerTarget(tiny_model())
+
+
+@cache
+def draft() -> Any:
+    """Another model of the same tokens, which agrees with the target now and then: the first layers are equal."""
+    return tiny_model(num_hidden_layers=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(draft(), tmp_path_factory.mktemp("draft"))
+
+
+def saved(model: Any, folder: Path, tokenizer: Any = None) -> Path:
+    model.save_pretrained(folder)
+    (tokenizer or tiny_tokenizer()).save_pretrained(folder)
+    return folder
+
+
+def made(folder: Path, running: Any = None, **settings: Any) -> DraftModel:
+    drafter = DraftModel(str(folder), str(folder), **settings)
+    drafter.setup(running or target())
+    return drafter
+
+
+class Watched(Drafter):
+    """Hands each context and tree to `see`."""
+
+    def __init__(self, drafter: Drafter, see: Callable[[np.ndarray, DraftTree], None]) -> None:
+        self.drafter, self.see, self.requires = drafter, see, drafter.requires
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.drafter.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        tree = self.drafter.draft(context)
+        self.see(context, tree)
+        return tree
+
+    def observe(self, step: Step) -> None:
+        self.drafter.observe(step)
+
+
+def watch(
+    drafter: Drafter, see: Callable[[np.ndarray, DraftTree], None], tokens: int = 24, running: Any = None
+) -> Answer:
+    return decode(running or target(), Watched(drafter, see), PROMPT, Greedy(), max_new_tokens=tokens)
+
+
+def check_probabilities(model: Any, context: np.ndarray, tree: DraftTree) -> None:
+    """Each node's probability is the product along its path, by plain forwards without a cache."""
+    assert tree.probabilities is not None
+    for node in range(1, len(tree)):
+        parent = int(tree.parents[node])
+        ids = [*context[:-1].tolist(), *tree.tokens[path_to(tree, parent)].tolist()]
+        alone = plain_logits(model, ids).softmax(-1)[tree.tokens[node]]
+        assert tree.probabilities[node] == pytest.approx(tree.probabilities[parent] * float(alone), rel=1e-3)
+
+
+def test_a_chain_is_what_the_draft_models_own_generate_writes(folder: Path) -> None:
+    def see(context: np.ndarray, tree: DraftTree) -> None:
+        wanted = draft().generate(
+            torch.from_numpy(context)[None], max_new_tokens=tree.drafted or 1, do_sample=False, pad_token_id=0
+        )[0, len(context) :]
+        assert tree.tokens[1:].tolist() == wanted.tolist()
+        assert tree.parents.tolist() == list(range(-1, 4))
+
+    watch(made(folder, budget=4, depth=4, branches=[1], beam=1), see)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"budget": 12, "depth": 4, "branches": [3], "beam": 3},
+        {"budget": 128, "depth": 5, "branches": [1, 1, 3, 1], "beam": 16},
+        {"budget": 9, "depth": 6, "branches": [4, 2], "beam": 2, "least_probability": 0.01},
+    ],
+    ids=["dynamic", "expansion", "confident"],
+)
+def test_probabilities_are_those_of_plain_forwards(folder: Path, shape: dict[str, Any]) -> None:
+    """Also behind accepted paths, whose rows are kept."""
+    drafter = made(folder, **shape)
+    answer = watch(drafter, lambda context, tree: check_probabilities(draft(), context, tree))
+    assert max(answer.accept_lengths) > 1
+
+
+def test_on_the_compiled_engine_the_same_is_drafted(folder: Path) -> None:
+    drafter = made(folder, budget=12, depth=3, branches=[3], beam=3)
+    drafter.use(CompiledCpuTarget(tiny_model(num_hidden_layers=1), backend="eager"), VOCABULARY)
+    watch(drafter, lambda context, tree: check_probabilities(draft(), context, tree))
+
+
+def test_the_draft_model_runs_on_the_targets_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def with_engine(made: EagerTarget, engine: str, cache: str) -> EagerTarget:
+        asked.append(engine)
+        return made
+
+    monkeypatch.setattr(reader, "with_engine", with_engine)
+    made(folder, EagerTarget(tiny_model()))
+    compiled = CompiledCpuTarget(tiny_model(), backend="eager")
+    made(folder, compiled)
+    made(folder, compiled)
+    assert asked == ["eager", "compiled"], "a second drafter has the same model"
+
+
+def test_a_cache_that_grows_loses_nothing(folder: Path) -> None:
+    """An answer longer than the first memory of 256 rows."""
+    long = tiny_model(max_position_embeddings=512)
+    saved(long, folder / "long")
+    running = EagerTarget(long)
+    drafter = made(folder / "long", running, budget=4, depth=4, branches=[1], beam=1)
+    answer = watch(drafter, lambda *_: None, tokens=400, running=running)
+    assert set(answer.accept_lengths[:-1]) == {5}, "the target drafts for itself"
+
+
+def test_every_token_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The target drafts for itself: behind a step, the bonus token and the last drafted one are new."""
+    saved(tiny_model(), folder / "same")
+    drafter = made(folder / "same", budget=4, depth=4, branches=[1], beam=1)
+    rows: list[int] = []
+    read = EagerTarget.read
+
+    def counting(self: EagerTarget, tree: DraftTree, since: int = 0) -> torch.Tensor:
+        if self is drafter.reader.model:
+            rows.append(len(tree) - since)
+        return read(self, tree, since)
+
+    monkeypatch.setattr(EagerTarget, "read", counting)
+    answer = watch(drafter, lambda *_: None, tokens=21)
+    assert answer.accept_lengths == [5, 5, 5, 5]
+    assert rows == [1, 1, 1, 1, *[2, 1, 1, 1] * 3]
+
+
+def test_a_text_longer_than_the_draft_models_context_is_not_drafted(folder: Path) -> None:
+    saved(tiny_model(max_position_embeddings=20), folder / "short")
+    drafter = made(folder / "short", budget=6, depth=6, branches=[1], beam=1)
+    depths: list[int] = []
+    watch(drafter, lambda context, tree: depths.append(len(context) - 1 + tree.drafted), tokens=20)
+    assert max(depths) <= max(20, len(PROMPT) + 20)
+    long = np.arange(30)
+    drafter.begin(long)
+    assert drafter.draft(np.append(long, 1)).drafted == 0
+
+
+def test_recorded_answers_measure_it_exactly(folder: Path) -> None:
+    """Without the target it drafts what it drafts beside it."""
+    trees: list[list[int]] = []
+    answer = watch(made(folder), lambda _, tree: trees.append(tree.tokens.tolist()))
+    replayed: list[list[int]] = []
+    weightless = WeightlessTarget()
+    drafter = DraftModel(str(folder), str(folder))
+    drafter.check_tokenizer(tiny_tokenizer())
+    drafter.setup(weightless)
+    drafter._reader = made(folder).reader  # in float32, as beside the target
+    watched = Watched(drafter, lambda _, tree: replayed.append(tree.tokens.tolist()))
+    got = decode(weightless, watched, PROMPT, Recorded(answer.token_ids), max_new_tokens=24)
+    assert (got.accept_lengths, replayed) == (answer.accept_lengths, trees)
+
+
+def test_a_model_of_another_tokenizer_is_refused(folder: Path) -> None:
+    drafter = DraftModel(str(folder), str(folder))
+    drafter.check_tokenizer(tiny_tokenizer())
+    with pytest.raises(BadInput, match=r"^method.model: .* has another tokenizer than the target; name a model"):
+        drafter.check_tokenizer(tiny_tokenizer(["zzz"]))
+
+
+def test_a_model_of_another_size_is_refused_unless_its_tokenizer_is_the_same(folder: Path) -> None:
+    """Models of one family pad their vocabularies differently. What only one of them knows is not drafted."""
+    larger = saved(tiny_model(vocab_size=VOCABULARY + 8), folder / "larger")
+    with pytest.raises(BadInput, match=rf"^method.model: .* has {VOCABULARY + 8} tokens, the target {VOCABULARY}"):
+        made(larger)
+    drafter = DraftModel(str(larger), str(larger), branches=[VOCABULARY + 8], budget=100, depth=1)
+    drafter.check_tokenizer(tiny_tokenizer())
+    drafter.setup(target())
+    seen: set[int] = set()
+    watch(drafter, lambda _, tree: seen.update(tree.tokens.tolist()))
+    assert seen == set(range(VOCABULARY))
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    tiny_tokenizer().save_pretrained(tmp_path)
+    with pytest.raises(BadInput, match=r"^method.model: .* cannot be loaded") as caught:
+        made(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_target_it_says_so() -> None:
+    with pytest.raises(BadInput, match=r"^method: DraftModel drafts with a model, so it needs a target"):
+        DraftModel("embedded", "nowhere").draft(PROMPT)
+
+
+def test_a_drafted_token_is_accepted_with_the_targets_probability() -> None:
+    """Measured beside the published rule, which accepts a token drawn from q with probability sum min(p, q)."""
+    p, q = np.array([0.5, 0.2, 0.15, 0.1, 0.05]), np.array([0.4, 0.3, 0.1, 0.1, 0.1])
+    logits, draws = torch.from_numpy(np.log(p))[None].expand(len(p), -1), 3000
+    drawn = np.random.default_rng(0).choice(len(p), size=draws, p=q).tolist()
+    drafts: dict[str, Callable[[int], list[int]]] = {
+        "one token drawn from q": lambda position: [drawn[position]],
+        "the most probable token of q": lambda _: [0],
+        "a tree of the four most probable": lambda _: [0, 1, 2, 3],
+    }
+    rates = []
+    for drafted in drafts.values():
+        accepted = 0
+        for position in range(draws):
+            tree = DraftTree.from_sequences(0, [[token] for token in drafted(position)], 4)
+            accepted += len(Sampled(1.0, 1.0, 7).walk(tree, logits, position)[0]) - 1
+        rates.append(accepted / draws)
+    assert rates == pytest.approx([float(p @ q), p[0], p[:4].sum()], abs=4 * 0.5 / np.sqrt(draws))
+    assert rates[0] < rates[1] < np.minimum(p, q).sum() < rates[2]

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from shipped_modules import Weights, save_with_modules
+from tiny import VOCABULARY, Obedient, tiny_model
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel
+
+from aded.core.sampler import Greedy
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.eager import EagerTarget
+from aded.targets.weightless import WeightlessTarget
+from baselines.heads.mtp import Mtp
+
+PROMPT = np.arange(10, 22)
+SIZES: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "moe_intermediate_size": 16,
+    "num_attention_heads": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "max_position_embeddings": 128,
+    "initializer_range": 0.3,
+    "eos_token_id": None,
+}
+PUBLISHED: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "GLM-4.5-Air": ("glm4_moe", 46, {"num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": True}),
+    "DeepSeek-V3": (
+        "deepseek_v3",
+        61,
+        {
+            "num_key_value_heads": 4,
+            "kv_lora_rank": 16,
+            "q_lora_rank": 16,
+            "qk_rope_head_dim": 8,
+            "qk_nope_head_dim": 8,
+            "v_head_dim": 8,
+        },
+    ),
+}
+"""Name -> model type, number of layers, settings. The number is part of the names of the module's weights."""
+
+
+@dataclass
+class Shipped:
+    """A model, and by plain arithmetic what its modules draft."""
+
+    folder: Path
+    model: PreTrainedModel
+    blocks: list[torch.nn.Module]
+    weights: list[Weights]
+
+    @torch.inference_mode()
+    def chain(self, context: np.ndarray, budget: int) -> tuple[list[int], list[float]]:
+        """(tokens, probability that the walk reaches each). Everything is read anew for every token."""
+        hidden = self.model(torch.from_numpy(context)[None], output_hidden_states=True).hidden_states[-1][0, :-1]
+        read = [(context[1:].tolist(), hidden)]
+        for module in range(len(self.blocks) - 1):
+            tokens, hidden = read[module]
+            read.append((tokens[1:], self.outputs(module, tokens, hidden)[:-1]))
+        drafted: list[int] = []
+        reached: list[float] = []
+        output = hidden[:0]
+        while len(drafted) < budget:
+            module = min(len(drafted), len(self.blocks) - 1)
+            if drafted:
+                tokens, hidden = read[module]
+                read[module] = ([*tokens, drafted[-1]], torch.cat([hidden, output]))
+            output = self.outputs(module, *read[module])[-1:]
+            best = (output @ self.model.lm_head.weight.T).softmax(-1)[0].max(-1)
+            drafted.append(int(best.indices))
+            reached.append(float(best.values) * (reached[-1] if reached else 1.0))
+        return drafted, reached
+
+    def outputs(self, module: int, tokens: list[int], hidden: torch.Tensor) -> torch.Tensor:
+        weights, count = self.weights[module], len(tokens)
+        embedded = self.model.get_input_embeddings()(torch.tensor(tokens))
+        both = torch.cat(
+            [self.norm(embedded, weights["enorm.weight"]), self.norm(hidden, weights["hnorm.weight"])], -1
+        )
+        rows = (both @ weights["eh_proj.weight"].T)[None]
+        positions = torch.arange(count)[None] + module + 1
+        out = self.blocks[module](
+            rows,
+            attention_mask=torch.ones(1, 1, count, count, dtype=torch.bool).tril(),
+            position_ids=positions,
+            position_embeddings=self.model.model.rotary_emb(rows, positions),
+        )
+        return self.norm(out[0], weights["shared_head.norm.weight"])
+
+    def norm(self, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return weight * rows * (rows.square().mean(-1, keepdim=True) + self.model.config.rms_norm_eps).rsqrt()
+
+
+def shipped(grown: PreTrainedModel, modules: int, folder: Path) -> Shipped:
+    weights = save_with_modules(grown.eval(), modules, folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    return Shipped(folder, model, list(grown.model.layers[-modules:]), weights)
+
+
+@pytest.fixture(scope="module", params=PUBLISHED)
+def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shipped:
+    kind, layers, settings = PUBLISHED[request.param]
+    # The first layers are dense. A module's layer has experts, whatever its number.
+    sizes = {**SIZES, **settings, "num_hidden_layers": layers + 1, "first_k_dense_replace": layers}
+    torch.manual_seed(0)
+    grown = AutoModelForCausalLM.from_config(CONFIG_MAPPING[kind](**sizes), dtype=torch.float32)
+    return shipped(grown, 1, tmp_path_factory.mktemp(kind))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
+    """Two modules behind two layers. Nobody has published such a Llama, so its names are set here."""
+    made = shipped(tiny_model(num_hidden_layers=4), 2, tmp_path_factory.mktemp("two"))
+    made.model.config.num_mtp_layers = 2
+    made.model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.[23]\."]
+    return made
+
+
+def compare(made: Shipped, target: EagerTarget, budget: int, prompt: np.ndarray = PROMPT) -> None:
+    """Drafts over some steps, of which every one accepts another part of the draft, with those of the reference."""
+    drafter, sampler = Mtp(budget=budget, depth=budget), Obedient(7)
+    drafter.setup(target)
+    drafter.begin(prompt)
+    step = target.prefill(prompt, sampler, 60, drafter.requires)
+    context = np.append(prompt, step.next_token)
+    for accepted in (0, budget, 1, min(2, budget), 0):
+        drafter.observe(step)
+        tree = drafter.draft(context)
+        tokens, reached = made.chain(context, budget)
+        assert tree.tokens.tolist() == [context[-1], *tokens]
+        assert tree.parents.tolist() == list(range(-1, budget))
+        assert tree.probabilities is not None
+        assert tree.probabilities.tolist() == pytest.approx([1.0, *reached], rel=1e-3)
+        sampler.path = list(range(accepted + 1))
+        step = target.verify(tree)
+        context = np.append(context, step.new_tokens)
+
+
+def test_the_drafts_of_published_files_are_those_of_plain_arithmetic(published: Shipped) -> None:
+    compare(published, EagerTarget(published.model), 4)
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:2], PROMPT[:1]], ids=len)
+@pytest.mark.parametrize("budget", [1, 2, 5])
+@pytest.mark.parametrize("engine", [EagerTarget, lambda model: CompiledCpuTarget(model, backend="eager")])
+def test_several_modules_draft_one_after_another(
+    two: Shipped, engine: Callable[[Any], EagerTarget], budget: int, prompt: np.ndarray
+) -> None:
+    compare(two, engine(two.model), budget, prompt)
+
+
+def test_the_target_stays_as_it_was(two: Shipped) -> None:
+    target, drafter = EagerTarget(two.model), Mtp()
+    drafter.setup(target)
+    drafter.begin(PROMPT)
+    step = target.prefill(PROMPT, Greedy(), 20, drafter.requires)
+    before = target.states.last
+    drafter.observe(step)
+    assert drafter.draft(np.append(PROMPT, step.next_token)).drafted == 3
+    assert target.states.last is before
+    places = {parameter.data_ptr() for parameter in two.model.parameters()}
+    assert drafter.modules.get_parameter("embed_tokens.weight").data_ptr() in places
+
+
+def test_without_a_budget_nothing_is_kept(two: Shipped) -> None:
+    target, drafter = EagerTarget(two.model), Mtp(budget=0)
+    drafter.setup(target)
+    drafter.begin(PROMPT)
+    drafter.observe(target.prefill(PROMPT, Greedy(), 20, drafter.requires))
+    assert drafter._unread == []
+    assert drafter.draft(PROMPT).tokens.tolist() == DraftTree.root(int(PROMPT[-1])).tokens.tolist()
+
+
+def refusal(target: Any) -> str:
+    with pytest.raises(BadInput) as caught:
+        Mtp().setup(target)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_model_without_modules_is_refused() -> None:
+    assert refusal(EagerTarget(tiny_model())) == (
+        "method: mtp needs a model that ships modules for multi-token prediction; LlamaForCausalLM has none"
+    )
+    for target in (WeightlessTarget(), EagerTarget(tiny_model(), trained=False)):
+        assert refusal(target) == "method: mtp reads hidden states, so it needs a target that runs a model"
+
+
+def test_an_older_transformers_is_refused(two: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("transformers.modeling_layers.MtpModel")
+    assert refusal(EagerTarget(two.model)) == (
+        f"method: mtp needs a transformers with MtpModel, as 5.23 is, not {transformers.__version__}"
+    )
+
+
+@pytest.mark.parametrize("change", ["missing", "of another shape"])
+def test_files_without_whole_modules_are_refused(two: Shipped, tmp_path: Path, change: str) -> None:
+    weights, name = load_file(two.folder / "model.safetensors"), "model.layers.3.eh_proj.weight"
+    if change == "missing":
+        del weights[name]
+    else:
+        weights[name] = weights[name][:, 1:].contiguous()
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    (tmp_path / "config.json").write_bytes((two.folder / "config.json").read_bytes())
+    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    model.config.num_mtp_layers = 2
+    model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.[23]\."]
+    assert refusal(EagerTarget(model)).startswith(
+        f"method: the modules for multi-token prediction in {tmp_path} cannot be loaded; transformers says: "
+    )
