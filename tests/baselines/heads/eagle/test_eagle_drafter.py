@@ -1,10 +1,11 @@
-"""The trees are those of the reference, node by node."""
+"""The trees are those of the reference, node by node; and the heads for the embedded model draft."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ import pytest
 import torch
 from eagle_heads import EAGLE3, LAYERS, draft_tokens, eagle, eagle3, random_state, write
 from eagle_reference import Reference, Reference3, State, beam_paths, chosen_paths, paths_of
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from tiny import tiny_model
 
+from aded.bench.human_eval import HumanEval
+from aded.bench.questions import ChatTemplate
+from aded.command_line import CONF
 from aded.core.decode import decode
 from aded.core.drafter import Step
 from aded.core.sampler import Greedy
@@ -24,6 +30,8 @@ from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget
 from aded.targets.eager import EagerTarget
+from aded.targets.load import load_target
+from baselines.autoregressive import Autoregressive
 from baselines.heads.eagle.drafter import Eagle, Eagle2, Eagle3
 
 PROMPT = np.arange(10, 22, dtype=np.int64)
@@ -149,3 +157,31 @@ def test_without_embedding_and_projection_those_of_the_target_are_used(tmp_path:
         drafter.observe(step)
         trees.append(paths_of(drafter.draft(np.array([*PROMPT, step.next_token]))))
     assert all(tree == trees[0] for tree in trees)
+
+
+@cache
+def embedded() -> tuple[EagerTarget, Any]:
+    folder = str(Path("~/.cache/aded").expanduser())
+    target, tokenizer, _ = load_target("embedded", dtype="float32", device="cpu", cache=folder)
+    assert isinstance(target, EagerTarget)
+    return target, tokenizer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3"])
+def test_our_heads_draft_for_the_embedded_model(name: str) -> None:
+    """From the config to the answer: the same tokens, and drafts that are accepted."""
+    target, tokenizer = embedded()
+    settings = OmegaConf.load(CONF / "method" / f"{name}.yaml")
+    del settings.name
+    drafter = instantiate(settings)
+    drafter.setup(target)
+    tokens = steps = 0
+    for question in HumanEval().questions()[:2]:
+        prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
+        alone, answer = (
+            decode(target, each, prompt, Greedy(), max_new_tokens=48) for each in (Autoregressive(), drafter)
+        )
+        assert answer.token_ids == alone.token_ids
+        tokens, steps = tokens + answer.new_tokens, steps + len(answer.accept_lengths)
+    assert tokens > 1.3 * steps
