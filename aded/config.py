@@ -29,6 +29,21 @@ Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
 PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
 GROUP = dict[str, Any]
+TRAINING: Kinds = {
+    **dict.fromkeys(("model", "datastore"), GROUP),
+    "paths": PATHS,
+    "out": FilePath,
+    "threads": Count | None,
+    "epochs": Count,
+    **dict.fromkeys(("prompts", "batch_size", "vocabulary", "validation_every"), Positive),
+    "learning_rate": Annotated[float, Field(gt=0)],
+    "asking": {
+        **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
+        "raw_share": Share,
+        "seed": Annotated[int, Field(ge=0)],
+    },
+}
+"""What all trainings of heads have."""
 TOP: Mapping[str, Kinds] = {
     "config": {
         **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger"), GROUP),
@@ -49,20 +64,13 @@ TOP: Mapping[str, Kinds] = {
         "progress": bool,
     },
     "fetch": {"source": {"mirror": FilePath | None, "out": FilePath}, "paths": PATHS},
-    "train_medusa": {
-        "model": GROUP,
-        "datastore": GROUP,
-        "paths": PATHS,
-        "out": FilePath,
-        "threads": Count | None,
-        **dict.fromkeys(("heads", "blocks", "epochs"), Count),
-        **dict.fromkeys(("prompts", "batch_size", "vocabulary", "validation_every"), Positive),
-        "learning_rate": Annotated[float, Field(gt=0)],
-        "asking": {
-            **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
-            "raw_share": Share,
-            "seed": Annotated[int, Field(ge=0)],
-        },
+    "train_medusa": {**TRAINING, **dict.fromkeys(("heads", "blocks"), Count)},
+    "train_eagle": {
+        **TRAINING,
+        "kind": Literal["eagle2", "eagle3"],
+        "intermediate_size": Positive | None,
+        "steps": Count,
+        "checkpoint_minutes": Annotated[float, Field(gt=0)],
     },
 }
 """The keys at the top of each config; those of its groups are the arguments of what they name."""

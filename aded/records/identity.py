@@ -23,7 +23,7 @@ VOLATILE = {"output_dir", "paths", "logger", "progress"}
 READING = ("model", "benchmark", "method", "datastore")
 """Groups whose settings may name files."""
 ROOT = Path(__file__).parents[2]
-"""Where a relative path is searched after the working directory (baselines.heads.medusa_heads)."""
+"""Where a relative path is searched after the working directory (baselines.heads.tensor_file)."""
 MOST = 4
 """Differences that an error names."""
 

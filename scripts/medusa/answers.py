@@ -1,4 +1,4 @@
-"""What Medusa's heads are trained on: a target's own greedy answers, with the hidden state that decided each token.
+"""What heads are trained on: a target's own greedy answers, with the hidden state that decided each token.
 
 The prompts come from a corpus of Python source files: chat requests to complete a function, and code to continue.
 Answers are computed in batches, padded on the left, one shard file per batch, so that an interrupted run goes on.
@@ -119,7 +119,7 @@ def answer_all(
     most: int,
     batch_size: int,
 ) -> list[Path]:
-    """Answer prompts batch by batch, similar lengths together; return the shards. Those that exist are kept.
+    """Answer prompts batch by batch, similar lengths together; return the shards. Those of the same prompts are kept.
 
     asked: prompts, as token ids.
     eos: tokens that end an answer.
@@ -130,13 +130,15 @@ def answer_all(
     for number, batch in enumerate(tqdm(batches(asked, batch_size), "answers", disable=not sys.stderr.isatty())):
         path = folder / f"answers-{number:05d}.safetensors"
         shards.append(path)
-        if path.exists():
+        if path.exists() and [prompt for prompt, _ in read_pairs([path])] == [list(prompt) for prompt in batch]:
             continue
         answers = answer_batch(model, batch, eos, most)
         tensors = {
             "ids": torch.tensor([token for ids, _ in answers for token in ids], dtype=torch.int32),
             "hidden": torch.cat([hidden for _, hidden in answers]),
             "lengths": torch.tensor([len(ids) for ids, _ in answers], dtype=torch.int32),
+            "prompts": torch.tensor([token for prompt in batch for token in prompt], dtype=torch.int32),
+            "prompt_lengths": torch.tensor([len(prompt) for prompt in batch], dtype=torch.int32),
         }
         with whole_file(path) as file:
             file.write(save(tensors))
@@ -157,3 +159,16 @@ def read_answers(shards: Iterable[Path]) -> Iterator[tuple[torch.Tensor, torch.T
         shard = load_file(path)
         lengths = shard["lengths"].tolist()
         yield from zip(shard["ids"].long().split(lengths), shard["hidden"].split(lengths), strict=True)
+
+
+def read_pairs(shards: Iterable[Path]) -> Iterator[tuple[list[int], list[int]]]:
+    """(prompt, answer) as token ids, of every answer of the shards."""
+    for path in shards:
+        shard = load_file(path)
+        if "prompts" not in shard:  # an earlier version's
+            continue
+        prompts, answers = (
+            [row.tolist() for row in shard[ids].split(shard[lengths].tolist())]
+            for ids, lengths in (("prompts", "prompt_lengths"), ("ids", "lengths"))
+        )
+        yield from zip(prompts, answers, strict=True)

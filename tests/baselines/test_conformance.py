@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 from shipped_modules import save_with_modules
@@ -28,9 +29,11 @@ from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
+from baselines.heads.eagle.files import save_head
 from baselines.heads.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
+from scripts.train_eagle import new_head
 
 CONFIGS = {path.stem: OmegaConf.load(path) for path in sorted((CONF / "method").glob("*.yaml"))}
 METHODS = [name for name, config in CONFIGS.items() if not OmegaConf.is_missing(config, "_target_")]
@@ -46,8 +49,12 @@ KNOWN = VOCABULARY - 4
 LONG = np.tile(np.random.default_rng(0).integers(KNOWN, size=12), 3)
 PROMPTS = [LONG, LONG[5:30], LONG[:2], LONG[3:4]]
 
-FIXED = {"cost": "none"}
-"""Measured costs differ from run to run, and so would the trees."""
+HEADS = {"eagle": "eagle2", "eagle2": "eagle2", "eagle3": "eagle3"}
+"""Methods whose heads have a folder of their own."""
+FIXED = {"cost": "none", "depth": 3}
+"""Measured costs differ from run to run, and so would the trees. Deep trees take longer and are no other trees."""
+READ = (0, 1)
+"""Layers that all targets read, since a drafter is set up for one of them and answers on the others too."""
 
 Build = Callable[..., Drafter]
 Engine = Callable[[], EagerTarget]
@@ -62,13 +69,17 @@ def target() -> EagerTarget:
 @cache
 def short_target() -> EagerTarget:
     """A target with a context of 32 tokens."""
-    return EagerTarget(tiny_model(max_position_embeddings=32))
+    found = EagerTarget(tiny_model(max_position_embeddings=32))
+    found.read_layers(READ)
+    return found
 
 
 @cache
 def compiled_target() -> EagerTarget:
     """Traced by torch.compile. tests/aded/kernels/test_install.py tests what inductor makes of a trace."""
-    return CompiledCpuTarget(tiny_model(), backend="eager")
+    found = CompiledCpuTarget(tiny_model(), backend="eager")
+    found.read_layers(READ)
+    return found
 
 
 @cache
@@ -104,6 +115,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = target().model
     model.config.name_or_path, model.config.num_mtp_layers = str(folder / "modules"), 1
     model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.2\."]
+    for kind, reads in {"eagle2": (), "eagle3": (*READ, 1)}.items():
+        head = new_head(kind, model, torch.arange(VOCABULARY), None)
+        save_head(head, folder / kind, {}, reads)
     return folder
 
 
@@ -113,7 +127,7 @@ def build(folder: Path) -> Build:
 
     def build_one(name: str, **settings: object) -> Drafter:
         cfg = deepcopy(config_of(name))
-        files = {"heads": str(folder), "model": str(folder / "draft"), "layers": 1}
+        files = {"heads": str(folder / HEADS.get(name, ".")), "model": str(folder / "draft"), "layers": 1}
         cfg.method.update({key: value for key, value in {**FIXED, **files, **settings}.items() if key in cfg.method})
         cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore_kind')}"
         cfg.paths.cache = str(folder)

@@ -66,6 +66,7 @@ SMALL = {
     "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.train_eagle": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "validation_every=2", *MODEL],
     "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *MODEL],
     "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
     "scripts.bench_kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],

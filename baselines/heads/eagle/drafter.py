@@ -1,0 +1,203 @@
+"""EAGLE-1, EAGLE-2 and EAGLE-3: a small head drafts from the target's features, token by token.
+
+The head's own output stands for the features of drafted tokens, so it drafts as deep as one likes. EAGLE-1 (arXiv
+2401.15077) has a fixed tree; EAGLE-2 (2406.16858) lets the same head grow the tree by its probabilities; EAGLE-3
+(2503.01840) reads what enters three layers of the target. All default settings are those of SafeAILab/EAGLE.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from aded.core.drafter import Drafter, Step
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.settings import Budget, Count, FilePath
+from baselines.heads.eagle.files import load_head
+from baselines.heads.eagle.model import Eagle3Head, EagleHead, HeadCache
+from baselines.heads.eagle.tree import MC_SIM_7B_63, Candidates, fixed_tree, grown_tree, smaller
+
+
+class Runner:
+    """A head beside the target whose embedding and output projection it may share.
+
+    Rows of tokens and features are read once and stay in the cache. Drafted rows are read below them, and forgotten.
+    """
+
+    def __init__(self, head: EagleHead, target: Any) -> None:
+        projection = target.output_projection
+        weight = projection.weight
+        self.device = weight.device
+        # On a processor a few rows take longer in bfloat16 than in float32.
+        self.dtype = torch.float32 if self.device.type == "cpu" else weight.dtype
+        self.head = head.to(self.device, self.dtype)
+        self.tokens = None if head.tokens is None else head.tokens.cpu()
+        self._embed = head.embed_tokens if hasattr(head, "embed_tokens") else target.model.get_input_embeddings()
+        # Not the module itself: a call would run the target's hooks, which record the hidden states it reads.
+        self._project, self._project_dtype = projection.forward, weight.dtype
+        if hasattr(head, "lm_head"):
+            self._project, self._project_dtype = head.lm_head, self.dtype
+        elif head.tokens is not None:
+            rows = weight[head.tokens].to(self.dtype)
+            self._project, self._project_dtype = (lambda hidden: hidden @ rows.T), self.dtype
+        self.start()
+
+    def start(self) -> None:
+        """Forget all rows."""
+        self.cache, self.length = HeadCache(), 0
+
+    def read(self, tokens: torch.Tensor, features: torch.Tensor) -> None:
+        """Read rows of the text: the features at a token, [n, width], and the token after it, int64 [n]."""
+        seen = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
+        positions = torch.arange(self.length, self.length + len(tokens), device=self.device)
+        taken = self.head.features(features.to(self.device, self.dtype))
+        self._outputs = self._forward(tokens.to(self.device), taken, positions, seen)[-1:]
+        self.length += len(tokens)
+        self._seen = seen.new_zeros(1, 0)
+        self._depth = 0
+
+    def candidates(self, k: int) -> Candidates:
+        """The k most probable next tokens of the rows that were read last, or fewer if the head knows fewer."""
+        logits = self._project(self.head.before_projection(self._outputs).to(self._project_dtype))
+        best = logits.float().log_softmax(dim=-1).topk(min(k, logits.shape[-1]))
+        tokens = best.indices.cpu()
+        return (tokens if self.tokens is None else self.tokens[tokens]).numpy(), best.values.cpu().numpy()
+
+    def read_drafted(self, k: int, tokens: np.ndarray, above: np.ndarray) -> Candidates:
+        """Read drafted tokens, each below a row of the last call; see tree.Read."""
+        rows = torch.from_numpy(above).to(self.device)
+        own = torch.eye(len(tokens), dtype=torch.bool, device=self.device)
+        self._seen = torch.cat([self._seen[rows], own], dim=1)
+        positions = torch.full((len(tokens),), self.length + self._depth, device=self.device)
+        ids = torch.from_numpy(tokens).to(self.device)
+        self._outputs = self._forward(ids, self._outputs[rows], positions, self._seen)
+        self._depth += 1
+        return self.candidates(k)
+
+    def forget_drafted(self) -> None:
+        self.cache.crop(self.length)
+
+    def _forward(
+        self, tokens: torch.Tensor, features: torch.Tensor, positions: torch.Tensor, seen: torch.Tensor
+    ) -> torch.Tensor:
+        """Outputs, [n, hidden]. seen: bool [n, rows behind the text's], which rows each sees besides the text's."""
+        mask = torch.cat([seen.new_ones(len(tokens), self.length), seen], dim=1)
+        embedded = self._embed(tokens).to(self.dtype)
+        return self.head(embedded[None], features[None], positions[None], mask[None, None], self.cache)[0]
+
+
+class Eagle(Drafter):
+    """EAGLE-1: the published tree of 25 nodes, or its most probable part.
+
+    heads: a folder with config.json and model.safetensors or pytorch_model.bin
+    budget: most drafted nodes per step
+    """
+
+    kind: ClassVar[type[EagleHead]] = EagleHead
+    requires = frozenset({"hidden", "prompt_hidden"})
+    adaptation = "off"
+
+    def __init__(self, heads: FilePath, *, budget: Budget = 25) -> None:
+        self.place, self.budget = heads, budget
+        self.runner: Runner | None = None
+        self.reset()
+
+    def setup(self, target: Target) -> None:
+        """Load the head, which must have the target's sizes."""
+        shared = getattr(target, "output_projection", None)
+        if shared is None:
+            raise BadInput("method", "EAGLE reads hidden states, so it needs a target that runs a model")
+        found: Any = target
+        vocabulary, hidden = shared.weight.shape
+        head, self.reads = load_head(
+            self.place, self.kind, hidden=hidden, vocabulary=vocabulary, layers=found.config.num_hidden_layers
+        )
+        if self.reads:
+            found.read_layers(self.reads)
+        self.runner = Runner(head, target)
+        self.reset()
+
+    def reset(self) -> None:
+        self._unread: list[tuple[torch.Tensor, list[int]]] = []
+        if self.runner is not None:
+            self.runner.start()
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.reset()
+        self._prompt = prompt_ids
+
+    def observe(self, step: Step) -> None:
+        """Keep what was decided, until the next draft reads it: features, and the token after each."""
+        features = self._prompt_features(step)
+        if features is None:
+            self._unread.append((self._node_features(step)[step.path], step.new_tokens))
+        else:
+            self._unread.append((features, [*self._prompt[1:].tolist(), step.next_token]))
+
+    def _prompt_features(self, step: Step) -> torch.Tensor | None:
+        """float [m, width], after the prompt."""
+        return step.prompt_hidden
+
+    def _node_features(self, step: Step) -> torch.Tensor:
+        """float [n, width]."""
+        assert step.hidden is not None
+        return step.hidden
+
+    @torch.inference_mode()
+    def draft(self, context: np.ndarray) -> DraftTree:
+        root = int(context[-1])
+        if self.runner is None or not self._unread or self.budget == 0:
+            return DraftTree.root(root)
+        tokens = [token for _, group in self._unread for token in group]
+        self.runner.read(torch.tensor(tokens), torch.cat([features for features, _ in self._unread]))
+        self._unread.clear()
+        tree = self._tree(self.runner, root)
+        self.runner.forget_drafted()
+        return tree
+
+    def _tree(self, runner: Runner, root: int) -> DraftTree:
+        choices = smaller(MC_SIM_7B_63, self.budget)
+        k = 1 + max(path[-1] for path in choices)
+        return fixed_tree(root, runner.candidates(k), partial(runner.read_drafted, k), choices)
+
+
+class Eagle2(Eagle):
+    """EAGLE-2: the most probable nodes that a beam search reaches.
+
+    heads, budget: as of Eagle
+    depth: levels of the tree
+    top_k: nodes that are read per level, and candidates below each
+    """
+
+    def __init__(self, heads: FilePath, *, budget: Budget = 59, depth: Count = 6, top_k: Count = 10) -> None:
+        super().__init__(heads, budget=budget)
+        self.depth, self.top_k = depth, top_k
+
+    def _tree(self, runner: Runner, root: int) -> DraftTree:
+        first, read = runner.candidates(self.top_k), partial(runner.read_drafted, self.top_k)
+        return grown_tree(root, first, read, depth=self.depth, budget=self.budget)
+
+
+class Eagle3(Eagle2):
+    """EAGLE-3: as Eagle2, with a head that reads what enters three layers of the target."""
+
+    kind = Eagle3Head
+    requires = frozenset({"layers", "prompt_layers"})
+
+    def __init__(self, heads: FilePath, *, budget: Budget = 59, depth: Count = 8, top_k: Count = 10) -> None:
+        super().__init__(heads, budget=budget, depth=depth, top_k=top_k)
+
+    def _prompt_features(self, step: Step) -> torch.Tensor | None:
+        return None if step.prompt_layers is None else self._side_by_side(step.prompt_layers)
+
+    def _node_features(self, step: Step) -> torch.Tensor:
+        assert step.layers is not None
+        return self._side_by_side(step.layers)
+
+    def _side_by_side(self, layers: dict[int, torch.Tensor]) -> torch.Tensor:
+        return torch.cat([layers[layer] for layer in self.reads], dim=-1)

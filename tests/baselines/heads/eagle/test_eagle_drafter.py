@@ -1,0 +1,187 @@
+"""The trees are those of the reference, node by node; and the heads for the embedded model draft."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from eagle_heads import EAGLE3, LAYERS, draft_tokens, eagle, eagle3, random_state, write
+from eagle_reference import Reference, Reference3, State, beam_paths, chosen_paths, paths_of
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+from safetensors.torch import load_file
+from tiny import tiny_model
+
+from aded.bench.human_eval import HumanEval
+from aded.bench.questions import ChatTemplate
+from aded.command_line import CONF
+from aded.core.decode import decode
+from aded.core.drafter import Step
+from aded.core.sampler import Greedy
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.cuda_graph import CudaGraphTarget
+from aded.targets.eager import EagerTarget
+from aded.targets.load import load_target
+from baselines.autoregressive import Autoregressive
+from baselines.heads.eagle.drafter import Eagle, Eagle2, Eagle3
+
+PROMPT = np.arange(10, 22, dtype=np.int64)
+
+
+CASES: dict[str, tuple[Any, Callable[..., Path], type[Reference], dict[str, int]]] = {
+    "eagle": (Eagle, eagle, Reference, {"budget": 25}),
+    "eagle, a part": (Eagle, eagle, Reference, {"budget": 6}),
+    "eagle2": (Eagle2, eagle, Reference, {"budget": 20, "depth": 4, "top_k": 3}),
+    "eagle3": (Eagle3, eagle3, Reference3, {"budget": 20, "depth": 4, "top_k": 3}),
+}
+ENGINES: dict[str, Callable[[Any], EagerTarget]] = {
+    "eager": EagerTarget,
+    "compiled": lambda model: CompiledCpuTarget(model, backend="eager"),
+    "graphs": lambda model: CudaGraphTarget(model, backend="eager"),
+}
+
+
+class Compared(Eagle):
+    """Compares every tree with the reference's, and knows how often it did."""
+
+    def __init__(self, inner: Eagle, reference: type[Reference], state: State, model: Any) -> None:
+        self.inner, self.requires, self.reference, self.state, self.model = (
+            inner,
+            inner.requires,
+            reference,
+            state,
+            model,
+        )
+        self.trees = 0
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.inner.begin(prompt_ids, seed)
+
+    def observe(self, step: Step) -> None:
+        self.inner.observe(step)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        tree = self.inner.draft(context)
+        text = context.tolist()
+        with torch.inference_mode():
+            states = self.model.get_decoder()(torch.tensor([text[:-1]]), output_hidden_states=True)
+            layers = torch.cat([states.hidden_states[layer][0] for layer in LAYERS], -1)
+            features = layers if self.reference is Reference3 else states.last_hidden_state[0]
+            reference = self.reference(self.state, self.model, text, features)
+            if isinstance(self.inner, Eagle2):
+                wanted = beam_paths(reference, self.inner.depth, self.inner.top_k, self.inner.budget)
+            else:
+                wanted = chosen_paths(reference, self.inner.budget)
+            assert paths_of(tree) == wanted
+            assert tree.probabilities is not None
+            for node in range(1, len(tree)):
+                above = tree.tokens[[i for i in range(1, node) if tree.ancestors[node, i]]].tolist()
+                score = dict(reference.best(above, 10))[int(tree.tokens[node])]
+                ratio = tree.probabilities[node] / tree.probabilities[tree.parents[node]]
+                assert ratio == pytest.approx(math.exp(score), rel=1e-2, abs=1e-6)
+        self.trees += 1
+        return tree
+
+    def end(self) -> None:
+        self.inner.end()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_tree_is_the_references_node_by_node(case: str, engine: str, tmp_path: Path) -> None:
+    """Over an answer, step by step; the second answer begins anew."""
+    kind, make, reference, settings = CASES[case]
+    state = load_file(make(tmp_path) / "model.safetensors")
+    model = tiny_model()
+    target = ENGINES[engine](model)
+    drafter = kind(str(tmp_path), **settings)
+    drafter.setup(target)
+    compared = Compared(drafter, reference, state, model)
+    for prompt in (PROMPT, PROMPT[:1]):
+        decode(target, compared, prompt, Greedy(), max_new_tokens=7)
+    assert compared.trees > 2
+    target.release()
+
+
+def test_steps_that_were_not_drafted_for_are_read_later(tmp_path: Path) -> None:
+    """As a hybrid may do, which asks another drafter in between."""
+    trees = []
+    for skips in (False, True):
+        target, drafter = EagerTarget(tiny_model()), Eagle2(str(eagle(tmp_path)), budget=20, depth=3, top_k=3)
+        drafter.setup(target)
+        drafter.begin(PROMPT)
+        step = target.prefill(PROMPT, Greedy(), 60, drafter.requires)
+        drafter.observe(step)
+        context = [*PROMPT.tolist(), step.next_token]
+        for _ in range(3):
+            if not skips:
+                drafter.draft(np.array(context))
+            step = target.verify(DraftTree.root(context[-1]))
+            drafter.observe(step)
+            context.append(step.next_token)
+        trees.append(paths_of(drafter.draft(np.array(context))))
+    assert trees[0] == trees[1]
+
+
+def test_a_layer_that_the_target_lacks_is_refused(tmp_path: Path) -> None:
+    drafter = Eagle3(str(eagle3(tmp_path, eagle_aux_hidden_state_layer_ids=[0, 1, 5])))
+    with pytest.raises(BadInput, match="enters layer 5"):
+        drafter.setup(EagerTarget(tiny_model()))
+
+
+def test_without_embedding_and_projection_those_of_the_target_are_used(tmp_path: Path) -> None:
+    """As our own heads do: the same tree as with copies of them in the file."""
+    target, trees = EagerTarget(tiny_model()), []
+    tokens = draft_tokens()["d2t"] + torch.arange(20)
+    weight = target.model.get_output_embeddings().weight.detach()
+    embedding = target.model.get_input_embeddings().weight.detach()
+    for number, own in enumerate(itertools.product([False, True], repeat=2)):
+        state = random_state({name: shape for name, shape in EAGLE3.items() if name != "lm_head.weight"})
+        state |= {"d2t": draft_tokens()["d2t"]}
+        state |= {"lm_head.weight": weight[tokens].clone()} if own[0] else {}
+        state |= {"embed_tokens.weight": embedding.clone()} if own[1] else {}
+        folder = write(tmp_path / str(number), state, eagle_aux_hidden_state_layer_ids=LAYERS)
+        drafter = Eagle3(str(folder), budget=20, depth=3)
+        drafter.setup(target)
+        drafter.begin(PROMPT)
+        step = target.prefill(PROMPT, Greedy(), 60, drafter.requires)
+        drafter.observe(step)
+        trees.append(paths_of(drafter.draft(np.array([*PROMPT, step.next_token]))))
+    assert all(tree == trees[0] for tree in trees)
+
+
+@cache
+def embedded() -> tuple[EagerTarget, Any]:
+    folder = str(Path("~/.cache/aded").expanduser())
+    target, tokenizer, _ = load_target("embedded", dtype="float32", device="cpu", cache=folder)
+    assert isinstance(target, EagerTarget)
+    return target, tokenizer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3"])
+def test_our_heads_draft_for_the_embedded_model(name: str) -> None:
+    """From the config to the answer: the same tokens, and drafts that are accepted."""
+    target, tokenizer = embedded()
+    settings = OmegaConf.load(CONF / "method" / f"{name}.yaml")
+    del settings.name
+    drafter = instantiate(settings)
+    drafter.setup(target)
+    tokens = steps = 0
+    for question in HumanEval().questions()[:2]:
+        prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
+        alone, answer = (
+            decode(target, each, prompt, Greedy(), max_new_tokens=48) for each in (Autoregressive(), drafter)
+        )
+        assert answer.token_ids == alone.token_ids
+        tokens, steps = tokens + answer.new_tokens, steps + len(answer.accept_lengths)
+    assert tokens > 1.3 * steps
