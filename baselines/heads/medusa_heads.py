@@ -14,20 +14,17 @@ the heads were trained on.
 from __future__ import annotations
 
 import re
-from os.path import expanduser
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
+from baselines.heads.tensor_file import KEY, check_shapes, find_file, read_tensors
 
-KEY = "method.heads"
 PUBLISHED = "medusa_lm_head.pt"
 OURS = "heads.safetensors"
-REPOSITORY = Path(__file__).parent.parent
 
 
 class ResBlock(torch.nn.Module):
@@ -93,7 +90,7 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
     Raises BadInput naming the file if there is none, if it cannot be read, or if its shapes do not fit.
     """
     path = _file(place)
-    state = _state(path)
+    state = read_tensors(path, frozenset({"tokens"}))
     tokens = _tokens(state.pop("tokens", None), path, vocabulary)
     names = [re.fullmatch(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)", name) for name in state]
     count = len({name[1] for name in names if name})
@@ -104,24 +101,15 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
     if count == 0 or state.keys() != expected.keys():
         odd = sorted(state.keys() ^ expected.keys())[:1]
         raise BadInput(KEY, f"{path} holds no set of Medusa heads (odd: {', '.join(odd) or 'it is empty'})")
-    for name, shape in expected.items():
-        if state[name].shape != shape:
-            raise BadInput(
-                KEY,
-                f"{path} was trained for another model: {name} is {list(state[name].shape)}, this target needs "
-                f"{list(shape)}; name heads of this very model",
-            )
+    check_shapes(path, state, expected)
     heads.load_state_dict({f"stacks.{name}": value.float() for name, value in state.items()})
     return heads.eval()
 
 
 def _file(place: str) -> Path:
     """The file itself, or the file of heads in a folder."""
-    given = Path(expanduser(place))
-    for start in (Path(), REPOSITORY):
-        for path in (start / given, start / given / OURS, start / given / PUBLISHED):
-            if path.is_file():
-                return path
+    if (path := find_file(place, (OURS, PUBLISHED))) is not None:
+        return path
     raise BadInput(
         KEY,
         f"no heads at {place}; it must be a file, or a folder that holds {OURS} or a published {PUBLISHED}: train "
@@ -140,25 +128,3 @@ def _tokens(tokens: torch.Tensor | None, path: Path, vocabulary: int) -> torch.T
     if len(tokens.unique()) < len(tokens):
         raise BadInput(KEY, f"{path}: some of its tokens occur twice")
     return tokens.long()
-
-
-def _state(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a file by name: dense, on the processor, and their numbers finite."""
-    try:
-        if path.suffix == ".safetensors":
-            state: Any = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged zip or pickle fails in many ways
-        problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise BadInput(KEY, f"{path} cannot be read as tensors ({problem[:120]})") from None
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in state.items()
-    ):
-        raise BadInput(KEY, f"{path} holds no tensors by name; name a {PUBLISHED} or a safetensors file")
-    for name, value in state.items():
-        if value.layout != torch.strided or value.device.type != "cpu":
-            raise BadInput(KEY, f"{path}: {name} must be a dense tensor with values")
-        if name != "tokens" and not (value.is_floating_point() and value.float().isfinite().all()):
-            raise BadInput(KEY, f"{path}: {name} must hold finite floating-point numbers")
-    return state

@@ -1,0 +1,64 @@
+"""Tensors of a downloaded file, by name. Reading executes nothing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os.path import expanduser
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from aded.errors import BadInput
+
+KEY = "method.heads"
+REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def find_file(place: str, names: Iterable[str]) -> Path | None:
+    """The file itself, or the first of these names in a folder. Looked for here, then in the repository."""
+    given = Path(expanduser(place))
+    for start in (Path(), REPOSITORY):
+        for path in (start / given, *(start / given / name for name in names)):
+            if path.is_file():
+                return path
+    return None
+
+
+def read_tensors(path: Path, whole_numbers: frozenset[str]) -> dict[str, torch.Tensor]:
+    """The tensors of a safetensors file, or of torch's own: dense, on the processor, and their numbers finite.
+
+    whole_numbers: names of those that hold no floating-point numbers.
+
+    Raises BadInput naming the file.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            state: Any = load_file(path)
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged zip or pickle fails in many ways
+        problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise BadInput(KEY, f"{path} cannot be read as tensors ({problem[:120]})") from None
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in state.items()
+    ):
+        raise BadInput(KEY, f"{path} holds no tensors by name; name a published file of heads or a safetensors file")
+    for name, value in state.items():
+        if value.layout != torch.strided or value.device.type != "cpu":
+            raise BadInput(KEY, f"{path}: {name} must be a dense tensor with values")
+        if name not in whole_numbers and not (value.is_floating_point() and value.float().isfinite().all()):
+            raise BadInput(KEY, f"{path}: {name} must hold finite floating-point numbers")
+    return state
+
+
+def check_shapes(path: Path, state: dict[str, torch.Tensor], expected: dict[str, torch.Size]) -> None:
+    """Raise BadInput where a file's tensors have not the shapes that the target needs."""
+    for name, shape in expected.items():
+        if state[name].shape != shape:
+            raise BadInput(
+                KEY,
+                f"{path} was trained for another model: {name} is {list(state[name].shape)}, this target needs "
+                f"{list(shape)}; name heads of this very model",
+            )
