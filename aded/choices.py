@@ -9,7 +9,6 @@ import yaml
 
 from aded.config import CONF
 from aded.errors import BadInput
-from aded.plugins import MISSING, outside_drafters, settings_of
 
 
 def names_of(group: str) -> list[str]:
@@ -47,26 +46,6 @@ def _overrides(defaults: Iterable[str | Mapping[str, str]]) -> Iterable[tuple[st
             for key, choice in default.items():
                 if key.startswith("override "):
                     yield key.removeprefix("override "), choice
-
-
-def method_config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The config of a method, of this project or of another package, with these settings. Raises BadInput."""
-    outside = outside_drafters()
-    if name in names_of("method"):
-        chosen = {
-            key: one for key, one in settings.items() if isinstance(one, str) and (CONF / "method" / key).is_dir()
-        }
-        config = merged(read_choice("method", name, chosen), {key: settings[key] for key in settings.keys() - chosen})
-    elif name in outside:
-        config = {**settings_of(name), **settings}
-    else:
-        raise BadInput(
-            "method", f"{name!r} is no method; there are {', '.join([*names_of('method'), *sorted(outside)])}"
-        )
-    for key, value in config.items():
-        if isinstance(value, str) and value == MISSING:
-            raise BadInput(f"method.{key}", "must be given")
-    return config
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

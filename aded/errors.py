@@ -6,4 +6,5 @@ class BadInput(ValueError):  # noqa: N818 - it names the input, and is shown to 
 
     def __init__(self, key: str, problem: str) -> None:
         self.key = key
-        super().__init__(f"{key}: {' '.join(problem.split())}")
+        self.problem = " ".join(problem.split())
+        super().__init__(f"{key}: {self.problem}")

@@ -28,6 +28,7 @@ from aded.errors import BadInput
 from aded.files.array_file import format_of
 from aded.files.ngram_file import FORMAT as NGRAMS
 from aded.files.suffix_file import FORMAT as SUFFIXES
+from aded.methods import datastore_kinds, with_whole_parts
 from aded.records.finished_runs import read_runs
 from aded.run import run as run_one
 from scripts import NoSettings
@@ -75,7 +76,7 @@ def _each_with_its_settings(runs: Sequence[Sequence[str]], several: Set[str]) ->
             found[tuple(chosen)] = None
             continue
         config = read_choice("method", method)
-        reads = FORMATS.get(config.get("datastore_kind", ""))
+        reads = FORMATS.get(_kind(method))
         if file is not None and reads is not None and format_of(Path(file)) in {*FORMATS.values()} - {reads}:
             without_file.add(method)
             continue
@@ -84,13 +85,18 @@ def _each_with_its_settings(runs: Sequence[Sequence[str]], several: Set[str]) ->
         lacks |= {"datastore.path"} & several if reads is None else set()
         found[tuple(one for one in chosen if one.partition("=")[0] not in lacks)] = None
     if missing := sorted(without_file - with_file):
-        kind = read_choice("method", missing[0])["datastore_kind"]
+        kind = _kind(missing[0])
         raise BadInput(
             "datastore.path",
             f"{missing[0]} reads a file of {kind}, and none is named; name one more, as in "
             "datastore.path=a.ngrams,a.suffixes, or other methods",
         )
     return list(found)
+
+
+def _kind(method: str) -> str:
+    """The kind of datastore that a method reads; empty where it reads none."""
+    return next(iter(datastore_kinds(with_whole_parts(read_choice("method", method)))), "")
 
 
 def run_all(configs: Sequence[DictConfig], label: str) -> None:

@@ -9,6 +9,7 @@ Reads every finished run below the folders and writes into the first one:
     comparison_with_paper.md, .tex, .csv      the paper's layout, beside published figures
     peers_best.md, .csv                       each method at its best budget, where methods ran with several
     peers_equal.md, .csv                      all methods at equal budgets
+    parts.md, .csv                            the parts of hybrids: who drafted the accepted nodes
 
 RUN_FILE is a file that a run of Spec-Bench wrote, with its accept_lengths: it is shown as measured elsewhere. Runs
 with missing, modified or incomplete files are skipped and listed on stderr.
@@ -25,7 +26,7 @@ from aded.files.atomic import write_text
 from aded.records.finished_runs import FinishedRun, read_runs
 from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
-from scripts.report import accepted_tokens, peers
+from scripts.report import accepted_tokens, parts, peers
 from scripts.report.cells import cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
 from scripts.report.published import read_published
@@ -74,6 +75,14 @@ def write_peers(runs: Sequence[FinishedRun], folder: Path) -> None:
             write_text(folder / f"{name}.csv", table.to_csv(index=False), "FOLDER")
 
 
+def write_parts(runs: Sequence[FinishedRun], folder: Path) -> None:
+    """parts.md and .csv, where a run has parts."""
+    table = parts.parts_table(runs)
+    if len(table):
+        write_text(folder / "parts.md", parts.as_markdown(table), "FOLDER")
+        write_text(folder / "parts.csv", table.to_csv(index=False), "FOLDER")
+
+
 def write_summary(runs: Sequence[FinishedRun], folder: Path) -> str:
     """summary.md and summary.csv; returns the text of the first."""
     text = as_text(runs)
@@ -89,6 +98,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     write_accepted(runs, elsewhere, folder)
     write_comparison(runs, folder)
     write_peers(runs, folder)
+    write_parts(runs, folder)
     print(write_summary(runs, folder))
     print(
         f"table: {folder / 'summary.md'}  (all numbers: summary.csv; cold and session: mean_accepted_tokens.md; "

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from aded.api.cache import cache_folder
 from aded.api.shared import SharedDrafter
-from aded.choices import method_config
-from aded.config import checked_call
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile, format_of
@@ -19,12 +17,10 @@ from aded.files.ngram_file import NgramFile, no_ngrams, open_ngrams
 from aded.files.suffix_file import FORMAT as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import known_fingerprint
+from aded.methods import checked_method, datastore_kinds, method_config
 
 if TYPE_CHECKING:
     from aded.files.tokenizer import AnyTokenizer
-
-BY_HARNESS = ("name", "datastore_kind", "cache")
-"""Keys of a method's config that are no arguments of its class."""
 
 
 class NamedDrafter(SharedDrafter):
@@ -79,22 +75,20 @@ def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> N
             raise BadInput("drafter", "is made already: it takes no settings")
         return as_drafter(name)
     config = method_config(name, settings)
-    given: dict[str, Any] = {}
-    if "cache" in config:
-        given["cache"] = str(cache_folder())
-    opened = None
-    if (kind := config.get("datastore_kind")) or datastore is not None:
-        opened = given["datastore"] = _opened(datastore, kind, name)
-    label = str(config.get("name", name))
-    call = checked_call(
-        {key: value for key, value in config.items() if key not in BY_HARNESS}, "method", Drafter, filled=given
-    )
-    return NamedDrafter(label, lambda: call(**given), opened)
+    if datastore is not None and not datastore_kinds(config):
+        config["datastore_kind"] = _kind_of(datastore)
+    opened = {kind: _opened(datastore, kind, name) for kind in datastore_kinds(config)}
+    method = checked_method(config)
+
+    def make() -> Drafter:
+        return method.make(opened.__getitem__, str(cache_folder()))
+
+    return NamedDrafter(str(config.get("name", name)), make, next(iter(opened.values()), None))
 
 
 def reads_datastore(name: str) -> bool:
     """Does the method of this name read a corpus?"""
-    return "datastore_kind" in method_config(name, {})
+    return bool(datastore_kinds(method_config(name, {})))
 
 
 def has_scope(name: str) -> bool:
@@ -102,7 +96,14 @@ def has_scope(name: str) -> bool:
     return "adaptation" in method_config(name, {})
 
 
-def _opened(datastore: Any, kind: str | None, name: str) -> ArrayFile:
+def _kind_of(datastore: Any) -> str:
+    """The kind of a file, or of one opened. Raises BadInput."""
+    if isinstance(datastore, str | Path):
+        return "suffixes" if format_of(Path(expanduser(datastore))) == SUFFIXES else "ngrams"
+    return "suffixes" if isinstance(datastore, SuffixFile) else "ngrams"
+
+
+def _opened(datastore: Any, kind: str, name: str) -> ArrayFile:
     """The datastore, of the kind that the method reads. Raises BadInput."""
     if datastore is None:
         if kind == "suffixes":
@@ -112,13 +113,10 @@ def _opened(datastore: Any, kind: str | None, name: str) -> ArrayFile:
         return no_ngrams()
     if isinstance(datastore, str | Path):
         path = Path(expanduser(datastore))
-        kind = kind or ("suffixes" if format_of(path) == SUFFIXES else "ngrams")
         return open_suffixes(path) if kind == "suffixes" else open_ngrams(path)
-    wanted: type[ArrayFile] = {"ngrams": NgramFile, "suffixes": SuffixFile, None: ArrayFile}[kind]
+    wanted: type[ArrayFile] = {"ngrams": NgramFile, "suffixes": SuffixFile}[kind]
     if not isinstance(datastore, wanted):
-        raise BadInput(
-            "datastore", f"{name} reads a file of {kind or 'counts or suffixes'}, or one opened: {wanted.__name__}"
-        )
+        raise BadInput("datastore", f"{name} reads a file of {kind}, or one opened: {wanted.__name__}")
     opened: ArrayFile = datastore
     return opened
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from os.path import expanduser
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
 from omegaconf import DictConfig
 
@@ -22,13 +23,13 @@ from aded.core.slices import SECONDS, WHOLE
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile
-from aded.settings import FilePath, Positive, checked_keys
+from aded.methods import checked_method
+from aded.settings import Positive, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
 MODEL = {"name": str, "template": dict[str, Any]}
 BENCHMARK = {"name": str, "limit": Positive | None, "max_new_tokens": Positive}
-METHOD = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": FilePath | None}
 """Keys of these groups that the harness reads itself; all others are arguments of the class."""
 DATASTORE = ("tokenizer", "cache", "kind")
 """Arguments of a datastore that its method and model fill in."""
@@ -90,12 +91,7 @@ def check_config(cfg: DictConfig) -> None:
     prompt_template(cfg)
     checked_call(plain(cfg.benchmark), "benchmark", Benchmark, BENCHMARK)
     checked_call(plain(cfg.datastore), "datastore", ArrayFile, filled=DATASTORE)
-    checked_call(plain(cfg.method), "method", Drafter, METHOD, filled_for(cfg.method))
-
-
-def filled_for(method: DictConfig) -> list[str]:
-    """The arguments of a method that its config asks the harness for."""
-    return [name for key, name in (("datastore_kind", "datastore"), ("cache", "cache")) if key in method]
+    checked_method(plain(cfg.method))
 
 
 def prompt_template(cfg: DictConfig) -> PromptTemplate:
@@ -135,16 +131,18 @@ def load_reference(cfg: DictConfig) -> Loaded:
 
 
 def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
-    """Instantiate the method and set it up for its target. Raises BadInput where it needs what the target lacks.
+    """Make the method (aded.methods) and set it up for its target, its datastore opened for this tokenizer.
 
-    A method with a key `datastore_kind` gets `datastore`, a file of that kind opened for this tokenizer. A method
-    with an empty key `cache` gets the folder to keep built files in.
+    Raises BadInput where it needs what the target lacks.
     """
-    objects: dict[str, Any] = {"cache": cache_folder(cfg)} if "cache" in cfg.method else {}
-    if "datastore_kind" in cfg.method:
-        given = {"kind": cfg.method.datastore_kind, "tokenizer": loaded.tokenizer, "cache": cache_folder(cfg)}
-        objects["datastore"] = instantiate(plain(cfg.datastore), "datastore", ArrayFile, **given)
-    drafter: Drafter = instantiate(plain(cfg.method), "method", Drafter, METHOD, **objects)
+
+    @cache
+    def datastore(kind: str) -> ArrayFile:
+        given = {"kind": kind, "tokenizer": loaded.tokenizer, "cache": cache_folder(cfg)}
+        opened: ArrayFile = instantiate(plain(cfg.datastore), "datastore", ArrayFile, **given)
+        return opened
+
+    drafter = checked_method(plain(cfg.method)).make(datastore, cache_folder(cfg))
     drafter.check_tokenizer(loaded.tokenizer)
     drafter.setup(loaded.target)
     if missing := drafter.requires - loaded.target.provides:
@@ -156,7 +154,7 @@ def build_drafter(cfg: DictConfig, loaded: Loaded) -> Drafter:
 
 def autoregressive() -> Drafter:
     """The baseline, by its config like any method: the engine imports no baseline."""
-    baseline: Drafter = instantiate(read_choice("method", "autoregressive"), "method", Drafter, METHOD)
+    baseline: Drafter = checked_method(read_choice("method", "autoregressive")).call()
     return baseline
 
 

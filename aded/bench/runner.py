@@ -23,7 +23,7 @@ from aded.core.tree import DraftTree
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
 from aded.records.repetition import compression
-from aded.records.rows import Calibration, Divergence, Row, Timing
+from aded.records.rows import Calibration, Divergence, PartUse, Row, Timing
 from aded.records.warm_up import MOST, slice_warm_up
 
 if TYPE_CHECKING:
@@ -246,6 +246,9 @@ class Runner:
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
             timings=[timing if timed else replace(timing, verify_ms=None)],
             compression=compression(self._text(answer.token_ids, None)),
+            parts=None
+            if answer.parts is None
+            else {name: PartUse(**vars(use)) for name, use in answer.parts.items()},
         )
 
     def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> Divergence | None:

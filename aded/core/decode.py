@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from aded.core.calibration import Histogram, calibration_histogram
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, PartUse
 from aded.core.sampler import Sampler
 from aded.core.target import Target
 
@@ -49,6 +49,8 @@ class Answer:
     stop_reason: str = "limit"
     calibration: Histogram | None = None
     """Probabilities of the drafted nodes against their acceptance; None where the drafter has none."""
+    parts: dict[str, PartUse] | None = None
+    """What each part of the drafter did; None where it has no parts."""
 
     @property
     def new_tokens(self) -> int:
@@ -137,6 +139,7 @@ def steps(
 
     answer.stop_reason = reason
     answer.calibration = calibration_histogram(walks)  # after the clock
+    answer.parts = drafter.part_uses()
     drafter.end()
     yield answer
 

@@ -7,6 +7,7 @@ states names those fields of `Step` in `requires`, and gets them in `observe`; w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,20 @@ import numpy as np
 from aded.core.step import Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+
+
+@dataclass
+class PartUse:
+    """What one part of a drafter did for an answer. Of nodes of the verified trees, the root apart."""
+
+    drafted: int = 0
+    """Nodes that it drafted, alone or with others."""
+    accepted: int = 0
+    """How many of them were accepted."""
+    accepted_alone: int = 0
+    """How many of these no other part drafted."""
+    seconds: float = 0.0
+    """Its time in begin, draft and observe."""
 
 
 class Drafter(ABC):
@@ -38,11 +53,32 @@ class Drafter(ABC):
     def draft(self, context: np.ndarray) -> DraftTree:
         """Propose a tree below `context[-1]`, the root. context: prompt and output so far, int64 [m]."""
 
+    def draft_beside(
+        self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
+    ) -> tuple[DraftTree, np.ndarray] | None:
+        """As `draft`, knowing what others draft: may weigh their nodes beside its own, and draft below them.
+
+        others: their nodes with probabilities; mixing: float64 [3, 3], the weights of its own word and theirs
+            (aded.drafters.mixing).
+        Returns the tree and, float64 [n], its own probability of each node given the parent, 0 where only others
+        draft it. None, by default: it drafts alone.
+        """
+        return None
+
     def observe(self, step: Step) -> None:  # noqa: B027 - optional hook
-        """Learn from what the target decided."""
+        """Learn from what the target decided.
+
+        `step.tree` need not be the tree that was drafted: nodes too deep for the answer's limit are cut off, a run
+        that goes on replays accepted paths alone, and in a hybrid it also has nodes of other drafters and lacks
+        some of one's own, in another order. So look nodes up by their tokens (DraftTree.find), not by index.
+        """
 
     def end(self) -> None:  # noqa: B027 - optional hook
         """The answer is complete."""
+
+    def part_uses(self) -> dict[str, PartUse] | None:
+        """What each part did for the latest answer, by name; None for a drafter that has no parts."""
+        return None
 
     def reset(self) -> None:  # noqa: B027 - optional hook
         """Forget everything that was learned, of every scope: the state of a new object."""

@@ -55,6 +55,21 @@ def _ancestors(parents: np.ndarray) -> np.ndarray:
     return seen
 
 
+@njit(cache=True)
+def _found(tokens: np.ndarray, parents: np.ndarray, wanted: np.ndarray, wanted_parents: np.ndarray) -> np.ndarray:
+    """Of each node of the tree (wanted, wanted_parents) the node of (tokens, parents) at the end of the same path."""
+    found = np.full(len(wanted), -1)
+    found[0] = 0
+    for i in range(1, len(wanted)):
+        parent = found[wanted_parents[i]]
+        if parent >= 0:
+            for j in range(parent + 1, len(tokens)):
+                if parents[j] == parent and tokens[j] == wanted[i]:
+                    found[i] = j
+                    break
+    return found
+
+
 @dataclass(frozen=True)
 class DraftTree:
     """A tree of drafted tokens below the root.
@@ -107,6 +122,18 @@ class DraftTree:
                 node = child
         return cls(np.array(tokens, np.int64), np.array(parents, np.int64))
 
+    @property
+    def given_parent(self) -> np.ndarray:
+        """float64 [n]: the probability of each node given that its parent is reached; the root's is 1.
+
+        Of a tree with probabilities.
+        """
+        assert self.probabilities is not None
+        reached = self.probabilities.astype(np.float64)
+        found = reached / np.maximum(reached[self.parents], np.finfo(float).tiny)
+        found[0] = 1.0  # its parent, -1, is none
+        return np.minimum(found, 1.0)
+
     def __len__(self) -> int:
         return len(self.tokens)
 
@@ -129,6 +156,10 @@ class DraftTree:
         """The child of `node` that holds `token`, or None."""
         found = np.nonzero((self.parents == node) & (self.tokens == token))[0]
         return int(found[0]) if len(found) else None
+
+    def find(self, other: DraftTree) -> np.ndarray:
+        """int64 [len(other)]: of each node of `other` the node here with the same drafted tokens above it, or -1."""
+        return _found(self.tokens, self.parents, other.tokens, other.parents)
 
     def up_to_depth(self, depth: int) -> DraftTree:
         """The same tree without the nodes below `depth`; parents precede children, so indices only close up."""

@@ -7,7 +7,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from aded.choices import method_config
 from aded.config import checked_call
 from aded.core.drafter import Drafter, Step
 from aded.drafters.backoff.drafter import BackoffDrafter
@@ -16,6 +15,7 @@ from aded.errors import BadInput
 from aded.files.ngram_file import open_ngrams
 from aded.files.suffix_file import open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint, tokenizer_of
+from aded.methods import method_config
 from aded.settings import FilePath, Text, checked
 
 KEY = "aded"

@@ -10,8 +10,8 @@ import numpy as np
 from aded.records.disturbance import pairs_of, step_seconds
 from aded.records.marks import marks_of, others_share
 from aded.records.repetition import is_repetitive
-from aded.records.rows import Row
-from aded.records.summary import AcceptanceByPosition, Summary
+from aded.records.rows import PartUse, Row
+from aded.records.summary import AcceptanceByPosition, PartShare, Summary
 from aded.records.warm_up import slice_warm_up
 
 RESAMPLES = 2000
@@ -66,6 +66,7 @@ def summarise(
         acceptance_by_position=acceptance_by_position(rows),
         repetitive_share=repetitive_share(rows),
         mean_accepted_tokens_without_repetitive=accepted_without_repetitive(rows),
+        parts=part_shares(rows),
     )
 
 
@@ -110,6 +111,23 @@ def acceptance_by_position(rows: Sequence[Row]) -> AcceptanceByPosition | None:
     return AcceptanceByPosition(
         joint=[reached / len(drafts) for reached in steps[1:]],
         conditional=[reached / above for above, reached in pairwise(steps)],
+    )
+
+
+def part_shares(rows: Sequence[Row]) -> dict[str, PartShare] | None:
+    """What each part of the method did per step; None without a step, or where a row knows of no parts."""
+    steps, uses = sum(row.steps for row in rows), [row.parts for row in rows if row.parts is not None]
+    if not steps or not uses or len(uses) < len(rows):
+        return None
+    return {name: _part_share([use[name] for use in uses], steps) for name in uses[0]}
+
+
+def _part_share(uses: Sequence[PartUse], steps: int) -> PartShare:
+    return PartShare(
+        drafted=sum(use.drafted for use in uses) / steps,
+        accepted=sum(use.accepted for use in uses) / steps,
+        accepted_alone=sum(use.accepted_alone for use in uses) / steps,
+        milliseconds=1000 * sum(use.seconds for use in uses) / steps,
     )
 
 

@@ -99,6 +99,17 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class PartUse:
+    """What one part of a hybrid did. Of the nodes of the verified trees, the root apart."""
+
+    __pydantic_config__ = STRICT
+    drafted: Whole = about("nodes that it drafted, alone or with other parts", unit="nodes")
+    accepted: Whole = about("how many of these were accepted", unit="nodes")
+    accepted_alone: Whole = about("how many of these no other part drafted", unit="nodes")
+    seconds: Number = about("its time in begin, draft and observe", unit="s")
+
+
+@dataclass(frozen=True)
 class Row:
     """One turn: a line of rows.jsonl."""
 
@@ -136,6 +147,9 @@ class Row:
         "bytes of the answer's text / bytes of the same under zlib (aded.records.repetition)",
         null=OLDER,
         default=None,
+    )
+    parts: dict[str, PartUse] | None = about(
+        "what each part of the method did", null=f"the method has no parts, or {OLDER}", default=None
     )
 
 

@@ -30,6 +30,17 @@ class AcceptanceByPosition:
 
 
 @dataclass(frozen=True)
+class PartShare:
+    """What one part of a hybrid did per step. Of the nodes of the verified trees, the root apart."""
+
+    __pydantic_config__ = STRICT
+    drafted: Number = about("nodes that it drafted, alone or with other parts", unit="nodes per step")
+    accepted: Number = about("how many of these were accepted", unit="nodes per step")
+    accepted_alone: Number = about("how many of these no other part drafted", unit="nodes per step")
+    milliseconds: Number = about("its time in begin, draft and observe", unit="ms per step")
+
+
+@dataclass(frozen=True)
 class Summary:
     """A finished run: summary.json."""
 
@@ -111,5 +122,10 @@ class Summary:
         "mean_accepted_tokens of the other answers",
         unit="tokens per step",
         null=f"there is no other, or {OLDER}",
+        default=None,
+    )
+    parts: dict[str, PartShare] | None = about(
+        "what each part of the method did",
+        null=f"the method has no parts, no step was needed, or {OLDER}",
         default=None,
     )

@@ -27,8 +27,9 @@ Project = Callable[[torch.Tensor], torch.Tensor]
 @njit(cache=True)
 def most_probable_paths(
     tokens: np.ndarray, probabilities: np.ndarray, root: int, budget: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens, parents), int64 [n], n <= budget + 1: the nodes with the largest product of probabilities, best first.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(tokens and parents, int64, and products, float64), [n <= budget + 1]: the nodes with the largest product of
+    probabilities along their path, best first.
 
     tokens: int64 [heads, top_k], per head the most probable first
     probabilities: float32 [heads, top_k], of these tokens
@@ -56,7 +57,7 @@ def most_probable_paths(
             above[waiting], rank[waiting], offer[waiting] = n, 0, probability * probabilities[depth + 1, 0]
             waiting += 1
         n += 1
-    return found[:n], parents[:n]
+    return found[:n], parents[:n], product[:n]
 
 
 class Medusa(Drafter):

@@ -130,9 +130,9 @@ class Lookahead(Drafter):
             self._start()
             return
         assert step.logits is not None
-        # The ends' indices in the verified tree, which lacks the nodes below some depth.
-        verified = self._tree.depths <= step.tree.depths.max()
-        ends = (np.cumsum(verified) - 1)[self._ends][verified[self._ends]]
+        # The ends' nodes in the verified tree, which may lack some: the columns from the first of those on are lost.
+        ends = step.tree.find(self._tree)[self._ends]
+        ends = ends[np.logical_and.accumulate(ends >= 0)]
         new = most_probable(step.logits, ends)
         self.chain, self.columns = self.chain[: max(0, len(ends) - 1)], self.columns[: len(ends)]
         self._move_on(int(step.tree.tokens[0]), new)

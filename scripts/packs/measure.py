@@ -14,9 +14,10 @@ from typing import Any, Literal
 import numpy as np
 
 import aded
-from aded.api.drafter import has_scope, method_config, reads_datastore
+from aded.api.drafter import has_scope, reads_datastore
 from aded.errors import BadInput
 from aded.files.pack import Pack, read_about, read_pack
+from aded.methods import datastore_kinds, method_config
 from aded.records.summary import Summary
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
@@ -95,7 +96,7 @@ def _datastore(case: Case, corpus: Sequence[Pack]) -> Iterator[Path | None]:
     answers = [np.array(turn.token_ids, np.int64) for pack in corpus for turn in pack.turns]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "corpus"
-        if method_config(case.method, case.settings)["datastore_kind"] == "suffixes":
+        if "suffixes" in datastore_kinds(method_config(case.method, case.settings)):
             write_suffixes(path, with_separators(answers, vocabulary), header)
         else:
             write_ngrams(path, {order: count_ngrams(answers, order, vocabulary) for order in ORDERS}, header)

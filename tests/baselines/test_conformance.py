@@ -17,7 +17,7 @@ from shipped_modules import save_with_modules
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter
-from aded.command_line import CONF
+from aded.command_line import CONF, plain
 from aded.core.decode import Answer, decode, steps
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Greedy, Sampler
@@ -25,11 +25,14 @@ from aded.core.slices import Arm, take_turns
 from aded.core.tree import DraftTree
 from aded.extras import EXTRAS
 from aded.files.tokenizer import tokenizer_fingerprint
+from aded.methods import datastore_kinds, with_whole_parts
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
 from baselines.heads.eagle.files import save_head
+from baselines.heads.hydra_heads import PUBLISHED as HYDRA
+from baselines.heads.hydra_heads import HydraHeads
 from baselines.heads.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
@@ -118,6 +121,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for kind, reads in {"eagle2": (), "eagle3": (*READ, 1)}.items():
         head = new_head(kind, model, torch.arange(VOCABULARY), None)
         save_head(head, folder / kind, {}, reads)
+    torch.save(HydraHeads(3, 1, hidden, VOCABULARY, None).state_dict(), folder / HYDRA)
     return folder
 
 
@@ -129,7 +133,8 @@ def build(folder: Path) -> Build:
         cfg = deepcopy(config_of(name))
         files = {"heads": str(folder / HEADS.get(name, ".")), "model": str(folder / "draft"), "layers": 1}
         cfg.method.update({key: value for key, value in {**FIXED, **files, **settings}.items() if key in cfg.method})
-        cfg.datastore.path = f"{folder / 'tiny'}.{cfg.method.get('datastore_kind')}"
+        kinds = datastore_kinds(with_whole_parts(plain(cfg.method)))
+        cfg.datastore.path = f"{folder / 'tiny'}.{''.join(kinds)}"
         cfg.paths.cache = str(folder)
         if module := PACKAGES.get(name):
             pytest.importorskip(module, reason=f"the extra `{EXTRAS[module]}` is not installed")
@@ -255,6 +260,18 @@ def test_the_budget_is_kept(build: Build, name: str, budget: int) -> None:
         answer = answered(drafter, prompt)
         assert max(answer.drafted_nodes) <= budget
         assert answer.token_ids == answer_of(prompt)
+
+
+@pytest.mark.parametrize("budget", [0, 4, 128])
+def test_a_hybrid_with_heads_is_exact_at_every_budget(build: Build, folder: Path, budget: int) -> None:
+    """Its parts search beside each other, and read logits and hidden states of nodes that others drafted."""
+    settings = {"medusa": {"heads": str(folder)}}
+    drafter = build("hybrid", parts=["aded_backoff", "token_recycling", "medusa"], settings=settings, budget=budget)
+    for prompt in PROMPTS:
+        for sampler in (Greedy(), Decoding(0.9, 0.9, 3).sampler(1, 0)):
+            answer = answered(drafter, prompt, sampler)
+            assert answer.token_ids == answered(Autoregressive(), prompt, sampler).token_ids
+            assert max(answer.drafted_nodes) <= budget
 
 
 @pytest.mark.parametrize("name", SEEDED)

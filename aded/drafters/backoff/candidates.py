@@ -27,6 +27,8 @@ class Candidates(NamedTuple):
     shares: float64 [EXPERTS], each expert's probability of the decided token
     known_lengths: int64 [CANDIDATES, SOURCES], the longest context after which each source knows the token, or 0
     hashes: uint64 [LENGTHS + 1], of the contexts
+    suggested: int64 [CANDIDATES], the node of the suggestions that is the same, or -1
+    own: float64 [CANDIDATES], the mixture's probability where something is suggested beside it, 0: it has none
     """
 
     tokens: np.ndarray
@@ -35,6 +37,8 @@ class Candidates(NamedTuple):
     shares: np.ndarray
     known_lengths: np.ndarray
     hashes: np.ndarray
+    suggested: np.ndarray
+    own: np.ndarray
 
 
 def new_candidates() -> Candidates:
@@ -45,6 +49,8 @@ def new_candidates() -> Candidates:
         np.zeros(EXPERTS),
         np.zeros((CANDIDATES, SOURCES), np.int64),
         np.zeros(LENGTHS + 1, np.uint64),
+        np.zeros(CANDIDATES, np.int64),
+        np.zeros(CANDIDATES),
     )
 
 

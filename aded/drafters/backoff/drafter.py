@@ -27,6 +27,7 @@ from aded.drafters.backoff.history import clear, empty_history
 from aded.drafters.backoff.learning import learn_and_search, learn_and_search_chain, read_prompt, recycle
 from aded.drafters.backoff.mixture import MixtureSources
 from aded.drafters.backoff.packed_state import PackedState
+from aded.drafters.backoff.suggestions import suggest
 from aded.drafters.backoff.tree_search import new_scratch
 from aded.drafters.backoff.weights import learn_power, new_weights
 from aded.errors import BadInput
@@ -161,6 +162,18 @@ class BackoffDrafter(Drafter):
             n = self.tree_size.choose_size(probabilities)
         self._tree = DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
         return self._tree
+
+    def draft_beside(
+        self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
+    ) -> tuple[DraftTree, np.ndarray] | None:
+        """The search mixes the others' nodes with its own candidates. A chain does without them."""
+        if self._learn_and_search is learn_and_search_chain:
+            return None
+        suggestions = self.scratch.suggestions
+        suggest(suggestions, others, mixing)
+        tree = self.draft(context)
+        suggestions.nodes[0] = 0
+        return tree, self.scratch.own[: len(tree)].copy()
 
     def observe(self, step: Step) -> None:
         if self.tree_size is not None:

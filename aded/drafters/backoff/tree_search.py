@@ -14,6 +14,7 @@ from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, C
 from aded.drafters.backoff.corpus import CONTEXTS, follow_token, locate
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.mixture import MixtureSources, mix
+from aded.drafters.backoff.suggestions import Suggestions, add_suggested, no_suggestions
 from aded.drafters.backoff.weights import MixtureWeights, calibrated
 from aded.drafters.heap import pop, push
 from aded.drafters.trigram.matrix import INLINED, UNCOUNTED
@@ -40,14 +41,18 @@ class BackoffScratch(NamedTuple):
     indices: int64 [nodes, CONTEXTS], the corpus contexts at the node
     longest: int64 [nodes, SOURCES], the longest context to look up in each source
     matches: int64 [nodes, 2], position in the history of the token to copy, or -1, and the match's length
+    suggested: int64 [nodes], the node of the suggestions that is the same, or -1
+    own: float64 [nodes], the mixture's own probability of the node given its parent, 0: it is suggested alone
 
     Per draft, a possible node that waits in the heap:
     heap: float64 [MAX_WAITING, 2]
     draft_parents, draft_tokens: int64 [MAX_WAITING]
     known_lengths: int64 [MAX_WAITING, SOURCES], see Candidates
+    draft_suggested, draft_own: int64 and float64 [MAX_WAITING], as of a node
     waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
 
     candidates: of the latest mixture
+    suggestions: of other drafters
     """
 
     tokens: np.ndarray
@@ -59,12 +64,17 @@ class BackoffScratch(NamedTuple):
     indices: np.ndarray
     longest: np.ndarray
     matches: np.ndarray
+    suggested: np.ndarray
+    own: np.ndarray
     heap: np.ndarray
     draft_parents: np.ndarray
     draft_tokens: np.ndarray
     known_lengths: np.ndarray
+    draft_suggested: np.ndarray
+    draft_own: np.ndarray
     waiting_at: np.ndarray
     candidates: Candidates
+    suggestions: Suggestions
 
 
 def new_scratch(budget: int) -> BackoffScratch:
@@ -79,12 +89,17 @@ def new_scratch(budget: int) -> BackoffScratch:
         np.zeros((nodes, CONTEXTS), np.int64),
         np.zeros((nodes, SOURCES), np.int64),
         np.zeros((nodes, 2), np.int64),
+        np.full(nodes, -1),
+        np.ones(nodes),
         np.zeros((MAX_WAITING, 2)),
         np.zeros(MAX_WAITING, np.int64),
         np.zeros(MAX_WAITING, np.int64),
         np.zeros((MAX_WAITING, SOURCES), np.int64),
+        np.full(MAX_WAITING, -1),
+        np.ones(MAX_WAITING),
         np.zeros(BUCKETS, np.int64),
         new_candidates(),
+        no_suggestions(),
     )
 
 
@@ -145,6 +160,7 @@ def _add_node(sources: MixtureSources, scratch: BackoffScratch, node: int, draft
     scratch.longest[node, TARGET] = sources.longest[TARGET]
     scratch.parents[node], scratch.depths[node] = parent, scratch.depths[parent] + 1
     scratch.probabilities[node] = probability
+    scratch.suggested[node], scratch.own[node] = scratch.draft_suggested[draft], scratch.draft_own[draft]
     _set_token(sources, scratch, parent, token, node)
 
 
@@ -161,6 +177,19 @@ def mix_at(
     recent = scratch.recent[node, LENGTHS - scratch.recent_lengths[node] :]
     longest, indices, match = scratch.longest[node], scratch.indices[node], scratch.matches[node]
     return mix(sources, weights, recent, longest, indices, match, decided, min_remaining_mass, scratch.candidates)
+
+
+@njit(**INLINED)
+def _candidates_at(
+    sources: MixtureSources, weights: MixtureWeights, scratch: BackoffScratch, node: int, min_remaining_mass: float
+) -> int:
+    """`mix_at`, calibrated, and mixed with what is suggested."""
+    candidates, suggested = scratch.candidates, scratch.suggested[node]
+    found = mix_at(sources, weights, scratch, node, NO_TOKEN, min_remaining_mass)
+    candidates.suggested[:] = -1
+    for i in range(found):
+        candidates.own[i] = candidates.probabilities[i] = calibrated(weights, candidates.probabilities[i])
+    return found if suggested < 0 else add_suggested(scratch.suggestions, suggested, candidates, found)
 
 
 @njit(cache=True, inline="always")
@@ -196,20 +225,23 @@ def search(
     waiting_at = scratch.waiting_at
     waiting_at[:] = 0
     n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
+    scratch.suggested[ROOT] = 0 if scratch.suggestions.nodes[0] > 0 else -1
     # Drafts below the bucket `cutoff` are never taken; `above` drafts wait in that bucket and higher ones.
     cutoff, above = max(0, _bucket(0.1 / (budget + 1))), 0
     while True:
         useful = _smallest_of(cutoff)
         if scratch.depths[at] < depth and scratch.probabilities[at] > useful:
-            found = mix_at(sources, weights, scratch, at, NO_TOKEN, useful / scratch.probabilities[at])
+            found = _candidates_at(sources, weights, scratch, at, useful / scratch.probabilities[at])
             for i in range(found):
-                probability = scratch.probabilities[at] * calibrated(weights, scratch.candidates.probabilities[i])
+                probability = scratch.probabilities[at] * scratch.candidates.probabilities[i]
                 bucket = _bucket(probability)
                 if bucket >= cutoff and drafts < MAX_WAITING:
                     scratch.draft_parents[drafts] = at
                     scratch.draft_tokens[drafts] = scratch.candidates.tokens[i]
                     for source in range(SOURCES):
                         scratch.known_lengths[drafts, source] = scratch.candidates.known_lengths[i, source]
+                    scratch.draft_suggested[drafts] = scratch.candidates.suggested[i]
+                    scratch.draft_own[drafts] = scratch.candidates.own[i]
                     push(scratch.heap, waiting, probability, drafts)
                     drafts += 1
                     waiting += 1

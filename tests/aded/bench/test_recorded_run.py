@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
@@ -116,6 +117,52 @@ def test_rows_hold_the_calibration_of_a_drafter_with_probabilities(
     shell.out = tmp_path / "none"
     assert shell(*overrides, "method=aded")[0] == 0
     assert {row["calibration"] for row in shell.rows()} == {None}
+
+
+def test_rows_and_summary_hold_what_the_parts_of_a_hybrid_did(
+    shell: Shell, folder: Path, datastore: Path, tmp_path: Path
+) -> None:
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    parts = ["method.parts=[prompt_lookup,aded_backoff]", "+method.settings.aded_backoff.contexts.corpus=3"]
+    assert shell(*overrides, "method=hybrid", *parts)[0] == 0
+    rows, summary = shell.rows(), shell.summary()
+    for row in rows:
+        assert row["parts"].keys() == {"prompt_lookup", "aded_backoff"}
+        uses, accepted = row["parts"].values(), row["new_tokens"] - row["steps"]
+        assert sum(use["drafted"] for use in uses) >= sum(row["drafted_nodes"]) > 0
+        assert sum(use["accepted"] for use in uses) >= accepted >= max(use["accepted"] for use in uses)
+        assert all(use["accepted"] >= use["accepted_alone"] for use in uses)
+    for name, share in summary["parts"].items():
+        assert share["accepted"] == sum(row["parts"][name]["accepted"] for row in rows) / summary["steps"]
+        assert share["milliseconds"] > 0
+    config = OmegaConf.load(shell.out / "config.yaml").method
+    assert config.settings.aded_backoff.keep == 0.9, "the record says what each part's settings were"
+    shell.out = tmp_path / "none"
+    assert shell(*overrides, "method=aded")[0] == 0
+    assert {row["parts"] for row in shell.rows()} == {shell.summary()["parts"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        (["method.parts=[aded,zzz]"], "method.parts: 'zzz' is no method; there are aded, "),
+        (["method.parts=[aded,hybrid]"], "method.parts: hybrid has parts itself"),
+        (
+            ["method.parts=[aded,token_recycling]"],
+            "method: hybrid needs logits, which this target does not provide",
+        ),
+        (["method.parts=[aded]", "+method.settings.aded.budget=x"], "method.settings.aded.budget: "),
+    ],
+)
+def test_a_hybrid_that_cannot_be_is_refused_in_one_line(
+    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, settings: list[str], line: str
+) -> None:
+    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    code, _, errors = shell(*overrides, "method=hybrid", *settings)
+    assert code == 2
+    assert line in errors
+    assert errors.count("\n") == 1
+    assert not (shell.out / "rows.jsonl").exists()
 
 
 def test_a_replay_measures_drafts_and_no_model(shell: Shell, folder: Path, datastore: Path, tmp_path: Path) -> None:

@@ -91,3 +91,20 @@ def test_up_to_depth_keeps_the_nodes_within(tree: DraftTree, depth: int) -> None
 @given(trees())
 def test_up_to_the_full_depth_changes_nothing(tree: DraftTree) -> None:
     assert tree.up_to_depth(int(tree.depths.max())) is tree
+
+
+@given(trees(vocabulary=3), trees(vocabulary=3))
+def test_a_node_of_another_tree_is_found_at_the_end_of_the_same_drafted_tokens(
+    tree: DraftTree, other: DraftTree
+) -> None:
+    mine = [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(len(tree))]
+    for node, found in enumerate(tree.find(other)):
+        path = tuple(other.tokens[path_to(other, node)[1:]].tolist())
+        assert found == (mine.index(path) if path in mine else -1)
+
+
+@given(trees())
+def test_probabilities_given_the_parent_multiply_to_those_of_the_nodes(tree: DraftTree) -> None:
+    given_parent = np.append(1.0, np.random.default_rng(len(tree)).uniform(0.1, 1, tree.drafted))
+    reached = np.array([given_parent[path_to(tree, node)].prod() for node in range(len(tree))])
+    np.testing.assert_allclose(DraftTree(tree.tokens, tree.parents, reached).given_parent, given_parent)

@@ -16,7 +16,8 @@ from aded.records.metrics import (
     speedup_terms,
     summarise,
 )
-from aded.records.rows import Row
+from aded.records.rows import PartUse, Row
+from aded.records.summary import PartShare
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 
@@ -88,6 +89,7 @@ def test_the_summary_of_hand_made_rows() -> None:
         },
         "repetitive_share": None,
         "mean_accepted_tokens_without_repetitive": None,
+        "parts": None,
     }
     # Two questions: resampling takes a alone (1.5 s against 2.4 s: 1.6), both (2.0) or b alone (3.2).
     assert (low, high) == pytest.approx((1.6, 3.2))
@@ -114,7 +116,17 @@ def test_without_a_baseline_what_needs_one_is_null() -> None:
         "adaptation",
         "repetitive_share",
         "mean_accepted_tokens_without_repetitive",
+        "parts",
     }
+
+
+def test_parts_are_shown_per_step_of_all_turns() -> None:
+    rows = [
+        whole_row(1, 0, [2, 1], parts={"copies": PartUse(6, 1, 1, 0.002)}),
+        whole_row(2, 0, [3, 3], parts={"copies": PartUse(10, 4, 0, 0.006)}),
+    ]
+    assert summarise(rows, **NAMES).parts == {"copies": PartShare(4.0, 1.25, 0.25, 2.0)}
+    assert summarise([*rows, whole_row(3, 0, [1])], **NAMES).parts is None, "a row without them is of another version"
 
 
 def test_micro_weighs_tokens_and_macro_weighs_categories() -> None:

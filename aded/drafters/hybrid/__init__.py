@@ -1,0 +1,1 @@
+"""Several drafters as one: their trees merged under one budget, by calibrated probabilities."""

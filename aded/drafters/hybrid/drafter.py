@@ -1,0 +1,203 @@
+"""A hybrid: the trees of several drafters merged into one under one budget, chosen by calibrated probability.
+
+Each part drafts a tree of its own. What it says of a node's probability is calibrated by what the target decided
+(calibration.py). Equal paths are one node. Where several parts drafted at the same place, their words are mixed
+(aded.drafters.mixing), part by part; both are learned online, by the same code for each part. The most probable nodes
+are verified. All parts observe every step, whoever drafted its nodes.
+
+A part whose search can weigh other drafters' nodes beside its own comes last, and does so: it drafts below them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os.path import expanduser
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from aded.core.drafter import Drafter, PartUse, Step
+from aded.core.step_cost import TreeSize, measure
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.drafters.hybrid.calibration import PartCalibration, cells_of
+from aded.drafters.hybrid.merge import MergedTree, most_probable
+from aded.drafters.mixing import learn_mixing, mixed_where, new_mixing
+from aded.errors import BadInput
+from aded.files.cost_table import read_cost_table
+from aded.settings import Budget, FilePath, LearningScope
+
+
+class Part:
+    """A drafter in a hybrid, what its word is worth, and what it did in the answer."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.drafter, self.calibration, self.mixing = drafter, PartCalibration(), new_mixing()
+        self.start()
+
+    def start(self) -> None:
+        """Before an answer."""
+        self.use = PartUse()
+        self.tree: DraftTree | None = None
+
+    def forget(self) -> None:
+        self.calibration, self.mixing = PartCalibration(), new_mixing()
+
+    @property
+    def weighs_others(self) -> bool:
+        return type(self.drafter).draft_beside is not Drafter.draft_beside
+
+    @contextmanager
+    def timed(self) -> Iterator[Drafter]:
+        """A block in which the drafter works."""
+        began = perf_counter()
+        yield self.drafter
+        self.use.seconds += perf_counter() - began
+
+    def draft(self, context: np.ndarray, merged: MergedTree) -> np.ndarray:
+        """Draft into the merged tree. Returns which of its nodes the part drafted, int64."""
+        beside = None
+        with self.timed() as drafter:
+            if self.weighs_others and len(merged) > 1:
+                beside = drafter.draft_beside(context, merged.tree(), self.mixing.weights)
+            self.tree = drafter.draft(context) if beside is None else beside[0]
+        self.cells = cells_of(self.tree)
+        calibrated = self.calibration.calibrated(self.tree, self.cells)
+        nodes = merged.add(self.tree)
+        self.others, self.own = merged.given_parent.copy(), np.zeros(len(merged))
+        self.own[nodes] = calibrated if beside is None else beside[1]
+        self.both = merged.siblings_of(self.own > 0.0) & merged.siblings_of(self.others > 0.0)
+        merged.given_parent = mixed_where(self.both, self.mixing.weights, self.own, self.others)
+        if beside is not None:  # the search has mixed them
+            merged.given_parent[nodes] = calibrated
+        return np.flatnonzero(self.own)
+
+    def observe(self, step: Step, reachable: np.ndarray, chosen: np.ndarray) -> None:
+        """reachable, chosen: bool [n], of the merged tree: could the target choose the node, and did it?"""
+        if self.tree is not None:
+            self.calibration.learn(self.tree, self.cells, np.array(step.new_tokens, np.int64))
+            known = np.flatnonzero(self.both & reachable[: len(self.both)])
+            learn_mixing(self.mixing, self.own[known], self.others[known], chosen[known])
+        with self.timed() as drafter:
+            drafter.observe(step)
+
+
+class Hybrid(Drafter):
+    """Drafts the most probable nodes of its parts' trees.
+
+    parts: drafters, by their names
+    budget: most drafted nodes per step; each part has a budget of its own
+    adaptation: how long the calibration is kept: prompt (cleared at each prompt) or session (kept across questions).
+        How long a part learns is the part's setting
+    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench_verify (by
+        the step times in it), or none (each tree has the whole budget)
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, Drafter],
+        *,
+        budget: Budget = 64,
+        adaptation: LearningScope = "session",
+        cost: FilePath = "measured",
+    ) -> None:
+        if not parts:
+            raise BadInput("method.parts", "must name a method")
+        if cost not in ("measured", "none") and not Path(expanduser(cost)).is_file():
+            raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
+        made = {name: Part(drafter) for name, drafter in parts.items()}
+        # Who weighs what others draft comes after them.
+        self.parts = dict(sorted(made.items(), key=lambda item: item[1].weighs_others))
+        self.budget, self.scope, self.cost = budget, adaptation, cost
+        self.adaptation = (
+            "session" if "session" in {adaptation, *(one.adaptation for one in parts.values())} else adaptation
+        )
+        self.requires = self._required()
+        self.tree_size: TreeSize | None = None
+        self._tree: DraftTree | None = None
+
+    def _required(self) -> frozenset[str]:
+        return frozenset[str]().union(*(part.drafter.requires for part in self.parts.values()))
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        for part in self.parts.values():
+            part.drafter.check_tokenizer(tokenizer)
+
+    def setup(self, target: Target) -> None:
+        for part in self.parts.values():
+            part.drafter.setup(target)
+        self.requires = self._required()  # by what the target provides
+        self.tree_size = None
+        if self.cost == "measured" and "seconds" in target.provides:
+            self.tree_size = TreeSize(measure(target, self.budget))
+        elif self.cost not in ("measured", "none"):
+            self.tree_size = TreeSize(read_cost_table(self.cost, target.describe()["engine"], self.budget))
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self._tree = None
+        for part in self.parts.values():
+            part.start()
+            if self.scope == "prompt":
+                part.forget()
+            with part.timed() as drafter:
+                drafter.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        merged = MergedTree(int(context[-1]))
+        drafted = [part.draft(context, merged) for part in self.parts.values()]
+        reached = merged.reach()
+        chosen = most_probable(reached, self.budget)
+        if self.tree_size is not None:
+            chosen = chosen[: self.tree_size.choose_size(reached[chosen])]
+        self._tree, self._merged = merged.subtree(chosen, reached), merged
+        by = np.zeros((len(drafted), len(merged)), bool)
+        for row, nodes in zip(by, drafted, strict=True):
+            row[nodes] = True
+        self._drafted_by = by[:, chosen]
+        return self._tree
+
+    def observe(self, step: Step) -> None:
+        if self.tree_size is not None:
+            self.tree_size.learn(len(step.tree), len(step.path))
+        reachable = chosen = np.zeros(0, bool)
+        if self._tree is not None:
+            self._account(self._tree, step)
+            reachable, chosen = self._merged.walked(np.array(step.new_tokens, np.int64))
+        for part in self.parts.values():
+            part.observe(step, reachable, chosen)
+
+    def _account(self, drafted: DraftTree, step: Step) -> None:
+        """Note who drafted the nodes that were verified, and those that were accepted."""
+        path = step.tree.tokens[step.path]
+        accepted = drafted.find(DraftTree(path, np.arange(-1, len(path) - 1)))[1:]
+        by = self._drafted_by
+        for part, mine in zip(self.parts.values(), by, strict=True):
+            part.use.drafted += int(mine[1:].sum())
+            part.use.accepted += int(mine[accepted].sum())
+            part.use.accepted_alone += int((mine[accepted] & (by[:, accepted].sum(0) == 1)).sum())
+
+    def end(self) -> None:
+        for part in self.parts.values():
+            part.drafter.end()
+
+    def part_uses(self) -> dict[str, PartUse]:
+        return {name: part.use for name, part in self.parts.items()}
+
+    def reset(self) -> None:
+        self._tree = None
+        for part in self.parts.values():
+            part.start()
+            part.forget()
+            part.drafter.reset()
+        if self.tree_size is not None:
+            self.tree_size.restart()
+
+    def describe(self) -> dict[str, str]:
+        facts: dict[str, str] = {}
+        for part in self.parts.values():
+            for key, fact in part.drafter.describe().items():
+                facts[key] = fact if facts.get(key, fact) == fact else f"{facts[key]}, {fact}"
+        return facts

@@ -1,0 +1,129 @@
+"""A method by its config: completed, checked, and made.
+
+The harness reads some keys of a method's config itself: `name`; `datastore_kind`, the kind of datastore that the
+method reads; `cache`, the folder for the files that it builds; and together `parts` and `settings`: the methods that
+a hybrid is made of, by name, and what is set otherwise than in their own configs. All others are arguments of the
+class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from aded.choices import merged, names_of, read_choice
+from aded.config import CONF, Call, checked_call
+from aded.core.drafter import Drafter
+from aded.errors import BadInput
+from aded.files.array_file import ArrayFile
+from aded.plugins import MISSING, outside_drafters, settings_of
+from aded.settings import FilePath, Text, checked
+
+HARNESS = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": FilePath | None}
+"""Keys that the harness reads of every method."""
+PARTS = {"parts": list[Text], "settings": dict[str, dict[str, Any]]}
+"""Keys that it reads of a method with parts."""
+Datastores = Callable[[str], ArrayFile]
+"""Opens the datastore of a kind."""
+
+
+def method_config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of a method, of this project or of another package, with these settings. Raises BadInput."""
+    config = with_whole_parts(_config(name, settings))
+    for key, value in config.items():
+        if isinstance(value, str) and value == MISSING:
+            raise BadInput(f"method.{key}", "must be given")
+    return config
+
+
+def _config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    outside = outside_drafters()
+    if name in names_of("method"):
+        chosen = {
+            key: one for key, one in settings.items() if isinstance(one, str) and (CONF / "method" / key).is_dir()
+        }
+        return merged(read_choice("method", name, chosen), {key: settings[key] for key in settings.keys() - chosen})
+    if name in outside:
+        return {**settings_of(name), **settings}
+    known = ", ".join([*names_of("method"), *sorted(outside)])
+    raise BadInput("method", f"{name!r} is no method; there are {known}")
+
+
+def has_parts(config: Mapping[str, Any]) -> bool:
+    return PARTS.keys() <= config.keys()
+
+
+def datastore_kinds(config: Mapping[str, Any]) -> set[str]:
+    """Those that the method of a whole config, or any of its parts, reads."""
+    own = {config["datastore_kind"]} if "datastore_kind" in config else set()
+    return own.union(*map(datastore_kinds, config["settings"].values() if has_parts(config) else ()))
+
+
+def with_whole_parts(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with the whole config of each part in its `settings`. Raises BadInput naming the key.
+
+    A part has the settings of its own config. Two of them follow the whole: `cost` is none, since the whole tree is
+    sized and no part's, and with `adaptation: prompt` no part learns for longer. What `settings` says comes last.
+    """
+    if not has_parts(config):
+        return dict(config)
+    parts = checked(config["parts"], PARTS["parts"], "method.parts")
+    given = checked(config["settings"], PARTS["settings"], "method.settings")
+    if len(set(parts)) < len(parts):
+        raise BadInput("method.parts", "a method is a part once")
+    if unknown := given.keys() - set(parts):
+        raise BadInput(f"method.settings.{sorted(unknown)[0]}", f"is no part; the parts are {', '.join(parts)}")
+    return {**config, "settings": {part: _part(part, given.get(part, {}), config) for part in parts}}
+
+
+def _part(name: str, given: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole config of a part. given: what is set otherwise than in its own config; or that whole config."""
+    if "_target_" in given:
+        return dict(given)
+    try:
+        own = _config(name, {})
+        if has_parts(own):
+            raise BadInput("method", f"{name} has parts itself")
+        followed = {"cost": "none"} if "cost" in own else {}
+        if whole.get("adaptation") == "prompt" and own.get("adaptation") == "session":
+            followed["adaptation"] = "prompt"
+        return method_config(name, {**followed, **given})
+    except BadInput as error:
+        key = "method.parts" if error.key == "method" else error.key.replace("method", f"method.settings.{name}", 1)
+        raise BadInput(key, error.problem) from None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A checked config: the call that makes the drafter, and what it is given besides its settings."""
+
+    name: str
+    call: Call
+    datastore_kind: str | None
+    keeps_files: bool
+    parts: dict[str, Method] | None = None
+
+    def make(self, datastores: Datastores, cache: str) -> Drafter:
+        """A new drafter. Raises BadInput. cache: the folder for files that methods build."""
+        given: dict[str, Any] = {}
+        if self.datastore_kind is not None:
+            given["datastore"] = datastores(self.datastore_kind)
+        if self.keeps_files:
+            given["cache"] = cache
+        if self.parts is not None:
+            given["parts"] = {name: part.make(datastores, cache) for name, part in self.parts.items()}
+        made: Drafter = self.call(**given)
+        return made
+
+
+def checked_method(config: Mapping[str, Any], key: str = "method") -> Method:
+    """The method that a config describes. Raises BadInput naming the key. key: of the config in the whole one."""
+    config, parts, own = with_whole_parts(config), None, dict[str, Any](HARNESS)
+    filled = [name for key_, name in (("datastore_kind", "datastore"), ("cache", "cache")) if key_ in config]
+    if has_parts(config):
+        parts = {name: checked_method(one, f"{key}.settings.{name}") for name, one in config["settings"].items()}
+        own |= PARTS
+        filled.append("parts")
+    call = checked_call(config, key, Drafter, own, filled)
+    return Method(str(config.get("name", "")), call, config.get("datastore_kind"), "cache" in config, parts)

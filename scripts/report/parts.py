@@ -1,0 +1,61 @@
+"""The parts of hybrids: who drafted the accepted nodes, and what the hybrid gains over each part alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from aded.records.finished_runs import FinishedRun
+from aded.records.summary import PartShare
+from scripts.report.cells import line_names
+from scripts.report.remarks import MISSING, without_empty_columns
+
+EXPLAINED = (
+    "Nodes per step, the root apart: what the part drafted of the verified trees, what of it was accepted, and what "
+    "of that no other part drafted. Share: of the accepted nodes, those that the part drafted; alone: that no other "
+    "part drafted. Part alone: its accepted tokens with the same budget and scope, where such a run is here; gain: "
+    "the hybrid's over these. – is missing."
+)
+
+
+def parts_table(runs: Sequence[FinishedRun]) -> pd.DataFrame:
+    """A row per part of each run of a method that has parts; empty where there is none."""
+    names = line_names(runs)
+    rows = [
+        {"benchmark": run.benchmark, "model": run.model, "method": names[run.folder], "part": part}
+        | _of_part(run, share, _alone(run, part, runs))
+        for run in runs
+        for part, share in (run.summary.parts or {}).items()
+    ]
+    return without_empty_columns(pd.DataFrame(rows))
+
+
+def as_markdown(table: pd.DataFrame) -> str:
+    return f"{table.to_markdown(index=False, disable_numparse=True)}\n\n{EXPLAINED}\n"
+
+
+def _of_part(run: FinishedRun, share: PartShare, alone: float | None) -> dict[str, str]:
+    whole = run.summary.mean_accepted_tokens or 1.0
+    accepted = sum(length for row in run.rows for length in row.accept_lengths) / max(1, run.summary.steps) - 1
+    return {
+        "nodes drafted": f"{share.drafted:.1f}",
+        "accepted": f"{share.accepted:.2f}",
+        "accepted alone": f"{share.accepted_alone:.2f}",
+        "share": f"{share.accepted / accepted:.0%}" if accepted else MISSING,
+        "share alone": f"{share.accepted_alone / accepted:.0%}" if accepted else MISSING,
+        "ms": f"{share.milliseconds:.2f}",
+        "hybrid, accepted tokens": f"{whole:.2f}",
+        "part alone": MISSING if alone is None else f"{alone:.2f}",
+        "gain": MISSING if alone is None else f"{whole / alone - 1:+.1%}",
+    }
+
+
+def _alone(run: FinishedRun, part: str, runs: Sequence[FinishedRun]) -> float | None:
+    """Accepted tokens of the part's own run with the hybrid's budget, and its scope or both."""
+    for other in runs:
+        same = (other.benchmark, other.model) == (run.benchmark, run.model)
+        budgets = {one.config.get("method.budget") for one in (run, other)}
+        if same and other.method == part and len(budgets) == 1 and set(run.columns) <= set(other.columns):
+            return other.summary.mean_accepted_tokens
+    return None

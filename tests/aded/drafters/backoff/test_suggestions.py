@@ -1,0 +1,101 @@
+"""The back-off search beside the nodes of other drafters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny import path_to
+
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.suggestions import MOST
+from aded.drafters.mixing import mixed, new_mixing
+from aded.files.ngram_file import NgramFile, open_ngrams
+from datastore.ngrams import count_ngrams, write_ngrams
+
+VOCABULARY = 5000
+
+
+@pytest.fixture(scope="module")
+def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
+    """After 0 comes 1, after 1 comes 2, and so on to 9; after 30 comes 31."""
+    path: Path = tmp_path_factory.mktemp("suggestions") / "tiny.ngrams"
+    streams = [np.tile(np.arange(10), 30), np.tile([30, 31], 30)]
+    orders = {order: count_ngrams(streams, order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
+    return open_ngrams(path)
+
+
+def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
+    made = BackoffDrafter(datastore, **{"contexts": {"corpus": 4}, "cost": "none", "budget": 16, **settings})
+    made.begin(np.array([3, 4]))
+    return made
+
+
+def others(tokens: list[int], parents: list[int], probabilities: list[float]) -> DraftTree:
+    return DraftTree(np.array([4, *tokens]), np.array([-1, *parents]), np.array([1.0, *probabilities]))
+
+
+def node_at(tree: DraftTree, *tokens: int) -> int:
+    paths = [tree.tokens[path_to(tree, node)[1:]].tolist() for node in range(len(tree))]
+    return paths.index(list(tokens))
+
+
+CONTEXT = np.array([3, 4])
+WEIGHTS = new_mixing().weights
+
+
+def beside(drafter: BackoffDrafter, others: DraftTree) -> tuple[DraftTree, np.ndarray]:
+    found = drafter.draft_beside(CONTEXT, others, WEIGHTS)
+    assert found is not None
+    return found
+
+
+def test_below_a_suggested_node_the_search_goes_on(datastore: NgramFile) -> None:
+    tree, own = beside(drafter(datastore, budget=64), others([30, 40], [0, 1], [0.5, 0.4]))
+    for path, its_own in ([5], True), ([30], False), ([30, 31], True), ([30, 40], False):
+        assert (own[node_at(tree, *path)] > 0) == its_own
+
+
+def test_words_are_mixed_where_both_draft_and_stand_where_one_does(datastore: NgramFile) -> None:
+    alone = drafter(datastore).draft(CONTEXT)
+    tree, own = beside(drafter(datastore, budget=64), others([5, 40], [0, 0], [0.5, 0.3]))
+    single = alone.given_parent[node_at(alone, 5)]
+    assert own[node_at(tree, 5)] == single
+    assert tree.given_parent[node_at(tree, 5)] == pytest.approx(mixed(WEIGHTS, single, 0.5))
+    assert tree.given_parent[node_at(tree, 40)] == pytest.approx(mixed(WEIGHTS, 0.0, 0.3))
+    assert tree.given_parent[node_at(tree, 5, 6)] == pytest.approx(alone.given_parent[node_at(alone, 5, 6)])
+
+
+def test_suggestions_are_weighed_against_the_budget(datastore: NgramFile) -> None:
+    tree, _ = beside(drafter(datastore, budget=3), others([40, 41], [0, 0], [0.9, 1e-6]))
+    assert tree.child(0, 40) is not None
+    assert tree.child(0, 41) is None
+    assert tree.drafted == 3
+
+
+def test_suggestions_last_for_one_draft(datastore: NgramFile) -> None:
+    mine = drafter(datastore)
+    beside(mine, others([40], [0], [0.9]))
+    again, fresh = mine.draft(CONTEXT), drafter(datastore).draft(CONTEXT)
+    assert again.tokens.tolist() == fresh.tokens.tolist()
+    mine.observe(Step(DraftTree.root(4), [0], 5))
+
+
+def test_of_too_many_suggestions_the_first_are_weighed(datastore: NgramFile) -> None:
+    """Also more siblings than one mixture has candidates."""
+    count = MOST + 100
+    tokens = (100 + np.arange(count)).tolist()
+    suggested = others(tokens, [0] * count, (0.9 / (1 + np.arange(count))).tolist())
+    tree, own = beside(drafter(datastore, budget=64), suggested)
+    assert tree.child(0, 100) is not None
+    assert tree.drafted == 64
+    assert len(own) == len(tree)
+
+
+def test_a_chain_does_without_suggestions(datastore: NgramFile) -> None:
+    assert drafter(datastore, shape="chain").draft_beside(CONTEXT, others([40], [0], [0.9]), WEIGHTS) is None

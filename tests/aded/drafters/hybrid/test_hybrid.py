@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aded.core.drafter import Drafter, Step
+from aded.core.step_cost import StepCost, TreeSize
+from aded.core.tree import DraftTree
+from aded.drafters.hybrid.drafter import Hybrid
+from aded.errors import BadInput
+
+PROMPT = np.array([7, 8])
+
+
+class Says(Drafter):
+    """Drafts the same tree below each root: tokens, parents and what it says of them."""
+
+    def __init__(self, tokens: list[int], parents: list[int], said: list[float] | None = None) -> None:
+        self.drafted, self.parents, self.said = tokens, parents, said
+        self.steps: list[Step] = []
+        self.resets = 0
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        said = None if self.said is None else np.array([1.0, *self.said])
+        return DraftTree(np.array([context[-1], *self.drafted]), np.array([-1, *self.parents]), said)
+
+    def observe(self, step: Step) -> None:
+        self.steps.append(step)
+
+    def reset(self) -> None:
+        self.resets += 1
+
+
+def hybrid(*parts: Drafter, **settings: Any) -> Hybrid:
+    made = Hybrid({f"part {number}": part for number, part in enumerate(parts)}, **{"cost": "none", **settings})
+    made.begin(PROMPT)
+    return made
+
+
+def decided(drafter: Hybrid, tokens: list[int]) -> DraftTree:
+    """One step in which the target decides these tokens. Returns what was drafted."""
+    tree, path = drafter.draft(PROMPT), [0]
+    for token in tokens[:-1]:
+        child = tree.child(path[-1], token)
+        assert child is not None
+        path.append(child)
+    drafter.observe(Step(tree, path, tokens[-1]))
+    return tree
+
+
+def test_equal_nodes_are_one_and_more_probable_than_those_of_one_part() -> None:
+    tree = hybrid(Says([1, 2], [0, 1], [0.4, 0.3]), Says([1, 3], [0, 0], [0.4, 0.4])).draft(PROMPT)
+    assert sorted(tree.tokens[1:].tolist()) == [1, 2, 3]
+    node, other = tree.child(0, 1), tree.child(0, 3)
+    assert node is not None
+    assert other is not None
+    assert tree.probabilities is not None
+    assert tree.probabilities[node] > 0.4 > tree.probabilities[other], "the first part's silence counts"
+    below = tree.child(node, 2)
+    assert below is not None
+    assert tree.given_parent[below] == pytest.approx(0.75, abs=0.05), "there the other part drafted nothing"
+
+
+def test_the_most_probable_nodes_of_all_parts_fill_the_budget() -> None:
+    one, other = Says([1, 2, 3], [0, 0, 0], [0.6, 0.1, 0.01]), Says([4, 5], [0, 1], [0.5, 0.4])
+    whole = hybrid(one, other, budget=9).draft(PROMPT)
+    assert sorted(whole.tokens[1:].tolist()) == [1, 2, 3, 4, 5]
+    assert whole.probabilities is not None
+    assert (np.diff(whole.probabilities) <= 0).all()
+    for budget in range(6):
+        assert hybrid(one, other, budget=budget).draft(PROMPT).tokens.tolist() == whole.tokens[: budget + 1].tolist()
+
+
+def test_a_part_that_is_right_gains_room_and_one_that_is_wrong_loses_it() -> None:
+    boastful, modest = Says([1], [0], [0.9]), Says([2], [0], [0.1])
+    mine = hybrid(boastful, modest, budget=1)
+    assert decided(mine, [2]).tokens[1:].tolist() == [1]
+    for _ in range(200):
+        decided(mine, [2])
+    assert mine.draft(PROMPT).tokens[1:].tolist() == [2]
+
+
+def test_the_record_says_who_drafted_what_was_accepted() -> None:
+    mine = hybrid(Says([1, 2], [0, 1], [0.5, 0.4]), Says([1, 3], [0, 0], [0.5, 0.2]), Says([], []))
+    decided(mine, [1, 2, 9])
+    decided(mine, [3, 9])
+    uses = mine.part_uses()
+    counts = {name: (use.drafted, use.accepted, use.accepted_alone) for name, use in uses.items()}
+    assert counts == {"part 0": (4, 2, 1), "part 1": (4, 2, 1), "part 2": (0, 0, 0)}
+    assert all(use.seconds > 0 for use in uses.values())
+    mine.begin(PROMPT)
+    assert all(use.drafted == use.accepted == 0 for use in mine.part_uses().values()), "of the latest answer"
+
+
+def test_a_resumed_run_replays_accepted_paths_alone() -> None:
+    """The verified tree is not the drafted one: nodes are found by their tokens."""
+    mine = hybrid(Says([4, 1, 2], [0, 0, 2], [0.6, 0.5, 0.4]))
+    mine.draft(PROMPT)
+    mine.observe(Step(DraftTree.chain(8, [1, 2]), [0, 1, 2], 9))
+    assert [(use.drafted, use.accepted) for use in mine.part_uses().values()] == [(3, 2)]
+
+
+def test_all_parts_observe_every_step_before_the_first_draft_too() -> None:
+    parts = Says([1], [0]), Says([2], [0])
+    mine = hybrid(*parts)
+    prefill = Step(DraftTree.root(8), [0], 1)
+    mine.observe(prefill)
+    decided(mine, [2, 3])
+    assert [len(part.steps) for part in parts] == [2, 2]
+    assert parts[0].steps[0] is prefill
+
+
+class Asks(Says):
+    requires = frozenset({"hidden"})
+    adaptation = "session"
+
+
+def test_a_hybrid_asks_for_what_its_parts_ask_for_and_learns_as_long_as_the_longest() -> None:
+    mine = hybrid(Says([1], [0]), Asks([2], [0]), adaptation="prompt")
+    mine.setup(SimpleNamespace(provides=frozenset({"hidden"})))
+    assert (mine.requires, mine.adaptation) == ({"hidden"}, "session")
+    assert hybrid(Says([1], [0]), adaptation="prompt").adaptation == "prompt"
+    assert hybrid(Says([1], [0])).adaptation == "session"
+
+
+@pytest.mark.parametrize("scope", ["prompt", "session"])
+def test_calibration_is_kept_as_long_as_the_scope_says(scope: str) -> None:
+    parts = Says([1], [0], [0.9]), Says([2], [0], [0.1])
+    mine = hybrid(*parts, adaptation=scope)
+    before = mine.draft(PROMPT).given_parent
+    for _ in range(20):
+        decided(mine, [2, 9])
+    mine.begin(PROMPT)
+    learned = mine.draft(PROMPT).given_parent
+    assert np.array_equal(learned, before) == (scope == "prompt")
+    mine.reset()
+    assert np.array_equal(mine.draft(PROMPT).given_parent, before)
+    assert [part.resets for part in parts] == [1, 1]
+
+
+class Beside(Says):
+    """Drafts token 5 below each node that others draft."""
+
+    def draft_beside(
+        self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
+    ) -> tuple[DraftTree, np.ndarray]:
+        count = others.drafted
+        assert others.probabilities is not None
+        tree = DraftTree(
+            np.append(others.tokens, [5] * count),
+            np.append(others.parents, np.arange(1, count + 1)),
+            np.append(others.probabilities, others.probabilities[1:] / 2),
+        )
+        return tree, 0.5 * (np.arange(len(tree)) > count)
+
+
+def test_a_part_that_weighs_others_drafts_below_their_nodes_whatever_its_place() -> None:
+    for parts in (
+        [Beside([4], [0]), Says([1, 2], [0, 0], [0.5, 0.3])],
+        [Says([1, 2], [0, 0], [0.5, 0.3]), Beside([4], [0])],
+    ):
+        mine = hybrid(*parts)
+        tree = decided(mine, [1, 5, 9])
+        assert sorted(tree.tokens[1:].tolist()) == [1, 2, 5, 5]
+        uses = {type(part.drafter): part.use for part in mine.parts.values()}
+        assert (uses[Says].accepted, uses[Beside].accepted) == (1, 1), "what it took over is not its own"
+    alone = hybrid(Beside([4], [0])).draft(PROMPT)
+    assert alone.tokens[1:].tolist() == [4], "without others it drafts alone"
+
+
+def test_with_known_costs_a_tree_is_no_larger_than_pays() -> None:
+    mine = hybrid(Says([1, 2, 3], [0, 0, 0], [0.5, 0.05, 0.01]))
+    mine.tree_size = TreeSize(StepCost(1 + 0.2 * np.arange(65)))
+    assert mine.draft(PROMPT).tokens[1:].tolist() == [1]
+
+
+def test_an_endless_session_keeps_a_bounded_memory() -> None:
+    one, other = Says([1, 2], [0, 1], [0.5, 0.4]), Says([1, 3], [0, 0], [0.5, 0.2])
+    mine, sizes = hybrid(one, other), []
+    for number in range(300):
+        mine.begin(PROMPT)
+        decided(mine, [1, 2, 9] if number % 3 else [3, 9])
+        one.steps.clear()
+        other.steps.clear()
+        sizes.append(len(pickle.dumps([vars(part) for part in mine.parts.values()])))
+    assert max(sizes[10:]) <= max(sizes[:10]) + 20, "numbers may need a byte more"
+
+
+def test_bad_settings_are_named() -> None:
+    with pytest.raises(BadInput, match=r"^method.parts: must name a method"):
+        hybrid()
+    with pytest.raises(BadInput, match=r"^method.cost: 'zzz' must be measured, none or the file of a cost table"):
+        hybrid(Says([1], [0]), cost="zzz")

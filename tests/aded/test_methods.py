@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aded.drafters.hybrid.drafter import Hybrid
+from aded.errors import BadInput
+from aded.methods import checked_method, datastore_kinds, method_config
+from aded.targets.weightless import WeightlessTarget
+
+PARTS = ["prompt_lookup", "token_recycling"]
+
+
+def hybrid(**settings: Any) -> dict[str, Any]:
+    return method_config("hybrid", {"parts": PARTS, "cost": "none", **settings})
+
+
+def made(config: dict[str, Any]) -> Hybrid:
+    drafter = checked_method(config).make(lambda kind: pytest.fail(f"opens {kind}"), "")
+    assert isinstance(drafter, Hybrid)
+    return drafter
+
+
+def test_a_part_has_the_settings_of_its_own_config_but_what_is_set_otherwise() -> None:
+    config = hybrid(settings={"token_recycling": {"budget": 7}})
+    whole = method_config("token_recycling", {})
+    assert config["settings"] == {
+        "prompt_lookup": method_config("prompt_lookup", {}),
+        "token_recycling": {**whole, "budget": 7},
+    }
+    assert list(made(config).parts) == PARTS
+
+
+def test_the_whole_tree_is_sized_and_no_parts() -> None:
+    config = method_config("hybrid", {"parts": ["aded_backoff", "medusa"]})
+    assert config["cost"] == "measured"
+    assert config["settings"]["aded_backoff"]["cost"] == "none"
+
+
+@pytest.mark.parametrize("scope", ["prompt", "session"])
+def test_no_part_learns_for_longer_than_the_hybrid_unless_its_setting_says_so(scope: str) -> None:
+    parts = ["aded_backoff", "token_recycling"]
+    config = hybrid(parts=parts, adaptation=scope, settings={"token_recycling": {"adaptation": "session"}})
+    settings = config["settings"]
+    assert (settings["aded_backoff"]["adaptation"], settings["token_recycling"]["adaptation"]) == (scope, "session")
+
+
+def test_completing_a_config_again_changes_nothing() -> None:
+    """The config of a run's record has whole parts."""
+    config = hybrid()
+    assert method_config("hybrid", config) == config
+    assert made(config).budget == 64
+
+
+def test_a_hybrid_reads_what_its_parts_read() -> None:
+    assert datastore_kinds(hybrid()) == set()
+    assert datastore_kinds(method_config("hybrid", {"parts": ["aded_backoff", "rest"]})) == {"ngrams", "suffixes"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"parts": []}, "method.parts: must name a method"),
+        ({"parts": ["zzz"]}, "method.parts: 'zzz' is no method; there are aded, "),
+        ({"parts": ["custom"]}, "method.settings.custom._target_: must be given"),
+        ({"parts": ["hybrid", "aded"]}, "method.parts: hybrid has parts itself"),
+        ({"parts": ["aded", "aded"]}, "method.parts: a method is a part once"),
+        ({"parts": [["aded"]]}, "method.parts"),
+        (
+            {"settings": {"rest": {}}},
+            "method.settings.rest: is no part; the parts are prompt_lookup, token_recycling",
+        ),
+        ({"settings": {"prompt_lookup": {"budget": -1}}}, "method.settings.prompt_lookup.budget"),
+        ({"settings": {"prompt_lookup": {"size": 1}}}, "method.settings.prompt_lookup.size"),
+        ({"budget": 2.5}, "method.budget"),
+        ({"adaptation": "off"}, "method.adaptation"),
+    ],
+)
+def test_bad_input_is_named(settings: dict[str, Any], line: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        made(hybrid(**settings))
+    assert str(caught.value).startswith(line), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_part_that_needs_what_the_target_lacks_is_named() -> None:
+    with pytest.raises(BadInput, match=r"^method: medusa reads hidden states"):
+        made(hybrid(parts=["prompt_lookup", "medusa"])).setup(WeightlessTarget())
+
+
+def test_a_class_of_your_own_is_a_part_too() -> None:
+    target = {"_target_": "baselines.tokens.prompt_lookup.PromptLookup"}
+    assert list(made(hybrid(parts=["custom"], settings={"custom": target})).parts) == ["custom"]

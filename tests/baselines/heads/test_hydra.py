@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny import VOCABULARY, tiny_model
+from transformers.models.llama.configuration_llama import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaModel
+
+from aded.core.decode import decode
+from aded.core.drafter import Drafter, Step
+from aded.core.sampler import Greedy
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.eager import EagerTarget
+from baselines.heads.hydra import Hydra
+from baselines.heads.hydra_heads import PUBLISHED, HydraHeads, load_hydra_heads
+from baselines.heads.medusa_heads import MedusaHeads
+
+HEADS, BLOCKS = 3, 2
+
+
+@pytest.fixture(scope="module")
+def target() -> EagerTarget:
+    return EagerTarget(tiny_model())
+
+
+def published(target: EagerTarget, plus: bool) -> dict[str, torch.Tensor]:
+    """Random tensors with the names and shapes that the authors' code writes for a model of this size."""
+    hidden, config = target.config.hidden_size, target.config
+    inner, kv = config.intermediate_size, hidden * config.num_key_value_heads // config.num_attention_heads
+    shapes: dict[str, list[int]] = {}
+    for head in range(HEADS):
+        for block in range(BLOCKS):
+            name = f"hydra_mlp.{head}.{2 * block + 1 if plus else block}"
+            inputs = (head + 2) * hidden if block == 0 else hidden
+            shapes |= {f"{name}.linear.weight": [hidden, inputs], f"{name}.linear.bias": [hidden]}
+            if block == 0:
+                shapes |= {f"{name}.res_connection.weight": [hidden, inputs], f"{name}.res_connection.bias": [hidden]}
+        name = f"hydra_lm_head.{head}" + ".1" * plus
+        shapes |= {f"{name}.weight": [VOCABULARY, hidden], f"{name}.bias": [VOCABULARY]}
+    if plus:
+        layer = "prefix_embeding_layer.layers.0."
+        shapes |= {"prefix_embeding_layer.embed_tokens.weight": [VOCABULARY, hidden]}
+        shapes |= {f"{layer}self_attn.{one}_proj.weight": [hidden, hidden] for one in "qo"}
+        shapes |= {f"{layer}self_attn.{one}_proj.weight": [kv, hidden] for one in "kv"}
+        shapes |= {f"{layer}mlp.{one}_proj.weight": [inner, hidden] for one in ("gate", "up")}
+        shapes |= {f"{layer}mlp.down_proj.weight": [hidden, inner]}
+        shapes |= {f"{layer}{one}_layernorm.weight": [hidden] for one in ("input", "post_attention")}
+        shapes |= {"prefix_embeding_layer.norm.weight": [hidden], f"{layer}self_attn.rotary_emb.inv_freq": [4]}
+    torch.manual_seed(3)
+    return {name: 0.5 * torch.randn(shape) for name, shape in shapes.items()}
+
+
+def saved(folder: Path, state: Any) -> Path:
+    torch.save(state, folder / PUBLISHED)
+    return folder
+
+
+class Reference(Drafter):
+    """Hydra written down plainly: every continuation of top_k tokens a head, one by one, and the best of them all.
+
+    With prefix attention the whole text is read anew at each step.
+    """
+
+    requires = frozenset({"hidden", "prompt_hidden"})
+
+    def __init__(self, state: dict[str, torch.Tensor], target: EagerTarget, plus: bool, budget: int, top_k: int):
+        self.state, self.target, self.plus, self.budget, self.top_k = state, target, plus, budget, top_k
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.states = torch.empty(0, self.target.config.hidden_size)
+
+    def observe(self, step: Step) -> None:
+        assert step.hidden is not None
+        new = step.prompt_hidden if step.prompt_hidden is not None else step.hidden[step.path]
+        self.states = torch.cat([self.states, new])
+
+    def read(self) -> torch.Tensor:
+        if not self.plus:
+            return self.states[-1]
+        llama = LlamaModel(LlamaConfig(**{**self.target.config.to_dict(), "num_hidden_layers": 1})).eval()
+        prefix = "prefix_embeding_layer."
+        own = {name.removeprefix(prefix): value for name, value in self.state.items() if name.startswith(prefix)}
+        own.pop("layers.0.self_attn.rotary_emb.inv_freq")
+        llama.load_state_dict(own)
+        return llama(inputs_embeds=self.states[None]).last_hidden_state[0, -1]
+
+    def next(self, head: int, read: torch.Tensor, tokens: list[int]) -> list[tuple[float, int]]:
+        embedded = self.target.model.get_input_embeddings()(torch.tensor(tokens))
+        x = torch.cat([read, *embedded])
+        for block in range(BLOCKS):
+            at = f"hydra_mlp.{head}.{2 * block + 1 if self.plus else block}."
+            linear = torch.nn.functional.linear(x, self.state[f"{at}linear.weight"], self.state[f"{at}linear.bias"])
+            if block == 0:
+                x = self.state[f"{at}res_connection.weight"] @ x + self.state[f"{at}res_connection.bias"]
+            x = x + linear * torch.sigmoid(linear)
+        at = f"hydra_lm_head.{head}" + ".1" * self.plus
+        best = (self.state[f"{at}.weight"] @ x + self.state[f"{at}.bias"]).softmax(0).topk(self.top_k)
+        return list(zip(best.values.tolist(), best.indices.tolist(), strict=True))
+
+    @torch.inference_mode()
+    def draft(self, context: np.ndarray) -> DraftTree:
+        paths: list[tuple[float, list[int]]] = [(1.0, [int(context[-1])])]
+        read, level = self.read(), paths[:]
+        for head in range(HEADS):
+            level = [(p * q, [*path, token]) for p, path in level for q, token in self.next(head, read, path)]
+            paths += level
+        best = sorted(paths, key=lambda one: (-one[0], len(one[1])))[: self.budget + 1]
+        return DraftTree.from_sequences(int(context[-1]), [path[1:] for _, path in best], self.budget)
+
+
+@pytest.mark.parametrize("plus", [False, True], ids=["Hydra", "Hydra++"])
+def test_the_tree_is_that_of_a_plain_reference_node_by_node(tmp_path: Path, target: EagerTarget, plus: bool) -> None:
+    state = published(target, plus)
+    reference = Reference(state, target, plus, budget=12, top_k=3)
+    hydra = Hydra(str(saved(tmp_path, state)), budget=12, top_k=3)
+    hydra.setup(target)
+    assert hydra.requires == {"hidden", "prompt_hidden"} if plus else {"hidden"}
+
+    class Both(Drafter):
+        requires, trees = reference.requires, 0
+
+        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+            hydra.begin(prompt_ids)
+            reference.begin(prompt_ids)
+
+        def draft(self, context: np.ndarray) -> DraftTree:
+            tree, wanted = hydra.draft(context), reference.draft(context)
+            assert tree.tokens.tolist() == wanted.tokens.tolist()
+            assert tree.parents.tolist() == wanted.parents.tolist()
+            assert tree.probabilities is not None
+            assert (np.diff(tree.probabilities) <= 0).all()
+            self.trees += 1
+            true = int(target_choice(target, context))  # so that paths are accepted too
+            known = tree.child(0, true) is not None
+            extra = [] if known else [[true]]
+            paths = [path_to(tree, node) for node in range(1, len(tree))]
+            return DraftTree.from_sequences(int(context[-1]), [*extra, *paths], 20)
+
+        def observe(self, step: Step) -> None:
+            hydra.observe(step)
+            reference.observe(step)
+
+    both, prompt = Both(), np.arange(7) % VOCABULARY
+    answer = decode(target.fork(), both, prompt, Greedy(), max_new_tokens=20)
+    assert both.trees == len(answer.accept_lengths) < answer.new_tokens
+
+
+def target_choice(target: EagerTarget, context: np.ndarray) -> int:
+    logits = target.model(torch.from_numpy(context)[None]).logits
+    return int(logits[0, -1].argmax())
+
+
+def path_to(tree: DraftTree, node: int) -> list[int]:
+    path: list[int] = []
+    while node > 0:
+        path.insert(0, int(tree.tokens[node]))
+        node = int(tree.parents[node])
+    return path
+
+
+def check_error(place: Path | None, target: EagerTarget, problem: str, hidden: int = 0) -> None:
+    hidden = hidden or target.config.hidden_size
+    with pytest.raises(BadInput, match=r"^method.heads: ") as caught:
+        load_hydra_heads(None if place is None else str(place), hidden, VOCABULARY, target.config)
+    assert problem in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_heads_one_line_says_so(tmp_path: Path, target: EagerTarget) -> None:
+    check_error(None, target, "no heads come along; it must be a published hydra_lm_head.pt")
+    check_error(tmp_path, target, "no heads at ")
+    with pytest.raises(BadInput, match=r"^method: hydra reads hidden states"):
+        Hydra("anywhere").setup(SimpleNamespace())
+
+
+@pytest.mark.parametrize("plus", [False, True])
+def test_heads_of_another_model_or_kind_are_refused(tmp_path: Path, target: EagerTarget, plus: bool) -> None:
+    state = published(target, plus)
+    check_error(saved(tmp_path, state), target, "was trained for another model", target.config.hidden_size * 2)
+    first = "hydra_mlp.0.1." if plus else "hydra_mlp.0.0."
+    without = {name: value for name, value in state.items() if not name.startswith(f"{first}res_connection")}
+    check_error(saved(tmp_path, without), target, f"(odd: {first}res_connection.bias)")
+    check_error(saved(tmp_path, {**state, "extra": torch.zeros(1)}), target, "(odd: extra)")
+    check_error(saved(tmp_path, MedusaHeads(2, 1, 8).state_dict()), target, "holds no set of Hydra heads")
+    check_error(saved(tmp_path, {**state, f"{first}linear.bias": torch.tensor([torch.nan])}), target, "finite")
+    check_error(saved(tmp_path, [1, 2]), target, "holds no tensors by name")
+
+
+def test_prefix_attention_needs_a_llama(tmp_path: Path, target: EagerTarget) -> None:
+    place = str(saved(tmp_path, published(target, plus=True)))
+    with pytest.raises(BadInput, match="it has a layer of a Llama"):
+        load_hydra_heads(place, target.config.hidden_size, VOCABULARY, SimpleNamespace())
+
+
+def test_heads_on_a_lower_layer_are_refused(tmp_path: Path, target: EagerTarget) -> None:
+    saved(tmp_path, published(target, plus=False))
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_state_offset": 0, "hydra_num_heads": HEADS}))
+    assert len(load_hydra_heads(str(tmp_path), target.config.hidden_size, VOCABULARY, target.config)) == HEADS
+    (tmp_path / "config.json").write_text(json.dumps({"hidden_state_offset": 1}))
+    check_error(tmp_path, target, "its heads read 1 layers below")
+    (tmp_path / "config.json").write_text("[]")
+    check_error(tmp_path, target, "is no config of heads")
+
+
+def test_the_names_are_the_published_ones(target: EagerTarget) -> None:
+    config = target.config
+    for plus in (False, True):
+        made = HydraHeads(HEADS, BLOCKS, config.hidden_size, VOCABULARY, config if plus else None)
+        ignored = ("embed_tokens.weight", "inv_freq")
+        assert made.state_dict().keys() == {one for one in published(target, plus) if not one.endswith(ignored)}
