@@ -1,0 +1,40 @@
+"""The files that methods read, made for a tiny model: datastores of its answers, heads, a draft model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from shipped_modules import save_with_modules
+from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+
+from aded.files.tokenizer import tokenizer_fingerprint
+from baselines.heads.eagle.files import save_head
+from baselines.heads.hydra_heads import PUBLISHED, HydraHeads
+from baselines.heads.medusa_heads import MedusaHeads, save_heads
+from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
+from scripts.train_eagle import new_head
+
+
+def make_files(folder: Path, model: Any, answers: Sequence[np.ndarray], layers: tuple[int, ...]) -> Path:
+    """Write them all to `folder`, and return it. layers: what EAGLE-3's head reads beside the last one."""
+    header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
+    orders = {order: count_ngrams(answers, order, VOCABULARY) for order in range(2, 6)}
+    write_ngrams(folder / "tiny.ngrams", orders, header)
+    write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
+    hidden = model.config.hidden_size
+    save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
+    torch.save(HydraHeads(3, 1, hidden, VOCABULARY, None).state_dict(), folder / PUBLISHED)
+    for kind, reads in {"eagle2": (), "eagle3": (*layers, 1)}.items():
+        save_head(new_head(kind, model, torch.arange(VOCABULARY), None), folder / kind, {}, reads)
+    tiny_model(num_hidden_layers=1).save_pretrained(folder / "draft")
+    tiny_tokenizer().save_pretrained(folder / "draft")
+    # What `mtp` reads stands beside the target's weights. No Llama is published with it, so its names are set here.
+    save_with_modules(tiny_model(num_hidden_layers=3), 1, folder / "modules")
+    model.config.name_or_path, model.config.num_mtp_layers = str(folder / "modules"), 1
+    model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.2\."]
+    return folder
