@@ -35,8 +35,7 @@ METHODS = [name for name, config in CONFIGS.items() if not OmegaConf.is_missing(
 DRAFTING = [name for name in METHODS if name != "autoregressive"]
 SEEDED = [name for name in METHODS if name != "draftretriever"]
 """The package draftretriever draws without a seed and orders by hashes, so its drafts differ from run to run."""
-PACKAGES = {"suffix_decoding": "arctic_inference"}
-"""Packages without which a method's tests are left out; it compiles for itself."""
+PACKAGES = {"suffix_decoding": "arctic_inference"}  # without them, tests are left out
 TOKENS = 40
 KNOWN = VOCABULARY - 4
 """Tokens from here on occur in no prompt and in no datastore."""
