@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -121,14 +123,25 @@ def test_drafts_equal_the_plain_algorithm(
     rng = np.random.default_rng(seed)
     drafter = Racer(budget=budget, ngram=ngram, max_nodes=ngram + more, breadth=breadth)
     plain = PlainRacer(budget, ngram, ngram + more, breadth)
+    # Hidden states of the prompt that are its logits.
+    drafter.setup(SimpleNamespace(output_projection=torch.nn.Identity()))
+
+    def logits_of(rows: int) -> np.ndarray:
+        return rng.permuted(np.tile(np.arange(VOCABULARY, dtype=np.float32), (rows, 1)), axis=1)
+
     for _ in range(2):
         text = rng.integers(tokens, size=rng.integers(1, 12)).tolist()
         drafter.begin(np.array(text))
         tree, path, read = DraftTree.root(text[-1]), [0], 0
+        of_prompt: np.ndarray | None = logits_of(len(text))
         for _ in range(6):
-            logits = rng.permuted(np.tile(np.arange(VOCABULARY, dtype=np.float32), (len(tree), 1)), axis=1)
-            step = Step(tree, path, int(rng.integers(tokens)), torch.from_numpy(logits))
+            logits = logits_of(len(tree))
+            hidden = None if of_prompt is None else torch.from_numpy(of_prompt)
+            step = Step(tree, path, int(rng.integers(tokens)), torch.from_numpy(logits), prompt_hidden=hidden)
             drafter.observe(step)
+            for token, row in zip(text, () if of_prompt is None else of_prompt, strict=False):
+                plain.candidates[token] = np.argsort(-row)[:breadth].tolist()
+            of_prompt = None
             for node in np.argsort(tree.depths, kind="stable"):
                 best = np.argsort(-logits[node])[:breadth].tolist()
                 plain.candidates[int(tree.tokens[node])] = best
