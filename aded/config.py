@@ -28,6 +28,7 @@ CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
 PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
+RECORD: Kinds = {"trees": Annotated[int, Field(ge=0)]}
 GROUP = dict[str, Any]
 TRAINING: Kinds = {
     **dict.fromkeys(("model", "datastore"), GROUP),
@@ -52,6 +53,7 @@ TOP: Mapping[str, Kinds] = {
         "pairing": Literal["slices", "answers", "off"],
         "engine": Literal["eager", "compiled"],
         "output_dir": FilePath | None,
+        "record": RECORD,
         "progress": bool,
     },
     "build": {

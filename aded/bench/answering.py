@@ -26,6 +26,7 @@ def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progre
     rows = whole_questions(directory.finished_rows(), [(one.id, len(one.turns)) for one in questions])
     directory.begin(environment({**experiment.facts, "files": directory.files}), resumed=bool(rows))
     directory.rewrite(rows)
+    directory.keep_trees_of(rows)
     began, done = perf_counter(), len({row.question_id for row in rows})
     progress.begin(label, len(questions), done, runner.max_new_tokens)
     runner.warm_up()
@@ -35,6 +36,8 @@ def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progre
         runner.restore(questions[:done], rows)
     notice = DisturbanceNotice(progress)
     for new in runner.answer(questions[done:], start=done):
+        if runner.trees:
+            directory.append_trees(runner.trees.take())
         directory.append(new)
         rows += new
         progress.advance()

@@ -24,6 +24,7 @@ from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile
 from aded.methods import checked_method
+from aded.records.trees import TreeRecorder
 from aded.settings import Positive, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
@@ -78,6 +79,7 @@ def build_experiment(
         recording=recording,
         decoding=decoding,
         max_new_tokens=cfg.benchmark.max_new_tokens,
+        trees=TreeRecorder(cfg.record.trees, loaded.tokenizer) if cfg.record.trees else None,
     )
     facts = {**loaded.target.describe(), **drafter.describe(), **(recording.describe() if recording else {})}
     return Experiment(runner, questions, facts)

@@ -19,12 +19,17 @@ from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from aded.bench.questions import Question
 from aded.config import CONF
+from aded.core.drafter import Drafter, Step
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
 from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
 from aded.files.tokenizer import known_fingerprint, tokenizer_of
+from aded.records.rows import Row
 from aded.settings import FilePath
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
@@ -203,3 +208,27 @@ def read_shape(name: str) -> dict[str, Any]:
 
     shape: Any = OmegaConf.to_container(OmegaConf.load(path))
     return shape
+
+
+def replay(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) -> None:
+    """Take a drafter through a row's answer: it then knows what it knew when it gave that answer.
+
+    It is called as the decode loop did: the same contexts, int64, after the same prompt [m]. No target is needed: a
+    row has the tokens and where each step ended. What a drafter took from logits or hidden states is in no row. What
+    it observes of a step is the accepted path and the bonus token; the rest of a draft changed nothing. The last step
+    may have accepted more than was kept, which no drafter reads any more.
+    """
+    tokens = np.array(row.token_ids, np.int64)
+    if len(tokens) == 0:  # the prompt filled the model's context: the drafter was not asked
+        return
+    context = np.concatenate([prompt_ids, tokens])
+    at = len(prompt_ids)
+    drafter.begin(prompt_ids, seed)
+    drafter.observe(Step(DraftTree.root(int(context[at - 1])), [0], int(context[at])))
+    at += 1
+    for length in row.accept_lengths:
+        drafter.draft(context[:at])
+        path = DraftTree.chain(int(context[at - 1]), context[at : at + length - 1].tolist())
+        drafter.observe(Step(path, list(range(length)), int(context[at + length - 1])))
+        at += length
+    drafter.end()

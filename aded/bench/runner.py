@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aded.bench.questions import Benchmark, PromptTemplate, Question
-from aded.bench.recording import RecordedAnswer, Recording
+from aded.bench.recording import RecordedAnswer, Recording, replay
 from aded.bench.timing import timing_of
 from aded.bench.watch import Lap, TurnWatch
 from aded.core.decode import MAX_DRAFTED, Answer, decode, last, steps
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding, Recorded, Sampler
 from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
+from aded.core.step import Step
 from aded.core.target import Target
-from aded.core.tree import DraftTree
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
 from aded.records.repetition import compression
 from aded.records.rows import Calibration, Divergence, PartUse, Row, Timing
+from aded.records.trees import TreeRecorder
 from aded.records.warm_up import MOST, slice_warm_up
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Runner:
     max_new_tokens: int
     slice_seconds: float = SECONDS
     """Method and baseline take turns in slices of so many seconds, where memory holds a KV cache for each."""
+    trees: TreeRecorder | None = None
+    """Keeps the draft trees of the first questions."""
 
     def __post_init__(self) -> None:
         self._other: Target | None = None
@@ -76,7 +79,8 @@ class Runner:
         """One list of rows per question, in order; the first question has the number `start`. Method and baseline
         take turns at going first."""
         for number, question in enumerate(questions, start):
-            rows = self._question(question, baseline_first=number % 2 == 1)
+            trees = self.trees if self.trees and number < self.trees.questions else None
+            rows = self._question(question, baseline_first=number % 2 == 1, trees=trees)
             self._grow_slices(rows)
             yield rows
 
@@ -139,13 +143,14 @@ class Runner:
         """What later turns have in their context of an answer."""
         return recorded.text if recorded else str(self.tokenizer.decode(token_ids, skip_special_tokens=True))
 
-    def _question(self, question: Question, baseline_first: bool) -> list[Row]:
+    def _question(self, question: Question, baseline_first: bool, trees: TreeRecorder | None = None) -> list[Row]:
         rows: list[Row] = []
         answers: list[str] = []
         for turn in range(len(question.turns)):
             prompt, recorded = self._prompt(question, turn, answers)
             stream = _stream(question, turn)
-            rows.append(self._decoded(question, turn, prompt, stream, recorded, baseline_first))
+            seen = trees.begin(question.id, turn, prompt, self.drafter) if trees else None
+            rows.append(self._decoded(question, turn, prompt, stream, recorded, baseline_first, seen))
             answers.append(self._text(rows[-1].token_ids, recorded))
         return rows
 
@@ -157,10 +162,11 @@ class Runner:
         stream: tuple[int, int],
         recorded: RecordedAnswer | None,
         baseline_first: bool,
+        seen: Callable[[Step], None] | None,
     ) -> Row:
         """A turn's row: the method's answer, and the baseline's in turn with it."""
         watch = TurnWatch(self._cuda)
-        method = Arm(self._steps(self.target, self.drafter, prompt, stream, recorded))
+        method = Arm(self._steps(self.target, self.drafter, prompt, stream, recorded, seen))
         if self.baseline is None:
             method.finish()
             timing = timing_of(method.answer, None, [], watch.use())
@@ -197,6 +203,7 @@ class Runner:
         prompt: np.ndarray,
         stream: tuple[int, int],
         recorded: RecordedAnswer | None,
+        seen: Callable[[Step], None] | None = None,
     ) -> Iterator[Answer]:
         limit = min(self.max_new_tokens, len(recorded.token_ids)) if recorded else self.max_new_tokens
         return steps(
@@ -208,6 +215,7 @@ class Runner:
             eos_token_ids=self.eos_token_ids,
             stop=self._stop,
             seed=self._seed(stream),
+            seen=seen,
         )
 
     def _sampler(self, stream: Sequence[int], recorded: RecordedAnswer | None) -> Sampler:
@@ -276,27 +284,3 @@ def _with_timing(row: Row, again: Row) -> Row:
 def _stream(question: Question, turn: int) -> tuple[int, int]:
     """Separates the random draws of one answer from those of all others, whatever the order of questions."""
     return zlib.crc32(question.id.encode()), turn
-
-
-def replay(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) -> None:
-    """Take a drafter through a row's answer: it then knows what it knew when it gave that answer.
-
-    It is called as the decode loop did: the same contexts, int64, after the same prompt [m]. No target is needed: a
-    row has the tokens and where each step ended. What a drafter took from logits or hidden states is in no row. What
-    it observes of a step is the accepted path and the bonus token; the rest of a draft changed nothing. The last step
-    may have accepted more than was kept, which no drafter reads any more.
-    """
-    tokens = np.array(row.token_ids, np.int64)
-    if len(tokens) == 0:  # the prompt filled the model's context: the drafter was not asked
-        return
-    context = np.concatenate([prompt_ids, tokens])
-    at = len(prompt_ids)
-    drafter.begin(prompt_ids, seed)
-    drafter.observe(Step(DraftTree.root(int(context[at - 1])), [0], int(context[at])))
-    at += 1
-    for length in row.accept_lengths:
-        drafter.draft(context[:at])
-        path = DraftTree.chain(int(context[at - 1]), context[at : at + length - 1].tolist())
-        drafter.observe(Step(path, list(range(length)), int(context[at + length - 1])))
-        at += length
-    drafter.end()

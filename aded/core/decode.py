@@ -26,6 +26,7 @@ import numpy as np
 from aded.core.calibration import Histogram, calibration_histogram
 from aded.core.drafter import Drafter, PartUse
 from aded.core.sampler import Sampler
+from aded.core.step import Step
 from aded.core.target import Target
 
 MAX_DRAFTED = 256
@@ -84,6 +85,7 @@ def steps(
     stop: StopRule | None = None,
     max_drafted: int = MAX_DRAFTED,
     seed: int = 0,
+    seen: Callable[[Step], None] | None = None,
 ) -> Iterator[Answer]:
     """Decode one answer of at most `max_new_tokens` tokens after `prompt_ids`, int64 [m], m >= 1.
 
@@ -93,6 +95,7 @@ def steps(
     stop: a further rule that ends it.
     max_drafted: most drafted nodes of a tree.
     seed: of the drafter's random draws.
+    seen: called with each step when its clock has stopped.
     """
     answer = Answer()
     limit = min(max_new_tokens, target.context_length - len(prompt_ids))
@@ -136,6 +139,8 @@ def steps(
         answer.verify_times.append(t2 - t1)
         answer.observe_times.append(perf_counter() - t2)
         learning = 0.0
+        if seen is not None:
+            seen(step)
 
     answer.stop_reason = reason
     answer.calibration = calibration_histogram(walks)  # after the clock

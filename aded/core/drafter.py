@@ -7,6 +7,7 @@ states names those fields of `Step` in `requires`, and gets them in `observe`; w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,13 @@ class Drafter(ABC):
         that goes on replays accepted paths alone, and in a hybrid it also has nodes of other drafters and lacks
         some of one's own, in another order. So look nodes up by their tokens (DraftTree.find), not by index.
         """
+
+    def node_parts(self, tree: DraftTree) -> Sequence[str] | None:
+        """Which part drafted each node of `tree`, the last one verified: names with commas between, the root's "".
+
+        None: the drafter does not say. Asked after `observe`, outside every clock, only where trees are recorded.
+        """
+        return None
 
     def end(self) -> None:  # noqa: B027 - optional hook
         """The answer is complete."""

@@ -18,7 +18,7 @@ from yaml import YAMLError
 
 from aded.files.fingerprint import fingerprint
 
-VOLATILE = {"output_dir", "paths", "logger", "progress"}
+VOLATILE = {"output_dir", "paths", "logger", "progress", "record"}
 """Keys that do not change what is computed."""
 READING = ("model", "benchmark", "method", "datastore")
 """Groups whose settings may name files."""

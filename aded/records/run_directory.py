@@ -4,6 +4,7 @@ output_dir/
     config.yaml        the resolved config
     environment.json   versions, machine, git commit, fingerprints of the files it reads (rows.Environment)
     rows.jsonl         a row per turn (rows.Row)
+    trees.jsonl        the draft trees of the first questions, where record.trees asks for them (trees.AnswerTrees)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
     summary.json       written last; a run that has it is finished (rows.Summary)
 
@@ -13,6 +14,7 @@ A folder belongs to a run from its first row on; one without a row is left as it
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,9 +28,12 @@ from aded.files.atomic import check_outputs, lock_file, remove_partial, write_te
 from aded.records.identity import differences, flat, read_config, run_id
 from aded.records.rows import Environment, Row, parse, read, to_json
 from aded.records.summary import Summary
+from aded.records.trees import NAME as TREES
+from aded.records.trees import AnswerTrees, read_trees
 
 KEY = "output_dir"
-RECORD = ("config.yaml", "environment.json", "rows.jsonl", "samples.jsonl", "summary.json")
+log = logging.getLogger(__name__)
+RECORD = ("config.yaml", "environment.json", "rows.jsonl", TREES, "samples.jsonl", "summary.json")
 """A run's own files."""
 MARK = ".run_id"
 """The file that names the run whose folder this is."""
@@ -114,11 +119,29 @@ class RunDirectory:
         """Replace the rows, as when those of a half-answered question are dropped."""
         self._write("rows.jsonl", _lines(rows))
 
+    def keep_trees_of(self, rows: Sequence[Row]) -> None:
+        """Drop the trees of all other rows, as those of a question that was broken off. Damaged trees are dropped."""
+        if (self.folder / TREES).exists():
+            try:
+                trees = read_trees(self.folder, rows)
+            except (OSError, ValueError) as error:
+                log.warning("%s; the trees so far are dropped", error)
+                trees = []
+            self._write(TREES, _lines(trees))
+
     def append(self, rows: Sequence[Row]) -> None:
         """Append one question's rows and force them to disk. Raises BadInput when the disk takes no more."""
+        self._append("rows.jsonl", rows)
+
+    def append_trees(self, trees: Sequence[AnswerTrees]) -> None:
+        """As `append`, and before it: then no row lacks its trees."""
+        if trees:
+            self._append(TREES, trees)
+
+    def _append(self, name: str, records: Sequence[Row] | Sequence[AnswerTrees]) -> None:
         try:
-            with (self.folder / "rows.jsonl").open("a") as file:
-                file.write(_lines(rows))
+            with (self.folder / name).open("a") as file:
+                file.write(_lines(records))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -208,8 +231,8 @@ def whole_questions(rows: list[Row], turns: list[tuple[str, int]]) -> list[Row]:
     return kept
 
 
-def _lines(rows: Sequence[Row]) -> str:
-    return "".join(to_json(row) + "\n" for row in rows)
+def _lines(records: Sequence[Row] | Sequence[AnswerTrees]) -> str:
+    return "".join(to_json(record) + "\n" for record in records)
 
 
 def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]:

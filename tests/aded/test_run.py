@@ -18,8 +18,9 @@ from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
 from aded.files.tokenizer import tokenizer_fingerprint
-from aded.records.rows import Row
+from aded.records.rows import Row, parse
 from aded.records.summary import Summary
+from aded.records.trees import read_trees
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
@@ -245,3 +246,33 @@ def test_a_log_says_what_runs_and_how_far_it_is(shell: Shell, folder: Path, monk
     assert lines[0] == f"{label}: 3 questions, at most 12 new tokens per answer"
     answered = [f"{label}: {number} of 3 questions answered, about " for number in (1, 2)]
     assert [line.partition("about ")[0] + "about " for line in lines[1:]] == answered
+
+
+@pytest.mark.parametrize("method", ["aded_best_first", "token_recycling"])
+def test_a_run_keeps_the_trees_it_is_asked_for_and_changes_nothing_else(
+    shell: Shell, tmp_path: Path, folder: Path, datastore: Path, method: str
+) -> None:
+    arguments = [f"model={folder}", f"method={method}"]
+    arguments += [f"datastore.path={datastore}"] if method.startswith("aded") else []
+    found = []
+    for count in (0, 2):
+        shell.out = tmp_path / str(count)
+        assert shell(*arguments, f"record.trees={count}")[0] == 0
+        rows = [parse(Row, line, "row") for line in (shell.out / "rows.jsonl").read_text().splitlines()]
+        found.append((rows, shell.summary()["run_id"]))
+    (plain, identity), (rows, same) = found
+    assert identity == same, "no part of what the run is"
+    assert [(one.token_ids, one.accept_lengths, one.drafted_nodes) for one in plain] == [
+        (one.token_ids, one.accept_lengths, one.drafted_nodes) for one in rows
+    ]
+    assert not (tmp_path / "0" / "trees.jsonl").exists()
+    trees = read_trees(tmp_path / "2", rows)
+    assert [one.question_id for one in trees] == [one.question_id for one in rows[:2]]
+
+    # Broken off after the first question: the second one's trees are dropped, and come again.
+    (tmp_path / "2" / "summary.json").unlink()
+    lines = (tmp_path / "2" / "rows.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "2" / "rows.jsonl").write_text(lines[0])
+    assert shell(*arguments, "record.trees=2")[0] == 0
+    assert read_trees(tmp_path / "2", rows) == trees
+    assert len((tmp_path / "2" / "trees.jsonl").read_text().splitlines()) == 2
