@@ -19,7 +19,7 @@ from aded.command_line import run_command
 from aded.files.atomic import write_bytes
 from scripts import NoSettings
 from scripts.report.cells import Cell, cells
-from scripts.report.plots import acceptance, speed, sweeps
+from scripts.report.plots import acceptance, places, speed, sweeps
 from scripts.tables import runs_below
 
 PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
@@ -29,6 +29,8 @@ PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
     "category": acceptance.by_category,
     "adaptation": acceptance.over_tokens,
     "accepted_lengths": acceptance.histogram,
+    "answer_position": places.answer_position,
+    "tree_size": places.tree_size,
     "calibration": acceptance.calibration,
     "searches": sweeps.searches,
     "c1": sweeps.c1,

@@ -110,6 +110,22 @@ def test_true_probabilities_lie_on_the_diagonal(tmp_path: Path) -> None:
 
 
 def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Cell], tmp_path: Path) -> None:
-    assert draw(recorded, tmp_path) == ["category", "accepted_lengths", "node_budget"]
-    names = {f"{name}.{kind}" for name in ("category", "accepted_lengths", "node_budget") for kind in ("png", "pdf")}
-    assert {path.name for path in tmp_path.iterdir()} == names
+    names = ["category", "accepted_lengths", "answer_position", "tree_size", "node_budget"]
+    assert draw(recorded, tmp_path) == names
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"{name}.{kind}" for name in names for kind in ("png", "pdf")
+    }
+
+
+def test_acceptance_by_place_and_by_tree_size_are_means_of_the_steps(tmp_path: Path) -> None:
+    """Steps that drafted 1 node added 2 tokens, those that drafted 8 added 4; the small ones come first."""
+    rows = [row(number, 0, [2] * 20 + [4] * 20, drafted_nodes=[1] * 20 + [8] * 20) for number in range(4)]
+    write_run(tmp_path / "run", rows)
+    found = cells(read_runs([tmp_path]))
+    for name, places in (("tree_size", [1, 8]), ("answer_position", None)):
+        figure = PLOTS[name](found)
+        assert figure is not None
+        (line,) = figure.axes[0].lines
+        xs, ys = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        assert (ys[0], ys[-1]) == (2, 4)
+        assert places is None or xs.tolist() == places

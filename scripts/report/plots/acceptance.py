@@ -26,7 +26,7 @@ FEWEST = 50
 
 def by_category(cells: Sequence[Cell]) -> Figure | None:
     """Figure 4b: mean accepted tokens by the questions' category, where there are several."""
-    found = [mine for mine in _panels(cells) if len(_categories(mine)) > 1]
+    found = [mine for mine in panels_of_acceptance(cells) if len(_categories(mine)) > 1]
     if not found:
         return None
     figure, all_axes = panels(len(found), 7.0, 4.0)
@@ -34,7 +34,7 @@ def by_category(cells: Sequence[Cell]) -> Figure | None:
         categories = _categories(mine)
         bars = {cell.line: [_mean_accepted(cell, category) for category in categories] for cell in mine}
         grouped_bars(axes, categories, bars)
-        _label(axes, mine, ylabel="mean accepted tokens")
+        label_panel(axes, mine, ylabel="mean accepted tokens")
     return figure
 
 
@@ -51,7 +51,7 @@ def _mean_accepted(cell: Cell, category: str) -> float | None:
 
 def over_tokens(cells: Sequence[Cell]) -> Figure | None:
     """Figure 4a: mean accepted tokens of all steps so far over the generated tokens, where the adaptation differs."""
-    found = [mine for mine in map(_of_several_scopes, _panels(cells)) if mine]
+    found = [mine for mine in map(_of_several_scopes, panels_of_acceptance(cells)) if mine]
     if not found:
         return None
     figure, all_axes = panels(len(found), 5.5, 4.0)
@@ -63,7 +63,7 @@ def over_tokens(cells: Sequence[Cell]) -> Figure | None:
             first = min(len(tokens) // 100, 50)  # a mean of a few steps says nothing
             style = ("-", "--", ":", "-.")[number % 4]
             axes.plot(tokens[first:], mean[first:], style, color=PALETTE[number], label=cell.line, linewidth=1.3)
-        _label(axes, mine, xlabel="tokens generated", ylabel="mean accepted tokens so far")
+        label_panel(axes, mine, xlabel="tokens generated", ylabel="mean accepted tokens so far")
     return figure
 
 
@@ -76,7 +76,7 @@ def _of_several_scopes(cells: Sequence[Cell]) -> list[Cell]:
 
 def histogram(cells: Sequence[Cell]) -> Figure | None:
     """The share of steps that added 1, 2, .. tokens."""
-    found = list(_panels(cells))
+    found = list(panels_of_acceptance(cells))
     if not found:
         return None
     figure, all_axes = panels(len(found), 5.0, 4.0)
@@ -94,7 +94,7 @@ def histogram(cells: Sequence[Cell]) -> Figure | None:
                 label=cell.line,
             )
         axes.set_xticks(range(1, LONGEST + 1), [*map(str, range(1, LONGEST)), f"{LONGEST}+"])
-        _label(axes, mine, xlabel="accepted tokens of a step", ylabel="share of steps")
+        label_panel(axes, mine, xlabel="accepted tokens of a step", ylabel="share of steps")
         axes.set_ylim(bottom=0)
     return figure
 
@@ -107,7 +107,7 @@ def calibration(cells: Sequence[Cell]) -> Figure | None:
     with_probabilities = [
         cell for cell in of_metric(cells, "mean_accepted_tokens") if _histogram_sums(cell) is not None
     ]
-    found = list(_panels(with_probabilities))
+    found = list(panels_of_acceptance(with_probabilities))
     if not found:
         return None
     figure, all_axes = panels(len(found), 4.4, 4.6)
@@ -127,7 +127,7 @@ def calibration(cells: Sequence[Cell]) -> Figure | None:
                 linewidth=1,
                 label=f"{cell.line}: {away:.1%} away",
             )
-        _label(axes, mine, xlabel="probability given by the drafter", ylabel="share of nodes accepted")
+        label_panel(axes, mine, xlabel="probability given by the drafter", ylabel="share of nodes accepted")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     return figure
 
@@ -139,7 +139,7 @@ def _histogram_sums(cell: Cell) -> np.ndarray | None:
     return None if sums is None or (sums[0] < FEWEST).all() else sums
 
 
-def _panels(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+def panels_of_acceptance(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
     """Cells of mean accepted tokens by benchmark and model; none where the lines are more than the colours."""
     mine = of_metric(cells, "mean_accepted_tokens")
     for key in sorted({(cell.benchmark, cell.model) for cell in mine}):
@@ -148,7 +148,8 @@ def _panels(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
             yield here
 
 
-def _label(axes: Axes, cells: Sequence[Cell], **labels: str) -> None:
+def label_panel(axes: Axes, cells: Sequence[Cell], **labels: str) -> None:
+    """Title, names of the axes, and a legend below."""
     axes.set(title=f"{cells[0].model}, {cells[0].benchmark}", **labels)
     handles, names = axes.get_legend_handles_labels()
     columns = 2 if max(map(len, names)) < 30 else 1
