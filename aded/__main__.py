@@ -23,6 +23,7 @@ COMMANDS = {
     "sweep": "scripts.sweep",
     "tables": "scripts.tables",
     "plots": "scripts.plots",
+    "report": "scripts.html_report",
     "build": "datastore.build",
     "fetch": "datastore.fetch",
     "info": "datastore.info",

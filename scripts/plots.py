@@ -8,36 +8,18 @@ folder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-from matplotlib.figure import Figure
 
 from aded.command_line import run_command
 from aded.files.atomic import write_bytes
 from scripts import NoSettings
 from scripts.report.cells import Cell, cells
-from scripts.report.plots import acceptance, places, speed, sweeps
+from scripts.report.plots.catalogue import PLOTS
 from scripts.tables import runs_below
-
-PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
-    "speedup": speed.speedup_bars,
-    "throughput": speed.throughput_bars,
-    "step_time": speed.step_time,
-    "category": acceptance.by_category,
-    "adaptation": acceptance.over_tokens,
-    "accepted_lengths": acceptance.histogram,
-    "answer_position": places.answer_position,
-    "tree_size": places.tree_size,
-    "calibration": acceptance.calibration,
-    "searches": sweeps.searches,
-    "c1": sweeps.c1,
-    "c2": sweeps.c2,
-    "node_budget": sweeps.node_budget,
-}
-"""By the name of their files; None where the rows for one are missing."""
 
 
 def draw(found: Sequence[Cell], folder: Path) -> list[str]:

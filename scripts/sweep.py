@@ -3,8 +3,8 @@
     python -m scripts.sweep EXPERIMENT [KEY=VALUE[,VALUE ...] ...]
 
 EXPERIMENT is a name in conf/experiment. Runs what `python -m aded.run -m +experiment=EXPERIMENT` runs, one run
-after another, then writes the tables (scripts.tables) and plots (scripts.plots) into the experiment's folder. Started
-again, it leaves finished runs alone and continues the interrupted one.
+after another, then writes the tables (scripts.tables), the plots (scripts.plots) and the report (scripts.html_report)
+into the experiment's folder. Started again, it leaves finished runs alone and continues the interrupted one.
 
 Where the sweep has several methods, each run takes what its method has: method.adaptation=prompt,session sweeps over
 the methods that learn, and of datastore.path=a.ngrams,a.suffixes each method gets the files of the kind it reads.
@@ -32,6 +32,7 @@ from aded.methods import datastore_kinds, with_whole_parts
 from aded.records.finished_runs import read_runs
 from aded.run import run as run_one
 from scripts import NoSettings
+from scripts.html_report import NAME, write_report
 from scripts.plots import draw
 from scripts.report.cells import cells
 from scripts.report.summary_table import ranking
@@ -124,7 +125,9 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     write_comparison(runs, folder)
     write_summary(runs, folder)
     drawn = draw(cells(runs), folder)
+    write_report([folder], folder / NAME)
     print(ranking(runs))
+    print(f"report:  {folder / NAME}  (open it in a browser)")
     print(f"records: {folder}")
     tables = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")
     print(f"tables:  {', '.join(str(folder / name) for name in tables)}")

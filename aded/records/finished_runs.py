@@ -1,24 +1,28 @@
-"""The finished runs below some folders, each checked against itself; what is not whole is named and left out."""
+"""The finished runs below some folders, each checked against itself; what is not whole is named and left out.
+
+A report shows runs that were cut off too: `read_begun` reads the rows that they have.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aded.records.identity import VOLATILE, flat, read_config, run_id
+from aded.records.metrics import summarise
 from aded.records.rows import Environment, Row, parse, read
 from aded.records.run_directory import RECORD
 from aded.records.summary import Summary
 
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""
-OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.")
-"""How the files that scripts.tables writes begin."""
+OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.", "report.html")
+"""How the files that scripts.tables and scripts.html_report write begin."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
 DESCRIBED = ("model.answers", "datastore.path")
@@ -37,6 +41,8 @@ class FinishedRun:
     rows: list[Row]
     score: Mapping[str, Any] | None = None
     """What human_eval/score.py found, or None."""
+    cut_off: bool = False
+    """It has rows and no summary.json: its summary is of the rows so far."""
 
     @property
     def method(self) -> str:
@@ -103,19 +109,26 @@ def warn(problem: str) -> None:
     print(problem, file=sys.stderr)
 
 
-def read_runs(folders: Iterable[Path]) -> list[FinishedRun]:
-    """Every whole run below the folders, by path. A run that was copied counts once."""
+def read_runs(
+    folders: Iterable[Path],
+    reader: Callable[[Path], FinishedRun] | None = None,
+    leave_out: Callable[[str], None] = warn,
+) -> list[FinishedRun]:
+    """Every whole run below the folders, by path. A run that was copied counts once.
+
+    reader: read_run, which takes finished runs alone, or read_begun. leave_out: called with each that is left out.
+    """
     found: list[FinishedRun] = []
     copies: dict[str, Path] = {}
     for folder in _run_folders(folders):
         try:
-            run = read_run(folder)
+            run = (reader or read_run)(folder)
         except (OSError, ValueError) as error:
-            warn(f"{_reason(error)}; the run is left out")
+            leave_out(f"{_reason(error)}; the run is left out")
             continue
         mark = hashlib.sha256((folder / "rows.jsonl").read_bytes()).hexdigest() + run.summary.run_id
         if mark in copies:
-            warn(f"{folder}: a copy of {copies[mark]}; it counts once")
+            leave_out(f"{folder}: a copy of {copies[mark]}; it counts once")
             continue
         copies[mark] = folder
         found.append(run)
@@ -171,9 +184,28 @@ def read_run(folder: Path) -> FinishedRun:
     return FinishedRun(folder, summary, dict(flat(config)), environment, rows, _score(folder))
 
 
+def read_begun(folder: Path) -> FinishedRun:
+    """As read_run, and a run that was cut off, by the rows that it has. Raises ValueError or OSError."""
+    if (folder / "summary.json").exists():
+        return read_run(folder)
+    content = (folder / "rows.jsonl").read_bytes()
+    rows = list(_parsed(content[: content.rfind(b"\n") + 1], folder / "rows.jsonl"))  # the last line may be half one
+    if not rows:
+        raise ValueError(f"{folder}: a run without a row yet")
+    config, environment = read_config(folder / "config.yaml"), read(Environment, folder / "environment.json")
+    settings = dict(flat(config))
+    names = {group: str(settings.get(f"{group}.name")) for group in ("method", "model", "benchmark")}
+    summary = summarise(rows, **names, run_id=run_id(config, environment.files))
+    return FinishedRun(folder, summary, settings, environment, rows, cut_off=True)
+
+
 def _rows(path: Path) -> Iterator[Row]:
+    return _parsed(path.read_bytes(), path)
+
+
+def _parsed(content: bytes, path: Path) -> Iterator[Row]:
     seen = set()
-    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+    for number, line in enumerate(content.splitlines(), 1):
         where = f"{path}: line {number}"
         row = parse(Row, line, where)
         if (row.question_id, row.turn) in seen:

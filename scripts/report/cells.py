@@ -123,7 +123,8 @@ def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], term
     values = [value for sums in by_run if (value := product_of_ratios(sums.sum(axis=0))) is not None]
     if not values or len(values) < len(by_run):
         return []
-    low, high = bootstrap_interval(question_sums([run.rows for run in runs], terms))
+    whole = by_run[0] if len(runs) == 1 else question_sums([run.rows for run in runs], terms)
+    low, high = bootstrap_interval(whole)
     return [Cell(*key, float(np.median(values)), low, high, runs[0].kind, runs[0].machine, tuple(runs))]
 
 

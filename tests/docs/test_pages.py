@@ -41,7 +41,8 @@ def test_the_file_map_lists_every_file_once() -> None:
         path.relative_to(ROOT).as_posix()
         for room in ROOMS
         for path in (ROOT / room).rglob("*")
-        if path.suffix in (".py", ".cpp", ".h", ".sh", ".md", ".safetensors") and path.name != "__init__.py"
+        if path.suffix in (".py", ".cpp", ".h", ".sh", ".md", ".safetensors", ".jinja", ".css", ".js")
+        and path.name != "__init__.py"
     ]
     assert sorted(listed) == sorted([*existing, "aded/__init__.py"])
 

@@ -44,5 +44,6 @@ def test_table_plot_and_offline_runs_appear(tmp_path: Path) -> None:
     assert "token_recycling" in (out / "summary.md").read_text()
     assert {path.stem for path in out.glob("*.png")} >= {"speedup", "throughput", "step_time", "accepted_lengths"}
     assert len(list(out.glob("*/*/*/wandb/offline-run-*/run-*.wandb"))) == 2
-    for place in ("summary.md", "speedup.png", f"records: {out}"):
+    assert "outputs of all methods are identical" in (out / "report.html").read_text()
+    for place in ("summary.md", "speedup.png", "report.html", f"records: {out}"):
         assert place in printed

@@ -9,8 +9,9 @@ from matplotlib.patches import Rectangle
 
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Calibration
-from scripts.plots import PLOTS, draw
+from scripts.plots import draw
 from scripts.report.cells import Cell, cells
+from scripts.report.plots.catalogue import PLOTS
 
 
 @pytest.fixture(scope="module")

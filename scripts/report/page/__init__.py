@@ -1,0 +1,1 @@
+"""The report: one HTML page that explains runs, and shows their draft trees."""

@@ -1,0 +1,27 @@
+"""Every plot, by the name of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from matplotlib.figure import Figure
+
+from scripts.report.cells import Cell
+from scripts.report.plots import acceptance, places, speed, sweeps
+
+PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
+    "speedup": speed.speedup_bars,
+    "throughput": speed.throughput_bars,
+    "step_time": speed.step_time,
+    "category": acceptance.by_category,
+    "adaptation": acceptance.over_tokens,
+    "accepted_lengths": acceptance.histogram,
+    "answer_position": places.answer_position,
+    "tree_size": places.tree_size,
+    "calibration": acceptance.calibration,
+    "searches": sweeps.searches,
+    "c1": sweeps.c1,
+    "c2": sweeps.c2,
+    "node_budget": sweeps.node_budget,
+}
+"""By the name of their files; None where the rows for one are missing."""

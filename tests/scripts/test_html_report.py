@@ -1,0 +1,183 @@
+"""The report: what a page holds of runs of every kind, that hostile text stays text, and how large it may be."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import zlib
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_run import row, times, write_run
+
+from aded.errors import BadInput
+from aded.records.finished_runs import read_begun, read_runs
+from aded.records.rows import PartUse, to_json
+from aded.records.trees import AnswerTrees, RecordedTree
+from scripts.html_report import Settings, run, write_report
+from scripts.report.page import trees as page_trees
+from scripts.report.page.literal import literal
+from scripts.report.page.tables import definitions
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\u202e&\0"
+"""Ends a script, begins an element, turns the direction round, and has a NUL."""
+
+
+def answer(tokens: list[int], lengths: list[int], texts: dict[str, str] | None = None) -> AnswerTrees:
+    """Trees of an answer: each step drafted its accepted tokens and one more."""
+    steps, at = [], 1
+    for length in lengths:
+        drafts = tokens[at : at + length - 1]
+        nodes = [tokens[at - 1], *drafts, 99]
+        parents = [-1, *range(length - 1), 0]
+        parts = ["", *["corpus"] * len(drafts), "prompt"]
+        probabilities = [1.0] + [0.25] * length
+        path, bonus = list(range(length)), tokens[at + length - 1]
+        steps.append(RecordedTree(nodes, parents, probabilities, parts, path, bonus))
+        at += length
+    return AnswerTrees("1", 0, "the prompt", texts or {}, steps, 0)
+
+
+def measured(folder: Path, method: str, seconds: float, **known: Any) -> Path:
+    rows = [row(number, 0, [3, 2], drafted_nodes=[3, 2], **times(seconds, 2.0, 5)) for number in range(1, 4)]
+    return write_run(folder / method, rows, method=method, answers=None, **known)
+
+
+def with_trees(folder: Path, texts: dict[str, str] | None = None) -> Path:
+    (folder / "trees.jsonl").write_text(to_json(answer([0, 1, 2, 3, 4, 5], [3, 2], texts)) + "\n")
+    return folder
+
+
+def page_of(folder: Path) -> str:
+    write_report([folder], folder / "report.html")
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def data_of(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
+    measured(tmp_path, "fast", 1.0)
+    measured(tmp_path, "slow", 4.0)
+    page = page_of(tmp_path)
+    assert "<b>fast</b> decodes <b>2.00 times</b> as fast as autoregressive decoding" in page
+    assert "All 6 outputs of all methods are identical" in page
+    assert page.index(">fast</th>") < page.index(">slow</th>"), "best first"
+    rows = list(csv.DictReader(data_of(page)["csv"]["ranking"].splitlines()))
+    assert {one["method"]: float(one["speedup"]) for one in rows} == {"fast": 2.0, "slow": 0.5}
+    assert not re.search(r'(?:src|href)="(?!#)', page), "nothing is fetched"
+
+
+def test_every_column_head_of_a_summary_has_its_definition(tmp_path: Path) -> None:
+    measured(tmp_path, "fast", 1.0)
+    page = page_of(tmp_path)
+    places = re.findall(r'<th scope="col"><a href="#([\w-]+)"', page)
+    assert len(places) > 20
+    assert all(f'<dt id="{place}">' in page for place in places)
+    assert all(definitions().values())
+
+
+def test_runs_of_every_kind_are_shown_and_what_they_lack_is_said(tmp_path: Path) -> None:
+    with_trees(measured(tmp_path, "whole", 1.0))
+    cut = measured(tmp_path, "cut", 1.0)
+    (cut / "summary.json").unlink()
+    with (cut / "rows.jsonl").open("a") as file:
+        file.write('{"question_id": "half a li')
+    gpu = {"processor": "p", "cores": 2, "torch_threads": 1, "gpu": "NVIDIA H200", "system": "Linux"}
+    measured(tmp_path, "on_gpu", 1.0, machine=gpu)
+    write_run(tmp_path / "replayed", [row(1, 0, [2, 1]), row(2, 0, [1])], method="replayed")
+    damaged = measured(tmp_path, "damaged", 1.0)
+    (damaged / "rows.jsonl").write_text("{}\n")
+    page = page_of(tmp_path)
+    for words in (
+        "cut off after 3 questions: the numbers are of these",
+        "answers were replayed without a model: no times, no speedup",
+        "no draft trees: run it with record.trees=2",
+        "NVIDIA H200, 1 threads",
+        "Left out",
+        f"{damaged}/rows.jsonl: line 1: lacks question_id",
+    ):
+        assert words in page, words
+    assert [one["run"] for one in data_of(page)["trees"]["answers"]] == ["whole"]
+
+
+def test_the_parts_of_a_hybrid_are_shown(tmp_path: Path) -> None:
+    use = {"part": PartUse(drafted=9, accepted=3, accepted_alone=1, seconds=0.1)}
+    write_run(tmp_path / "run", [row(1, 0, [3, 2], parts=use), row(2, 0, [1], parts=use)], method="hybrid")
+    (one,) = csv.DictReader(data_of(page_of(tmp_path))["csv"]["parts"].splitlines())
+    assert (one["part"], one["nodes drafted"]) == ("part", "6.0")
+
+
+def test_a_cut_off_run_counts_with_the_rows_it_has(tmp_path: Path) -> None:
+    whole = measured(tmp_path, "one", 1.0)
+    expected = read_begun(whole).summary
+    (whole / "summary.json").unlink()
+    found = read_begun(whole)
+    assert found.cut_off
+    assert found.summary == expected
+    assert read_runs([tmp_path]) == [], "tables count finished runs alone"
+
+
+def test_hostile_names_settings_and_tokens_are_literal(tmp_path: Path) -> None:
+    folder = measured(
+        tmp_path / "<b>", "fast", 1.0, benchmark=HOSTILE, settings={"method.name": HOSTILE, "method.note": HOSTILE}
+    )
+    with_trees(folder, {"1": HOSTILE, "2": "\\ud800"})
+    measured(tmp_path, "slow", 4.0)
+    page = page_of(tmp_path)
+    assert "<img" not in page
+    assert "\0" not in page
+    assert "\u202e" not in page
+    assert page.count("</script>") == 3, "one each of data, tabs and viewer"
+    assert r"&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;\u202e&amp;\x00" in page
+    packed = data_of(page)["trees"]["answers"][0]["packed"]
+    texts = json.loads(zlib.decompress(b64decode(packed)))["texts"]
+    assert texts == {"1": r"</script><img src=x onerror=alert(1)>\u202e&\x00", "2": "\\ud800"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("é 漢 عرب", "é 漢 عرب"), ("a\nb", "a\\nb"), ("\ud800", "\\ud800"), ("\u200f\u2066", "\\u200f\\u2066")],
+)
+def test_letters_stay_and_all_that_is_not_printed_is_an_escape(text: str, shown: str) -> None:
+    assert literal(text) == shown
+    assert literal("a\nb", "\n") == "a\nb"
+
+
+def test_the_trees_of_a_page_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for method in ("one", "two"):
+        with_trees(measured(tmp_path, method, 1.0))
+    size = len(data_of(page_of(tmp_path))["trees"]["answers"][0]["packed"])
+    monkeypatch.setattr(page_trees, "MOST_BYTES", size + 10)
+    page = page_of(tmp_path)
+    assert len(data_of(page)["trees"]["answers"]) == 1
+    assert "The trees of 1 more answers would make this file too large" in page
+
+
+def test_more_methods_than_colours_leave_the_best_to_draw(tmp_path: Path) -> None:
+    for number in range(10):
+        rows = [row(1, 0, [number + 1] * 20), row(2, 0, [number + 1] * 20)]
+        write_run(tmp_path / str(number), rows, method=f"method{number}")
+    page = page_of(tmp_path)
+    drawn = re.search(r"<svg[^>]*Steps by the tokens that they added.*?</svg>", page, re.DOTALL)
+    assert drawn
+    assert "Of the 8 methods with the most accepted tokens" in drawn[0]
+    assert sorted(set(re.findall(r"method\d", drawn[0]))) == [f"method{number}" for number in range(2, 10)]
+
+
+def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
+    with_trees(measured(tmp_path, "fast", 1.0))
+    assert page_of(tmp_path) == page_of(tmp_path)
+
+
+def test_bad_input_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="FOLDER: name folders that hold runs"):
+        run([], Settings())
+    with pytest.raises(BadInput, match="no run with a row below it"):
+        run([str(tmp_path)], Settings())
