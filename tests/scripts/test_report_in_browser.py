@@ -1,0 +1,305 @@
+"""The report in a real browser: a tiny model's run beside one full of hostile texts. Without a browser, skipped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up_run import row, times, write_run
+
+from aded.bench.progress import Silent
+from aded.command_line import compose_config
+from aded.records.rows import Row, parse, to_json
+from aded.records.trees import AnswerTrees, RecordedTree, read_trees
+from aded.run import run
+from scripts.html_report import write_report
+from scripts.report.page.literal import literal
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser: pip install selenium")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVER = shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium with its chromedriver on the path"),
+]
+TOKENS = {
+    1: "</script><script>window.hit = 1</script>",
+    2: '<img src=x onerror="window.hit = 2">',
+    3: "\u202eright to left\u2066",
+    4: "\\ud800",  # as the record keeps a lone surrogate
+    5: "\0\n{{ hit }}",
+    6: "عربي",
+}
+HOSTILE = "<script>window.hit = 3</script>\u202e"
+TABS = (
+    "ranking",
+    "trees",
+    "accepted",
+    "times",
+    "calibration",
+    "session",
+    "machine",
+    "runs",
+    "definitions",
+    "commands",
+)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
+    """A run of the tiny model that kept its trees."""
+    out = tmp_path_factory.mktemp("real") / "run"
+    settings = ["benchmark.limit=2", "benchmark.max_new_tokens=24", "model.dtype=float32", "record.trees=2"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADED_CACHE", str(out.parent / "cache"))
+        run(compose_config([f"model={folder}", "method=token_recycling", *settings, f"output_dir={out}"]), Silent())
+    return out
+
+
+@pytest.fixture(scope="module")
+def report(real: Path) -> Path:
+    hostile = row(1, 0, [3, 2, 1], token_ids=[9, 1, 2, 3, 4, 5, 6], drafted_nodes=[3, 2, 0], **times(1.0, 2.0, 6))
+    made = write_run(
+        real.parent / "hostile",
+        [hostile, row(2, 0, [2], drafted_nodes=[1], **times(1.0, 2.0, 2))],
+        method="hostile",
+        answers=None,
+        benchmark=HOSTILE,
+        settings={"method.note": HOSTILE},
+    )
+    steps = [
+        RecordedTree(
+            [9, 1, 2, 6], [-1, 0, 1, 0], [1.0, 0.5, 0.25, 0.1], ["", "corpus", "corpus", HOSTILE], [0, 1, 2], 3
+        ),
+        RecordedTree([3, 4, 6], [-1, 0, 1], None, None, [0, 1], 5),
+        RecordedTree([5], [-1], None, None, [0], 6),
+    ]
+    texts = {str(token): text for token, text in TOKENS.items()}
+    (made / "trees.jsonl").write_text(to_json(AnswerTrees("1", 0, HOSTILE, texts, steps, 0)) + "\n")
+    write_report([real.parent], real.parent / "report.html")
+    return real.parent / "report.html"
+
+
+class Page:
+    """The report, open in a browser."""
+
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.browser = browser
+        self.wide(1280)
+        browser.get(path.as_uri())
+        self.wait("return document.querySelector('.tree svg') !== null")
+
+    def __call__(self, script: str, *arguments: object) -> Any:
+        return self.browser.execute_script(script, *arguments)
+
+    def wait(self, script: str) -> None:
+        from selenium.webdriver.support.wait import WebDriverWait
+
+        WebDriverWait(self.browser, 60).until(lambda _: self(script))
+
+    def wide(self, width: int) -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def scheme(self, name: str) -> None:
+        features = [{"name": "prefers-color-scheme", "value": name}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def press(self, *keys: str) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self.browser).send_keys(*keys).perform()
+
+    def choose(self, select: str, value: str) -> None:
+        """An option whose text holds the value."""
+        self(
+            "const s = document.getElementById(arguments[0]);"
+            "s.value = [...s.options].find((one) => one.textContent.includes(arguments[1])).value;"
+            "s.dispatchEvent(new Event('change'))",
+            select,
+            value,
+        )
+
+    def see(self, question: str, method: str) -> None:
+        """Choose a question, and wait until the first method's trees are there."""
+        self.choose("question", question)
+        self.wait(
+            f"return document.querySelector('#pane-first h3')?.textContent.startsWith('{method}') && "
+            "document.querySelector('#pane-first svg') !== null"
+        )
+
+    def texts(self, selector: str) -> list[str]:
+        found: list[str] = self(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector
+        )
+        return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.binary_location = CHROMIUM
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def page(browser: Any, report: Path) -> Iterator[Page]:
+    """Whatever a test does, the browser has nothing to complain of, and no hostile text has run."""
+    opened = Page(browser, report)
+    yield opened
+    assert opened("return window.hit") is None
+    assert browser.get_log("browser") == []
+
+
+def test_each_tab_shows_its_part_alone(page: Page) -> None:
+    for name in TABS:
+        page("document.getElementById(arguments[0]).click()", f"tab-{name}")
+        visible = page(
+            "return [...document.querySelectorAll('section')].filter((one) => !one.hidden).map((one) => one.id)"
+        )
+        assert visible == [name]
+    assert page("return document.querySelectorAll('figure svg').length") >= 4
+
+
+def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, real: Path) -> None:
+    rows = [parse(Row, line, "row") for line in (real / "rows.jsonl").read_text().splitlines()]
+    recorded = read_trees(real, rows)[0]
+    page("document.getElementById('tab-trees').click()")
+    page.see("HumanEval/0", "token_recycling")
+    assert int(page("return document.getElementById('step').max")) == len(recorded.steps)
+    for number in (1, len(recorded.steps)):
+        page(
+            "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
+            number,
+        )
+        step = recorded.steps[number - 1]
+        assert page("return document.querySelectorAll('#pane-first svg rect').length") == len(step.tokens) + 1
+        assert page("return document.querySelectorAll('#pane-first svg g.accepted').length") == len(step.path)
+        assert page.texts("#pane-first .status")[0].startswith(f"Step {number} of {len(recorded.steps)}: ")
+    texts = {token: literal(text, "\n") or f"⟨{token}⟩" for token, text in recorded.texts.items()}
+    answer = "".join(texts[str(token)] for token in rows[0].token_ids)
+    shown = "".join(page.texts("#pane-first .answer:not(details *) span")).replace("⏎", "")
+    assert shown.startswith(answer)
+
+
+def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
+    page("document.getElementById('tab-trees').click()")
+    page.see("window.hit", "hostile")
+    shown = page.texts("#pane-first .answer:not(details *) span")
+    assert shown == [
+        "⟨9⟩",
+        TOKENS[1],
+        TOKENS[2],
+        "\\u202eright to left\\u2066",
+        "\\ud800",
+        "\\x00⏎\n{{ hit }}",
+        "عربي",
+    ]
+    assert page.texts("#pane-first details p") == [literal(HOSTILE)]
+    assert "0.100 " + literal(HOSTILE) in page.texts("#pane-first svg .about")
+    assert literal(HOSTILE) in page.texts("#ranking .finding b")
+    assert page("return document.querySelectorAll('img, section script').length") == 0
+
+
+def test_the_second_method_stands_at_the_same_place_in_the_answer(page: Page) -> None:
+    page("document.getElementById('tab-trees').click()")
+    page.see("window.hit", "hostile")
+    page.choose("second", "hostile")
+    page.wait("return document.querySelectorAll('.pane .status').length === 2")
+    page("const s = document.getElementById('step'); s.value = 2; s.dispatchEvent(new Event('input'))")
+    first, second = page.texts(".pane .status")
+    assert first == second
+    assert first.startswith("Step 2 of 3: 2 drafted, 1 accepted")
+
+
+def test_the_keyboard_is_enough(page: Page) -> None:
+    right, tab, space = "\ue014", "\ue004", " "
+    page.press(tab)
+    assert page("return document.activeElement.id") == "tab-ranking"
+    page.press(right)
+    assert page("return document.activeElement.id") == "tab-trees"
+    reached = []
+    for _ in range(6):
+        page.press(tab)
+        reached.append(page("return document.activeElement.id"))
+    assert reached == ["question", "first", "second", "play", "whole", "step"]
+    page.press(right)
+    assert page.texts("#pane-first .status")[0].startswith("Step 2 ")
+    page("document.getElementById('play').focus()")
+    page.press(space)
+    page.wait("return !document.querySelector('#pane-first .status').textContent.startsWith('Step 2 ')")
+    page.press(space)
+    assert page("return document.getElementById('play').textContent") == "Play"
+
+
+def test_a_column_head_leads_to_its_definition(page: Page) -> None:
+    page("document.querySelector('#ranking thead th:nth-child(3) a').click()")
+    page.wait("return !document.getElementById('definitions').hidden")
+    assert page("return document.querySelector('dt:target').textContent") in ("benchmark", "speedup")
+
+
+def test_a_table_is_downloaded_as_csv(page: Page, tmp_path: Path) -> None:
+    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page("document.querySelector('[data-csv=ranking]').click()")
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(page.browser, 30).until(lambda _: (tmp_path / "ranking.csv").exists())
+    assert "token_recycling" in (tmp_path / "ranking.csv").read_text()
+
+
+CONTRAST = """
+const channel = (one) => (one /= 255) <= 0.03928 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+const colour = (text) => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
+const behind = (node) => {
+  for (let one = node; one; one = one.parentElement) {
+    const box = one.tagName === "g" && one.querySelector("rect");
+    const found = colour(box ? getComputedStyle(box).fill : getComputedStyle(one).backgroundColor);
+    if (found.length === 3 || found[3] === 1) return found;
+  }
+  return [255, 255, 255];
+};
+const poor = [];
+for (const node of document.querySelectorAll("body *:not(script):not(title)")) {
+  const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
+  if (!own || !node.getClientRects().length || node.closest("figure svg, option")) continue;
+  const style = getComputedStyle(node);
+  const ink = colour(node instanceof SVGElement ? style.fill : style.color);
+  const [a, b] = [light(ink), light(behind(node))];
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (ratio < 4.5) poor.push(`${node.tagName}.${node.className.baseVal ?? node.className}: ${ratio.toFixed(2)}`);
+}
+return [...new Set(poor)];
+"""
+"""Texts whose contrast is below 4.5 (WCAG 2.2, AA). Plots are drawn in the page's ink."""
+
+
+@pytest.mark.parametrize(("scheme", "width"), list(product(("light", "dark"), (1280, 400))))
+def test_each_part_is_readable(page: Page, scheme: str, width: int) -> None:
+    page.scheme(scheme)
+    page.wide(width)
+    for name in TABS:
+        page("document.getElementById(arguments[0]).click()", f"tab-{name}")
+        assert page("return document.documentElement.scrollWidth") <= width, name
+        assert page(CONTRAST) == [], name
+
+
+def test_a_step_is_drawn_at_once(page: Page) -> None:
+    """Drawing is one event long: when the slider has moved, the tree is there."""
+    page("document.getElementById('tab-trees').click()")
+    shown = page(
+        "const s = document.getElementById('step'); s.value = 2; s.dispatchEvent(new Event('input'));"
+        "return document.querySelector('#pane-first .status').textContent"
+    )
+    assert shown.startswith("Step 2 ")
