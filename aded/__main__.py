@@ -24,6 +24,7 @@ COMMANDS = {
     "tables": "scripts.tables",
     "plots": "scripts.plots",
     "report": "scripts.html_report",
+    "compare": "scripts.compare",
     "build": "datastore.build",
     "fetch": "datastore.fetch",
     "info": "datastore.info",

@@ -175,35 +175,41 @@ def question_sums(runs: Iterable[Sequence[Row]], terms: Terms) -> np.ndarray:
 
     runs: the rows of each run.
     """
+    by_question = sums_by_question(runs, terms)
+    return np.array(list(by_question.values())) if by_question else np.zeros((0, 2))
+
+
+def sums_by_question(runs: Iterable[Sequence[Row]], terms: Terms) -> dict[str, np.ndarray]:
+    """As question_sums, float [terms] by the question's id; without those that were not measured."""
     by_question: dict[str, np.ndarray] = {}
     for rows in runs:
         for row, values in zip(rows, terms(rows), strict=True):
             if values is not None:
                 by_question[row.question_id] = by_question.get(row.question_id, 0) + np.array(values, float)
-    return np.array(list(by_question.values())) if by_question else np.zeros((0, 2))
+    return by_question
 
 
-def _products(sums: np.ndarray) -> np.ndarray:
-    """float [.., 2 or 4] to [..]: the product of the quotients; not finite where there is nothing to divide by."""
+def products_of_ratios(sums: np.ndarray) -> np.ndarray:
+    """float [.., 2 n] to [..]: the product of the quotients; not finite where there is nothing to divide by."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return (sums[..., 0::2] / sums[..., 1::2]).prod(axis=-1)
 
 
 def product_of_ratios(sums: np.ndarray) -> float | None:
-    """numerator / denominator, times the next such quotient; None where that is no number. sums: float [2 or 4]."""
-    value = float(_products(sums))
+    """numerator / denominator, times the next such quotient; None where that is no number. sums: float [2 n]."""
+    value = float(products_of_ratios(sums))
     return value if np.isfinite(value) else None
 
 
 def bootstrap_interval(sums: np.ndarray, resamples: int = RESAMPLES) -> tuple[float | None, float | None]:
     """95 % percentile bootstrap over questions (Efron 1979), seeded; (None, None) for fewer than two.
 
-    sums: float [questions, 2 or 4], see question_sums; the number is their product_of_ratios.
+    sums: float [questions, 2 n], see question_sums; the number is their product_of_ratios.
     """
     if len(sums) < 2:
         return None, None
     picks = np.random.default_rng(0).integers(len(sums), size=(resamples, len(sums)))
-    values = _products(sums[picks].sum(axis=1))
+    values = products_of_ratios(sums[picks].sum(axis=1))
     values = values[np.isfinite(values)]
     if not len(values):
         return None, None
