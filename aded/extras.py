@@ -23,6 +23,7 @@ _MODULES = {
         "pydivsufsort",
         "pynvml",
         "requests",
+        "rich",
         "sentencepiece",
         "tabulate",
         "tqdm",

@@ -1,4 +1,4 @@
-"""Every run of a written-down sweep, with one progress bar and, in the end, one table.
+"""Every run of a written-down sweep, with a live table and, in the end, the ranking.
 
     python -m scripts.sweep EXPERIMENT [KEY=VALUE[,VALUE ...] ...]
 
@@ -101,7 +101,7 @@ def _kind(method: str) -> str:
 
 
 def run_all(configs: Sequence[DictConfig], label: str) -> None:
-    """Carry out the runs, with one progress bar over all questions."""
+    """Carry out the runs, with one live table over all of them."""
     questions = [len(load_benchmark(cfg.benchmark)[1]) for cfg in configs]
     progress = Shown(label, sum(questions)) if configs[0].progress else Silent()
     load = KeptModel()

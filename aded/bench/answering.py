@@ -40,7 +40,7 @@ def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progre
             directory.append_trees(runner.trees.take())
         directory.append(new)
         rows += new
-        progress.advance()
+        progress.answered(rows)
         notice.see(new)
     rows = answer_disturbed(experiment, directory, progress, rows, PATIENCE * (perf_counter() - began))
     _write_samples(experiment, directory, rows)

@@ -1,12 +1,16 @@
-"""How far a job is, on stderr: a bar on a terminal, a line now and then in a log."""
+"""How far a job is, on stderr: a live table on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from time import perf_counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tqdm import tqdm
+from aded.records.rows import Row
+
+if TYPE_CHECKING:
+    from aded.bench.live_table import LiveTable
 
 SECONDS_BETWEEN_LINES = 5.0
 """In a log; a replay answers hundreds of questions in that time."""
@@ -21,8 +25,8 @@ class Progress(Protocol):
         done: those that it has from before. limit: most new tokens per answer.
         """
 
-    def advance(self) -> None:
-        """One more question is answered."""
+    def answered(self, rows: Sequence[Row]) -> None:
+        """One more question is answered. rows: all of the run so far."""
 
     def reach(self, done: int) -> None:
         """So many of the job's questions are answered, whoever answered them."""
@@ -39,7 +43,7 @@ class Silent:
 
     def begin(self, label: str, questions: int, done: int, limit: int) -> None: ...
 
-    def advance(self) -> None: ...
+    def answered(self, rows: Sequence[Row]) -> None: ...
 
     def reach(self, done: int) -> None: ...
 
@@ -57,7 +61,7 @@ class Shown:
     def __init__(self, label: str = "", total: int = 0) -> None:
         self._job, self.total, self.done = label, total, 0
         self._label = label
-        self._bar: tqdm[None] | None = None
+        self._table: LiveTable | None = None
         self._began = self._printed = perf_counter()
 
     def begin(self, label: str, questions: int, done: int, limit: int) -> None:
@@ -65,42 +69,43 @@ class Shown:
             self._label, self.total = label, questions
             self._began = self._printed = perf_counter()
             self._print(f"{label}: {questions} questions, at most {limit} new tokens per answer")
-        if sys.stderr.isatty() and self._bar is None:
-            self._bar = tqdm(desc=self._label, total=self.total, leave=False)
-        if self._bar is not None and self._job:
-            self._bar.set_postfix_str(label)
+        if sys.stderr.isatty() and self._table is None:
+            from aded.bench.live_table import LiveTable
+
+            self._table = LiveTable(self._label)
+        if self._table is not None:
+            self._table.begin(label, questions, done)
         if done:
             self.reach(self.done + done)
 
-    def advance(self) -> None:
+    def answered(self, rows: Sequence[Row]) -> None:
         self.reach(self.done + 1)
+        if self._table is not None:
+            self._table.answered(rows, self._how_far())
 
     def reach(self, done: int) -> None:
-        if self._bar is not None:
-            self._bar.update(done - self.done)
         self.done = done
-        self._line()
+        now = perf_counter()
+        if self._table is None and self.done < self.total and now - self._printed >= SECONDS_BETWEEN_LINES:
+            self._printed = now
+            self._print(f"{self._label}: {self._how_far()}")
 
     def note(self, text: str) -> None:
-        if self._bar is not None:
-            self._bar.write(text, file=sys.stderr)
+        if self._table is not None:
+            self._table.note(text)
         else:
             self._print(text)
 
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        if self._table is not None:
+            self._table.close()
 
-    def _line(self) -> None:
-        now = perf_counter()
-        if self._bar is not None or self.done == self.total or now - self._printed < SECONDS_BETWEEN_LINES:
-            return
-        self._printed = now
-        left = (now - self._began) / self.done * (self.total - self.done) if self.done else 0.0
+    def _how_far(self) -> str:
+        left = (perf_counter() - self._began) / self.done * (self.total - self.done) if self.done else 0.0
         time_left = (
             f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left" if left else ""
         )
-        self._print(f"{self._label}: {self.done} of {self.total} questions answered{time_left}")
+        return f"{self.done} of {self.total} questions answered{time_left}"
 
     @staticmethod
     def _print(text: str) -> None:

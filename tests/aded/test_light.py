@@ -17,6 +17,7 @@ HEAVY = (
     "joblib",
     "accelerate",
     "datasets",
+    "rich",
     "tqdm",
 )
 HIDE = f"""

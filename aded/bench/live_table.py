@@ -1,0 +1,89 @@
+"""A job's runs on a terminal: one table, a line per run, with its numbers so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from aded.records.metrics import summarise
+from aded.records.rows import Row
+from aded.records.summary import Summary
+
+SHARE = 0.05
+"""Of the time may go into the numbers, which are computed between questions, outside every clock."""
+HEADS = ("run", "questions", "accepted tokens", "speedup", "95 %", "disturbed slices")
+
+
+@dataclass
+class _Line:
+    """A run: its name, its questions, those that are answered, and its numbers so far."""
+
+    label: str
+    questions: int
+    done: int
+    summary: Summary | None = None
+
+    def cells(self) -> list[str]:
+        begun = [self.label, f"{self.done} of {self.questions}"]
+        one = self.summary
+        if one is None:
+            return [*begun, *["–"] * (len(HEADS) - len(begun))]
+        low, high = one.speedup_low, one.speedup_high
+        return [
+            *begun,
+            _text(one.mean_accepted_tokens, ".2f"),
+            _text(one.speedup, ".2f"),
+            "–" if low is None or high is None else f"{low:.2f} to {high:.2f}",
+            _text(one.disturbed_share, ".0%"),
+        ]
+
+
+def _text(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
+class LiveTable:
+    """Redrawn when something has changed, by no thread of its own: it takes no time from what is measured."""
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
+        self._title, self._left = title, ""
+        self._lines: list[_Line] = []
+        self._next = 0.0
+        self._live = Live(console=console or Console(stderr=True), auto_refresh=False, transient=True)
+        self._live.start()
+
+    def begin(self, label: str, questions: int, done: int) -> None:
+        """A run begins; done: the questions that it has from before."""
+        self._lines.append(_Line(label, questions, done))
+        self._next = 0.0
+        self._draw()
+
+    def answered(self, rows: Sequence[Row], left: str) -> None:
+        """One more question of the last run is answered. rows: all of its rows; left: the time left, in words."""
+        line, self._left = self._lines[-1], left
+        line.done += 1
+        began = perf_counter()
+        if began >= self._next or line.done == line.questions:
+            line.summary = summarise(rows, method="", model="", benchmark="", run_id="")
+            took = perf_counter() - began
+            self._next = began + took / SHARE
+        self._draw()
+
+    def note(self, text: str) -> None:
+        """A line above the table."""
+        self._live.console.print(Text(text))
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _draw(self) -> None:
+        table = Table(*HEADS, title=Text(self._title), caption=Text(self._left))
+        for line in self._lines:
+            table.add_row(*map(Text, line.cells()))  # no name is markup
+        self._live.update(table, refresh=True)

@@ -1,0 +1,85 @@
+"""The table on a terminal: a line per run, with the numbers that its summary would have so far."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from made_up_run import row, times
+from rich.console import Console
+
+from aded.bench.live_table import LiveTable
+from aded.bench.progress import Shown
+from aded.records.metrics import summarise
+from aded.records.rows import Row
+
+
+def rows_of(count: int) -> list[Row]:
+    return [
+        row(number, 0, [2, 2 + number % 2], **times(1.0, 2.0 + number, 4 + number % 2)) for number in range(count)
+    ]
+
+
+@pytest.fixture
+def terminal() -> Console:
+    return Console(file=StringIO(), force_terminal=True, width=120)
+
+
+def written(terminal: Console) -> str:
+    assert isinstance(terminal.file, StringIO)
+    return terminal.file.getvalue()
+
+
+def test_each_run_has_a_line_with_its_numbers_so_far(terminal: Console) -> None:
+    table = LiveTable("sweep", terminal)
+    table.begin("first", 3, 0)
+    table.answered(rows_of(1), "1 of 6 questions answered")
+    table.begin("second", 3, 1)
+    table.answered(rows_of(2), "3 of 6 questions answered")
+    table.answered(rows_of(3), "about 5 s left")
+    table.close()
+    one = summarise(rows_of(3), method="", model="", benchmark="", run_id="")
+    last = written(terminal).rpartition("sweep")[2]
+    for words in (
+        "1 of 3",
+        "3 of 3",
+        f"{one.mean_accepted_tokens:.2f}",
+        f"{one.speedup:.2f}",
+        f"{one.speedup_low:.2f} to {one.speedup_high:.2f}",
+        f"{one.disturbed_share:.0%}",
+        "about 5 s left",
+    ):
+        assert words in last, words
+
+
+def test_names_and_notes_are_no_markup(terminal: Console) -> None:
+    table = LiveTable("[red]a", terminal)
+    table.begin("[bold]b", 1, 0)
+    table.note("[blink]c")
+    table.close()
+    for text in ("[red]a", "[bold]b", "[blink]c"):
+        assert text in written(terminal)
+
+
+def test_the_table_is_for_terminals_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = Shown("sweep", 2)
+    shown.begin("first", 2, 0, 8)
+    shown.answered(rows_of(1))
+    shown.note("a note")
+    shown.close()
+    assert capsys.readouterr().err == "a note\n", "a log has lines now and then"
+    file = StringIO()
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(
+        "aded.bench.live_table.Console", lambda **_: Console(file=file, force_terminal=True, width=99)
+    )
+    shown = Shown("sweep", 2)
+    shown.begin("first", 2, 0, 8)
+    shown.answered(rows_of(1))
+    shown.note("a note")
+    shown.close()
+    assert "first" in file.getvalue()
+    assert "1 of 2 questions answered, about" in file.getvalue()
+    assert "a note" in file.getvalue()
