@@ -115,6 +115,10 @@ class Watched(Drafter):
 
     def observe(self, step: Step) -> None:
         self.drafter.observe(step)
+        parts = self.drafter.node_parts(step.tree)
+        assert parts is None or (len(parts) == len(step.tree) and parts[0] == ""), (
+            f"node_parts returned {parts} for {len(step.tree)} nodes; name a part for each, and none for the root"
+        )
 
     def end(self) -> None:
         self.drafter.end()

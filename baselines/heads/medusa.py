@@ -119,3 +119,7 @@ class Medusa(Drafter):
     def observe(self, step: Step) -> None:
         assert step.hidden is not None
         self._state = step.hidden[step.path[-1]]
+
+    def node_parts(self, tree: DraftTree) -> list[str]:
+        """The head of each depth."""
+        return ["", *(f"head {depth}" for depth in tree.depths[1:])]

@@ -58,6 +58,8 @@ class SamTokenRecycling(SamDecoding):
         super().__init__(datastore, budget=budget, length_bias=length_bias)
         self.ahead, self.least_match, self.adaptation = min(ahead, budget), least_match, adaptation
         self.recycling = TokenRecycling(budget=budget, adaptation=adaptation)
+        self._part = ""
+        """What drafted last: text, corpus or token_recycling."""
 
     def reset(self) -> None:
         self.recycling.reset()
@@ -71,7 +73,9 @@ class SamTokenRecycling(SamDecoding):
         span, start, end = self.match_in_corpus(context)
         in_corpus = span - self.length_bias
         if max(in_text, in_corpus) < self.least_match:
+            self._part = "token_recycling"
             return self.recycling.draft(context)
+        self._part = "text" if in_text >= in_corpus else "corpus"
         if in_text >= in_corpus:
             at = start_with_room(self._text, state, self.ahead + 1)
             return DraftTree.chain(int(context[-1]), context[:-1][at : at + self.ahead].tolist())
@@ -82,3 +86,6 @@ class SamTokenRecycling(SamDecoding):
 
     def observe(self, step: Step) -> None:
         self.recycling.observe(step)
+
+    def node_parts(self, tree: DraftTree) -> list[str]:
+        return ["", *[self._part] * tree.drafted]

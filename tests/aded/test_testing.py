@@ -99,6 +99,11 @@ class Writes(Copies):
         return aded.DraftTree.root(int(context[-1]))
 
 
+class NamesTooFewParts(Copies):
+    def node_parts(self, tree: aded.DraftTree) -> list[str]:
+        return [""]
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -129,6 +134,7 @@ def test_a_good_drafter_passes(given: Any) -> None:
         (NoTree, "draft returned list"),
         (Beyond, f"token {VOCABULARY} was drafted"),
         (Writes, "draft changed its context"),
+        (NamesTooFewParts, "node_parts returned "),
     ],
 )
 def test_each_fault_is_found(given: Any, line: str) -> None:

@@ -179,6 +179,14 @@ class Hybrid(Drafter):
             part.use.accepted += int(mine[accepted].sum())
             part.use.accepted_alone += int((mine[accepted] & (by[:, accepted].sum(0) == 1)).sum())
 
+    def node_parts(self, tree: DraftTree) -> list[str] | None:
+        """The parts of the latest draft, which `tree` is, or its upper levels."""
+        if self._tree is None:
+            return None
+        by = self._drafted_by[:, self._tree.find(tree)]
+        names = [", ".join(name for name, mine in zip(self.parts, column, strict=True) if mine) for column in by.T]
+        return ["", *names[1:]]
+
     def end(self) -> None:
         for part in self.parts.values():
             part.drafter.end()

@@ -75,7 +75,9 @@ def test_the_heads_read_the_last_accepted_nodes_state(tmp_path: Path, projection
     observe(drafter, hidden, [0, 1, 2])
     rounded = load_heads(str(tmp_path), HIDDEN, VOCABULARY)
     best = projection(rounded(hidden[2])).argmax(dim=-1)
-    assert drafter.draft(np.array([1, 3])).tokens.tolist() == [3, *best.tolist()]
+    tree = drafter.draft(np.array([1, 3]))
+    assert tree.tokens.tolist() == [3, *best.tolist()]
+    assert drafter.node_parts(tree) == ["", "head 1", "head 2", "head 3"]
 
 
 def test_heads_with_their_own_projection_use_it(tmp_path: Path, projection: torch.nn.Linear) -> None:

@@ -72,14 +72,17 @@ def test_a_long_match_drafts_a_chain_and_else_token_recycling_drafts(
         if max(len(near), len(far) - bias) < least:
             wanted = recycling.draft(np.array(context))
             assert (tree.tokens.tolist(), tree.parents.tolist()) == (wanted.tokens.tolist(), wanted.parents.tolist())
+            assert drafter.node_parts(tree) == ["", *["token_recycling"] * tree.drafted]
             continue
         if len(near) >= len(far) - bias:
-            found = behind_with_room(before, near, ahead + 1)[:ahead]
+            part, found = "text", behind_with_room(before, near, ahead + 1)[:ahead]
         else:
+            part = "corpus"
             found = corpus[ends_of(corpus, far)[0] :][:ahead]
             found = found[: found.index(VOCABULARY)] if VOCABULARY in found else found
         assert tree.tokens.tolist() == [context[-1], *found]
         assert tree.parents.tolist() == list(range(-1, len(found)))
+        assert drafter.node_parts(tree) == ["", *[part] * len(found)]
 
 
 @pytest.mark.parametrize(

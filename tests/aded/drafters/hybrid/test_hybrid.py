@@ -96,6 +96,15 @@ def test_the_record_says_who_drafted_what_was_accepted() -> None:
     assert all(use.drafted == use.accepted == 0 for use in mine.part_uses().values()), "of the latest answer"
 
 
+def test_each_node_has_the_names_of_the_parts_that_drafted_it() -> None:
+    mine = hybrid(Says([1, 2], [0, 1], [0.5, 0.4]), Says([1, 3], [0, 0], [0.5, 0.2]))
+    assert mine.node_parts(DraftTree.root(8)) is None, "nothing is drafted yet"
+    tree = decided(mine, [1, 2, 9])
+    wanted = {8: "", 1: "part 0, part 1", 2: "part 0", 3: "part 1"}
+    for one in (tree, tree.up_to_depth(1)):
+        assert mine.node_parts(one) == [wanted[token] for token in one.tokens.tolist()]
+
+
 def test_a_resumed_run_replays_accepted_paths_alone() -> None:
     """The verified tree is not the drafted one: nodes are found by their tokens."""
     mine = hybrid(Says([4, 1, 2], [0, 0, 2], [0.6, 0.5, 0.4]))
