@@ -49,7 +49,8 @@ FIXED: dict[str, object] = {"cost": "none"}
 READ = (0, 1)
 """Layers that all targets read, since a drafter is set up for one of them and answers on the others too."""
 
-Build, Engine = Callable[..., Drafter], Callable[[], EagerTarget]
+Build = Callable[..., Drafter]
+Engine = Callable[[], EagerTarget]
 Trace = list[tuple[list[int], list[int]]]
 
 
