@@ -36,7 +36,7 @@ from scripts.html_report import NAME, write_report
 from scripts.plots import draw
 from scripts.report.cells import cells
 from scripts.report.summary_table import ranking
-from scripts.tables import write_accepted, write_comparison, write_summary
+from scripts.tables import write_tables
 
 FORMATS = {"ngrams": NGRAMS, "suffixes": SUFFIXES}
 """Of the datastore files, by a method's datastore_kind."""
@@ -121,9 +121,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     run_all(configs, arguments[0])
     folder = Path(configs[0].paths.output)
     runs = read_runs([folder])
-    write_accepted(runs, [], folder)
-    write_comparison(runs, folder)
-    write_summary(runs, folder)
+    write_tables(runs, [], folder)
     drawn = draw(cells(runs), folder)
     write_report([folder], folder / NAME)
     print(ranking(runs))

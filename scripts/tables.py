@@ -83,8 +83,12 @@ def write_parts(runs: Sequence[FinishedRun], folder: Path) -> None:
         write_text(folder / "parts.csv", table.to_csv(index=False), "FOLDER")
 
 
-def write_summary(runs: Sequence[FinishedRun], folder: Path) -> str:
-    """summary.md and summary.csv; returns the text of the first."""
+def write_tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], folder: Path) -> str:
+    """All tables; returns the text of summary.md."""
+    write_accepted(runs, elsewhere, folder)
+    write_comparison(runs, folder)
+    write_peers(runs, folder)
+    write_parts(runs, folder)
     text = as_text(runs)
     write_text(folder / "summary.md", text, "FOLDER")
     write_text(folder / "summary.csv", all_numbers(runs).to_csv(index=False), "FOLDER")
@@ -95,11 +99,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     files = [argument for argument in arguments if argument.endswith(".jsonl")]
     elsewhere = [read_run_file(file, "RUN_FILE") for file in files]
     runs, folder = runs_below([argument for argument in arguments if argument not in files], "tables")
-    write_accepted(runs, elsewhere, folder)
-    write_comparison(runs, folder)
-    write_peers(runs, folder)
-    write_parts(runs, folder)
-    print(write_summary(runs, folder))
+    print(write_tables(runs, elsewhere, folder))
     print(
         f"table: {folder / 'summary.md'}  (all numbers: summary.csv; cold and session: mean_accepted_tokens.md; "
         "published figures: comparison_with_paper.md)"

@@ -96,3 +96,10 @@ def test_the_ranking_has_the_best_first(tmp_path: Path) -> None:
         "identical outputs",
         "disturbed slices",
     ]
+
+
+def test_without_times_the_ranking_goes_by_accepted_tokens(tmp_path: Path) -> None:
+    for name, accepted in (("few", [1, 2, 2]), ("most", [4, 4, 4]), ("more", [3, 3, 3])):
+        write_run(tmp_path / name, [row(n, 0, accepted) for n in range(5)], method=name, answers="recorded")
+    text = ranking(read_runs([tmp_path]))
+    assert [line.split()[1] for line in text.splitlines()[2:5]] == ["most", "more", "few"]
