@@ -144,7 +144,7 @@ def steps(
 
     answer.stop_reason = reason
     answer.calibration = calibration_histogram(walks)  # after the clock
-    answer.parts = drafter.part_uses()
+    answer.parts = drafter.part_uses(answer.accept_lengths)
     drafter.end()
     yield answer
 

@@ -84,8 +84,12 @@ class Drafter(ABC):
     def end(self) -> None:  # noqa: B027 - optional hook
         """The answer is complete."""
 
-    def part_uses(self) -> dict[str, PartUse] | None:
-        """What each part did for the latest answer, by name; None for a drafter that has no parts."""
+    def part_uses(self, accept_lengths: Sequence[int]) -> dict[str, PartUse] | None:
+        """What each part did for the latest answer, by name; None for a drafter that has no parts.
+
+        accept_lengths: tokens of each step, the bonus token included. The last step has fewer than it decided where
+            the answer ended inside it; nodes accepted past that end are not counted.
+        """
         return None
 
     def reset(self) -> None:  # noqa: B027 - optional hook

@@ -10,8 +10,9 @@ A part whose search can weigh other drafters' nodes beside its own comes last, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from os.path import expanduser
 from pathlib import Path
 from time import perf_counter
@@ -118,6 +119,7 @@ class Hybrid(Drafter):
         self.requires = self._required()
         self.tree_size: TreeSize | None = None
         self._tree: DraftTree | None = None
+        self._accepted_by: list[np.ndarray] = []
 
     def _required(self) -> frozenset[str]:
         return frozenset[str]().union(*(part.drafter.requires for part in self.parts.values()))
@@ -137,7 +139,7 @@ class Hybrid(Drafter):
             self.tree_size = TreeSize(read_cost_table(self.cost, target.describe()["engine"], self.budget))
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        self._tree = None
+        self._tree, self._accepted_by = None, []
         for part in self.parts.values():
             part.start()
             if self.scope == "prompt":
@@ -170,14 +172,13 @@ class Hybrid(Drafter):
             part.observe(step, reachable, chosen)
 
     def _account(self, drafted: DraftTree, step: Step) -> None:
-        """Note who drafted the nodes that were verified, and those that were accepted."""
+        """Note who drafted the nodes that were verified, and those that were accepted, bool [parts, accepted]."""
         path = step.tree.tokens[step.path]
         accepted = drafted.find(DraftTree(path, np.arange(-1, len(path) - 1)))[1:]
         by = self._drafted_by
         for part, mine in zip(self.parts.values(), by, strict=True):
             part.use.drafted += int(mine[1:].sum())
-            part.use.accepted += int(mine[accepted].sum())
-            part.use.accepted_alone += int((mine[accepted] & (by[:, accepted].sum(0) == 1)).sum())
+        self._accepted_by.append(by[:, accepted])
 
     def node_parts(self, tree: DraftTree) -> list[str] | None:
         """The parts of the latest draft, which `tree` is, or its upper levels."""
@@ -191,11 +192,18 @@ class Hybrid(Drafter):
         for part in self.parts.values():
             part.drafter.end()
 
-    def part_uses(self) -> dict[str, PartUse]:
-        return {name: part.use for name, part in self.parts.items()}
+    def part_uses(self, accept_lengths: Sequence[int]) -> dict[str, PartUse]:
+        steps = zip(self._accepted_by, accept_lengths, strict=True)
+        none = np.zeros((len(self.parts), 0), bool)
+        by = np.concatenate([none, *(accepted[:, : length - 1] for accepted, length in steps)], axis=1)
+        alone = by & (by.sum(0) == 1)
+        return {
+            name: replace(part.use, accepted=int(mine.sum()), accepted_alone=int(only.sum()))
+            for (name, part), mine, only in zip(self.parts.items(), by, alone, strict=True)
+        }
 
     def reset(self) -> None:
-        self._tree = None
+        self._tree, self._accepted_by = None, []
         for part in self.parts.values():
             part.start()
             part.forget()

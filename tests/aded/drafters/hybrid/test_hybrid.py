@@ -88,12 +88,22 @@ def test_the_record_says_who_drafted_what_was_accepted() -> None:
     mine = hybrid(Says([1, 2], [0, 1], [0.5, 0.4]), Says([1, 3], [0, 0], [0.5, 0.2]), Says([], []))
     decided(mine, [1, 2, 9])
     decided(mine, [3, 9])
-    uses = mine.part_uses()
+    uses = mine.part_uses([3, 2])
     counts = {name: (use.drafted, use.accepted, use.accepted_alone) for name, use in uses.items()}
     assert counts == {"part 0": (4, 2, 1), "part 1": (4, 2, 1), "part 2": (0, 0, 0)}
     assert all(use.seconds > 0 for use in uses.values())
     mine.begin(PROMPT)
-    assert all(use.drafted == use.accepted == 0 for use in mine.part_uses().values()), "of the latest answer"
+    assert all(use.drafted == use.accepted == 0 for use in mine.part_uses([]).values()), "of the latest answer"
+
+
+def test_nodes_accepted_past_the_end_of_an_answer_do_not_count() -> None:
+    """As in the row: of a step's tokens the last one is its bonus token."""
+    for length in (3, 2, 1):
+        mine = hybrid(Says([1, 2], [0, 1], [0.5, 0.4]), Says([1], [0], [0.5]))
+        decided(mine, [1, 9])
+        decided(mine, [1, 2, 9])
+        uses = mine.part_uses([2, length]).values()
+        assert [(use.drafted, use.accepted) for use in uses] == [(4, 1 + length - 1), (2, 1 + min(1, length - 1))]
 
 
 def test_each_node_has_the_names_of_the_parts_that_drafted_it() -> None:
@@ -110,7 +120,7 @@ def test_a_resumed_run_replays_accepted_paths_alone() -> None:
     mine = hybrid(Says([4, 1, 2], [0, 0, 2], [0.6, 0.5, 0.4]))
     mine.draft(PROMPT)
     mine.observe(Step(DraftTree.chain(8, [1, 2]), [0, 1, 2], 9))
-    assert [(use.drafted, use.accepted) for use in mine.part_uses().values()] == [(3, 2)]
+    assert [(use.drafted, use.accepted) for use in mine.part_uses([3]).values()] == [(3, 2)]
 
 
 def test_all_parts_observe_every_step_before_the_first_draft_too() -> None:
@@ -175,8 +185,8 @@ def test_a_part_that_weighs_others_drafts_below_their_nodes_whatever_its_place()
         mine = hybrid(*parts)
         tree = decided(mine, [1, 5, 9])
         assert sorted(tree.tokens[1:].tolist()) == [1, 2, 5, 5]
-        uses = {type(part.drafter): part.use for part in mine.parts.values()}
-        assert (uses[Says].accepted, uses[Beside].accepted) == (1, 1), "what it took over is not its own"
+        uses = mine.part_uses([3])
+        assert [use.accepted for use in uses.values()] == [1, 1], "what it took over is not its own"
     alone = hybrid(Beside([4], [0])).draft(PROMPT)
     assert alone.tokens[1:].tolist() == [4], "without others it drafts alone"
 
