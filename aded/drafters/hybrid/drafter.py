@@ -129,8 +129,12 @@ class Hybrid(Drafter):
             part.drafter.check_tokenizer(tokenizer)
 
     def setup(self, target: Target) -> None:
-        for part in self.parts.values():
+        for name, part in self.parts.items():
             part.drafter.setup(target)
+            if missing := part.drafter.requires - target.provides:
+                raise BadInput(
+                    "method.parts", f"{name} needs {', '.join(sorted(missing))}, which this target does not provide"
+                )
         self.requires = self._required()  # by what the target provides
         self.tree_size = None
         if self.cost == "measured" and "seconds" in target.provides:

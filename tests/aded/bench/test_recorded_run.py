@@ -149,7 +149,7 @@ def test_rows_and_summary_hold_what_the_parts_of_a_hybrid_did(
         (["method.parts=[aded,hybrid]"], "method.parts: hybrid has parts itself"),
         (
             ["method.parts=[aded,token_recycling]"],
-            "method: hybrid needs logits, which this target does not provide",
+            "method.parts: token_recycling needs logits, which this target does not provide",
         ),
         (["method.parts=[aded]", "+method.settings.aded.budget=x"], "method.settings.aded.budget: "),
     ],

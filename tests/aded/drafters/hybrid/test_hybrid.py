@@ -146,6 +146,12 @@ def test_a_hybrid_asks_for_what_its_parts_ask_for_and_learns_as_long_as_the_long
     assert hybrid(Says([1], [0])).adaptation == "session"
 
 
+def test_a_part_that_needs_what_the_target_lacks_is_named() -> None:
+    mine = hybrid(Says([1], [0]), Asks([2], [0]))
+    with pytest.raises(BadInput, match=r"^method.parts: part 1 needs hidden, which this target does not provide$"):
+        mine.setup(SimpleNamespace(provides=frozenset({"logits"})))
+
+
 @pytest.mark.parametrize("scope", ["prompt", "session"])
 def test_calibration_is_kept_as_long_as_the_scope_says(scope: str) -> None:
     parts = Says([1], [0], [0.9]), Says([2], [0], [0.1])
