@@ -36,8 +36,10 @@ def sweep(name: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_run_of_the_sweep_composes(name: str) -> None:
     first = (CONF / "experiment" / f"{name}.yaml").read_text().splitlines()
-    command = next(line for line in first if line.startswith("# python -m aded.run -m"))
-    given = [part for part in command.split() if "=" in part and not part.startswith("+")]
+    command = next(
+        line for line in first if line.startswith(("# python -m aded.run -m", "# python -m scripts.sweep"))
+    )
+    given = [part for part in command.split() if "=" in part and not part.startswith(("+", "["))]
     overrides = [override.split(",")[0] for override in given]
     swept = sweep(name)
     seen = set()

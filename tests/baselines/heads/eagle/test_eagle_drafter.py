@@ -177,10 +177,10 @@ def test_our_heads_draft_for_the_embedded_model(name: str) -> None:
     drafter = instantiate(settings)
     drafter.setup(target)
     tokens = steps = 0
-    for question in HumanEval().questions()[:2]:
+    for question in HumanEval().questions()[:1]:
         prompt = np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64)
         alone, answer = (
-            decode(target, each, prompt, Greedy(), max_new_tokens=48) for each in (Autoregressive(), drafter)
+            decode(target, each, prompt, Greedy(), max_new_tokens=32) for each in (Autoregressive(), drafter)
         )
         assert answer.token_ids == alone.token_ids
         tokens, steps = tokens + answer.new_tokens, steps + len(answer.accept_lengths)
