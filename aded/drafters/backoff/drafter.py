@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy as copied
-from os.path import expanduser
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from aded.core.drafter import Drafter, Step
-from aded.core.step_cost import TreeSize, measure
+from aded.core.step_cost import TreeSize
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import CORPUS, LENGTHS, PROMPT, SESSION, TARGET
@@ -30,8 +28,8 @@ from aded.drafters.backoff.packed_state import PackedState
 from aded.drafters.backoff.suggestions import suggest
 from aded.drafters.backoff.tree_search import new_scratch
 from aded.drafters.backoff.weights import learn_power, new_weights
+from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
-from aded.files.cost_table import read_cost_table
 from aded.files.ngram_file import NgramFile
 from aded.settings import Budget, Count, FilePath, Positive, Scope, Share
 
@@ -75,9 +73,7 @@ class BackoffDrafter(Drafter):
         max_history: Positive = 1 << 20,
         cost: FilePath = "measured",
     ) -> None:
-        if cost not in ("measured", "none") and not Path(expanduser(cost)).is_file():
-            raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
-        self.datastore, self.adaptation, self.cost = datastore, adaptation, cost
+        self.datastore, self.adaptation, self.cost = datastore, adaptation, check_cost(cost)
         self.budget, self.depth = budget, depth
         self._learn_and_search = learn_and_search if shape == "tree" else learn_and_search_chain
         self.keep, self.gate_rate, self.curve_rate = keep, gate_rate, curve_rate
@@ -125,11 +121,7 @@ class BackoffDrafter(Drafter):
     def setup(self, target: Target) -> None:
         recycles = self.sources.longest[TARGET] and "logits" in target.provides
         self.requires = frozenset({"logits"} if recycles else ())
-        self.tree_size = None
-        if self.cost == "measured" and "seconds" in target.provides:
-            self.tree_size = TreeSize(measure(target, self.budget))
-        elif self.cost not in ("measured", "none"):
-            self.tree_size = TreeSize(read_cost_table(self.cost, target.describe()["engine"], self.budget))
+        self.tree_size = tree_size(self.cost, target, self.budget)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         """Read the prompt. If it continues the last answer, as a conversation's next turn does, read only the new

@@ -13,22 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from os.path import expanduser
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from aded.core.drafter import Drafter, PartUse, Step
-from aded.core.step_cost import TreeSize, measure
+from aded.core.step_cost import TreeSize
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.drafters.hybrid.calibration import PartCalibration, cells_of
 from aded.drafters.hybrid.merge import MergedTree, most_probable
 from aded.drafters.mixing import learn_mixing, mixed_where, new_mixing
+from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
-from aded.files.cost_table import read_cost_table
 from aded.settings import Budget, FilePath, LearningScope
 
 
@@ -107,12 +105,10 @@ class Hybrid(Drafter):
     ) -> None:
         if not parts:
             raise BadInput("method.parts", "must name a method")
-        if cost not in ("measured", "none") and not Path(expanduser(cost)).is_file():
-            raise BadInput("method.cost", f"{cost!r} must be measured, none or the file of a cost table")
         made = {name: Part(drafter) for name, drafter in parts.items()}
         # Who weighs what others draft comes after them.
         self.parts = dict(sorted(made.items(), key=lambda item: item[1].weighs_others))
-        self.budget, self.scope, self.cost = budget, adaptation, cost
+        self.budget, self.scope, self.cost = budget, adaptation, check_cost(cost)
         self.adaptation = (
             "session" if "session" in {adaptation, *(one.adaptation for one in parts.values())} else adaptation
         )
@@ -136,11 +132,7 @@ class Hybrid(Drafter):
                     "method.parts", f"{name} needs {', '.join(sorted(missing))}, which this target does not provide"
                 )
         self.requires = self._required()  # by what the target provides
-        self.tree_size = None
-        if self.cost == "measured" and "seconds" in target.provides:
-            self.tree_size = TreeSize(measure(target, self.budget))
-        elif self.cost not in ("measured", "none"):
-            self.tree_size = TreeSize(read_cost_table(self.cost, target.describe()["engine"], self.budget))
+        self.tree_size = tree_size(self.cost, target, self.budget)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._tree, self._accepted_by = None, []
