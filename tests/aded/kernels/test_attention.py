@@ -111,11 +111,15 @@ def test_a_node_has_the_logits_of_its_token_decoded_alone(name: str, dtype: torc
     walk(EagerTarget(model), EagerTarget(model))
 
 
+# Compiling takes seconds a model: all are traced in one dtype, and one in both is compiled to the end.
+COMPILED = [
+    *(("llama", "inductor", dtype) for dtype in (torch.float32, torch.bfloat16)),
+    *((name, "eager", torch.float32) for name in SDPA_MODELS if name != "llama"),
+]
+
+
 @pytest.mark.slow  # a C++ compiler runs
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(
-    ("name", "backend"), [("llama", "inductor"), *((name, "eager") for name in SDPA_MODELS if name != "llama")]
-)
+@pytest.mark.parametrize(("name", "backend", "dtype"), COMPILED)
 def test_so_it_has_in_compiled_steps(name: str, backend: str, dtype: torch.dtype) -> None:
     """In float32 the logits are close to the eager engine's."""
     compiled = CompiledCpuTarget(with_own_kernels(name, dtype), backend)
