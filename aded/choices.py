@@ -24,7 +24,9 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
     if name not in names_of(group):
         raise BadInput(group, f"{name!r} is no config; there are {', '.join(names_of(group))}")
     own: dict[str, Any] = yaml.safe_load((CONF / group / f"{name}.yaml").read_text(encoding="utf-8"))
-    defaults = own.pop("defaults", ["_self_"])
+    defaults = own.pop("defaults", [])
+    if "_self_" not in defaults:
+        defaults.append("_self_")
     picked = {**dict(_overrides(defaults)), **(chosen or {})}
     found: dict[str, Any] = {}
     for default in defaults:

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from made_up_run import row, times, write_run
 
+from aded.command_line import compose_config, plain
 from aded.errors import BadInput
 from aded.records.finished_runs import read_begun, read_runs
+from aded.records.identity import flat
 from aded.records.rows import PartUse, to_json
 from aded.records.trees import AnswerTrees, RecordedTree
 from scripts.html_report import Settings, run, write_report
@@ -72,6 +74,22 @@ def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
     rows = list(csv.DictReader(data_of(page)["csv"]["ranking"].splitlines()))
     assert {one["method"]: float(one["speedup"]) for one in rows} == {"fast": 2.0, "slow": 0.5}
     assert not re.search(r'(?:src|href)="(?!#)', page), "nothing is fetched"
+
+
+def test_each_run_table_and_plot_has_the_command_that_makes_it_again(tmp_path: Path) -> None:
+    ours = dict(flat(plain(compose_config(["method=prompt_lookup", "method.budget=7"]))))
+    rows = [row(number, 0, [3, 2], drafted_nodes=[3, 2], **times(1.0, 2.0, 5)) for number in range(1, 4)]
+    write_run(tmp_path / "ours", rows, method="prompt_lookup", benchmark="human_eval", answers=None, settings=ours)
+    measured(tmp_path, "unknown", 1.0)
+    page = page_of(tmp_path)
+    assert "aded run model=smollm2-135m benchmark=human_eval method=prompt_lookup method.budget=7</pre>" in page
+    assert page.count("It has a config of its own, which is not among those of aded") == 1
+    tables = re.findall(r'data-csv="[^"]*">.*?<code>(aded \w+) (\S+)</code>', page)
+    assert len(tables) == page.count("data-csv=")
+    assert {name for name, _ in tables} == {"aded tables", "aded report"}
+    plots = re.findall(r"<figcaption>.*?<code>aded plots (\S+)</code>", page)
+    assert len(plots) == page.count("<figure>") > 3
+    assert {*plots, *(folder for _, folder in tables)} == {str(tmp_path)}
 
 
 def test_every_column_head_of_a_summary_has_its_definition(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from aded import __version__
 from aded.records.finished_runs import FinishedRun
 from scripts.report.cells import cells, line_names
+from scripts.report.commands import command
 from scripts.report.page import figures, tables
 from scripts.report.page.literal import literal, literal_run
 from scripts.report.page.trees import recorded_trees
@@ -33,6 +34,7 @@ class Tab:
 
 def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence[str]) -> str:
     """The HTML of a report on the runs. left_out: why other runs are missing; folders: those it was made of."""
+    commands = {run.folder: command(run.config) for run in runs}
     runs = [literal_run(run) for run in runs]
     lines = line_names(runs, seeds=True)
     trees = recorded_trees(runs, lines)
@@ -53,6 +55,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
         left_out=[literal(one) for one in left_out],
         definitions=definitions,
         places={head: f"define-{number}" for number, head in enumerate(definitions)},
+        commands=[(lines[run.folder], literal(commands[run.folder] or "")) for run in tables.ranked(runs)],
         folders=shlex.join(literal(folder) for folder in folders),
         version=__version__,
         data={"csv": {one.name: one.csv for tab in tabs for one in tab.tables}, "trees": trees},

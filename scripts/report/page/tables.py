@@ -18,21 +18,29 @@ from scripts.report.parts import EXPLAINED, parts_table
 from scripts.report.remarks import MISSING, without_empty_columns
 from scripts.report.summary_table import all_numbers
 
+ACCEPTED = "mean_accepted_tokens.md"
+
 
 @dataclass(frozen=True)
 class Table:
-    """name: of its CSV file; frame: what is shown, texts or lists of texts; csv: what the file has."""
+    """name: of its CSV file; frame: what is shown, texts or lists of texts; csv: what the file has.
+
+    file: what `aded tables` writes it into, if it does.
+    """
 
     name: str
     title: str
     frame: pd.DataFrame
     csv: str
     note: str = ""
+    file: str = ""
 
 
-def table(name: str, title: str, frame: pd.DataFrame, note: str = "", numbers: pd.DataFrame | None = None) -> Table:
+def table(
+    name: str, title: str, frame: pd.DataFrame, note: str = "", numbers: pd.DataFrame | None = None, file: str = ""
+) -> Table:
     """numbers: the same unrounded, for the CSV."""
-    return Table(name, title, frame, (frame if numbers is None else numbers).to_csv(index=False), note)
+    return Table(name, title, frame, (frame if numbers is None else numbers).to_csv(index=False), note, file)
 
 
 def _number(value: float | None, form: str = ".2f") -> str:
@@ -79,7 +87,7 @@ def ranking(runs: Sequence[FinishedRun]) -> Table:
                 "marks": one.marks,
             }
         )
-    return table("ranking", "", _without_common(pd.DataFrame(rows)), numbers=all_numbers(runs))
+    return table("ranking", "", _without_common(pd.DataFrame(rows)), numbers=all_numbers(runs), file="summary.csv")
 
 
 def _without_common(frame: pd.DataFrame) -> pd.DataFrame:
@@ -129,9 +137,8 @@ def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
                 continue
             name = f"{'-'.join(key)}-{scope}"
             if len({row.category for row in mine[0].first.rows}) > 1:
-                found.append(
-                    table(f"tasks-{name}", f"{', '.join(key)}, {scope}: by task", by_category(mine, scope, []))
-                )
+                title = f"{', '.join(key)}, {scope}: by task"
+                found.append(table(f"tasks-{name}", title, by_category(mine, scope, []), file=ACCEPTED))
             found.append(
                 table(
                     f"depths-{name}",
@@ -139,6 +146,7 @@ def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
                     by_position(mine, scope),
                     "Of all steps, the share that accepted drafts down to this depth; in brackets: of those that "
                     "accepted the depth above.",
+                    file=ACCEPTED,
                 )
             )
     return found
@@ -147,12 +155,12 @@ def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
 def parts_of_hybrids(runs: Sequence[FinishedRun]) -> list[Table]:
     """Who drafted the accepted nodes, where a run has parts."""
     frame = parts_table(runs)
-    return [table("parts", "The parts of hybrids", frame, EXPLAINED)] if len(frame) else []
+    return [table("parts", "The parts of hybrids", frame, EXPLAINED, file="parts.csv")] if len(frame) else []
 
 
 def cold_and_session(runs: Sequence[FinishedRun]) -> list[Table]:
     return [
-        table(f"cold-session-{'-'.join(key)}", ", ".join(key), headline(mine, [], [], Sources()))
+        table(f"cold-session-{'-'.join(key)}", ", ".join(key), headline(mine, [], [], Sources()), file=ACCEPTED)
         for key, mine in _groups(runs).items()
     ]
 
