@@ -54,7 +54,6 @@ def build_experiment(
 ) -> Experiment:
     """Load the model, build the method, and put the runner together. Raises BadInput naming the key."""
     loaded = load(cfg)
-    drafter = build_drafter(cfg, loaded)
     recording = None
     if cfg.model.get("answers") is not None:
         recording = Recording(cfg.model.answers, loaded.tokenizer)
@@ -65,6 +64,7 @@ def build_experiment(
     for question in questions:
         if isinstance(question, Conversation | TokenIds):  # refused now, not in the midst of the run
             question.prompt_ids([], loaded.tokenizer, template)
+    drafter = build_drafter(cfg, loaded)  # last: it may build a datastore, for minutes
     paired = cfg.paired and cfg.pairing != "off"
     runner = Runner(
         target=loaded.target,

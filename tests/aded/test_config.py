@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,13 @@ import pytest
 from omegaconf import OmegaConf
 
 from aded.bench.build import check_config
-from aded.command_line import CONF, compose_config
+from aded.choices import read_choice
+from aded.command_line import CONF, compose_config, plain
 from aded.config import check_top, instantiate
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.methods import checked_method
 
 if TYPE_CHECKING:
     from aded.no_module import Unknown
@@ -57,21 +60,24 @@ def leaves(group: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
     return found
 
 
-def numbers() -> list[tuple[str, str]]:
-    """(method, key) of each number among the settings of the methods, by their configs."""
-    found = []
-    for method in METHODS:
-        settings: Any = OmegaConf.to_container(compose_config([f"method={method}"]).method)
-        found += [(method, key) for key, value in leaves(settings, "method") if type(value) in (int, float)]
-    return found
+# (method, key) of each number among the settings of the methods.
+NUMBERS = [
+    (method, key)
+    for method in METHODS
+    for key, value in leaves(read_choice("method", method), "method")
+    if type(value) in (int, float)
+]
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "true", "null", "abc", "[]", "1e30"])
-@pytest.mark.parametrize(("method", "key"), numbers())
-def test_no_number_of_a_method_takes_another_kind_of_value(method: str, key: str, value: str) -> None:
-    if key.startswith("method.contexts") and value in ("-1",):
-        pytest.skip("the drafter itself checks how long a context can be")
-    assert problem(f"method={method}", f"{key}={value}").startswith(f"{key}: ")
+@pytest.mark.parametrize(("method", "key"), NUMBERS)
+def test_no_number_of_a_method_takes_another_kind_of_value(method: str, key: str) -> None:
+    config = OmegaConf.create({"method": read_choice("method", method)})
+    for value in (math.nan, math.inf, -1, True, None, "abc", [], 1e30):
+        if key.startswith("method.contexts") and value == -1:
+            continue  # the drafter itself checks how long a context can be
+        OmegaConf.update(config, key, value)
+        with pytest.raises(BadInput, match=f"^{re.escape(key)}: .*$"):
+            checked_method(plain(config)["method"])
 
 
 @pytest.mark.parametrize(
