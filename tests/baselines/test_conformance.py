@@ -186,17 +186,20 @@ def test_greedy_answers_are_those_of_autoregressive_decoding(build: Build, name:
 @pytest.mark.parametrize("name", METHODS)
 def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name: str, engine: Engine) -> None:
     drafter = build(name)
-    for seed in range(3):
+    for seed in range(2):
         sampler = Decoding(0.9, 0.9, seed).sampler(1, 0)
         expected = answered(Autoregressive(), LONG, sampler).token_ids
         assert answered(drafter, LONG, sampler, engine=engine).token_ids == expected
 
 
-@pytest.mark.parametrize("decoding", [Decoding(), Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("decoding", "engine"),
+    [(Decoding(), target), (Decoding(0.9, 0.9, 1), compiled_target)],
+    ids=["greedy", "sampled, compiled"],
+)
 @pytest.mark.parametrize("name", SEEDED)
 def test_in_slices_a_method_does_what_it_does_alone(
-    build: Build, name: str, engine: Engine, decoding: Decoding
+    build: Build, name: str, decoding: Decoding, engine: Engine
 ) -> None:
     """Also where arms take turns after every step, and where the baseline goes first."""
     alone, sliced, baseline = build(name), build(name), engine().fork()
@@ -221,16 +224,16 @@ def test_in_slices_a_method_does_what_it_does_alone(
 def test_drafts_are_accepted(build: Build, name: str) -> None:
     """The datastore has the answers, the prompts repeat tokens, and each prompt is answered twice."""
     drafter = build(name)
-    answers = [answered(drafter, prompt) for prompt in PROMPTS * 2]
+    answers = [answered(drafter, prompt) for prompt in PROMPTS[:2] * 2]
     assert sum(answer.new_tokens for answer in answers) > sum(len(answer.accept_lengths) for answer in answers)
 
 
-@pytest.mark.parametrize("budget", [0, 1, 4, 16, 64, 128])
+@pytest.mark.parametrize("budget", [0, 1, 4, 64, 128])
 @pytest.mark.parametrize("name", DRAFTING)
 def test_the_budget_is_kept(build: Build, name: str, budget: int) -> None:
     """Every method takes all budgets from 0 to 128. A method that can use no more than some of it drafts fewer."""
     drafter = build(name, budget=budget)
-    for prompt in PROMPTS:
+    for prompt in (LONG, LONG[3:4]):
         answer = answered(drafter, prompt)
         assert max(answer.drafted_nodes) <= budget
         assert answer.token_ids == answer_of(prompt)
@@ -251,7 +254,7 @@ def test_a_hybrid_with_heads_is_exact_at_every_budget(build: Build, folder: Path
 @pytest.mark.parametrize("name", SEEDED)
 def test_two_drafters_draft_the_same(build: Build, name: str) -> None:
     first, second = build(name), build(name)
-    for prompt in PROMPTS:
+    for prompt in PROMPTS[:2]:
         assert traced(first, prompt) == traced(second, prompt)
 
 
