@@ -1,8 +1,8 @@
 """`python ARGUMENTS` as a process that begins where its imports are done.
 
 A process of its own takes five seconds to import torch and transformers before it does what a test is about. These
-are forked from a server that has imported them and done nothing else: whatever they set, lose or are killed in is
-theirs alone.
+are forked from a server that has imported them and readied numba (warm.py): whatever they set, lose or are killed in
+is theirs alone.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SERVER.set_forkserver_preload(
         "scripts.tables",
         "scripts.plots",
         "transformers.models.llama.modeling_llama",
+        "warm",
     ]
 )
 

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import forked
 import numpy as np
 import pytest
+from code_corpus import CORPUS, write_corpus
 from packaging.requirements import Requirement
 from tiny import tiny_model, tiny_tokenizer
 
@@ -45,9 +46,11 @@ HUB_IDS = ("lmsys/vicuna-7b-v1.5", "lmsys/vicuna-7b-v1.3", "HuggingFaceTB/SmolLM
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 QUESTIONS = "benchmark.question_file=question.jsonl"
+SMALL_SHAPE = ["model.compute=smollm2-135m", "model.compute.num_hidden_layers=2"]
 REPLACED = {
     "model.device=cuda": ["model.device=cpu"],  # a GPU
-    "model.compute=vicuna-7b": ["model.compute=smollm2-135m"],  # 135 million random weights in place of 7 billion
+    "model.compute=vicuna-7b": SMALL_SHAPE,  # few random weights in place of 7 billion
+    "model.compute=smollm2-135m": SMALL_SHAPE,
     "method.layers=25": ["method.layers=1"],  # a model of more than two layers
     "engine=compiled": ["engine=eager"],  # compilation takes half a minute: tests/aded/targets
     "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
@@ -60,14 +63,22 @@ REPLACED = {
 DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=")
 """Launchers start processes that import everything anew: tests/aded/bench/test_launchers.py."""
 MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
+TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL]
 SMALL = {
     "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],
     "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.train_eagle": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "validation_every=2", *MODEL],
-    "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *MODEL],
+    "scripts.train_eagle": [
+        "prompts=8",
+        "asking.max_new_tokens=8",
+        "epochs=1",
+        "validation_every=2",
+        *CORPUS,
+        *MODEL,
+    ],
+    "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL],
     "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
     "scripts.bench_kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
     "scripts.bench_engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],
@@ -342,6 +353,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "results" / "leaderboard.csv", folder / "results")
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
     write_lines(folder / "gsm8k.jsonl", [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)])
+    write_corpus(folder)
     (folder / "notes.txt").write_text("\n\n".join(TEXTS))
     ids = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
     header = {

@@ -37,8 +37,12 @@ def test_a_signal_ends_a_command_in_one_line(work: str, how: signal.Signals, wor
 def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
     """The second is refused before it computes anything, also while the first has no row yet."""
     first = works.command("run", tmp_path / "out")
-    process = first.start(before="import aded.run, time; aded.run.build_experiment = lambda *_: time.sleep(60)")
-    while not (first.folder / ".lock").exists():
+    waits = tmp_path / "waits"  # it has the folder, and no row
+    sleep = f"lambda *_: (pathlib.Path('{waits}').touch(), time.sleep(60))"
+    process = first.start(
+        before=f"import pathlib, time; from aded.bench import build; build.build_experiment = {sleep}"
+    )
+    while not waits.exists():
         assert process.is_alive()
         time.sleep(0.01)
     code, output, errors = first.run()

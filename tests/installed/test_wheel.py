@@ -133,7 +133,7 @@ def test_the_template_passes_its_own_tests(installed: Installed) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ".", "test_repeat_last.py"],
         cwd=ROOT / "docs" / "drafter_package",
-        env=os.environ | {"PYTHONPATH": str(installed.site)},
+        env=os.environ | {"PYTHONPATH": str(installed.site), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
+import shlex
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from tiny import tiny_model, tiny_tokenizer
 
@@ -30,15 +31,10 @@ def test_table_plot_and_offline_runs_appear(tmp_path: Path) -> None:
     tiny = f" model={tmp_path / 'model'} method=prompt_lookup,token_recycling benchmark.max_new_tokens=8"
     printed = ""
     for command in recipe("run"):
-        command = command.replace("$(BIN)/python", sys.executable) + f"{tiny} paths.output={out}"
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=ROOT,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = shlex.split(command.replace("$(BIN)/python", sys.executable) + f"{tiny} paths.output={out}")
+        python = words.index(sys.executable)
+        variables = dict(word.split("=", 1) for word in words[:python])
+        done = forked.run(words[python:], cwd=ROOT, env=os.environ | variables | {"HOME": str(tmp_path)})
         assert done.returncode == 0, done.stderr[-2000:]
         printed += done.stdout
     assert "token_recycling" in (out / "summary.md").read_text()

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from code_corpus import CORPUS, write_corpus
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 from safetensors import safe_open
@@ -155,9 +156,10 @@ def test_the_command_writes_a_head_and_prints_what_it_is_worth(
 ) -> None:
     tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
+    write_corpus(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
-    small = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=head", "validation_every=2"]
+    small = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=head", "validation_every=2", *CORPUS]
     monkeypatch.setattr("sys.argv", ["train_eagle", f"model={tmp_path / 'model'}", f"kind={kind}", *small])
     main()
     assert load_file(tmp_path / "head" / "model.safetensors").keys() >= {"fc.weight", "d2t"}

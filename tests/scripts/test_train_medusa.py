@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from code_corpus import CORPUS, write_corpus
 from safetensors.torch import load_file
 from tiny import tiny_model, tiny_tokenizer
 
@@ -131,9 +132,10 @@ def test_the_command_writes_heads_and_prints_what_they_are_worth(
     """validation_every=50: too few answers for any to be set aside."""
     tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
+    write_corpus(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
-    settings = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", f"validation_every={every}"]
+    settings = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", f"validation_every={every}", *CORPUS]
     monkeypatch.setattr("sys.argv", ["train_medusa", f"model={tmp_path / 'model'}", *settings])
     main()
     assert len(load_file(tmp_path / "heads" / "heads.safetensors")["tokens"])
