@@ -1,9 +1,10 @@
 """The comparison report of a Weights & Biases project (wandb-workspaces).
 
-    python -m scripts.wandb_report ENTITY/PROJECT
+    python -m scripts.wandb_report ENTITY/PROJECT [FOLDER ...]
 
-Shows speedup, mean accepted tokens and tokens per second of the project's runs, grouped by model, benchmark and
-method. It needs an account; without one, scripts.tables and scripts.plots compare the same runs locally.
+Shows speedup, mean accepted tokens and tokens per second of the project's runs, the highest speedup first, grouped by
+model, benchmark and method. With the folders of the runs' records it begins with their ranking, as `aded report` has
+it. It needs an account; without one, `aded report` compares the same runs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any
 from aded.command_line import run_command
 from aded.errors import BadInput
 from scripts import NoSettings
+from scripts.report.ranking import as_markdown
+from scripts.tables import runs_below
 
 METRICS = {
     "speedup": "Speedup over autoregressive decoding",
@@ -24,15 +27,17 @@ METRICS = {
 GROUPED_BY = ("model.name", "benchmark.name", "method.name")
 NO_ACCOUNT = (
     "no W&B account is logged in. Sign up at wandb.ai and run `wandb login`, upload offline runs with `wandb sync "
-    "FOLDER`, and start this again; or compare without one: python -m scripts.tables outputs"
+    "FOLDER`, and start this again; or compare without one: aded report outputs"
 )
 
 
-def report(entity: str, project: str) -> Any:
-    """The wandb_workspaces Report, not saved yet; making it asks no server."""
+def report(entity: str, project: str, ranking: str = "") -> Any:
+    """The wandb_workspaces Report, not saved yet; making it asks no server. ranking: a table in Markdown."""
     import wandb_workspaces.reports.v2 as wr
 
-    runs = wr.Runset(entity=entity, project=project, groupby=[f"config.{key}" for key in GROUPED_BY])
+    best_first = [wr.OrderBy(wr.SummaryMetric(key), ascending=False) for key in ("speedup", "mean_accepted_tokens")]
+    grouped = [f"config.{key}" for key in GROUPED_BY]
+    runs = wr.Runset(entity=entity, project=project, groupby=grouped, order=best_first)
     bars: list[Any] = [
         wr.BarPlot(title=title, metrics=[wr.SummaryMetric(key)], orientation="h", layout=wr.Layout(w=12, h=8))
         for key, title in METRICS.items()
@@ -45,17 +50,21 @@ def report(entity: str, project: str) -> Any:
         project=project,
         entity=entity,
         title="Draft-verification methods compared",
-        blocks=[wr.P(text), wr.PanelGrid(runsets=[runs], panels=bars)],
+        blocks=[
+            *([wr.MarkdownBlock(ranking)] if ranking else []),
+            wr.P(text),
+            wr.PanelGrid(runsets=[runs], panels=bars),
+        ],
     )
 
 
-def save(entity: str, project: str) -> str:
+def save(entity: str, project: str, ranking: str = "") -> str:
     """Save the report; return its address. Raises BadInput without an account, or where the server refuses."""
     import wandb
 
     if not wandb.login(prompt=False):
         raise BadInput("wandb", NO_ACCOUNT)
-    made = report(entity, project)
+    made = report(entity, project, ranking)
     try:
         made.save()
     except (wandb.errors.Error, ValueError, OSError) as error:
@@ -64,10 +73,13 @@ def save(entity: str, project: str) -> str:
 
 
 def run(arguments: list[str], settings: NoSettings) -> None:
-    entity, _, project = arguments[0].partition("/") if len(arguments) == 1 else ("", "", "")
+    entity, _, project = arguments[0].partition("/") if arguments else ("", "", "")
     if not entity or not project:
-        raise BadInput("ENTITY/PROJECT", "name a W&B project: python -m scripts.wandb_report ENTITY/PROJECT")
-    print(f"report: {save(entity, project)}")
+        raise BadInput(
+            "ENTITY/PROJECT", "name a W&B project: python -m scripts.wandb_report ENTITY/PROJECT [FOLDER ...]"
+        )
+    ranking = as_markdown(runs_below(arguments[1:], "wandb_report")[0]) if arguments[1:] else ""
+    print(f"report: {save(entity, project, ranking)}")
 
 
 def main() -> None:

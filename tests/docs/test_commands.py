@@ -90,6 +90,10 @@ DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
 """For runs and scripts whose command names no datastore."""
 
 
+Rule = Callable[[list[str], Path], None]
+"""What is done with a command's arguments, in a folder."""
+
+
 class Block(NamedTuple):
     """A fenced block of a page; line: of its fence."""
 
@@ -175,12 +179,15 @@ def score(arguments: list[str], folder: Path) -> None:
     assert done.returncode == 0 or "cannot be isolated here" in done.stderr, done.stderr
 
 
-def score_maths(arguments: list[str], folder: Path) -> None:
-    """Its library may be missing: then it names the extra."""
-    command = [sys.executable, "-m", "scripts.score_maths", *arguments]
-    done = forked.run(command, env=os.environ, cwd=folder)
-    assert done.returncode == 0 or "pip install 'aded-bench[maths]'" in done.stderr, done.stderr
-    assert (done.returncode == 0) == bool(find_spec("math_verify"))
+def with_extra(extra: str, library: str, module: str) -> Rule:
+    """The rule for a module whose library may be missing: then it names the extra."""
+
+    def rule(arguments: list[str], folder: Path) -> None:
+        done = forked.run([sys.executable, "-m", module, *arguments], env=os.environ, cwd=folder)
+        assert done.returncode == 0 or f"pip install 'aded-bench[{extra}]'" in done.stderr, done.stderr
+        assert (done.returncode == 0) == bool(find_spec(library))
+
+    return rule
 
 
 def make_target(arguments: list[str], folder: Path) -> None:
@@ -272,7 +279,6 @@ def gpu_script(arguments: list[str], folder: Path) -> None:
     assert f"[ $# = {len(arguments)} ]" in script.read_text()
 
 
-Rule = Callable[[list[str], Path], None]
 RULES: dict[str, Rule] = {
     "python -m scripts.recorded_results": recorded_results,
     "python -m scripts.bench_datastore": bench_datastore,
@@ -283,7 +289,9 @@ RULES: dict[str, Rule] = {
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
     "wandb sync": needs_account,
     "python -m pytest": pytest_paths,
-    "python -m scripts.score_maths": score_maths,
+    "python -m scripts.score_maths": with_extra("maths", "math_verify", "scripts.score_maths"),
+    "python -m scripts.tensorboard_report": with_extra("tensorboard", "tensorboard", "scripts.tensorboard_report"),
+    "tensorboard": lambda *_: None,  # a server
     "python human_eval/score.py": score,
     "python -m": run_module,
     "aded fetch": fetch_sources,

@@ -20,8 +20,8 @@ from aded.records.identity import flat
 from aded.records.rows import PartUse, to_json
 from aded.records.trees import AnswerTrees, RecordedTree
 from scripts.html_report import Settings, run, write_report
+from scripts.report.literal import literal
 from scripts.report.page import trees as page_trees
-from scripts.report.page.literal import literal
 from scripts.report.page.tables import definitions
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e&\0"

@@ -17,7 +17,7 @@ from aded.records.rows import Row, parse, to_json
 from aded.records.trees import AnswerTrees, RecordedTree, read_trees
 from aded.run import run
 from scripts.html_report import write_report
-from scripts.report.page.literal import literal
+from scripts.report.literal import literal
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser: pip install selenium")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

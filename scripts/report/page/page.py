@@ -14,9 +14,10 @@ from aded import __version__
 from aded.records.finished_runs import FinishedRun
 from scripts.report.cells import cells, line_names
 from scripts.report.commands import command
+from scripts.report.literal import literal, literal_run
 from scripts.report.page import figures, tables
-from scripts.report.page.literal import literal, literal_run
 from scripts.report.page.trees import recorded_trees
+from scripts.report.ranking import ranked
 
 HERE = Path(__file__).parent
 
@@ -55,7 +56,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
         left_out=[literal(one) for one in left_out],
         definitions=definitions,
         places={head: f"define-{number}" for number, head in enumerate(definitions)},
-        commands=[(lines[run.folder], literal(commands[run.folder] or "")) for run in tables.ranked(runs)],
+        commands=[(lines[run.folder], literal(commands[run.folder] or "")) for run in ranked(runs)],
         folders=shlex.join(literal(folder) for folder in folders),
         version=__version__,
         data={"csv": {one.name: one.csv for tab in tabs for one in tab.tables}, "trees": trees},
@@ -115,7 +116,7 @@ def _tabs(runs: Sequence[FinishedRun], with_trees: set[str]) -> list[Tab]:
 
 def _by_model(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
     groups: dict[tuple[str, str], list[FinishedRun]] = {}
-    for run in tables.ranked(runs):
+    for run in ranked(runs):
         groups.setdefault((run.benchmark, run.model), []).append(run)
     return list(groups.values())
 

@@ -15,6 +15,7 @@ from scripts.report.accepted_tokens import by_category, by_position, headline, l
 from scripts.report.cells import line_names
 from scripts.report.comparison import Sources
 from scripts.report.parts import EXPLAINED, parts_table
+from scripts.report.ranking import number, ranked, ranking_frame, without_common
 from scripts.report.remarks import MISSING, without_empty_columns
 from scripts.report.summary_table import all_numbers
 
@@ -43,56 +44,8 @@ def table(
     return Table(name, title, frame, (frame if numbers is None else numbers).to_csv(index=False), note, file)
 
 
-def _number(value: float | None, form: str = ".2f") -> str:
-    return MISSING if value is None else format(value, form)
-
-
-def _interval(run: FinishedRun) -> str:
-    low, high = run.summary.speedup_low, run.summary.speedup_high
-    return MISSING if low is None or high is None else f"{low:.2f} to {high:.2f}"
-
-
-def ranked(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
-    """By benchmark and model, the highest speedup first; without one, the most accepted tokens first."""
-    return sorted(
-        runs,
-        key=lambda run: (
-            run.benchmark,
-            run.model,
-            -(run.summary.speedup or 0.0),
-            -(run.summary.mean_accepted_tokens or 0.0),
-        ),
-    )
-
-
 def ranking(runs: Sequence[FinishedRun]) -> Table:
-    names = line_names(runs, seeds=True)
-    rows: list[dict[str, Any]] = []
-    for run in ranked(runs):
-        one = run.summary
-        identical = MISSING if one.identical_outputs is None else f"{one.identical_outputs} of {one.turns}"
-        rows.append(
-            {
-                "method": names[run.folder],
-                "model": run.model,
-                "benchmark": run.benchmark,
-                "speedup": _number(one.speedup),
-                "95 % interval": _interval(run),
-                "identical outputs": identical,
-                "accepted tokens": _number(one.mean_accepted_tokens),
-                "drafted nodes": _number(one.drafted_nodes_per_step, ".1f"),
-                "tokens/s": _number(one.tokens_per_second, ".1f"),
-                "autoregressive tokens/s": _number(one.autoregressive_tokens_per_second, ".1f"),
-                "questions": str(one.questions),
-                "marks": one.marks,
-            }
-        )
-    return table("ranking", "", _without_common(pd.DataFrame(rows)), numbers=all_numbers(runs), file="summary.csv")
-
-
-def _without_common(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without the columns of model and benchmark, where all runs have the same."""
-    return frame.drop(columns=[name for name in ("model", "benchmark") if frame[name].nunique() == 1])
+    return table("ranking", "", ranking_frame(runs), numbers=all_numbers(runs), file="summary.csv")
 
 
 def what_is_missing(run: FinishedRun, has_trees: bool) -> list[str]:
@@ -125,7 +78,7 @@ def runs_shown(runs: Sequence[FinishedRun], with_trees: set[str]) -> Table:
         }
         for run in ranked(runs)
     ]
-    return table("runs", "", _without_common(pd.DataFrame(rows)))
+    return table("runs", "", without_common(pd.DataFrame(rows)))
 
 
 def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
@@ -199,7 +152,7 @@ def times(runs: Sequence[FinishedRun]) -> Table:
         )
     numbers = pd.DataFrame(rows, dtype=object)
     shown = numbers.apply(lambda column: [_shown(value, column.name) for value in column])
-    return table("times", "", _without_common(without_empty_columns(shown)), numbers=numbers)
+    return table("times", "", without_common(without_empty_columns(shown)), numbers=numbers)
 
 
 def _shown(value: Any, column: Any) -> str:
@@ -224,9 +177,9 @@ def machines(runs: Sequence[FinishedRun]) -> Table:
                 "commit": (run.environment.git_commit or MISSING)[:12]
                 + (" and changes" if run.environment.git_changed else ""),
                 "slices": MISSING if run.summary.slices is None else str(run.summary.slices),
-                "disturbed slices": _number(run.summary.disturbed_share, ".0%"),
-                "taken by others": _number(run.summary.others_cpu_share, ".0%"),
-                "highest load": _number(max((use.load for use in uses), default=None), ".1f"),
+                "disturbed slices": number(run.summary.disturbed_share, ".0%"),
+                "taken by others": number(run.summary.others_cpu_share, ".0%"),
+                "highest load": number(max((use.load for use in uses), default=None), ".1f"),
                 "clock, MHz": f"{min(clocks):.0f} to {max(clocks):.0f}" if clocks else MISSING,
                 "throttled turns": f"{sum(hot)} of {len(hot)}" if hot else MISSING,
                 "other GPU processes": str(max((use.gpu_processes or 0 for use in uses), default=0)),

@@ -11,7 +11,7 @@ from typing import Any
 
 from aded.records.finished_runs import FinishedRun, warn
 from aded.records.trees import AnswerTrees, read_trees
-from scripts.report.page.literal import literal
+from scripts.report.literal import literal
 
 MOST_BYTES = 3_000_000
 """Of all trees in a page, as text. Those of the first questions come first."""
