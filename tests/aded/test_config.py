@@ -72,7 +72,8 @@ NUMBERS = [
 @pytest.mark.parametrize(("method", "key"), NUMBERS)
 def test_no_number_of_a_method_takes_another_kind_of_value(method: str, key: str) -> None:
     config = OmegaConf.create({"method": read_choice("method", method)})
-    for value in (math.nan, math.inf, -1, True, None, "abc", [], 1e30):
+    values: tuple[object, ...] = (math.nan, math.inf, -1, True, None, "abc", [], 1e30)
+    for value in values:
         if key.startswith("method.contexts") and value == -1:
             continue  # the drafter itself checks how long a context can be
         OmegaConf.update(config, key, value)

@@ -46,11 +46,9 @@ HUB_IDS = ("lmsys/vicuna-7b-v1.5", "lmsys/vicuna-7b-v1.3", "HuggingFaceTB/SmolLM
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 QUESTIONS = "benchmark.question_file=question.jsonl"
-SMALL_SHAPE = ["model.compute=smollm2-135m", "model.compute.num_hidden_layers=2"]
 REPLACED = {
     "model.device=cuda": ["model.device=cpu"],  # a GPU
-    "model.compute=vicuna-7b": SMALL_SHAPE,  # few random weights in place of 7 billion
-    "model.compute=smollm2-135m": SMALL_SHAPE,
+    "model.compute=vicuna-7b": ["model.compute=smollm2-135m"],  # 135 million random weights in place of 7 billion
     "method.layers=25": ["method.layers=1"],  # a model of more than two layers
     "engine=compiled": ["engine=eager"],  # compilation takes half a minute: tests/aded/targets
     "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
