@@ -18,15 +18,15 @@ from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 from aded.bench.build import build_drafter
 from aded.command_line import CONF, plain
 from aded.core.decode import Answer, decode, steps
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding, Greedy, Sampler
 from aded.core.slices import Arm, take_turns
-from aded.core.tree import DraftTree
 from aded.extras import EXTRAS
 from aded.methods import datastore_kinds, with_whole_parts
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
+from aded.testing import Watched
 from baselines.autoregressive import Autoregressive
 
 CONFIGS = {path.stem: OmegaConf.load(path) for path in sorted((CONF / "method").glob("*.yaml"))}
@@ -118,28 +118,6 @@ def build(folder: Path) -> Build:
     return build_one
 
 
-class Recorder(Drafter):
-    """Passes every call on to a drafter and keeps its trees."""
-
-    def __init__(self, drafter: Drafter) -> None:
-        self.drafter, self.requires, self.trees = drafter, drafter.requires, Trace()
-
-    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        self.drafter.begin(prompt_ids, seed)
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        tree = self.drafter.draft(context)
-        assert tree.tokens[0] == context[-1], "the root is the last token"
-        self.trees.append((tree.tokens.tolist(), tree.parents.tolist()))
-        return tree
-
-    def observe(self, step: Step) -> None:
-        self.drafter.observe(step)
-
-    def end(self) -> None:
-        self.drafter.end()
-
-
 def answered(
     drafter: Drafter,
     prompt: np.ndarray,
@@ -151,10 +129,11 @@ def answered(
 
 
 def traced(drafter: Drafter, prompt: np.ndarray) -> Trace:
-    """All trees that are drafted for a prompt."""
-    recorder = Recorder(drafter)
-    answered(recorder, prompt)
-    return recorder.trees
+    """All trees that are drafted for a prompt, each checked."""
+    watched = Watched(drafter)
+    watched.requires = drafter.requires
+    answered(watched, prompt)
+    return watched.trees
 
 
 @cache

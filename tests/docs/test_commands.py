@@ -12,84 +12,26 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from configparser import ConfigParser
-from importlib.util import find_spec
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import forked
 import numpy as np
 import pytest
-from code_corpus import CORPUS, write_corpus
-from packaging.requirements import Requirement
+from code_corpus import write_corpus
+from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, run_command
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.__main__ import COMMANDS
-from aded.command_line import compose_config, split_settings
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.sources.catalogue import read_source
 from datastore.suffix_array import with_separators, write_suffixes
 
-ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "aded/kernels/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-VOCABULARY = 128
-HUB_IDS = ("lmsys/vicuna-7b-v1.5", "lmsys/vicuna-7b-v1.3", "HuggingFaceTB/SmolLM2-135M-Instruct")
-TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
-
-QUESTIONS = "benchmark.question_file=question.jsonl"
-REPLACED = {
-    "model.device=cuda": ["model.device=cpu"],  # a GPU
-    "model.compute=vicuna-7b": ["model.compute=smollm2-135m"],  # 135 million random weights in place of 7 billion
-    "method.layers=25": ["method.layers=1"],  # a model of more than two layers
-    "engine=compiled": ["engine=eager"],  # compilation takes half a minute: tests/aded/targets
-    "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
-    "benchmark=gsm8k": ["benchmark=gsm8k", "benchmark.question_file=gsm8k.jsonl"],  # tests/aded/bench/prompts
-    "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
-    "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
-    "logger=wandb": ["logger=wandb", "logger.mode=disabled"],  # its client: tests/aded/bench/test_wandb_logger.py
-}
-"""Arguments that need a GPU, the Hub or minutes, and what runs in their place."""
-DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=")
-"""Launchers start processes that import everything anew: tests/aded/bench/test_launchers.py."""
-MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
-TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL]
-SMALL = {
-    "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],
-    "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
-    "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.train_eagle": [
-        "prompts=8",
-        "asking.max_new_tokens=8",
-        "epochs=1",
-        "validation_every=2",
-        *CORPUS,
-        *MODEL,
-    ],
-    "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL],
-    "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
-    "scripts.bench_kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
-    "scripts.bench_engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],
-    "scripts.bench_drafting": ["pairs=2000", "searches=20"],
-    "scripts.bench_endless": ["millions=0.001"],
-}
-"""What makes a command small: these settings take the place of the page's."""
-DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
-"""For runs and scripts whose command names no datastore."""
-
-
-Rule = Callable[[list[str], Path], None]
-"""What is done with a command's arguments, in a folder."""
 
 
 class Block(NamedTuple):
@@ -118,196 +60,9 @@ def commands(block: Block, folder: Path) -> Iterator[list[str]]:
             yield arguments
 
 
-def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
-    """The arguments on small inputs."""
-    small = [each for each in SMALL.get(module, ()) if "model=recorded" not in arguments or each not in MODEL]
-    if module in ("aded.run", "scripts.check_lossless") and "datastore.path=" not in " ".join(arguments):
-        small.append(DATASTORE)
-    taken = {each.partition("=")[0] for each in small}
-    kept = [each for argument in arguments for each in REPLACED.get(argument, [argument])]
-    return [each for each in kept if each.partition("=")[0] not in taken and not each.startswith(DROPPED)] + small
-
-
-def run_module(arguments: list[str], folder: Path) -> None:
-    module, *rest = arguments
-    run_program([module, *rewritten(module, rest)], folder)
-
-
-def run_program(arguments: list[str], folder: Path) -> None:
-    command = [sys.executable, "-m", *arguments]
-    done = forked.run(command, env={**os.environ, "ADED_CACHE": str(folder / "cache")}, cwd=folder)
-    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr[-3000:]}"
-
-
-def run_aded(arguments: list[str], folder: Path) -> None:
-    """The command `aded`, which the environment may have from another checkout: as a module."""
-    name, *rest = arguments or ["--help"]
-    run_program(["aded", name, *(rewritten(COMMANDS[name], rest) if name in COMMANDS else rest)], folder)
-
-
-def pip_install(arguments: list[str], folder: Path) -> None:
-    """A package in a folder is installed into the working directory; our own needs its extras to exist."""
-    config = ConfigParser()
-    config.read(ROOT / "setup.cfg")
-    for argument in arguments:
-        if (folder / argument).is_dir():
-            alone = ["--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(folder)]
-            subprocess.run([sys.executable, "-m", "pip", "install", *alone, argument], cwd=folder, check=True)
-        else:
-            extras = re.fullmatch(r"aded-bench\[(.*)\]", argument)
-            assert extras, argument
-            assert set(extras[1].split(",")) <= set(config["options.extras_require"])
-
-
-def copy_folder(arguments: list[str], folder: Path) -> None:
-    """A folder of the checkout."""
-    source, target = arguments
-    shutil.copytree(ROOT / source, folder / target)
-
-
 def run_python(block: Block, folder: Path) -> None:
     done = forked.run([sys.executable, "-c", block.text], env=os.environ, cwd=folder)
     assert done.returncode == 0, f"{block.place}\n{done.stderr[-3000:]}"
-
-
-def score(arguments: list[str], folder: Path) -> None:
-    """human_eval/score.py is no module; where nothing can be isolated it must say so."""
-    command = [sys.executable, str(ROOT / "human_eval" / "score.py"), *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0 or "cannot be isolated here" in done.stderr, done.stderr
-
-
-def with_extra(extra: str, library: str, module: str) -> Rule:
-    """The rule for a module whose library may be missing: then it names the extra."""
-
-    def rule(arguments: list[str], folder: Path) -> None:
-        done = forked.run([sys.executable, "-m", module, *arguments], env=os.environ, cwd=folder)
-        assert done.returncode == 0 or f"pip install 'aded-bench[{extra}]'" in done.stderr, done.stderr
-        assert (done.returncode == 0) == bool(find_spec(library))
-
-    return rule
-
-
-def make_target(arguments: list[str], folder: Path) -> None:
-    """`make` installs and runs these very tests: the Makefile has the target."""
-    for target in arguments:
-        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
-
-
-def pytest_paths(arguments: list[str], folder: Path) -> None:
-    """Tests run in a test of their own: the paths exist."""
-    assert all((ROOT / path).exists() for path in arguments if path != "--whole")
-
-
-def fetch_sources(arguments: list[str], folder: Path) -> None:
-    """It fetches from elsewhere (tests/datastore/test_fetch.py): the names are right, and small files are there."""
-    for name in arguments:
-        if "=" not in name:
-            for result in read_source(name).results:
-                tokenizer = folder / HUB_IDS[0] / Path(result).name
-                target = folder / "sources" / result
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(tokenizer if tokenizer.exists() else folder / result, target)
-    compose_config([one for one in arguments if "=" in one], "fetch")
-
-
-def recorded_results(arguments: list[str], folder: Path) -> None:
-    """It starts dozens of processes (tests/scripts/test_recorded_results.py runs them): every sweep composes."""
-    from scripts.recorded_results import Settings, read_sources
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        settings, folders = split_settings(Settings, arguments)
-        if not folders:  # it would fetch: tests/scripts/test_recorded_results.py
-            return
-        for sweep in read_sources(folders, settings).sweeps():
-            compose_config([re.sub(r"=.*,", "=", override) for override in sweep])
-
-
-def bench_datastore(arguments: list[str], folder: Path) -> None:
-    """It builds in processes of its own (tests/scripts/test_bench_datastore.py): it knows the keys."""
-    from scripts.bench_datastore import Settings, form_of_corpus
-
-    _, overrides = split_settings(Settings, arguments)
-    compose_config([*form_of_corpus(overrides), *overrides], "build")
-
-
-def bench_serving(arguments: list[str], folder: Path) -> None:
-    """It needs an environment with vLLM (tests/scripts/test_bench_serving.py): it knows the keys."""
-    from scripts.bench_serving import Settings
-
-    _, overrides = split_settings(Settings, arguments)
-    compose_config(overrides)
-
-
-def other_environment(arguments: list[str], folder: Path) -> None:
-    """It fetches packages: what it would install can be asked for."""
-    if arguments[0] == "install":
-        assert {Requirement(each).name for each in arguments[1:] if each != "."}
-
-
-def vllm_server(arguments: list[str], folder: Path) -> None:
-    """It needs vLLM: the proposer that its options name is built and asked as vLLM does it."""
-    from aded.engines.vllm import Proposer
-
-    options = dict(pairwise(arguments))  # each argument with the one after it
-    speculation = json.loads(options["--speculative-config"])
-    config: Any = SimpleNamespace(
-        speculative_config=SimpleNamespace(**speculation),
-        model_config=SimpleNamespace(tokenizer=options.get("serve", options.get("--model")), max_model_len=64),
-        additional_config=json.loads(options["--additional-config"]),
-    )
-    assert speculation["model"] == f"{Proposer.__module__}.{Proposer.__name__}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        proposer = Proposer(config)
-    assert proposer.propose([[5]], np.array([8]), np.full((1, 64), 5, np.int32))
-
-
-def needs_account(arguments: list[str], folder: Path) -> None:
-    """Weights & Biases needs an account (tests/scripts/test_wandb_report.py): its client and our script are there."""
-    assert find_spec("wandb")
-    assert find_spec("scripts.wandb_report")
-
-
-def gpu_script(arguments: list[str], folder: Path) -> None:
-    """It needs a GPU: its syntax is checked, and that it takes as many arguments."""
-    script = ROOT / "scripts" / "bench_gpu.sh"
-    subprocess.run(["bash", "-n", str(script)], check=True)
-    assert f"[ $# = {len(arguments)} ]" in script.read_text()
-
-
-RULES: dict[str, Rule] = {
-    "python -m scripts.recorded_results": recorded_results,
-    "python -m scripts.bench_datastore": bench_datastore,
-    "python -m scripts.bench_serving": bench_serving,
-    "python -m scripts.wandb_report": needs_account,
-    "python -m venv": lambda *_: None,
-    "vllm-env/bin/pip": other_environment,
-    "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
-    "wandb sync": needs_account,
-    "python -m pytest": pytest_paths,
-    "python -m scripts.score_maths": with_extra("maths", "math_verify", "scripts.score_maths"),
-    "python -m scripts.tensorboard_report": with_extra("tensorboard", "tensorboard", "scripts.tensorboard_report"),
-    "tensorboard": lambda *_: None,  # a server
-    "python human_eval/score.py": score,
-    "python -m": run_module,
-    "aded fetch": fetch_sources,
-    "aded": run_aded,
-    "pip install": pip_install,
-    "cp -r": copy_folder,
-    "scripts/bench_gpu.sh": gpu_script,
-    "make": make_target,
-}
-"""By the beginning of a command; the first that fits."""
-
-
-def run_command(arguments: list[str], folder: Path, place: str) -> None:
-    for start, rule in RULES.items():
-        if arguments[: len(start.split())] == start.split():
-            rule(arguments[len(start.split()) :], folder)
-            return
-    pytest.fail(f"{place}: no rule covers {shlex.join(arguments)}")
 
 
 def run_block(block: Block, folder: Path) -> None:

@@ -12,17 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny import tiny_tokenizer
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.engines.chain import best_chain
 from aded.engines.methods import method_of
 from aded.engines.requests import KEPT, Requests, Row
-from aded.engines.step_times import ROUNDS, StepTimes
 from aded.engines.vllm import Proposer
 from aded.errors import BadInput
 from aded.files.tokenizer import tokenizer_fingerprint
@@ -288,60 +284,6 @@ def test_the_contract_of_drafters_holds(files: SimpleNamespace) -> None:
     batch.run()
     assert [step.new_tokens for step in noted[0].steps] == [[11], [12, 13, 14, 20], [21, 22, 23, 24], [25]]
     assert [step.path for step in noted[0].steps] == [[0], [0, 1, 2, 3], [0, 1, 2, 3], [0]]
-
-
-@given(st.data())
-def test_the_best_chain_is_the_best_of_all_paths(data: st.DataObject) -> None:
-    n = data.draw(st.integers(1, 12))
-    parents = [-1] + [data.draw(st.integers(0, i - 1)) for i in range(1, n)]
-    probabilities = [1.0]
-    for i in range(1, n):
-        probabilities.append(probabilities[parents[i]] * data.draw(st.floats(0.01, 1)))
-    tree = DraftTree(np.arange(n), np.array(parents), np.array(probabilities))
-    longest = data.draw(st.integers(0, 5))
-    chain = best_chain(tree, longest)
-    assert chain.parents.tolist() == list(range(-1, len(chain) - 1))
-    assert chain.drafted <= longest
-    assert chain.probabilities is not None
-
-    def worth(node: int) -> float:
-        return 0.0 if node == 0 else probabilities[node] + worth(parents[node])
-
-    best = max(worth(node) for node in range(n) if tree.depths[node] <= longest)
-    assert chain.probabilities[1:].sum() == pytest.approx(best)
-    assert all(parents[b] == a for a, b in zip(chain.tokens, chain.tokens[1:], strict=False))
-
-
-def test_without_probabilities_the_largest_subtree_leads() -> None:
-    tree = DraftTree(np.array([5, 6, 7, 8, 9, 10]), np.array([-1, 0, 0, 2, 2, 4]))
-    assert best_chain(tree, 5).tokens.tolist() == [5, 7, 9, 10]
-    assert best_chain(tree, 1).tokens.tolist() == [5, 7]
-    equal = DraftTree(np.array([5, 6, 7]), np.array([-1, 0, 0]))
-    assert best_chain(equal, 5).tokens.tolist() == [5, 6]
-
-
-def test_step_times_give_back_the_times_of_steps() -> None:
-    times, rng = StepTimes(5), np.random.default_rng(3)
-    lengths = []
-    for n in range(ROUNDS * 6 - 1):
-        assert times.measuring
-        lengths.append(times.longest)
-        times.learn(4, 4 * (1 + times.longest), 0.04 + 0.005 * 4 * (1 + times.longest) + 1e-4 * rng.normal())
-        if n == 30:
-            times.learn(4, 24, 9.0)  # the machine worked for others
-    assert sorted(set(lengths)) == list(range(6))
-    assert not times.measuring
-    assert times.longest == 5
-    assert times.cost(4).seconds == pytest.approx(0.04 / 4 + 0.005 * np.arange(1, 7), rel=0.15)
-    # At a rate of one token per step: a draft pays if its probability is above its share of the step's time.
-    assert times.tree_size.choose_size(np.array([1.0, 0.9, 0.8, 0.1, 0.05, 0.01])) == 3
-
-
-def test_step_times_follow_an_engine_that_becomes_slower() -> None:
-    times = StepTimes(3)
-    for n in range(3000):
-        times.learn(1, 1 + n % 4, (0.1 if n < 300 else 1.0) * (1 + n % 4))
-    assert times.cost(1).seconds[-1] > 3.0
 
 
 def test_dear_rows_make_short_drafts(files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

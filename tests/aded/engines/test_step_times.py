@@ -1,0 +1,32 @@
+"""Times of steps are found again among noise, and followed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aded.engines.step_times import ROUNDS, StepTimes
+
+
+def test_step_times_give_back_the_times_of_steps() -> None:
+    times, rng = StepTimes(5), np.random.default_rng(3)
+    lengths = []
+    for n in range(ROUNDS * 6 - 1):
+        assert times.measuring
+        lengths.append(times.longest)
+        times.learn(4, 4 * (1 + times.longest), 0.04 + 0.005 * 4 * (1 + times.longest) + 1e-4 * rng.normal())
+        if n == 30:
+            times.learn(4, 24, 9.0)  # the machine worked for others
+    assert sorted(set(lengths)) == list(range(6))
+    assert not times.measuring
+    assert times.longest == 5
+    assert times.cost(4).seconds == pytest.approx(0.04 / 4 + 0.005 * np.arange(1, 7), rel=0.15)
+    # At a rate of one token per step: a draft pays if its probability is above its share of the step's time.
+    assert times.tree_size.choose_size(np.array([1.0, 0.9, 0.8, 0.1, 0.05, 0.01])) == 3
+
+
+def test_step_times_follow_an_engine_that_becomes_slower() -> None:
+    times = StepTimes(3)
+    for n in range(3000):
+        times.learn(1, 1 + n % 4, (0.1 if n < 300 else 1.0) * (1 + n % 4))
+    assert times.cost(1).seconds[-1] > 3.0
