@@ -66,7 +66,11 @@ class StepCost:
 
 
 class TreeSize:
-    """Sizes the trees of a run: StepCost at the rate of the steps so far. The latest hundred or so count most."""
+    """Sizes the trees of a run: StepCost at the rate of the steps so far. The latest hundred or so count most.
+
+    Where fewer drafts are accepted than their probabilities promise, as in a text of another kind, these are scaled
+    down.
+    """
 
     KEPT = 0.99
     """The weight of earlier steps shrinks by this factor at each step."""
@@ -78,6 +82,8 @@ class TreeSize:
     def restart(self) -> None:
         """Begin with the rate of autoregressive decoding."""
         self._tokens, self._seconds = 1.0, float(self.cost.seconds[0])
+        self._accepted = self._promised = 1.0
+        self._promise = 0.0
 
     @property
     def rate(self) -> float:
@@ -85,19 +91,29 @@ class TreeSize:
         return max(self._tokens / self._seconds, 1.0 / float(self.cost.seconds[0]))
 
     @property
+    def worth(self) -> float:
+        """How many drafts are accepted of each that the probabilities promise, at most 1."""
+        return min(1.0, self._accepted / self._promised)
+
+    @property
     def least_probabilities(self) -> np.ndarray:
         """float64 [largest tree]: at n nodes, stop if every remaining candidate is less probable than
         least_probabilities[n - 1]."""
-        return self.rate * self.cost.seconds_per_draft
+        return self.rate / self.worth * self.cost.seconds_per_draft
 
     def choose_size(self, probabilities: np.ndarray) -> int:
         """How many nodes of a tree with these probabilities to verify; see StepCost.best_size."""
-        return self.cost.best_size(probabilities, self.rate)
+        n = self.cost.best_size(probabilities, self.rate / self.worth)
+        self._promise = float(probabilities[1:n].sum())
+        return n
 
     def learn(self, nodes: int, tokens: float) -> None:
         """A step over `nodes` nodes yielded `tokens` tokens."""
         self._tokens = self.KEPT * self._tokens + tokens
         self._seconds = self.KEPT * self._seconds + float(self.cost.seconds[nodes - 1])
+        # Each starts at 1 and returns there, so that drafts are tried again after a while without.
+        self._accepted = self.KEPT * self._accepted + (1 - self.KEPT) + tokens - 1
+        self._promised = self.KEPT * self._promised + (1 - self.KEPT) + self._promise
 
 
 _measured: WeakKeyDictionary[Target, dict[int, StepCost]] = WeakKeyDictionary()

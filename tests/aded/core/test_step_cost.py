@@ -48,18 +48,31 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
 
 
 def test_text_that_cannot_be_predicted_is_decoded_as_without_drafts() -> None:
-    """Probabilities that never come true are not calibrated here; even so a hopeless node is never worth its time."""
+    """Without any experience a hopeless node is not worth its time."""
     size = TreeSize(StepCost(np.linspace(1.0, 1.6, 9)))
     assert size.choose_size(np.array([1.0, 0.04, 0.02])) == 1
 
 
-def test_drafts_that_never_come_true_do_not_make_larger_trees_look_worth_it() -> None:
+def test_drafts_that_never_come_true_are_given_up_and_tried_again() -> None:
     size = TreeSize(StepCost(np.linspace(1.0, 3.0, 17)))
-    probabilities = 0.6 ** np.arange(17)
-    first = size.choose_size(probabilities)
+    probabilities, sizes = 0.6 ** np.arange(17), []
     for _ in range(500):
-        size.learn(size.choose_size(probabilities), 1.0)
-    assert size.choose_size(probabilities) <= first
+        sizes.append(size.choose_size(probabilities))
+        size.learn(sizes[-1], 1.0)
+    assert sizes[0] > 3
+    assert np.mean(np.array(sizes[50:]) == 1) > 0.8
+    for _ in range(300):  # now they come true
+        size.learn(size.choose_size(probabilities), 1 + size.worth * 1.2)
+    assert size.choose_size(probabilities) > 1
+
+
+def test_promises_that_are_kept_change_nothing() -> None:
+    size, random = TreeSize(StepCost(np.linspace(1.0, 3.0, 17))), np.random.default_rng(0)
+    probabilities = 0.6 ** np.arange(17)
+    for _ in range(1000):
+        chosen = size.choose_size(probabilities)
+        size.learn(chosen, 1 + float((random.random(chosen - 1) < probabilities[1:chosen]).sum()))
+    assert 0.8 < size.worth <= 1
 
 
 @given(
