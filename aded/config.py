@@ -30,19 +30,26 @@ Kinds = Mapping[str, Any]
 PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
 RECORD: Kinds = {"trees": Annotated[int, Field(ge=0)]}
 GROUP = dict[str, Any]
+SEED = Annotated[int, Field(ge=0)]
+RATE = Annotated[float, Field(gt=0)]
 TRAINING: Kinds = {
     **dict.fromkeys(("model", "datastore"), GROUP),
     "paths": PATHS,
     "out": FilePath,
     "threads": Count | None,
-    "epochs": Count,
-    **dict.fromkeys(("prompts", "batch_size", "vocabulary", "validation_every"), Positive),
-    "learning_rate": Annotated[float, Field(gt=0)],
+    "prompts": Positive,
     "asking": {
         **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
         "raw_share": Share,
-        "seed": Annotated[int, Field(ge=0)],
+        "seed": SEED,
     },
+}
+"""What all trainings have."""
+HEADS: Kinds = {
+    **TRAINING,
+    "epochs": Count,
+    **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
+    "learning_rate": RATE,
 }
 """What all trainings of heads have."""
 TOP: Mapping[str, Kinds] = {
@@ -66,13 +73,22 @@ TOP: Mapping[str, Kinds] = {
         "progress": bool,
     },
     "fetch": {"source": {"mirror": FilePath | None, "out": FilePath}, "paths": PATHS},
-    "train_medusa": {**TRAINING, **dict.fromkeys(("heads", "blocks"), Count)},
+    "train_medusa": {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)},
     "train_eagle": {
-        **TRAINING,
+        **HEADS,
         "kind": Literal["eagle2", "eagle3"],
         "intermediate_size": Positive | None,
         "steps": Count,
-        "checkpoint_minutes": Annotated[float, Field(gt=0)],
+        "checkpoint_minutes": RATE,
+    },
+    "train_scorer": {
+        **TRAINING,
+        "recorded": list[dict[Literal["answers", "questions", "tokenizer", "template", "corpus"], FilePath]],
+        "own_corpus": FilePath,
+        **dict.fromkeys(("share", "share_of_parts"), Share),
+        "passes": Positive,
+        **dict.fromkeys(("first_rate", "last_rate"), RATE),
+        "seed": SEED,
     },
 }
 """The keys at the top of each config; those of its groups are the arguments of what they name."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from aded.errors import BadInput
 
 _MODULES = {
-    "models": ("accelerate", "gguf", "jinja2", "joblib", "safetensors", "torch", "transformers"),
+    "models": ("accelerate", "gguf", "jinja2", "joblib", "torch", "transformers"),
     "bench": (
         "datasets",
         "fsspec",

@@ -57,6 +57,10 @@ class NgramFile(ArrayFile):
 
     orders: dict[int, Counts]
 
+    @property
+    def has_ngrams(self) -> bool:
+        return any(len(counts.token) for counts in self.orders.values())
+
     def counts(self, order: int) -> Counts:
         if order not in self.orders:
             raise BadInput(

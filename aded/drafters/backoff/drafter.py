@@ -1,8 +1,9 @@
 """ADED beyond the paper: an adaptive back-off model of the target's output in place of the tri-gram matrix.
 
-It mixes corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long matches,
-and the target's own distributions at all verified nodes. The weights of the mixture are learned from the target's
-decisions. The draft tree holds the most probable paths, and has the size at which this machine decodes fastest.
+Its experts are corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long
+matches, and the target's own distributions at all verified nodes. A small network, learned from the answers of other
+models, weighs what they say. The draft tree holds the most probable paths, and has the size at which this machine
+decodes fastest.
 """
 
 from __future__ import annotations
@@ -21,21 +22,22 @@ from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import CORPUS, LENGTHS, PROMPT, SESSION, TARGET
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
+from aded.drafters.backoff.experts import Experts
 from aded.drafters.backoff.history import clear, empty_history
-from aded.drafters.backoff.learning import learn_and_search, learn_and_search_chain, read_prompt, recycle
-from aded.drafters.backoff.mixture import MixtureSources
-from aded.drafters.backoff.packed_state import PackedState
+from aded.drafters.backoff.learning import read_and_search, read_prompt, recycle
+from aded.drafters.backoff.said_tokens import forget_all, nothing_said
+from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.suggestions import suggest
 from aded.drafters.backoff.tree_search import new_scratch
-from aded.drafters.backoff.weights import learn_power, new_weights
+from aded.drafters.packed_state import PackedState
 from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile
-from aded.settings import Budget, Count, FilePath, Positive, Scope, Share
+from aded.settings import Budget, Count, FilePath, Positive, Scope
 
 
 class BackoffDrafter(Drafter):
-    """At each step: learn from the tokens decided since the last step, then search below them.
+    """At each step: read the tokens decided since the last step, then search below them.
 
     datastore: corpus n-grams of orders 2 to contexts["corpus"] + 1
     budget: most drafted nodes per step
@@ -44,9 +46,11 @@ class BackoffDrafter(Drafter):
     contexts: longest context in tokens per source, 0: the source is off. Sources: corpus (up to 4), target, session
         and prompt (up to 6)
     copy: copy what followed the longest match
+    gaps: contexts with a gap, in session and prompt
+    said: the frequent tokens, and how often each was said
     top_k: successors per corpus context
     keep: factor by which the weights of a context's successors shrink each time a token follows it
-    gate_rate, curve_rate: how fast mixture weights and calibration curve follow, 0: they stay as they are
+    scorer: the file of the network's weights
     depth: most drafted tokens on one path
     shape: of a draft: tree (the most probable nodes), or chain (below each node its most probable token alone)
     max_contexts: contexts of the session's table, 72 bytes each
@@ -63,10 +67,11 @@ class BackoffDrafter(Drafter):
         adaptation: Scope = "session",
         contexts: Mapping[str, int],
         copy: bool = True,
-        top_k: Count = 8,
+        gaps: bool = True,
+        said: bool = True,
+        top_k: Count = 12,
         keep: Annotated[float, Field(gt=0, le=1)] = 0.9,
-        gate_rate: Share = 0.005,
-        curve_rate: Share = 0.005,
+        scorer: FilePath = SHIPPED,
         depth: Count = 32,
         shape: Literal["tree", "chain"] = "tree",
         max_contexts: Positive = 1 << 20,
@@ -75,51 +80,52 @@ class BackoffDrafter(Drafter):
     ) -> None:
         self.datastore, self.adaptation, self.cost = datastore, adaptation, check_cost(cost)
         self.budget, self.depth = budget, depth
-        self._learn_and_search = learn_and_search if shape == "tree" else learn_and_search_chain
-        self.keep, self.gate_rate, self.curve_rate = keep, gate_rate, curve_rate
-        if adaptation == "off":
-            self.gate_rate = self.curve_rate = 0.0
-        longest = _longest(contexts, adaptation, copy)
-        self.sources = MixtureSources(
+        self.keep, self.chain = keep, shape == "chain"
+        longest = _longest(contexts, adaptation)
+        if not datastore.has_ngrams:
+            longest[CORPUS] = 0
+        learns = adaptation != "off"
+        self.experts = Experts(
             open_corpus(datastore, int(longest[CORPUS])),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
             session=empty_table(max_contexts if longest[SESSION] else 1),
             prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
             history=empty_history(max_history),
+            said=nothing_said(),
             longest=longest,
+            switches=np.array([copy and learns, gaps and learns, said and learns]),
             vocabulary=np.array([datastore.vocabulary]),
             top_k=np.array([top_k]),
         )
-        self.weights = new_weights()
+        self.scorer, self.learned_from = read_scorer(scorer)
         self.tree_size: TreeSize | None = None
         self._no_stop = np.zeros(self.budget + 1)
         self._read_nothing()
 
     def _read_nothing(self) -> None:
         self.scratch = new_scratch(self.budget)
-        self._state = PackedState((self.sources, self.weights, self.scratch))
-        self._tree: DraftTree | None = None
-        self._context = np.empty(0, np.int64)
-        self._learned = 0
+        self.state = PackedState((self.experts, self.scorer, self.scratch))
+        self.context = np.empty(0, np.int64)
 
     def sibling(self) -> BackoffDrafter:
         """A drafter for another answer that is decoded at the same time.
 
-        The two share the corpus and, with adaptation session, what answers teach: the session's contexts, the gates
-        and the calibration. Each has its own prompt, history and search. Not for several threads.
+        The two share the corpus and, with adaptation session, the session's contexts. Each has its own prompt,
+        history and search. Not for several threads.
         """
-        other, sources = copied(self), self.sources
-        other.sources = sources._replace(
-            prompt=empty_table(len(sources.prompt.marks)), history=empty_history(len(sources.history.tokens))
+        other, experts = copied(self), self.experts
+        other.experts = experts._replace(
+            prompt=empty_table(len(experts.prompt.marks)),
+            history=empty_history(len(experts.history.tokens)),
+            said=nothing_said(),
         )
         if self.adaptation != "session":
-            other.sources = other.sources._replace(target=empty_table(len(sources.target.marks)))
-            other.weights = new_weights()
+            other.experts = other.experts._replace(target=empty_table(len(experts.target.marks)))
         other._read_nothing()
         return other
 
     def setup(self, target: Target) -> None:
-        recycles = self.sources.longest[TARGET] and "logits" in target.provides
+        recycles = self.experts.longest[TARGET] and "logits" in target.provides
         self.requires = frozenset({"logits"} if recycles else ())
         self.tree_size = tree_size(self.cost, target, self.budget)
 
@@ -128,38 +134,37 @@ class BackoffDrafter(Drafter):
         tokens."""
         if self.adaptation != "session":
             self.reset()
-        first = self._learned
-        if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self._context):
-            forget(self.sources.prompt)
+        first = len(self.context)
+        if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self.context):
+            forget(self.experts.prompt)
+            self.experts.said.here[:] = 0
             first = 0
-        read_prompt(self._state, prompt_ids, first, self.keep)
-        self._context, self._learned, self._tree = prompt_ids, len(prompt_ids), None
+        read_prompt(self.state, prompt_ids, first, self.keep)
+        self.context = prompt_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        scratch, power = self.scratch, float(self.weights.power[0])
-        n = self._learn_and_search(
-            self._state,
+        scratch = self.scratch
+        n = read_and_search(
+            self.state,
             context,
-            self._learned,
+            len(self.context),
             self.keep,
-            self.gate_rate,
-            self.curve_rate,
             self.budget,
             self.depth,
-            self._no_stop if self.tree_size is None else self.tree_size.least_probabilities ** (1.0 / power),
+            self._no_stop if self.tree_size is None else self.tree_size.least_probabilities,
+            self.chain,
         )
-        self._context, self._learned = context, len(context)
-        probabilities = scratch.probabilities[:n] ** power
+        self.context = context
+        probabilities = scratch.probabilities[:n].copy()
         if self.tree_size is not None:
             n = self.tree_size.choose_size(probabilities)
-        self._tree = DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
-        return self._tree
+        return DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
 
     def draft_beside(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
     ) -> tuple[DraftTree, np.ndarray] | None:
         """The search mixes the others' nodes with its own candidates. A chain does without them."""
-        if self._learn_and_search is learn_and_search_chain:
+        if self.chain:
             return None
         suggestions = self.scratch.suggestions
         suggest(suggestions, others, mixing)
@@ -170,10 +175,6 @@ class BackoffDrafter(Drafter):
     def observe(self, step: Step) -> None:
         if self.tree_size is not None:
             self.tree_size.learn(len(step.tree), len(step.path))
-        if self._tree is not None and self.curve_rate > 0.0:
-            # Not step.tree: when a run is resumed, that holds the accepted path alone.
-            drafted, accepted = self._tree, step.tree.tokens[step.path[1:]]
-            learn_power(self.weights.power, drafted.probabilities, drafted.parents, drafted.tokens, accepted)
         if step.logits is None or self.adaptation == "off":
             return
         best, logits = step.top_k(ROW)
@@ -181,9 +182,9 @@ class BackoffDrafter(Drafter):
         probabilities = np.exp(logits - logits[:, :1])
         probabilities /= probabilities.sum(1, keepdims=True)
         recycle(
-            self.sources.target,
-            int(self.sources.longest[TARGET]),
-            self._context,
+            self.experts.target,
+            int(self.experts.longest[TARGET]),
+            self.context,
             step.tree.tokens,
             step.tree.parents,
             best,
@@ -191,26 +192,25 @@ class BackoffDrafter(Drafter):
         )
 
     def reset(self) -> None:
-        for table in (self.sources.target, self.sources.session, self.sources.prompt):
+        for table in (self.experts.target, self.experts.session, self.experts.prompt):
             forget(table)
-        clear(self.sources.history)
-        self._context, self._learned = np.empty(0, np.int64), 0
-        for array, initial in zip(self.weights, new_weights(), strict=True):
-            array[:] = initial
+        clear(self.experts.history)
+        forget_all(self.experts.said)
+        self.context = np.empty(0, np.int64)
         if self.tree_size is not None:
             self.tree_size.restart()
 
     def describe(self) -> dict[str, str]:
-        return self.datastore.describe()
+        return {**self.datastore.describe(), "scorer": self.learned_from}
 
 
-def _longest(contexts: Mapping[str, int], adaptation: str, copy: bool) -> np.ndarray:
-    """MixtureSources.longest. Raises BadInput naming the key."""
+def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
+    """Experts.longest. Raises BadInput naming the key."""
     limits = {"corpus": (CORPUS, CONTEXTS), "target": (TARGET, LENGTHS)}
     limits |= {"session": (SESSION, LENGTHS), "prompt": (PROMPT, LENGTHS)}
     if unknown := set(contexts) - set(limits):
         raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(limits)}")
-    longest = np.zeros(len(limits) + 1, np.int64)
+    longest = np.zeros(len(limits), np.int64)
     for name, (source, most) in limits.items():
         length = contexts.get(name, 0)
         if not 0 <= length <= most:
@@ -220,5 +220,4 @@ def _longest(contexts: Mapping[str, int], adaptation: str, copy: bool) -> np.nda
         longest[SESSION] = 0
     if adaptation == "off":
         longest[TARGET] = longest[PROMPT] = 0
-    longest[-1] = int(copy and adaptation != "off")
     return longest

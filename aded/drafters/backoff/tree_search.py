@@ -1,4 +1,4 @@
-"""Searches over the mixture: the most probable paths, until the budget is spent or drafts no longer pay.
+"""Searches for the most probable paths, by the scorer, until the budget is spent or drafts no longer pay.
 
 `search` makes a tree, best first; `search_chain` one path, for targets that verify no trees.
 """
@@ -12,20 +12,17 @@ from numba import njit
 
 from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, Candidates, new_candidates
 from aded.drafters.backoff.corpus import CONTEXTS, follow_token, locate
+from aded.drafters.backoff.experts import COPIES, Experts, ask
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
-from aded.drafters.backoff.mixture import MixtureSources, mix
+from aded.drafters.backoff.scorer import Scorer, score
 from aded.drafters.backoff.suggestions import Suggestions, add_suggested, no_suggestions
-from aded.drafters.backoff.weights import MixtureWeights, calibrated
 from aded.drafters.heap import pop, push
 from aded.drafters.trigram.matrix import INLINED, UNCOUNTED
 
 BUCKETS = 104
 """Buckets of probabilities, see `_bucket`."""
 ROOT: int = np.int64(0)  # type: ignore[assignment]
-NO_TOKEN: int = np.int64(-1)  # type: ignore[assignment]
 """Of numpy's type: numba would compile a function once per plain number passed to it."""
-CHAIN_MASS = 0.01
-"""A chain needs the most probable token alone: experts that share less than this are left out of its mixtures."""
 MAX_WAITING = 2048
 """Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
 
@@ -42,7 +39,7 @@ class BackoffScratch(NamedTuple):
     longest: int64 [nodes, SOURCES], the longest context to look up in each source
     matches: int64 [nodes, 2], position in the history of the token to copy, or -1, and the match's length
     suggested: int64 [nodes], the node of the suggestions that is the same, or -1
-    own: float64 [nodes], the mixture's own probability of the node given its parent, 0: it is suggested alone
+    own: float64 [nodes], the scorer's own probability of the node given its parent, 0: it is suggested alone
 
     Per draft, a possible node that waits in the heap:
     heap: float64 [MAX_WAITING, 2]
@@ -51,7 +48,7 @@ class BackoffScratch(NamedTuple):
     draft_suggested, draft_own: int64 and float64 [MAX_WAITING], as of a node
     waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
 
-    candidates: of the latest mixture
+    candidates: of the latest `predict`
     suggestions: of other drafters
     """
 
@@ -104,7 +101,7 @@ def new_scratch(budget: int) -> BackoffScratch:
 
 
 @njit(**UNCOUNTED)
-def start(sources: MixtureSources, scratch: BackoffScratch, context: np.ndarray) -> None:
+def start(experts: Experts, scratch: BackoffScratch, context: np.ndarray) -> None:
     """Make the last token of `context`, int64 [m >= 1], the root. The history ends with the same token."""
     length = min(LENGTHS, len(context))
     scratch.tokens[0], scratch.parents[0], scratch.depths[0], scratch.recent_lengths[0] = context[-1], -1, 0, length
@@ -112,28 +109,28 @@ def start(sources: MixtureSources, scratch: BackoffScratch, context: np.ndarray)
     for i in range(length):
         scratch.recent[0, LENGTHS - length + i] = context[len(context) - length + i]
     for source in range(SOURCES):
-        scratch.longest[0, source] = sources.longest[source]
-    locate(sources.corpus, sources.vocabulary[0], context, scratch.indices[0])
+        scratch.longest[0, source] = experts.longest[source]
+    locate(experts.corpus, experts.vocabulary[0], context, scratch.indices[0])
     scratch.matches[0, 0], scratch.matches[0, 1] = -1, 0
-    if sources.longest[-1] > 0:
-        longest_match(sources.history, scratch.matches[0])
+    if experts.switches[COPIES]:
+        longest_match(experts.history, scratch.matches[0])
 
 
 @njit(**INLINED)
-def move_root(sources: MixtureSources, scratch: BackoffScratch, token: int) -> None:
+def move_root(experts: Experts, scratch: BackoffScratch, token: int) -> None:
     """Move the root on to the next decided token, which the history ends with now."""
-    _set_token(sources, scratch, ROOT, token, ROOT)
+    _set_token(experts, scratch, ROOT, token, ROOT)
     scratch.matches[0, 1] = min(scratch.matches[0, 1], MAX_MATCH)
-    if scratch.matches[0, 0] < 0 and sources.longest[-1] > 0:
-        longest_match(sources.history, scratch.matches[0])
+    if scratch.matches[0, 0] < 0 and experts.switches[COPIES]:
+        longest_match(experts.history, scratch.matches[0])
 
 
 @njit(**INLINED)
-def _set_token(sources: MixtureSources, scratch: BackoffScratch, parent: int, token: int, node: int) -> None:
+def _set_token(experts: Experts, scratch: BackoffScratch, parent: int, token: int, node: int) -> None:
     """Set the node's token, and its contexts and match, which follow from its parent's. The two may be one node."""
     longest = scratch.longest[node, CORPUS]
     follow_token(
-        sources.corpus, sources.vocabulary[0], scratch.indices[parent], token, longest, scratch.indices[node]
+        experts.corpus, experts.vocabulary[0], scratch.indices[parent], token, longest, scratch.indices[node]
     )
     scratch.tokens[node] = token
     scratch.recent_lengths[node] = min(LENGTHS, scratch.recent_lengths[parent] + 1)
@@ -141,14 +138,14 @@ def _set_token(sources: MixtureSources, scratch: BackoffScratch, parent: int, to
         scratch.recent[node, i] = scratch.recent[parent, i + 1]
     scratch.recent[node, LENGTHS - 1] = token
     position = scratch.matches[parent, 0]
-    in_history = position >= 0 and position + 1 < sources.history.length[0]
-    matches = in_history and token_at(sources.history, position) == token
+    in_history = position >= 0 and position + 1 < experts.history.length[0]
+    matches = in_history and token_at(experts.history, position) == token
     scratch.matches[node, 0] = position + 1 if matches else -1
     scratch.matches[node, 1] = scratch.matches[parent, 1] + 1
 
 
 @njit(**INLINED)
-def _add_node(sources: MixtureSources, scratch: BackoffScratch, node: int, draft: int, probability: float) -> None:
+def _add_node(experts: Experts, scratch: BackoffScratch, node: int, draft: int, probability: float) -> None:
     """Make a draft a node of the tree.
 
     A source can only have a context one token longer if the parent's context had the token as a successor there. The
@@ -156,39 +153,32 @@ def _add_node(sources: MixtureSources, scratch: BackoffScratch, node: int, draft
     """
     parent, token = scratch.draft_parents[draft], scratch.draft_tokens[draft]
     for source in range(SOURCES):
-        scratch.longest[node, source] = min(sources.longest[source], scratch.known_lengths[draft, source] + 1)
-    scratch.longest[node, TARGET] = sources.longest[TARGET]
+        scratch.longest[node, source] = min(experts.longest[source], scratch.known_lengths[draft, source] + 1)
+    scratch.longest[node, TARGET] = experts.longest[TARGET]
     scratch.parents[node], scratch.depths[node] = parent, scratch.depths[parent] + 1
     scratch.probabilities[node] = probability
     scratch.suggested[node], scratch.own[node] = scratch.draft_suggested[draft], scratch.draft_own[draft]
-    _set_token(sources, scratch, parent, token, node)
+    _set_token(experts, scratch, parent, token, node)
 
 
 @njit(**INLINED)
-def mix_at(
-    sources: MixtureSources,
-    weights: MixtureWeights,
-    scratch: BackoffScratch,
-    node: int,
-    decided: int,
-    min_remaining_mass: float,
-) -> int:
-    """`mix` at a node, into scratch.candidates."""
+def predict(experts: Experts, scorer: Scorer, scratch: BackoffScratch, node: int) -> int:
+    """Write what may follow a node to scratch.candidates; return how many tokens that are."""
     recent = scratch.recent[node, LENGTHS - scratch.recent_lengths[node] :]
     longest, indices, match = scratch.longest[node], scratch.indices[node], scratch.matches[node]
-    return mix(sources, weights, recent, longest, indices, match, decided, min_remaining_mass, scratch.candidates)
+    ask(experts, recent, longest, indices, match, scratch.probabilities[node], scratch.candidates)
+    score(scorer, scratch.candidates)
+    return scratch.candidates.sizes[0]
 
 
 @njit(**INLINED)
-def _candidates_at(
-    sources: MixtureSources, weights: MixtureWeights, scratch: BackoffScratch, node: int, min_remaining_mass: float
-) -> int:
-    """`mix_at`, calibrated, and mixed with what is suggested."""
+def _candidates_at(experts: Experts, scorer: Scorer, scratch: BackoffScratch, node: int) -> int:
+    """`predict`, and mix in what is suggested."""
     candidates, suggested = scratch.candidates, scratch.suggested[node]
-    found = mix_at(sources, weights, scratch, node, NO_TOKEN, min_remaining_mass)
+    found = predict(experts, scorer, scratch, node)
     candidates.suggested[:] = -1
     for i in range(found):
-        candidates.own[i] = candidates.probabilities[i] = calibrated(weights, candidates.probabilities[i])
+        candidates.own[i] = candidates.probabilities[i]
     return found if suggested < 0 else add_suggested(scratch.suggestions, suggested, candidates, found)
 
 
@@ -206,8 +196,8 @@ def _smallest_of(bucket: int) -> float:
 
 @njit(**UNCOUNTED)
 def search(
-    sources: MixtureSources,
-    weights: MixtureWeights,
+    experts: Experts,
+    scorer: Scorer,
     scratch: BackoffScratch,
     budget: int,
     depth: int,
@@ -216,7 +206,7 @@ def search(
     """Fill the nodes below the root, the most probable first; return how many there are, the root included.
 
     A draft stays out of the heap if more probable drafts already fill the budget, or if its probability is far below
-    the budget's average share. Experts that cannot lift a draft above that are left out of the mixture.
+    the budget's average share.
 
     depth: most tokens on one path
     least_probabilities: float64 [budget + 1], at n nodes, stop if every remaining draft is less probable than
@@ -231,7 +221,7 @@ def search(
     while True:
         useful = _smallest_of(cutoff)
         if scratch.depths[at] < depth and scratch.probabilities[at] > useful:
-            found = _candidates_at(sources, weights, scratch, at, useful / scratch.probabilities[at])
+            found = _candidates_at(experts, scorer, scratch, at)
             for i in range(found):
                 probability = scratch.probabilities[at] * scratch.candidates.probabilities[i]
                 bucket = _bucket(probability)
@@ -261,7 +251,7 @@ def search(
         if bucket >= cutoff:
             waiting_at[bucket] -= 1
             above -= 1
-        _add_node(sources, scratch, n, draft, probability)
+        _add_node(experts, scratch, n, draft, probability)
         at = n
         n += 1
         if n > budget:
@@ -270,8 +260,8 @@ def search(
 
 @njit(**UNCOUNTED)
 def search_chain(
-    sources: MixtureSources,
-    weights: MixtureWeights,
+    experts: Experts,
+    scorer: Scorer,
     scratch: BackoffScratch,
     budget: int,
     depth: int,
@@ -280,16 +270,16 @@ def search_chain(
     """`search` for a tree without branches: below each node its most probable token alone."""
     n, candidates = ROOT + 1, scratch.candidates
     while n <= min(budget, depth):
-        best, greatest = NO_TOKEN, 0.0
-        for i in range(mix_at(sources, weights, scratch, n - 1, NO_TOKEN, CHAIN_MASS)):
-            if candidates.probabilities[i] > greatest:
-                best, greatest = i, candidates.probabilities[i]
-        probability = scratch.probabilities[n - 1] * calibrated(weights, greatest)
-        if best == NO_TOKEN or probability < least_probabilities[n - 1]:
+        found = predict(experts, scorer, scratch, n - 1)
+        if found == 0:
+            return n
+        best = np.argmax(candidates.probabilities[:found])
+        probability = scratch.probabilities[n - 1] * candidates.probabilities[best]
+        if probability < least_probabilities[n - 1]:
             return n
         scratch.draft_parents[0], scratch.draft_tokens[0] = n - 1, candidates.tokens[best]
         for source in range(SOURCES):
             scratch.known_lengths[0, source] = candidates.known_lengths[best, source]
-        _add_node(sources, scratch, n, 0, probability)
+        _add_node(experts, scratch, n, 0, probability)
         n += 1
     return n

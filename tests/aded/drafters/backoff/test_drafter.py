@@ -12,7 +12,6 @@ from aded.core.drafter import Step
 from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.weights import learn_power
 from aded.errors import BadInput
 from aded.files.ngram_file import NgramFile, open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -66,7 +65,7 @@ def test_probabilities_fall_along_a_path_and_siblings_share_their_parent(datasto
         assert (np.diff(probabilities) <= 1e-12).all(), "most probable first"
         children = np.zeros(len(probabilities))
         np.add.at(children, tree.parents[1:], probabilities[1:])
-        assert (children <= probabilities * 1.5).all(), "calibration may lift a share, but not by much"
+        assert (children <= probabilities * (1 + 1e-9)).all()
 
 
 def test_the_corpus_alone_drafts_its_ngrams(datastore: NgramFile) -> None:
@@ -76,40 +75,14 @@ def test_the_corpus_alone_drafts_its_ngrams(datastore: NgramFile) -> None:
 
 def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
     span = np.random.default_rng(2).integers(10, VOCABULARY, size=60)
-    # Chains grow once the gates have learned to trust copies.
     lengths = accepted(drafter(datastore), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3))
     assert max(lengths) >= 10
     short = accepted(
-        drafter(datastore, copy=False, contexts={}), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3)
+        drafter(datastore, copy=False, said=False, contexts={}),
+        np.concatenate([span, [48]]),
+        np.tile(np.append(span, 48), 3),
     )
     assert set(short[:-1]) == {1}, "without any source nothing is drafted"
-
-
-def test_the_gates_of_a_wrong_source_close(datastore: NgramFile) -> None:
-    """The target's answer contradicts the corpus."""
-    mine = drafter(datastore, contexts={"corpus": 4}, copy=False)
-    before = mine.weights.gates.copy()
-    accepted(mine, np.array([3, 4]), np.arange(200)[::-1] % 10)
-    updated = mine.weights.updates > 0
-    assert updated.any()
-    assert (mine.weights.gates[updated] < before[updated]).all()
-
-
-@pytest.mark.parametrize("true_power", [0.7, 1.0, 1.4])
-def test_a_paths_probability_is_calibrated(true_power: float) -> None:
-    """Trees of two children, one of which has a child. The target accepts with p^true_power."""
-    rng, power = np.random.default_rng(7), np.array([1.0, 10.0])
-    tokens, parents = np.array([9, 1, 2, 3]), np.array([-1, 0, 0, 1])
-    for _ in range(4000):
-        first, second = rng.uniform(0.3, 0.7), rng.uniform(0.3, 0.9)
-        drafted = np.array([1.0, first, (1 - first) / 2, first * second])
-        true, drawn, path = drafted**true_power, rng.uniform(), []
-        if drawn < true[1]:
-            path = [1, 3] if drawn < true[3] else [1]
-        elif drawn < true[1] + true[2]:
-            path = [2]
-        learn_power(power, drafted ** power[0], parents, tokens, np.array(path, np.int64))
-    assert abs(power[0] - true_power) < 0.1
 
 
 def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: NgramFile) -> None:
@@ -129,7 +102,7 @@ def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: Ngra
 @pytest.mark.parametrize("node", [0.03, 0.1])
 def test_an_unpredictable_text_costs_little(datastore: NgramFile, node: float) -> None:
     """On random tokens, of which one in fifty can be guessed, the steps together take at most 3 % longer than
-    autoregressive decoding, and in the end nothing is drafted."""
+    autoregressive decoding, and in the end next to nothing is drafted."""
     mine = drafter(datastore)
     cost = StepCost(1 + node * np.arange(17))
     mine.tree_size = TreeSize(cost)
@@ -147,7 +120,7 @@ def test_an_unpredictable_text_costs_little(datastore: NgramFile, node: float) -
     mine.draft = timed  # type: ignore[method-assign]
     tokens = sum(accepted(mine, prompt, text))
     assert seconds <= 1.03 * tokens
-    assert np.mean(steps[-1000:]) < 1.1
+    assert np.mean(steps[-1000:]) < 2
 
 
 def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None:
@@ -162,7 +135,7 @@ def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None
         tree, probabilities = early.draft(text[:n]), whole.draft(text[:n]).probabilities
         assert probabilities is not None
         sizes.append(len(tree))
-        assert sizes[-1] == cost.best_size(probabilities, early.tree_size.rate)
+        assert sizes[-1] == cost.best_size(probabilities, early.tree_size.rate / early.tree_size.worth)
     assert {1} < set(sizes)
 
 
@@ -172,25 +145,25 @@ def test_the_next_turn_reads_only_the_new_tokens(datastore: NgramFile) -> None:
     mine.begin(text[:30])
     for n in range(31, 61):
         mine.draft(text[:n])
-    read = int(mine.sources.history.length[0])
+    read = int(mine.experts.history.length[0])
     mine.begin(text[:80])
-    assert (read, int(mine.sources.history.length[0])) == (60, 80)
+    assert (read, int(mine.experts.history.length[0])) == (60, 80)
     new.begin(text[:80])
     context = np.concatenate([text[:80], text[40:42]])
     assert mine.draft(context).tokens[1] == new.draft(context).tokens[1] == text[42]
     mine.begin(text[:20])
-    assert int(mine.sources.history.length[0]) == 102, "another prompt is read whole"
+    assert int(mine.experts.history.length[0]) == 102, "another prompt is read whole"
 
 
 def test_an_endless_session_keeps_a_bounded_memory(datastore: NgramFile) -> None:
     mine = drafter(datastore, max_contexts=1024, max_history=512)
-    tables = [array for table in (mine.sources.session, mine.sources.prompt) for array in table]
-    sizes = [array.nbytes for array in [*tables, *mine.sources.history]]
+    tables = [array for table in (mine.experts.session, mine.experts.prompt) for array in table]
+    sizes = [array.nbytes for array in [*tables, *mine.experts.history]]
     rng = np.random.default_rng(4)
     for _ in range(20):
         accepted(mine, rng.integers(VOCABULARY, size=50), rng.integers(VOCABULARY, size=300))
-    assert [array.nbytes for array in [*tables, *mine.sources.history]] == sizes
-    assert len(mine.sources.session.marks) <= 1024
+    assert [array.nbytes for array in [*tables, *mine.experts.history]] == sizes
+    assert len(mine.experts.session.marks) <= 1024
     span = rng.integers(10, VOCABULARY, size=40)
     assert max(accepted(mine, span, np.tile(span, 4))) >= 8, "and it still learns"
 
@@ -235,9 +208,7 @@ def test_a_chain_has_the_most_probable_child_of_each_node(datastore: NgramFile) 
             if child is None:
                 break  # too improbable for the tree
             node = child
-            # The mixtures of the two leave out different tokens, of a few per cent.
-            assert tree.probabilities[node] >= children.max() - 0.05
-            assert tree.probabilities[node] == pytest.approx(chain.probabilities[depth], abs=0.1)
+            assert tree.probabilities[node] == children.max() == chain.probabilities[depth]
             compared += 1
     assert compared > 200
 
@@ -250,7 +221,7 @@ def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) 
     assert len(probabilities) == 9
     # Each further node costs as much as the chain's fourth draft yields, at one token per second.
     mine.tree_size = TreeSize(StepCost(1.0 + float(probabilities[4]) * 1.001 * np.arange(9)))
-    assert mine.draft(np.arange(22) % 10).drafted in (3, 4)
+    assert mine.draft(np.arange(21) % 10).drafted == 3
 
 
 def test_siblings_share_what_answers_teach_and_not_their_prompts(datastore: NgramFile) -> None:
@@ -264,6 +235,6 @@ def test_siblings_share_what_answers_teach_and_not_their_prompts(datastore: Ngra
     other = apart.sibling()
     apart.begin(span)
     other.begin(np.array([1, 2, 3]))
-    assert other.draft(np.array([1, 2, 3, *span[:5]])).drafted == 0
+    assert span[5] not in other.draft(np.array([1, 2, 3, *span[:5]])).tokens
     assert apart.draft(np.array([*span, *span[:5]])).tokens[1] == span[5], "the other's begin left it alone"
-    assert second.sources.corpus is first.sources.corpus
+    assert second.experts.corpus is first.experts.corpus

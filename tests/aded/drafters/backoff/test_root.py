@@ -36,7 +36,7 @@ def test_a_moved_root_equals_a_new_root(text: list[int], data: st.DataObject) ->
     NEW.reset()
     NEW.begin(context)
     moved, new = MOVED.scratch, NEW.scratch
-    start(NEW.sources, new, context)
+    start(NEW.experts, new, context)
     assert moved.tokens[0] == new.tokens[0] == text[-1]
     assert moved.recent_lengths[0] == new.recent_lengths[0] == min(LENGTHS, len(text))
     assert moved.indices[0].tolist() == new.indices[0].tolist()

@@ -31,7 +31,8 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
 
 
 def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
-    made = BackoffDrafter(datastore, **{"contexts": {"corpus": 4}, "cost": "none", "budget": 16, **settings})
+    plain = {"contexts": {"corpus": 4}, "said": False, "cost": "none", "budget": 16}
+    made = BackoffDrafter(datastore, **{**plain, **settings})
     made.begin(np.array([3, 4]))
     return made
 
@@ -56,7 +57,7 @@ def beside(drafter: BackoffDrafter, others: DraftTree) -> tuple[DraftTree, np.nd
 
 
 def test_below_a_suggested_node_the_search_goes_on(datastore: NgramFile) -> None:
-    tree, own = beside(drafter(datastore, budget=64), others([30, 40], [0, 1], [0.5, 0.4]))
+    tree, own = beside(drafter(datastore, budget=64, depth=4), others([30, 40], [0, 1], [0.5, 0.4]))
     for path, its_own in ([5], True), ([30], False), ([30, 31], True), ([30, 40], False):
         assert (own[node_at(tree, *path)] > 0) == its_own
 
@@ -72,7 +73,7 @@ def test_words_are_mixed_where_both_draft_and_stand_where_one_does(datastore: Ng
 
 
 def test_suggestions_are_weighed_against_the_budget(datastore: NgramFile) -> None:
-    tree, _ = beside(drafter(datastore, budget=3), others([40, 41], [0, 0], [0.9, 1e-6]))
+    tree, _ = beside(drafter(datastore, budget=3, depth=2), others([40, 41], [0, 0], [0.9, 1e-6]))
     assert tree.child(0, 40) is not None
     assert tree.child(0, 41) is None
     assert tree.drafted == 3

@@ -1,0 +1,192 @@
+"""The experts: what each source says of the next token after the last tokens.
+
+source: where predictions come from: the corpus, the target's own distributions, earlier answers (the session), or
+    the current prompt and its answer
+context: the last 1 to 6 tokens (corpus: 1 to 4), or some of the last three with a gap
+expert: one source with one kind of context; one more copies the longest match, and one counts tokens
+mention: an expert names a token, with the token's share of what followed the context, and its count
+
+The scorer (scorer.py) turns all mentions into one probability per token.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from aded.drafters.backoff.candidates import (
+    COPY,
+    GAPS,
+    LENGTHS,
+    ON,
+    PROMPT,
+    SAID,
+    SESSION,
+    SOURCES,
+    TARGET,
+    Candidates,
+    Real,
+    clear,
+    mention,
+    propose,
+)
+from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
+from aded.drafters.backoff.corpus import CorpusNgrams
+from aded.drafters.backoff.history import History, token_at
+from aded.drafters.backoff.said_tokens import FREQUENT, SaidTokens, place
+from aded.drafters.trigram.matrix import INLINED
+
+COPIES, GAPPED, SAYS = 0, 1, 2
+"""Places in Experts.switches: copies, contexts with a gap, and counts of tokens."""
+LIKELY = 0.05
+"""At nodes that are at least as probable, contexts with a gap are asked, and frequent tokens proposed. Elsewhere no
+tree has room for what they add."""
+SCALE = np.float32(1 / 8)
+"""Of logarithms: it keeps the inputs of the scorer near 1."""
+
+
+class Experts(NamedTuple):
+    """Everything that predicts.
+
+    longest: int64 [SOURCES], the longest context of each source in tokens, 0: the source is off
+    switches: bool [3], what is on beside the sources
+    vocabulary: int64 [1], of the corpus
+    top_k: int64 [1], successors per context of the corpus
+    """
+
+    corpus: CorpusNgrams
+    target: ContextTable
+    session: ContextTable
+    prompt: ContextTable
+    history: History
+    said: SaidTokens
+    longest: np.ndarray
+    switches: np.ndarray
+    vocabulary: np.ndarray
+    top_k: np.ndarray
+
+
+@njit(cache=True, inline="always")
+def log(number: Real) -> Real:
+    """Base 2, scaled, between powers of 2 a straight line: the bits of a floating point number are that."""
+    bits = np.float32(number).view(np.int32)
+    return (np.float32(bits) * np.float32(2.0**-23) - np.float32(127.0)) * SCALE
+
+
+@njit(cache=True, inline="always")
+def gap_hash(context: np.ndarray, end: int, gap: int) -> np.uint64:
+    """The hash of a context with a gap, before context[end], end >= 3. Of the last three tokens it has:
+
+    gap 0: the first two; 1: the first and the last; 2: the middle one.
+    """
+    hashed = np.uint64(gap + 1) * np.uint64(0x9E3779B97F4A7C15)
+    if gap != 0:
+        hashed = extend_hash(hashed, context[end - 1] if gap == 1 else context[end - 2])
+        return extend_hash(hashed, context[end - 3]) if gap == 1 else hashed
+    return extend_hash(extend_hash(hashed, context[end - 2]), context[end - 3])
+
+
+@njit(**INLINED)
+def ask(
+    experts: Experts,
+    context: np.ndarray,
+    longest: np.ndarray,
+    indices: np.ndarray,
+    match: np.ndarray,
+    probability: float,
+    candidates: Candidates,
+) -> None:
+    """Write what all experts say of the next token to `candidates`.
+
+    context: int64 [m], of which the last LENGTHS tokens are read
+    longest: int64 [SOURCES], the longest context to look up in each source
+    indices: int64 [4], the corpus contexts at the end of `context`
+    match: int64 [2], the position in the history of the token to copy, or -1, and the match's length
+    probability: of the context
+    """
+    clear(candidates)
+    for source in range(SOURCES):
+        candidates.seen[ON + source] = experts.longest[source] > 0
+    if match[0] >= 0:
+        matched = log(match[1])
+        candidates.seen[COPY] = True
+        candidates.evidence[COPY, 0], candidates.evidence[COPY, 1] = matched, 1.0
+        mention(candidates, token_at(experts.history, match[0]), PROMPT, LENGTHS, COPY, np.float32(0.0), matched)
+    hashes = candidates.hashes
+    shortest = min(LENGTHS, len(context))
+    for length in range(1, shortest + 1):
+        hashes[length] = extend_hash(hashes[length - 1], context[len(context) - length])
+    for length in range(shortest, 0, -1):
+        if length <= longest[PROMPT]:
+            _ask_table(experts.prompt, hashes[length], PROMPT, length, candidates)
+        if length <= longest[SESSION]:
+            _ask_table(experts.session, hashes[length], SESSION, length, candidates)
+        if length <= longest[TARGET]:
+            _ask_table(experts.target, hashes[length], TARGET, length, candidates)
+        if length <= longest[0] and indices[length - 1] >= 0:
+            _ask_corpus(experts, indices[length - 1], length, candidates)
+    if experts.switches[GAPPED] and probability >= LIKELY and len(context) >= 3:
+        for gap in range(GAPS):
+            hashed = gap_hash(context, len(context), gap)
+            if longest[PROMPT] > 0:
+                _ask_table(experts.prompt, hashed, PROMPT, LENGTHS + 1 + gap, candidates)
+            if longest[SESSION] > 0:
+                _ask_table(experts.session, hashed, SESSION, LENGTHS + 1 + gap, candidates)
+    if experts.switches[SAYS]:
+        _ask_said(experts.said, probability >= LIKELY, candidates)
+
+
+@njit(**INLINED)
+def _ask_said(said: SaidTokens, fill: bool, candidates: Candidates) -> None:
+    """Say of each candidate how often it was said here.
+
+    fill: before that, fill them up to FREQUENT with the tokens that were said most often, and more than once
+    """
+    if fill:
+        for token in said.frequent:
+            if token == -1 or said.ever[place(token)] < 2 or candidates.sizes[0] >= FREQUENT:
+                break
+            propose(candidates, token)
+    for i in range(candidates.sizes[0]):
+        token = candidates.tokens[i]
+        times = said.here[place(token)]
+        if times > 0:
+            mention(candidates, token, PROMPT, 0, SAID, np.float32(0.0), log(times))
+
+
+@njit(**INLINED)
+def _ask_table(table: ContextTable, hashed: np.uint64, source: int, length: int, candidates: Candidates) -> None:
+    slot = find(table, hashed)
+    if slot < 0:
+        return
+    row, total = table.weights[slot], np.float32(0.0)
+    for i in range(ROW):
+        total += row[i]
+    _mention_all(table.tokens[slot], row, total, source, length, candidates)
+
+
+@njit(**INLINED)
+def _ask_corpus(experts: Experts, index: int, length: int, candidates: Candidates) -> None:
+    order = experts.corpus.orders[length - 1]
+    start = np.int64(order.offset[index])
+    end = min(np.int64(order.offset[index + 1]), start + experts.top_k[0])
+    total = np.float32(order.total[index])
+    _mention_all(order.token[start:end], order.times[start:end], total, np.int64(0), length, candidates)
+
+
+@njit(**INLINED)
+def _mention_all(
+    tokens: np.ndarray, row: np.ndarray, total: Real, source: int, length: int, candidates: Candidates
+) -> None:
+    """row: the tokens' counts in falling order, 0 where the row is free; total: the count of all successors"""
+    expert, known_length = (length - 1) * SOURCES + source, length if length <= LENGTHS else 0
+    whole = log(total)
+    candidates.seen[expert] = True
+    candidates.evidence[expert, 0], candidates.evidence[expert, 1] = whole, np.float32(row[0]) / total
+    for i in range(len(row)):
+        if row[i] == 0:
+            break
+        count = log(np.float32(row[i]))
+        mention(candidates, np.int64(tokens[i]), source, known_length, expert, count - whole, count)

@@ -1,0 +1,127 @@
+"""The scorer: one small network, which turns what all experts say of a token into its probability.
+
+For every candidate token x, and for "another token", which nobody mentions,
+
+    h(x) = b + sum over experts that know the context of  A_e [1, evidence_e]
+             + sum over experts that mention x of         B_e [1, log share_e(x), log count_e(x)]
+    score(x) = w . max(0, h(x)),    p(x) = softmax over the candidates and "another token".
+
+The sums are sparse: some experts know a context, and each mentions few tokens. scripts.train_scorer learned the
+weights from answers of other models; while decoding they stay as they are, so one answer's decisions never change
+what the next answer's evidence is worth.
+"""
+
+from __future__ import annotations
+
+from os.path import expanduser
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from safetensors import SafetensorError, safe_open
+
+from aded.drafters.backoff.candidates import EXPERTS, UNITS, Candidates
+from aded.drafters.trigram.matrix import INLINED
+from aded.errors import BadInput
+
+SHIPPED = "aded/drafters/backoff/scorer.safetensors"
+ROOT = Path(__file__).parents[3]
+ZERO = np.float32(0.0)
+
+
+class Scorer(NamedTuple):
+    """The network's weights, all float32.
+
+    bias: [3, UNITS], b, what is added for "another token", and w
+    contexts: [EXPERTS, 3, UNITS], A: known, its evidence
+    mentions: [EXPERTS, 3, UNITS], B: mentioned, log share, log count
+    """
+
+    bias: np.ndarray
+    contexts: np.ndarray
+    mentions: np.ndarray
+
+
+SHAPES = {"bias": (3, UNITS), "contexts": (EXPERTS, 3, UNITS), "mentions": (EXPERTS, 3, UNITS)}
+
+
+def read_scorer(place: str) -> tuple[Scorer, str]:
+    """The weights of a file, and what they were learned from. Raises BadInput naming the file.
+
+    place: a relative path is searched in the working directory, then in the repository
+    """
+    path = Path(expanduser(place))
+    path = path if path.is_file() else ROOT / path
+    try:
+        with safe_open(path, "np") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+            learned_from = (file.metadata() or {}).get("learned_from", "an unknown source")
+    except (OSError, SafetensorError):
+        raise BadInput("method.scorer", f"{path} is no safetensors file; give one of scripts.train_scorer") from None
+    shapes = {name: tensor.shape for name, tensor in tensors.items()}
+    if shapes != SHAPES or not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+        raise BadInput("method.scorer", f"{path} holds other weights; this version needs those of {SHAPES}")
+    return Scorer(*(tensors[name].astype(np.float32) for name in Scorer._fields)), learned_from
+
+
+@njit(cache=True, inline="always")
+def exponential(x: float) -> float:
+    """e^x for x <= 0, to nine digits: the C library's differs between machines in the last digit.
+
+    x = k ln 2 + r with |r| <= ln(2) / 2; the series of e^r, times 2^k, which is written into the number's exponent.
+    """
+    x = max(x, -700.0)
+    k = np.floor(x * 1.4426950408889634 + 0.5)
+    r = x - k * 0.6931471805599453
+    series = 1.0
+    for n in range(8, 0, -1):
+        series = 1.0 + series * r / n
+    return series * np.int64((np.int64(k) + 1023) << 52).view(np.float64)
+
+
+@njit(**INLINED)
+def score(scorer: Scorer, candidates: Candidates) -> None:
+    """Write hidden units and probabilities of all candidates."""
+    n, m = candidates.sizes[0], candidates.sizes[1]
+    common, sums, hidden = candidates.sums[0], candidates.sums[1], candidates.hidden
+    for u in range(UNITS):
+        common[u] = scorer.bias[0, u]
+    for expert in range(EXPERTS):
+        if candidates.seen[expert]:
+            first, second, row = (
+                candidates.evidence[expert, 0],
+                candidates.evidence[expert, 1],
+                scorer.contexts[expert],
+            )
+            for u in range(UNITS):
+                common[u] += row[0, u] + first * row[1, u] + second * row[2, u]
+    for i in range(n):
+        for u in range(UNITS):
+            hidden[i, u] = common[u]
+    for u in range(UNITS):
+        hidden[n, u] = common[u] + scorer.bias[1, u]
+    for k in range(m):
+        at, row = candidates.mentioned[k], scorer.mentions[candidates.mentioned_by[k]]
+        share, count = candidates.frequency[k, 0], candidates.frequency[k, 1]
+        for u in range(UNITS):
+            hidden[at, u] += row[0, u] + share * row[1, u] + count * row[2, u]
+    probabilities, largest = candidates.probabilities, -np.inf
+    for i in range(n + 1):
+        for u in range(UNITS):
+            sums[u] = max(ZERO, hidden[i, u]) * scorer.bias[2, u]
+        # A sum in this order is the same on every processor, and quick on each.
+        for u in range(16):
+            sums[u] += sums[u + 16]
+        for u in range(8):
+            sums[u] += sums[u + 8]
+        for u in range(4):
+            sums[u] += sums[u + 4]
+        probabilities[i] = np.float64(sums[0] + sums[2]) + np.float64(sums[1] + sums[3])
+        largest = max(largest, probabilities[i])
+    total = 0.0
+    for i in range(n + 1):
+        probabilities[i] = exponential(probabilities[i] - largest)
+        total += probabilities[i]
+    for i in range(n + 1):
+        probabilities[i] /= total

@@ -1,0 +1,1 @@
+"""How the scorer of aded_backoff learns."""

@@ -1,0 +1,174 @@
+"""What the scorer learns from: at each token of an answer, all that the experts say, and which token it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from aded.core.drafter import Drafter, Step
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.candidates import EXPERTS, MENTIONS
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.learning import read
+from aded.drafters.backoff.tree_search import ROOT, move_root, predict
+from aded.drafters.packed_state import PackedState
+
+
+class Examples(NamedTuple):
+    """Room for p examples, with k mentions in all. The fields are as in Candidates.
+
+    candidates: int16 [p], how many there are
+    decided: int16 [p], the candidate that the target chose; candidates[i]: another token
+    seen: bool [p, EXPERTS]
+    evidence: float32 [p, EXPERTS, 2]
+    mentions: int64 [p + 1], where the mentions of each example begin
+    mentioned, mentioned_by: int16 [k]
+    frequency: float32 [k, 2]
+    """
+
+    candidates: np.ndarray
+    decided: np.ndarray
+    seen: np.ndarray
+    evidence: np.ndarray
+    mentions: np.ndarray
+    mentioned: np.ndarray
+    mentioned_by: np.ndarray
+    frequency: np.ndarray
+
+
+def room(examples: int, mentions: int) -> Examples:
+    return Examples(
+        np.zeros(examples, np.int16),
+        np.zeros(examples, np.int16),
+        np.zeros((examples, EXPERTS), np.bool_),
+        np.zeros((examples, EXPERTS, 2), np.float32),
+        np.zeros(examples + 1, np.int64),
+        np.zeros(mentions, np.int16),
+        np.zeros(mentions, np.int16),
+        np.zeros((mentions, 2), np.float32),
+    )
+
+
+@njit(cache=True)
+def _collect(
+    state: PackedState, context: np.ndarray, first: int, keep: float, taken: np.ndarray, into: Examples, p: int
+) -> int:
+    """Read context[first:]; where `taken`, write the prediction before the token as example p and so on.
+
+    Return how many examples there are then.
+    """
+    experts, scorer, scratch = state.parts
+    candidates = scratch.candidates
+    for i in range(first, len(context)):
+        if taken[i - first]:
+            n = predict(experts, scorer, scratch, ROOT)
+            m, start = candidates.sizes[1], into.mentions[p]
+            into.candidates[p], into.decided[p] = n, n
+            for k in range(n):
+                if candidates.tokens[k] == context[i]:
+                    into.decided[p] = k
+            for expert in range(EXPERTS):
+                into.seen[p, expert] = candidates.seen[expert]
+                if candidates.seen[expert]:
+                    into.evidence[p, expert] = candidates.evidence[expert]
+            into.mentioned[start : start + m] = candidates.mentioned[:m]
+            into.mentioned_by[start : start + m] = candidates.mentioned_by[:m]
+            into.frequency[start : start + m] = candidates.frequency[:m]
+            p += 1
+            into.mentions[p] = start + m
+        read(experts, context[: i + 1], i, keep)
+        move_root(experts, scratch, context[i])
+    return p
+
+
+class Student(Drafter):
+    """Hears answers with a drafter, drafts nothing, and keeps examples of a share of the tokens."""
+
+    def __init__(self, drafter: BackoffDrafter, share: float, seed: int) -> None:
+        self.drafter, self.adaptation = drafter, drafter.adaptation
+        self._share, self._random = share, np.random.default_rng(seed)
+        self._examples, self._count = room(1024, 1024 * MENTIONS), 0
+        self._late: Step | None = None
+
+    @property
+    def examples(self) -> Examples:
+        """All that were kept."""
+        p, kept = self._count, self._examples
+        m = kept.mentions[p]
+        ends = (p, p, p, p, p + 1, m, m, m)
+        return Examples(*(array[:end] for array, end in zip(kept, ends, strict=True)))
+
+    def setup(self, target: Target) -> None:
+        self.drafter.setup(target)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.drafter.begin(prompt_ids, seed)
+        self._late = None
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        drafter = self.drafter
+        first = len(drafter.context)
+        taken = self._random.random(len(context) - first) < self._share
+        self._make_room(len(taken))
+        self._count = _collect(drafter.state, context, first, drafter.keep, taken, self._examples, self._count)
+        # The target's distribution names the token that was just read: only now may the drafter know it.
+        if self._late is not None:
+            drafter.observe(self._late)
+        drafter.context = context
+        return DraftTree(context[-1:], np.array([-1]), np.ones(1))
+
+    def observe(self, step: Step) -> None:
+        self._late = step
+
+    def reset(self) -> None:
+        self.drafter.reset()
+        self._count = 0
+
+    def _make_room(self, more: int) -> None:
+        p, kept = self._count + more, self._examples
+        if p > len(kept.decided) or kept.mentions[self._count] + more * MENTIONS > len(kept.mentioned):
+            grown = room(2 * len(kept.decided) + more, 2 * len(kept.mentioned) + more * MENTIONS)
+            for old, new in zip(kept, grown, strict=True):
+                new[: len(old)] = old
+            self._examples = grown
+
+
+class Class(Drafter):
+    """Several students hear the same answers."""
+
+    adaptation = "session"
+
+    def __init__(self, students: Sequence[Student]) -> None:
+        self.students = students
+
+    def setup(self, target: Target) -> None:
+        for student in self.students:
+            student.setup(target)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        for student in self.students:
+            student.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        trees = [student.draft(context) for student in self.students]
+        return trees[0]
+
+    def observe(self, step: Step) -> None:
+        for student in self.students:
+            student.observe(step)
+
+    def reset(self) -> None:
+        for student in self.students:
+            student.reset()
+
+
+def joined(groups: Sequence[Examples]) -> Examples:
+    """All examples in one."""
+    starts = np.cumsum([0, *(examples.mentions[-1] for examples in groups)])
+    mentions = [examples.mentions[:-1] + start for examples, start in zip(groups, starts, strict=False)]
+    arrays = Examples(*(np.concatenate(arrays) for arrays in zip(*groups, strict=True)))
+    return arrays._replace(mentions=np.concatenate([*mentions, starts[-1:]]))

@@ -1,0 +1,144 @@
+"""The scorer of aded_backoff: which evidence is worth how much, learned from answers.
+
+    python -m scripts.train_scorer [out=FILE] [KEY=VALUE ...]
+
+conf/train_scorer.yaml explains every key. Drafters with several settings read the same answers: with a corpus and
+without, over the session and cold, and with each part switched off. What their experts say of each token, and which
+token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from os.path import expanduser
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from safetensors.numpy import save
+
+from aded.api.replay import replay
+from aded.bench.build import load_model
+from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
+from aded.config import check_top
+from aded.core.drafter import Drafter
+from aded.core.step import Step
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.files.atomic import check_outputs, whole_file
+from aded.files.fingerprint import fingerprint
+from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.kernels import threads
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
+from scripts.medusa.answers import read_answers, read_pairs
+from scripts.scorer.examples import Class, Examples, Student, joined
+from scripts.scorer.gradient import learned
+from scripts.train_medusa import answered
+
+CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
+USED: tuple[dict[str, Any], ...] = tuple(
+    {"adaptation": adaptation, "contexts": {**CONTEXTS, **without}}
+    for adaptation in ("session", "prompt")
+    for without in ({}, {"corpus": 0})
+)
+"""Settings that people use."""
+WITHOUT: tuple[dict[str, Any], ...] = (
+    {"copy": False},
+    {"gaps": False},
+    {"said": False},
+    {"contexts": {**CONTEXTS, "prompt": 0}},
+    {"contexts": {**CONTEXTS, "session": 0}},
+    {"contexts": {**CONTEXTS, "target": 0}},
+    {"adaptation": "off"},
+)
+"""Settings without a part."""
+log = logging.getLogger(__name__)
+
+
+def class_of(corpus: NgramFile, cfg: DictConfig) -> Class:
+    """Students with all settings."""
+    shares = [cfg.share] * len(USED) + [cfg.share_of_parts] * len(WITHOUT)
+    return Class(
+        [
+            Student(
+                BackoffDrafter(corpus, cost="none", **{"contexts": CONTEXTS, **settings}), share, cfg.seed + number
+            )
+            for number, (settings, share) in enumerate(zip(USED + WITHOUT, shares, strict=True))
+        ]
+    )
+
+
+def hear(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits: torch.Tensor) -> None:
+    """Go through an answer token by token. logits: float [m, vocabulary], those that decided each token."""
+    context = np.array([*prompt, *answer])
+    drafter.begin(context[: len(prompt)])
+    for i, token in enumerate(answer):
+        end = len(prompt) + i
+        root = DraftTree(context[end - 1 : end], np.array([-1]), np.ones(1))
+        drafter.observe(Step(root, [0], token, logits=logits[i : i + 1]))
+        drafter.draft(context[: end + 1])
+
+
+def from_recorded(cfg: DictConfig) -> Iterator[tuple[Examples, str]]:
+    """Examples of each recorded file, and what it is."""
+    for source in cfg.recorded:
+        files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer", "corpus")}
+        pupils = class_of(open_ngrams(files["corpus"]), cfg)
+        replay(files["answers"], files["tokenizer"], [pupils], questions=files["questions"], template=source.template)
+        about = f"{files['answers'].parent.name}/{files['answers'].name} ({fingerprint(files['answers'])})"
+        yield joined([student.examples for student in pupils.students]), about
+
+
+def from_own(cfg: DictConfig, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
+    """Examples of what the model itself answers, with its distributions."""
+    assert isinstance(loaded.target, EagerTarget)
+    shards, facts = answered(cfg, loaded)
+    pupils, head = class_of(open_ngrams(Path(expanduser(cfg.own_corpus))), cfg), loaded.target.model.lm_head
+    pupils.setup(loaded.target)
+    for (prompt, answer), (_, hidden) in zip(read_pairs(shards), read_answers(shards), strict=True):
+        with torch.inference_mode():
+            hear(pupils, prompt, answer, head(hidden.to(head.weight.dtype)))
+    about = f"answers of {cfg.model.path} to {cfg.prompts} prompts of {facts['corpus']}"
+    yield joined([student.examples for student in pupils.students]), about
+
+
+def run(cfg: DictConfig) -> None:
+    """Examples, learning, the file of weights."""
+    check_top(plain(cfg), "train_scorer")
+    inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
+    check_outputs([("out", Path(cfg.out))], inputs.items())
+    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
+    threads.use_torch(cfg.threads)
+    groups, sources = [], []
+    for examples, about in chain(from_recorded(cfg), from_own(cfg, loaded)):
+        log.info("%d examples of %s", len(examples.decided), about)
+        groups.append(examples)
+        sources.append(about)
+    how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
+    scorer = learned(joined(groups), **how)
+    with whole_file(Path(cfg.out)) as file:
+        file.write(save(scorer._asdict(), metadata={"learned_from": "; ".join(sources), "how": json.dumps(how)}))
+    print(f"scorer: {cfg.out}")
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="train_scorer")
+def _hydra_main(cfg: DictConfig) -> None:
+    try:
+        run(cfg)
+    except INPUT_ERRORS as error:
+        exit_with_error(error)
+
+
+def main() -> None:
+    run_hydra(_hydra_main, "interrupted; the model's answers are kept: start the same command again")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""What the experts say, against counts by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.drafters.backoff.candidates import COPY, CORPUS, LENGTHS, ON, PROMPT, SAID, SESSION, SOURCES
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.experts import log
+from aded.drafters.backoff.said_tokens import FREQUENT
+from aded.drafters.backoff.tree_search import ROOT, predict
+from aded.files.ngram_file import NgramFile
+from datastore.ngrams import count_ngrams
+
+VOCABULARY, KEEP = 6, 0.9
+CORPUS_TEXT = np.random.default_rng(0).integers(VOCABULARY, size=200)
+ORDERS = {order: count_ngrams([CORPUS_TEXT], order, VOCABULARY) for order in range(2, 6)}
+LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
+DRAFTER = BackoffDrafter(
+    NgramFile(Path("tiny"), {"vocabulary": str(VOCABULARY)}, ORDERS), contexts=LENGTHS_OF, cost="none", keep=KEEP
+)
+Said = dict[int, dict[int, float]]
+"""By expert, the weight of each token."""
+
+
+def contexts_before(text: list[int], i: int, longest: int) -> list[tuple[int, tuple[int, ...]]]:
+    """(number of the kind of context, its tokens) of all contexts before text[i]."""
+    plain = [(length, tuple(text[i - length : i])) for length in range(1, min(longest, i) + 1)]
+    a, b, c = text[i - 3 : i] if i >= 3 else (0, 0, 0)
+    gaps = [(7, (a, b)), (8, (a, c)), (9, (b,))] if i >= 3 else []
+    return plain + gaps
+
+
+def by_hand(text: list[int]) -> Said:
+    said: Said = {}
+    for source, longest in (PROMPT, 6), (SESSION, 5):
+        rows: dict[tuple[int, tuple[int, ...]], dict[int, float]] = defaultdict(dict)
+        for i in range(1, len(text)):
+            for context in contexts_before(text, i, longest):
+                row = {token: weight * KEEP for token, weight in rows[context].items()}
+                row[text[i]] = row.get(text[i], 0.0) + 1
+                rows[context] = row
+        for context in contexts_before(text, len(text), longest):
+            if rows[context]:
+                said[(context[0] - 1) * SOURCES + source] = rows[context]
+    corpus = CORPUS_TEXT.tolist()
+    for length in range(1, min(4, len(text)) + 1):
+        row = defaultdict(float)
+        for i in range(length, len(corpus)):
+            if corpus[i - length : i] == text[-length:]:
+                row[corpus[i]] += 1
+        if row:
+            said[(length - 1) * SOURCES + CORPUS] = row
+    said[SAID] = {token: float(text.count(token)) for token in set(text)}
+    return said
+
+
+@given(st.lists(st.integers(0, VOCABULARY - 1), min_size=2, max_size=40))
+def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
+    DRAFTER.reset()
+    DRAFTER.begin(np.array(text))
+    predict(DRAFTER.experts, DRAFTER.scorer, DRAFTER.scratch, ROOT)
+    candidates, expected = DRAFTER.scratch.candidates, by_hand(text)
+    n, m = candidates.sizes
+    found: Said = defaultdict(dict)
+    for k in range(m):
+        expert, token = int(candidates.mentioned_by[k]), int(candidates.tokens[candidates.mentioned[k]])
+        assert token not in found[expert]
+        found[expert][token] = float(candidates.frequency[k, 1])
+        if expert not in (COPY, SAID):
+            whole = float(log(sum(expected[expert].values())))
+            np.testing.assert_allclose(candidates.frequency[k, 0], found[expert][token] - whole, atol=1e-5)
+            np.testing.assert_allclose(
+                candidates.evidence[expert],
+                [whole, max(expected[expert].values()) / sum(expected[expert].values())],
+                rtol=1e-5,
+            )
+    found.pop(COPY, None)
+    assert found.keys() == expected.keys()
+    for expert, tokens in expected.items():
+        assert found[expert].keys() == tokens.keys()
+        for token, weight in tokens.items():
+            np.testing.assert_allclose(found[expert][token], log(weight), atol=1e-5)
+    assert candidates.seen[[ON + CORPUS, ON + SESSION, ON + PROMPT]].all()
+    assert set(candidates.tokens[:n].tolist()) >= set(text[: FREQUENT if n < FREQUENT else 0])
+
+
+def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
+    assert [float(log(x)) for x in (1, 2, 3, 4, 0.5)] == [0, 1 / 8, 1.5 / 8, 2 / 8, -1 / 8]
+
+
+def test_no_context_is_longer_than_the_text() -> None:
+    DRAFTER.reset()
+    DRAFTER.begin(np.array([3]))
+    predict(DRAFTER.experts, DRAFTER.scorer, DRAFTER.scratch, ROOT)
+    known = np.flatnonzero(DRAFTER.scratch.candidates.seen[: LENGTHS * SOURCES]) // SOURCES
+    assert set(known.tolist()) <= {0}

@@ -1,0 +1,63 @@
+"""The scorer against its formula, and its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+from scored_by_hand import by_formula, random_candidates, random_scorer
+
+from aded.drafters.backoff.candidates import CANDIDATES, MENTIONS, clear, mention, new_candidates
+from aded.drafters.backoff.scorer import SHIPPED, exponential, read_scorer, score
+from aded.errors import BadInput
+
+
+@pytest.mark.parametrize("mentions", [0, 1, 30, 200])
+def test_probabilities_follow_the_formula(mentions: int) -> None:
+    random = np.random.default_rng(mentions)
+    scorer, candidates = random_scorer(random), random_candidates(random, mentions)
+    score(scorer, candidates)
+    found = candidates.probabilities[: candidates.sizes[0] + 1]
+    np.testing.assert_allclose(found, by_formula(scorer, candidates), rtol=1e-4)
+
+
+def test_the_exponential_has_nine_digits() -> None:
+    for x in (*np.linspace(-40, 0, 999), -1e-12, -700.0):
+        assert exponential(float(x)) == pytest.approx(np.exp(x), rel=1e-9)
+    assert exponential(0.0) == 1
+    assert exponential(-1e9) == pytest.approx(0, abs=1e-300)
+
+
+def test_more_than_fits_is_left_out() -> None:
+    candidates = new_candidates()
+    clear(candidates)
+    for token in range(2 * CANDIDATES):
+        for _ in range(4):
+            mention(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
+    assert candidates.sizes.tolist() == [MENTIONS // 4, MENTIONS]
+    clear(candidates)
+    for token in range(2 * CANDIDATES):
+        mention(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
+    assert candidates.sizes.tolist() == [CANDIDATES, CANDIDATES]
+
+
+def test_the_shipped_weights_say_what_they_were_learned_from() -> None:
+    scorer, learned_from = read_scorer(SHIPPED)
+    assert "alpaca/vicuna-7b-v1.3.jsonl" in learned_from
+    assert all(weights.dtype == np.float32 for weights in scorer)
+
+
+def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "scorer.safetensors"
+    path.write_bytes(b"no tensors")
+    with pytest.raises(BadInput, match="is no safetensors file"):
+        read_scorer(str(path))
+    weights = random_scorer(np.random.default_rng(0))._asdict()
+    path.write_bytes(save({**weights, "bias": weights["bias"][:2]}))
+    with pytest.raises(BadInput, match="holds other weights"):
+        read_scorer(str(path))
+    path.write_bytes(save({**weights, "bias": weights["bias"] * np.float32("nan")}))
+    with pytest.raises(BadInput, match="holds other weights"):
+        read_scorer(str(path))

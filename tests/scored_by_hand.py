@@ -1,0 +1,44 @@
+"""Random candidates and weights for aded_backoff's scorer, and the scorer's formula without compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aded.drafters.backoff.candidates import EXPERTS, Candidates, clear, mention, new_candidates
+from aded.drafters.backoff.scorer import SHAPES, Scorer
+
+
+def random_scorer(random: np.random.Generator) -> Scorer:
+    return Scorer(*(0.3 * random.standard_normal(SHAPES[name]).astype(np.float32) for name in Scorer._fields))
+
+
+def random_candidates(random: np.random.Generator, mentions: int) -> Candidates:
+    candidates = new_candidates()
+    clear(candidates)
+    candidates.seen[:] = random.random(EXPERTS) < 0.5
+    candidates.evidence[:] = random.random((EXPERTS, 2))
+    for token, expert, share, count in zip(
+        random.integers(20, size=mentions),
+        random.integers(EXPERTS, size=mentions),
+        random.random(mentions),
+        random.random(mentions),
+        strict=True,
+    ):
+        mention(candidates, token, 0, 0, expert, np.float32(-share), np.float32(count))
+    return candidates
+
+
+def by_formula(scorer: Scorer, candidates: Candidates) -> np.ndarray:
+    """float64 [n + 1]: the probabilities of the module's docstring."""
+    n, m = candidates.sizes
+    bias, contexts, mentions = (weights.astype(np.float64) for weights in scorer)
+    hidden = np.tile(bias[0], (n + 1, 1))
+    for expert in np.flatnonzero(candidates.seen):
+        hidden += np.array([1, *candidates.evidence[expert]]) @ contexts[expert]
+    for k in range(m):
+        features = np.array([1, *candidates.frequency[k]])
+        hidden[candidates.mentioned[k]] += features @ mentions[candidates.mentioned_by[k]]
+    hidden[n] += bias[1]
+    scores = np.maximum(0, hidden) @ bias[2]
+    exponentials = np.exp(scores - scores.max())
+    return exponentials / exponentials.sum()

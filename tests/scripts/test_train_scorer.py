@@ -1,0 +1,100 @@
+"""Examples and the command; the descent itself: scorer/test_gradient.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_train_medusa import SOURCE
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.api.drafter import drafter as method
+from aded.drafters.backoff.candidates import ON, PROMPT, SOURCES, TARGET
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.scorer import read_scorer
+from aded.files.ngram_file import no_ngrams
+from aded.targets.weightless import WeightlessTarget
+from datastore.ngrams import count_ngrams, write_ngrams
+from scripts.scorer.examples import Class, Examples, Student, joined
+from scripts.train_scorer import hear, main
+
+
+def heard(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
+    """What drafters with these settings keep of an answer, which the target is sure of."""
+    contexts = {"target": 3, "prompt": 6}
+    every: list[dict[str, Any]] = [{"contexts": contexts, "cost": "none", **more} for more in settings]
+    drafters = [BackoffDrafter(no_ngrams(), **own) for own in every]
+    pupils = Class([Student(drafter, share, 0) for drafter in drafters])
+    logits = torch.full((len(answer), 64), -20.0)
+    logits[torch.arange(len(answer)), torch.tensor(answer)] = 20.0
+    hear(pupils, [60, 61, 62], answer, logits)
+    return [student.examples for student in pupils.students]
+
+
+def test_an_example_has_what_was_known_before_the_token() -> None:
+    """The target's distribution that decided a token is not among it: nothing recurs, so nothing is known."""
+    examples = heard({}, answer=list(range(40)))[0]
+    assert len(examples.decided) == 40
+    assert (examples.decided == examples.candidates).all(), "a token that was never said is another token"
+    assert not examples.seen[:, TARGET : PROMPT * SOURCES : SOURCES].any()
+    recurring = heard({}, answer=[*range(10), *range(10)])[0]
+    assert (recurring.decided < recurring.candidates)[10:].all()
+    assert recurring.seen[11:, TARGET].all()
+
+
+def test_students_hear_with_their_own_settings_and_keep_their_share() -> None:
+    on, off = heard({}, {"contexts": {"prompt": 6}}, answer=list(range(50)), share=0.5)
+    assert on.seen[:, ON + TARGET].all()
+    assert not off.seen[:, ON + TARGET].any()
+    assert 10 < len(on.decided) < 40
+
+
+def test_joined_examples_keep_their_mentions() -> None:
+    groups = [heard({}, answer=list(answer))[0] for answer in ((1, 2, 1, 2, 1), (5, 6, 7, 5, 6, 7))]
+    every = joined(groups)
+    p = len(groups[0].decided) + 4
+    own, start = groups[1].mentions[4:6], every.mentions[p]
+    assert every.mentions[p + 1] - start == own[1] - own[0] > 0
+    np.testing.assert_array_equal(every.frequency[start : every.mentions[p + 1]], groups[1].frequency[slice(*own)])
+
+
+@pytest.mark.slow
+def test_the_command_writes_weights_that_a_drafter_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, tokenizer = tmp_path / "model", tiny_tokenizer()
+    tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    stream = np.array(tokenizer(SOURCE)["input_ids"])
+    orders = {order: count_ngrams([stream], order, 128) for order in range(2, 6)}
+    write_ngrams(tmp_path / "tiny.ngrams", orders, {"tokenizer": "t", "vocabulary": "128"})
+    question = {"question_id": 1, "category": "a", "turns": ["the cat sat"]}
+    (tmp_path / "question.jsonl").write_text(json.dumps(question))
+    answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat, the cat sat"]}]}
+    (tmp_path / "answers.jsonl").write_text(json.dumps(answer))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+    recorded = (
+        "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams}"
+    )
+    settings = [
+        "prompts=2",
+        "asking.max_new_tokens=8",
+        "passes=2",
+        "share=1",
+        "own_corpus=tiny.ngrams",
+        "out=w.safetensors",
+    ]
+    monkeypatch.setattr("sys.argv", ["train_scorer", "model=model", f"recorded=[{recorded}]", *settings])
+    main()
+    assert "scorer: w.safetensors" in capsys.readouterr().out
+    _, learned_from = read_scorer("w.safetensors")
+    assert "answers.jsonl" in learned_from
+    mine = method("aded_backoff", scorer=str(tmp_path / "w.safetensors"))
+    mine.setup(WeightlessTarget())
+    mine.begin(np.array([5, 6, 7, 5]))
+    assert mine.draft(np.array([5, 6, 7, 5, 6])).drafted
