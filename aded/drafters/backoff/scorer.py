@@ -58,10 +58,10 @@ def read_scorer(place: str) -> tuple[Scorer, str]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
             learned_from = (file.metadata() or {}).get("learned_from", "an unknown source")
     except (OSError, SafetensorError):
-        raise BadInput("method.scorer", f"{path} is no safetensors file; give one of scripts.train_scorer") from None
+        raise BadInput("method.scorer", f"{place} is no safetensors file; give one of scripts.train_scorer") from None
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     if shapes != SHAPES or not all(np.isfinite(tensor).all() for tensor in tensors.values()):
-        raise BadInput("method.scorer", f"{path} holds other weights; this version needs those of {SHAPES}")
+        raise BadInput("method.scorer", f"{place} holds other weights; this version needs those of {SHAPES}")
     return Scorer(*(tensors[name].astype(np.float32) for name in Scorer._fields)), learned_from
 
 
