@@ -20,7 +20,7 @@ from pydantic import Field
 
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
-from aded.settings import Count, FilePath, Orders, Positive, Share, checked, checked_keys, is_kind
+from aded.settings import Count, FilePath, NgramOrder, Positive, Share, checked, checked_keys, is_kind
 
 _HERE = Path(__file__).parent
 CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
@@ -68,7 +68,7 @@ TOP: Mapping[str, Kinds] = {
         "paths": PATHS,
         "tokenizer": FilePath,
         "out": FilePath | None,
-        "orders": Orders,
+        "order": NgramOrder,
         "suffixes": FilePath | None,
         "progress": bool,
     },

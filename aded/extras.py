@@ -18,7 +18,6 @@ _MODULES = {
         "matplotlib",
         "omegaconf",
         "pandas",
-        "polars",
         "pyarrow",
         "pydivsufsort",
         "pynvml",

@@ -7,7 +7,7 @@ are no whole numbers, and nan is no number. A class states its bounds once, in t
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -31,8 +31,8 @@ Count = Annotated[int, Field(ge=1, le=1 << 16)]
 Positive = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Orders = Annotated[Sequence[Literal[1, 2, 3, 4, 5]], Field(min_length=1)]
-"""Lengths of the n-grams of a datastore."""
+NgramOrder = Annotated[int, Field(ge=2, le=5)]
+"""Tokens of a datastore's longest n-grams."""
 Text = Annotated[str, Field(min_length=1)]
 Id = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
 """Text, or a whole number that is read as text."""

@@ -32,7 +32,7 @@ def _hydra_main(cfg: DictConfig) -> None:
             instantiate(plain(cfg.corpus), "corpus", Corpus),
             load_tokenizer(cfg.tokenizer, cfg.paths.cache),
             out=cfg.out and Path(cfg.out),
-            orders=sorted(set(cfg.orders)),
+            order=cfg.order,
             suffixes=cfg.suffixes and Path(cfg.suffixes),
             progress=cfg.progress and sys.stderr.isatty(),
         )

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-
 from aded.errors import BadInput
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.corpora.corpus import Corpus
-from datastore.ngrams import CountsOnDisk, context_batches, write_ngrams
+from datastore.counting.windows import StreamWindows
+from datastore.ngrams import count_windows, write_ngrams
 from datastore.scratch import scratch_folder
-from datastore.spilled_counts import CHUNK, SpilledCounts, count_chunk
 from datastore.suffix_array import write_suffixes
-from datastore.token_stream import TokenStream, tokenise
+from datastore.token_stream import tokenise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,16 +27,17 @@ def build(
     tokenizer: PreTrainedTokenizerBase,
     *,
     out: Path | None = None,
-    orders: Sequence[int] = (3,),
+    order: int = 5,
     suffixes: Path | None = None,
     progress: bool = False,
 ) -> None:
     """Build the n-gram file `out`, the suffix file `suffixes` or both from one token stream. Raises BadInput.
 
-    orders: lengths of the n-grams to count.
+    order: tokens of the longest n-grams to count; shorter ones are counted too.
     progress: show bars on the terminal.
 
-    Scratch files take about 20 bytes per token and order, in a folder beside the file, and are removed at the end.
+    Scratch files take about as much as the file and the tokens, 2 or 4 bytes each, in a folder beside the file; they
+    are removed at the end.
     """
     outputs = [path for path in (out, suffixes) if path]
     if not outputs:
@@ -57,44 +55,11 @@ def build(
             "skipped": str(corpus.skipped.total()),
         }
         if out:
-            counted = {order: count_stream(stream, order, folder, progress=progress) for order in orders}
-            write_ngrams(out, counted, header)
+            start = perf_counter()
+            write_ngrams(out, count_windows(StreamWindows(stream), order, folder, progress=progress), header)
+            seconds = perf_counter() - start
+            log.info("n-grams counted in %.1f s (%.2f M tokens/s)", seconds, stream.tokens / seconds / 1e6)
         if suffixes:
             start = perf_counter()
             write_suffixes(suffixes, stream.read(), header)
             log.info("suffixes sorted in %.1f s", perf_counter() - start)
-
-
-def count_stream(stream: TokenStream, order: int, folder: Path, *, progress: bool) -> CountsOnDisk:
-    """Count the n-grams of one order in the stream, and log the speed."""
-    start, spilled = perf_counter(), SpilledCounts(folder)
-    with tqdm(desc=f"order {order}", total=len(stream), unit=" tokens", unit_scale=True, disable=not progress) as bar:
-        for tokens in stream.chunks(CHUNK, order - 1):
-            spilled.add(count_chunk(tokens, order, stream.vocabulary))
-            bar.update(min(CHUNK, len(tokens)))
-    counts = merge_spilled(spilled, order, folder, stream.vocabulary, len(stream), progress=progress)
-    seconds = perf_counter() - start
-    log.info(
-        "order %d: %d n-grams counted in %.1f s (%.2f M tokens/s)",
-        order,
-        counts.ngrams,
-        seconds,
-        stream.tokens / seconds / 1e6,
-    )
-    return counts
-
-
-def merge_spilled(
-    spilled: SpilledCounts, order: int, folder: Path, vocabulary: int, length: int, *, progress: bool
-) -> CountsOnDisk:
-    """Merge the spilled counts of one order into its arrays.
-
-    length: tokens and separators of the whole stream.
-    """
-    counts = CountsOnDisk(folder, order, vocabulary, length)
-    with tqdm(desc=f"merge {order}", total=length, unit=" tokens", unit_scale=True, disable=not progress) as bar:
-        for batch in context_batches(spilled.merged(), order, vocabulary):
-            counts.append(batch)
-            bar.update(int(batch.total.sum()))
-    spilled.clear()
-    return counts

@@ -1,6 +1,7 @@
-"""Prints what a datastore file contains: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]
+"""Prints what a datastore file contains: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N] [--verify]
 
-Its header, then its N most frequent entries: as text with a tokenizer, as token ids without.
+Its header, then its N most frequent entries: as text with a tokenizer, as token ids without. With --verify it reads
+the whole file and refuses a damaged one; a run verifies the blocks that it reads.
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ class InfoSettings:
     """A Hub id or folder of the tokenizer that the file was built with; None: print token ids."""
     top: Positive = 10
     """Entries to print per table."""
+    verify: bool = False
+    """Read the whole file and verify each block."""
 
 
-def describe(path: Path, tokenizer: str | None, top: int) -> str:
+def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) -> str:
     """The tables, ready to print. Raises BadInput. The parameters are those of InfoSettings."""
     file = open_suffixes(path) if format_of(path) == SUFFIXES else open_ngrams(path)
+    if verify:
+        file.verify()
     decode: Decode = lambda ids: " ".join(map(str, ids))  # noqa: E731
     if tokenizer is not None:
         loaded = load_tokenizer(tokenizer, OmegaConf.load(CONF / "paths" / "default.yaml").cache)
@@ -45,17 +50,18 @@ def describe(path: Path, tokenizer: str | None, top: int) -> str:
     facts = [*file.header.items(), ("bytes", str(path.stat().st_size))]
     tables = [tabulate(facts, disable_numparse=True)]
     if isinstance(file, NgramFile):
-        tables += [_frequent_ngrams(file, order, top, decode) for order in sorted(file.orders)]
+        tables += [_frequent_ngrams(file, order, top, decode) for order in range(1, file.order + 1)]
     else:
         tables.append(_frequent_tokens(file, top, decode))
     return "\n\n".join(tables)
 
 
 def _frequent_ngrams(file: NgramFile, order: int, top: int, decode: Decode) -> str:
-    counts = file.counts(order)
-    numbers = _largest(counts.times, top)
-    title = f"order {order}: {len(counts.rest)} contexts, {len(counts.token)} n-grams; the most frequent:"
-    entries = [(int(counts.times[number]), decode(file.ngram(order, number))) for number in numbers]
+    level = file.level(order)
+    times = file.times(level)
+    title = f"{len(level)} n-grams of order {order}; the most frequent:"
+    found = [number for number in _largest(times, top) if times[number]]
+    entries = [(int(times[number]), decode(file.ngram(level[number]))) for number in found]
     return f"{title}\n{tabulate(entries, ('times', 'n-gram'), disable_numparse=True)}"
 
 
@@ -80,7 +86,7 @@ def _run(files: list[str], settings: InfoSettings) -> None:
         raise BadInput(
             "FILE", "name one datastore file: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]"
         )
-    print(describe(Path(files[0]), settings.tokenizer, settings.top))
+    print(describe(Path(files[0]), settings.tokenizer, settings.top, settings.verify))
 
 
 def main() -> None:

@@ -15,11 +15,10 @@ from pathlib import Path
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs
-from aded.files.ngram_file import open_ngrams
-from datastore.builder import merge_spilled
-from datastore.ngrams import CountsOnDisk, write_ngrams
+from aded.files.ngram_file import NgramFile, open_ngrams
+from datastore.counting.windows import FileWindows
+from datastore.ngrams import count_windows, write_ngrams
 from datastore.scratch import scratch_folder
-from datastore.spilled_counts import SpilledCounts, counts_of_file
 
 
 @dataclass
@@ -34,36 +33,27 @@ def merge(out: Path, inputs: Sequence[Path], *, progress: bool = False) -> None:
     No input may be named twice, and none may be `out`.
     """
     check_outputs([*(("inputs", path) for path in inputs), ("out", out)])
-    headers = [_checked_header(path, inputs[0]) for path in inputs]
-    header = {key: headers[0][key] for key in ("tokenizer", "vocabulary")}
+    files = [open_ngrams(path) for path in inputs]
+    for file in files:
+        _check(file, files[0])
+    header = {key: files[0].header[key] for key in ("tokenizer", "vocabulary")}
     for key in ("documents", "tokens", "skipped"):
-        header[key] = str(sum(int(other.get(key, 0)) for other in headers))
-    header["corpus"] = "+".join(dict.fromkeys(other.get("corpus", "") for other in headers))
-    length = int(header["tokens"]) + int(header["documents"])
+        header[key] = str(sum(int(file.header.get(key, 0)) for file in files))
+    header["corpus"] = "+".join(dict.fromkeys(file.header.get("corpus", "") for file in files))
     with scratch_folder([out]) as folder:
-        counted: dict[int, CountsOnDisk] = {}
-        for order in open_ngrams(inputs[0]).orders:
-            spilled = SpilledCounts(folder)
-            for path in inputs:  # one file is open at a time: mapped pages count as memory
-                for part in counts_of_file(open_ngrams(path), order):
-                    spilled.add(part)
-            counted[order] = merge_spilled(
-                spilled, order, folder, int(header["vocabulary"]), length, progress=progress
-            )
-        write_ngrams(out, counted, header)
+        write_ngrams(out, count_windows(FileWindows(files), files[0].order, folder, progress=progress), header)
 
 
-def _checked_header(path: Path, first: Path) -> dict[str, str]:
-    """The header of `path`. Raises BadInput unless its tokenizer, vocabulary and orders are those of `first`."""
-    file, other = open_ngrams(path), open_ngrams(first)
-    file.check_tokenizer(other.header["tokenizer"])
-    if (file.vocabulary, list(file.orders)) != (other.vocabulary, list(other.orders)):
+def _check(file: NgramFile, first: NgramFile) -> None:
+    """Raise BadInput unless the file is whole, and its tokenizer, vocabulary and order are those of `first`."""
+    file.verify()
+    file.check_tokenizer(first.header["tokenizer"])
+    if (file.vocabulary, file.order) != (first.vocabulary, first.order):
         raise BadInput(
             "inputs",
-            f"{path} holds orders {sorted(file.orders)} of {file.vocabulary} tokens, {first} holds "
-            f"{sorted(other.orders)} of {other.vocabulary}; merge files of one kind",
+            f"{file.path} holds n-grams of up to {file.order} of {file.vocabulary} tokens, {first.path} of up to "
+            f"{first.order} of {first.vocabulary}; merge files of one kind",
         )
-    return file.header
 
 
 def _run(inputs: list[str], settings: MergeSettings) -> None:

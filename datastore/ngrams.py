@@ -1,4 +1,9 @@
-"""Turns sorted counts into the arrays of an n-gram file, batch by batch, and writes the file."""
+"""Counts n-grams of all orders, those that start with some tokens at a time, and writes an n-gram file.
+
+A build reads the token stream as often as it takes to hold the windows of each range of first tokens in memory; a
+merge reads each file once. Memory depends on WINDOWS, about 100 bytes each, and never on the corpus. Nothing is
+spilled but the arrays of the file itself.
+"""
 
 from __future__ import annotations
 
@@ -6,143 +11,91 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-import polars as pl
+from tqdm import tqdm
 
-from aded.files.array_file import Spill, write_arrays
-from aded.files.ngram_file import FORMAT, VERSION, Counts
-from datastore.spilled_counts import count_chunk, key_type
+from aded.files.array_file import write_arrays
+from aded.files.blocks import no_blocks
+from aded.files.ngram_file import FORMAT, VERSION, NgramFile
+from aded.files.ngram_trie import Ngrams
+from datastore.counting.growing_trie import GrowingTrie
+from datastore.counting.part import Part, count
+from datastore.counting.windows import StreamWindows, Windows
+from datastore.token_stream import TokenStream
 
-BATCH = 1 << 20
-"""Merged n-grams in memory at once, roughly."""
-
-
-class ContextBatch(NamedTuple):
-    """Some contexts in order, each with all its n-grams. M contexts, N n-grams; all int64 except `rest`, uint64."""
-
-    first: np.ndarray
-    """[M]: the context's first token."""
-    rest: np.ndarray
-    """[M]: its other tokens as one number."""
-    size: np.ndarray
-    """[M]: its n-grams."""
-    total: np.ndarray
-    """[M]: the sum of their counts."""
-    token: np.ndarray
-    """[N]: the last token of each n-gram, most frequent first within a context."""
-    times: np.ndarray
-    """[N]: the count of each n-gram."""
+WINDOWS = 1 << 23
+"""Windows in memory at once, unless a single pair of tokens begins more."""
 
 
-def context_batches(merged: pl.LazyFrame, order: int, vocabulary: int) -> Iterator[ContextBatch]:
-    """Batches of whole contexts.
+def count_windows(windows: Windows, order: int, folder: Path, *, progress: bool = False) -> GrowingTrie:
+    """Count the n-grams of 1 to `order` tokens, in scratch files in `folder`. Raises OSError."""
+    trie, sizes = GrowingTrie(folder, order, windows.vocabulary), windows.sizes(order)
+    with tqdm(desc="count", total=int(sizes.sum()), unit=" tokens", unit_scale=True, disable=not progress) as bar:
 
-    merged: the columns `key`, increasing, and `times`; equal keys are adjacent.
+        def part(low: int, high: int, seconds: np.ndarray, room: int) -> Part:
+            counted = count(*windows.read(low, high, seconds, room, order), low, high, windows.vocabulary)
+            bar.update(room)
+            return counted
+
+        for low, high, room in ranges(sizes, WINDOWS):
+            groups = [(np.ones(windows.vocabulary + 1, bool), room)]
+            if room > WINDOWS:  # a single token
+                groups = list(_groups(windows.times_after(low)))
+            trie.append(part(low, high, seconds, size) for seconds, size in groups)
+    return trie
+
+
+def ranges(windows_of: np.ndarray, most: int) -> Iterator[tuple[int, int, int]]:
+    """(low, high, windows): ranges of first tokens, each of at most `most` windows or of one token.
+
+    windows_of: int64 [V], the windows that start with each token.
     """
-    dtype, lead = key_type(order, vocabulary), vocabulary ** max(0, order - 2)
-    context = pl.col("key") // pl.lit(vocabulary, dtype)
-    columns = [
-        (context // pl.lit(lead, dtype)).cast(pl.Int64).alias("first"),
-        (context % pl.lit(lead, dtype)).cast(pl.UInt64).alias("rest"),
-        (pl.col("key") % pl.lit(vocabulary, dtype)).cast(pl.Int64).alias("token"),
-        pl.col("times"),
-    ]
-    kept = pl.DataFrame()
-    for batch in merged.collect_batches(chunk_size=BATCH, maintain_order=True):
-        kept = pl.concat([kept, batch.select(columns)]) if len(kept) else batch.select(columns)
-        if len(kept):
-            last = int(np.flatnonzero(_changes(kept["first"], kept["rest"]))[-1])
-            if last:
-                yield _context_batch(kept[:last])
-            kept = kept[last:]  # the last context may continue in the next batch
-    if len(kept):
-        yield _context_batch(kept)
+    low, windows = 0, 0
+    for token, more in enumerate(windows_of.tolist()):
+        if token > low and windows + more > most:
+            yield low, token, windows
+            low, windows = token, 0
+        windows += more
+    yield low, len(windows_of), windows
 
 
-def _context_batch(frame: pl.DataFrame) -> ContextBatch:
-    """Add the counts of equal n-grams and group the n-grams by context.
+def _groups(times: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """(second tokens, bool [V + 1], and at most how many windows): the most frequent first.
 
-    frame: the columns `first`, `rest` and `token`, together increasing, and `times`.
+    times: int64 [V + 1], as of Windows.times_after
     """
-    new = np.flatnonzero(_changes(frame["first"], frame["rest"], frame["token"]))
-    first, rest, token = (frame[name].to_numpy()[new] for name in ("first", "rest", "token"))
-    times = np.add.reduceat(frame["times"].to_numpy(), new)
-    heads = np.flatnonzero(_changes(first, rest))
-    size = np.diff(heads, append=len(token))
-    total = np.add.reduceat(times, heads)
-    _most_frequent_first(heads, size, token, times)
-    return ContextBatch(first[heads], rest[heads], size, total, token, times)
+    by_times = np.argsort(-times[:-1], kind="stable")
+    for low, high, size in ranges(times[by_times], WINDOWS):
+        seconds = np.zeros(len(times), bool)
+        seconds[by_times[low:high]] = True
+        seconds[-1] = low == 0
+        yield seconds, size + (int(times[-1]) if low == 0 else 0)
 
 
-def _changes(*columns: np.ndarray | pl.Series) -> np.ndarray:
-    """bool [m]: does the row differ from the row before? True for the first row."""
-    changed = np.zeros(len(columns[0]), bool)
-    changed[:1] = True
-    for column in map(np.asarray, columns):
-        changed[1:] |= column[1:] != column[:-1]
-    return changed
-
-
-def _most_frequent_first(heads: np.ndarray, size: np.ndarray, token: np.ndarray, times: np.ndarray) -> None:
-    """Sort each context's n-grams in place: by decreasing count, equal counts by token.
-
-    heads: each context's first n-gram.
-    size: each context's number of n-grams.
-    """
-    shared = np.flatnonzero(np.repeat(size > 1, size))  # most contexts have only one n-gram
-    order = np.lexsort((-times[shared].astype(np.int64), np.repeat(heads, size)[shared]))
-    token[shared], times[shared] = token[shared][order], times[shared][order]
-
-
-class CountsOnDisk:
-    """The arrays of one order, which grow on disk batch by batch."""
-
-    def __init__(self, folder: Path, order: int, vocabulary: int, length: int) -> None:
-        """length: tokens and separators of the whole stream; no number in the arrays exceeds it."""
-        number = np.uint32 if length < 2**32 else np.uint64
-        dtypes = {"rest": np.uint32 if order <= 3 else np.uint64, "token": np.int32}
-        self.spills = {name: Spill(folder / f"{order}.{name}", dtypes.get(name, number)) for name in Counts._fields}
-        self.starting = np.zeros(vocabulary, np.int64)
-        """[V]: contexts that start with each token."""
-        self.ngrams = 0
-
-    def append(self, batch: ContextBatch) -> None:
-        self.starting += np.bincount(batch.first, minlength=len(self.starting))
-        self.spills["offset"].append(self.ngrams + np.cumsum(batch.size) - batch.size)
-        self.ngrams += len(batch.token)
-        for name in ("rest", "total", "token", "times"):
-            self.spills[name].append(getattr(batch, name))
-
-    def arrays(self) -> dict[str, Spill]:
-        """All arrays, complete. Call it once, after the last batch."""
-        self.spills["first"].append(np.concatenate([[0], np.cumsum(self.starting)]))
-        self.spills["offset"].append(np.array([self.ngrams]))
-        return self.spills
-
-
-def count_ngrams(documents: Iterable[np.ndarray], order: int, vocabulary: int) -> Counts:
-    """Count the n-grams of one order in memory; for small corpora and tests.
+def count_ngrams(documents: Iterable[np.ndarray], order: int, vocabulary: int) -> NgramFile:
+    """Count the n-grams of 1 to `order` tokens in memory; for small corpora and tests.
 
     documents: token ids, int [m] each.
     """
-    parts = [part for ids in documents for part in (ids, [vocabulary])]
-    tokens = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    with tempfile.TemporaryDirectory() as folder:
-        counts = CountsOnDisk(Path(folder), order, vocabulary, len(tokens))
-        for batch in context_batches(count_chunk(tokens, order, vocabulary), order, vocabulary):
-            counts.append(batch)
-        arrays = {name: spill.read() for name, spill in counts.arrays().items()}
-    for array in arrays.values():
-        array.flags.writeable = False  # like the arrays of a file: numba compiles the two separately
-    return Counts(**arrays)
+    with tempfile.TemporaryDirectory() as name:
+        stream = TokenStream(Path(name) / "tokens", vocabulary)
+        for ids in documents:
+            stream.append(ids)
+        arrays = {}
+        trie = count_windows(StreamWindows(stream), order, Path(name))
+        for key, array in trie.arrays().items():
+            plain = array if isinstance(array, np.ndarray) else np.frombuffer(b"".join(array.blocks()), array.dtype)
+            plain.flags.writeable = False  # like the arrays of a file: numba compiles the two separately
+            arrays[key] = plain
+    ngrams = Ngrams(**arrays, at=np.zeros(len(arrays), np.int64), blocks=no_blocks())
+    return NgramFile(Path(), {"vocabulary": str(vocabulary), "levels": json.dumps(trie.levels)}, ngrams)
 
 
-def write_ngrams(path: Path, orders: Mapping[int, Counts | CountsOnDisk], header: Mapping[str, str]) -> None:
-    """Write the counts of some orders as an n-gram file, whole or not at all. Raises OSError."""
-    arrays: dict[str, np.ndarray | Spill] = {}
-    for order, counts in orders.items():
-        fields = counts.arrays() if isinstance(counts, CountsOnDisk) else counts._asdict()
-        arrays |= {f"{order}.{name}": array for name, array in fields.items()}
-    write_arrays(path, {"format": FORMAT, "version": VERSION, "orders": json.dumps(sorted(orders)), **header}, arrays)
+def write_ngrams(path: Path, ngrams: GrowingTrie | NgramFile, header: Mapping[str, str]) -> None:
+    """Write an n-gram file, whole or not at all. Raises OSError."""
+    if isinstance(ngrams, NgramFile):
+        arrays = {name: array for name, array in ngrams.ngrams._asdict().items() if name not in ("at", "blocks")}
+    else:
+        arrays = ngrams.arrays()
+    write_arrays(path, {"format": FORMAT, "version": VERSION, "levels": json.dumps(ngrams.levels), **header}, arrays)

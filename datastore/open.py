@@ -17,7 +17,7 @@ from aded.files.ngram_file import NgramFile, open_ngrams
 from aded.files.suffix_file import VERSION as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint
-from aded.settings import FilePath, Orders
+from aded.settings import FilePath, NgramOrder
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @overload
 def open_or_build(
-    tokenizer: PreTrainedTokenizerBase, *, path: FilePath | None, corpus: Corpus, orders: Orders, cache: str
+    tokenizer: PreTrainedTokenizerBase, *, path: FilePath | None, corpus: Corpus, order: NgramOrder, cache: str
 ) -> NgramFile: ...
 
 
@@ -40,7 +40,7 @@ def open_or_build(
     *,
     path: FilePath | None,
     corpus: Corpus,
-    orders: Orders,
+    order: NgramOrder,
     cache: str,
     kind: str,
 ) -> NgramFile | SuffixFile: ...
@@ -51,7 +51,7 @@ def open_or_build(
     *,
     path: FilePath | None,
     corpus: Corpus,
-    orders: Orders,
+    order: NgramOrder,
     cache: str,
     kind: str = "ngrams",
 ) -> NgramFile | SuffixFile:
@@ -59,7 +59,7 @@ def open_or_build(
 
     path: the file; None: build it from the corpus once, in the cache.
     corpus: the documents to build it from.
-    orders: lengths of the n-grams to count, if it is built.
+    order: tokens of the longest n-grams to count, if it is built.
     cache: the folder that keeps built files.
     kind: the kind of datastore, `ngrams` or `suffixes`.
     """
@@ -70,8 +70,8 @@ def open_or_build(
         file = Path(path or f"{start}.v{SUFFIXES}.suffixes")
         opened = open_suffixes(file) if path else _cached(file, open_suffixes, corpus, tokenizer, suffixes=file)
     else:
-        file = Path(path or f"{start}-{''.join(map(str, orders))}.v{NGRAMS}.ngrams")
-        opened = open_ngrams(file) if path else _cached(file, open_ngrams, corpus, tokenizer, out=file, orders=orders)
+        file = Path(path or f"{start}-{order}.v{NGRAMS}.ngrams")
+        opened = open_ngrams(file) if path else _cached(file, open_ngrams, corpus, tokenizer, out=file, order=order)
     opened.check_tokenizer(fingerprint)
     return opened
 
@@ -85,7 +85,9 @@ def _cached(
     """
     if file.exists():
         try:
-            return opener(file)
+            opened = opener(file)
+            opened.verify()
+            return opened
         except BadInput as error:
             log.warning("%s", error)
     log.info("building the datastore file %s from %s (once)", file, corpus.name)

@@ -22,20 +22,25 @@ BATCH_DOCUMENTS, BATCH_CHARACTERS = 4096, 1 << 22
 log = logging.getLogger(__name__)
 
 
+def token_type(vocabulary: int) -> type[np.unsignedinteger | np.signedinteger]:
+    """The type of stored tokens. The separator, which is the vocabulary's size, fits too."""
+    return np.uint16 if vocabulary < 1 << 16 else np.int32
+
+
 class TokenStream:
-    """int32 tokens in the file `path`, with a separator after each document. Tokens that are there already stay.
+    """Tokens in the file `path`, with a separator after each document. Tokens that are there already stay.
 
     vocabulary: one more than the highest token id; it is also the separator.
     """
 
     def __init__(self, path: Path, vocabulary: int) -> None:
         self.vocabulary = vocabulary
-        self._spill = Spill(path, np.int32)
+        self._spill = Spill(path, token_type(vocabulary))
         self.documents = sum(self._separators(part) for part in self.chunks(1 << 22, 0))
 
     def append(self, ids: np.ndarray | list[int]) -> None:
         """Append one document's token ids, and the separator."""
-        self.extend(np.append(np.asarray(ids, np.int32), np.int32(self.vocabulary)))
+        self.extend(np.append(np.asarray(ids, np.int64), self.vocabulary))
 
     def extend(self, tokens: np.ndarray) -> None:
         """Append several documents.
@@ -61,13 +66,13 @@ class TokenStream:
         return len(self._spill) - self.documents
 
     def chunks(self, length: int, overlap: int) -> Iterator[np.ndarray]:
-        """The stream in parts, int32 [at most length + overlap]; each shares `overlap` tokens with the next part."""
+        """The stream in parts, [at most length + overlap]; each shares `overlap` tokens with the next part."""
         for start in range(0, len(self), length):
             yield self._spill.read(start, length + overlap)
 
     def read(self) -> np.ndarray:
         """The whole stream, int32 [n]."""
-        return self._spill.read()
+        return self._spill.read().astype(np.int32, copy=False)
 
 
 def vocabulary_of(tokenizer: PreTrainedTokenizerBase) -> int:

@@ -1,6 +1,7 @@
 """How fast a tri-gram datastore is built, in how much memory, beside draftretriever's Writer on the same tokens.
 
     python -m scripts.bench_datastore [corpus.path=FILE] [tokenizer=NAME_OR_DIR] [rounds=3] [repeat=10]
+    python -m scripts.bench_datastore tokens=N [folder=DIR]
 
     corpus.path   a local file of JSON lines, Parquet or text; without it, the embedded corpus
     tokenizer     a Hub id or folder, or `embedded`
@@ -13,6 +14,10 @@ disk (ours) and is timed until its file is written. Last, ours builds once from 
 are shifted at each repetition, so that the counts grow. Memory is the peak of the process (VmHWM). Every pair of
 draftretriever's index must have the same successors and, in float32, the same probabilities. The last line of the
 output is JSON.
+
+    tokens        instead of all this: build orders 1 to 5 of a synthetic corpus of N tokens, whose n-grams are about
+                  as frequent as those of text, and draft from it with aded_backoff, page cache cold and warm
+    folder        for scratch files, about 15 bytes a token; null: the system's
 """
 
 from __future__ import annotations
@@ -36,13 +41,16 @@ from tabulate import tabulate
 from aded.command_line import compose_config, plain, run_command
 from aded.config import instantiate
 from aded.drafters.trigram.matrix import BITS, UNCOUNTED, read_base
-from aded.files.ngram_file import Counts, open_ngrams
+from aded.files.ngram_file import open_ngrams
+from aded.files.ngram_trie import Ngrams, vocabulary_of
 from aded.files.tokenizer import load_tokenizer
 from aded.settings import Positive
-from datastore.builder import count_stream
 from datastore.corpora.corpus import Corpus
-from datastore.ngrams import write_ngrams
+from datastore.counting.windows import StreamWindows
+from datastore.ngrams import count_windows, write_ngrams
 from datastore.token_stream import TokenStream, tokenise
+from scripts.timing import large_datastore
+from scripts.timing.large_datastore import status_mb
 
 SHIFT = 3001
 """Added to the token ids at each repetition."""
@@ -54,6 +62,8 @@ class Settings:
 
     rounds: Positive = 3
     repeat: Positive = 10
+    tokens: Positive | None = None
+    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,33 +75,25 @@ class Built:
     file_mb: float
 
 
-def peak_mb() -> float:
-    """This process's largest resident size so far."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024 / 1e6
-    raise RuntimeError("no VmHWM in /proc/self/status")
-
-
 def build_ours(stream: Path, vocabulary: int, out: Path) -> Built:
     """Count tri-grams of a raw int32 token stream with separators, from disk to disk."""
     tokens = TokenStream(stream, vocabulary)
     with tempfile.TemporaryDirectory(dir=out.parent) as name:
         warm = TokenStream(Path(name) / "warm", vocabulary)
         warm.append([1, 2, 3, 1, 2, 4])
-        count_stream(warm, 3, Path(name), progress=False)  # compiles
+        count_windows(StreamWindows(warm), 3, Path(name))  # compiles
     with tempfile.TemporaryDirectory(dir=out.parent) as name:
         start = perf_counter()
-        counts = count_stream(tokens, 3, Path(name), progress=False)
-        write_ngrams(out, {3: counts}, {"tokenizer": "bench", "vocabulary": str(vocabulary)})
+        counts = count_windows(StreamWindows(tokens), 3, Path(name))
+        write_ngrams(out, counts, {"tokenizer": "bench", "vocabulary": str(vocabulary)})
         seconds = perf_counter() - start
-    return Built(seconds, peak_mb(), out.stat().st_size / 1e6)
+    return Built(seconds, status_mb("VmHWM"), out.stat().st_size / 1e6)
 
 
 def build_draftretriever(stream: Path, vocabulary: int, out: Path) -> Built:
     import draftretriever
 
-    tokens = np.fromfile(stream, np.int32)
+    tokens = TokenStream(stream, vocabulary).read()
     ends = np.flatnonzero(tokens == vocabulary)
     starts = np.append(0, ends[:-1] + 1)
     documents = [tokens[start:end].tolist() for start, end in zip(starts, ends, strict=True)]
@@ -101,7 +103,7 @@ def build_draftretriever(stream: Path, vocabulary: int, out: Path) -> Built:
         writer.add_entry(ids)
     writer.finalize()
     seconds = perf_counter() - start
-    return Built(seconds, peak_mb(), out.stat().st_size / 1e6)
+    return Built(seconds, status_mb("VmHWM"), out.stat().st_size / 1e6)
 
 
 def open_draftretriever(path: Path) -> float:
@@ -124,14 +126,14 @@ def repeated(stream: TokenStream, times: int, path: Path) -> TokenStream:
     longer = TokenStream(path, stream.vocabulary)
     for number in range(times):
         for tokens in stream.chunks(1 << 22, 0):
-            shifted = (tokens + SHIFT * number) % stream.vocabulary
+            shifted = (tokens.astype(np.int64) + SHIFT * number) % stream.vocabulary
             longer.extend(np.where(tokens == stream.vocabulary, tokens, shifted))
     longer.flush()
     return longer
 
 
 @njit(cache=True)
-def _differing_pairs(index: np.ndarray, base: Counts, room: int) -> tuple[int, int]:
+def _differing_pairs(index: np.ndarray, base: Ngrams, room: int) -> tuple[int, int]:
     """(pairs, pairs that differ).
 
     index: uint32 [m], draftretriever's: the number of pairs in 64 bits; for each pair its two tokens, the number of
@@ -141,7 +143,7 @@ def _differing_pairs(index: np.ndarray, base: Counts, room: int) -> tuple[int, i
     """
     tokens, weights = np.empty(room, np.int32), np.empty(room, np.float32)
     seen, differing, at = 0, 0, 2
-    ours, probabilities = np.zeros(len(base.first), np.float32), index.view(np.float32)
+    ours, probabilities = np.zeros(vocabulary_of(base), np.float32), index.view(np.float32)
     while at < len(index):
         a, b, successors = index[at], index[at + 1], int(index[at + 2])
         at += 4
@@ -160,14 +162,14 @@ def _differing_pairs(index: np.ndarray, base: Counts, room: int) -> tuple[int, i
 
 
 @njit(**UNCOUNTED)
-def _look_up(base: Counts, pairs: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> int:
+def _look_up(base: Ngrams, pairs: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> int:
     found = 0
     for i in range(len(pairs)):
         found += read_base(base, 12, 3, pairs[i, 0] << BITS | pairs[i, 1], tokens, weights)
     return found
 
 
-def lookup_ns(base: Counts, stream: TokenStream) -> tuple[float, float]:
+def lookup_ns(base: Ngrams, stream: TokenStream) -> tuple[float, float]:
     """Nanoseconds to read a row of at most 12 successors: the first time, and again while the processor caches it.
 
     A search reads rows again. Medians over batches of 1000 pairs drawn from the corpus.
@@ -202,9 +204,9 @@ def measure(stream: TokenStream, path: Path, folder: Path, rounds: int, repeat: 
     for _ in range(rounds):
         builds["ours"].append(apart(build_ours, path, stream.vocabulary, ours))
         builds["draftretriever"].append(apart(build_draftretriever, path, stream.vocabulary, theirs))
-    base = open_ngrams(ours).counts(3)
-    longest = int(np.diff(base.offset.astype(np.int64)).max(initial=1))
-    pairs, differing = _differing_pairs(np.fromfile(theirs, np.uint32), base, longest)
+    file = open_ngrams(ours)
+    base, sizes = file.up_to(3), np.diff(file.ngrams.start[file.level(2).start :].astype(np.int64))
+    pairs, differing = _differing_pairs(np.fromfile(theirs, np.uint32), base, int(sizes.max(initial=1)))
     speed, other = (stream.tokens / float(np.median([one.seconds for one in found])) for found in builds.values())
     first_lookup, lookup = lookup_ns(base, stream)
     numbers: dict[str, Any] = {
@@ -221,7 +223,7 @@ def measure(stream: TokenStream, path: Path, folder: Path, rounds: int, repeat: 
         "lookup_ns": round(lookup),
         "first_lookup_ns": round(first_lookup),
         "pairs": pairs,
-        "differing_pairs": differing + abs(pairs - len(base.rest)),
+        "differing_pairs": differing + abs(pairs - int(np.count_nonzero(sizes))),
     }
     if repeat > 1:
         long_path = folder / "long"
@@ -260,6 +262,12 @@ def table(numbers: dict[str, Any]) -> str:
 
 def run(overrides: list[str], settings: Settings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    if settings.tokens:
+        with tempfile.TemporaryDirectory(dir=settings.folder) as name:
+            numbers = large_datastore.measure(settings.tokens, Path(name), apart)
+        print(tabulate(numbers.items(), intfmt=","))
+        print(json.dumps(numbers))
+        return
     cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
     corpus, tokenizer = (
         instantiate(plain(cfg.corpus), "corpus", Corpus),

@@ -186,7 +186,7 @@ def summary(results: dict[str, np.ndarray]) -> dict[str, float | None]:
 def run(arguments: list[str], settings: Settings) -> None:
     check_no_arguments(arguments)
     stream = synthetic_stream(settings.pairs, 0)
-    base = NgramFile(Path("synthetic"), {"vocabulary": str(VOCABULARY)}, {3: count_ngrams([stream], 3, VOCABULARY)})
+    base = count_ngrams([stream], 3, VOCABULARY)
     contexts = contexts_of(stream, settings.searches + WARM_UP)
     warm_up, contexts = contexts[:WARM_UP], contexts[WARM_UP:]
     noise = Noise(stream, VOCABULARY)
@@ -209,7 +209,7 @@ def run(arguments: list[str], settings: Settings) -> None:
     ]
     print(f"{settings.pairs} pairs, {len(stream)} tokens, {settings.searches} searches, budget {BUDGET}")
     print(tabulate(table, ("drafter", "median ms", "p99 ms", "drafted nodes/step"), floatfmt=".3f"))
-    sizes = {"pairs": len(base.counts(3).rest), "tokens": len(stream), "searches": settings.searches}
+    sizes = {"pairs": len(base.level(2)), "tokens": len(stream), "searches": settings.searches}
     print(json.dumps({**summary(results), **sizes}))
 
 

@@ -3,7 +3,7 @@
     python -m scripts.bench_endless datastore=FILE answers=FILE tokenizer=DIR [KEY=VALUE ...]
     python -m scripts.bench_endless datastore=FILE random=true [KEY=VALUE ...]
 
-    datastore=FILE    n-gram file of orders 2 to 5
+    datastore=FILE    n-gram file of order 5
     answers=FILE      recorded answers, as model.answers takes them
     tokenizer=DIR     their tokenizer, that of the datastore
     random=true       random tokens in place of answers: nothing can predict them
@@ -59,7 +59,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not self.datastore:
-            raise BadInput("datastore", "is missing; name an n-gram file of orders 2 to 5")
+            raise BadInput("datastore", "is missing; name an n-gram file of order 5")
         if self.random == bool(self.answers) or bool(self.answers) != bool(self.tokenizer):
             raise BadInput("answers", "give either random=true or both answers=FILE and tokenizer=DIR")
 

@@ -3,7 +3,7 @@
 #
 #   scripts/bench_gpu.sh ANSWERS.jsonl QUESTIONS.jsonl TOKENIZER DATASTORE.ngrams
 #
-# ANSWERS: recorded answers of a Vicuna to the MT-Bench QUESTIONS; DATASTORE: n-grams of orders 2 to 5 for TOKENIZER.
+# ANSWERS: recorded answers of a Vicuna to the MT-Bench QUESTIONS; DATASTORE: n-grams of order 5 for TOKENIZER.
 # Writes results/gpu/CARD/: verify-SHAPE.json, the runs' records, and summary.json with all of them.
 # To try it without a GPU: SHAPES=smollm2-135m DEVICE=cpu QUESTIONS_EACH=1 SIZES=1,2,4 ROUNDS=1 TOKENS=32 scripts/bench_gpu.sh ...
 set -euo pipefail

@@ -105,7 +105,7 @@ class Sources:
 
     def builds(self) -> Iterator[list[str]]:
         """The arguments of datastore.build for the files that are missing."""
-        common = ["corpus=jsonl", f"corpus.path={self.corpus}", f"tokenizer={self.tokenizer}", "orders=[2,3,4,5]"]
+        common = ["corpus=jsonl", f"corpus.path={self.corpus}", f"tokenizer={self.tokenizer}"]
         whole, suffixes, small = map(self.datastore, ("ngrams", "suffixes", "small.ngrams"))
         if not (whole.exists() and suffixes.exists()):
             yield [*common, f"out={whole}", f"suffixes={suffixes}"]

@@ -112,5 +112,5 @@ def ngram_file(
 
     path = Path(tmp_path_factory.mktemp("datastore")) / "tiny.ngrams"
     header = {"corpus": "tiny", "tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
-    write_ngrams(path, {3: count_ngrams(documents, 3, VOCABULARY)}, header)
+    write_ngrams(path, count_ngrams(documents, 3, VOCABULARY), header)
     return open_ngrams(path)

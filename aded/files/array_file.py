@@ -1,35 +1,36 @@
 """The container of every datastore file: named plain arrays and a header, memory-mapped and checksummed.
 
 The layout is safetensors (8 bytes of header length, a JSON header, the arrays' bytes): opening a file executes
-nothing, and other programs can read it. The last array, `checksum`, covers all bytes before it: `open_arrays` refuses
-a file that is cut short or has one wrong bit.
+nothing, and other programs can read it. The array `sums` has a checksum of each block of the arrays before it
+(aded.files.blocks). The last array, `checksum`, is a hash of the header and of `sums`. So `open_arrays` refuses a
+file that is cut short or whose header was changed, and a block is verified when it is first read.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal, Protocol
 
 import numpy as np
 import xxhash
 
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
+from aded.files.blocks import BLOCK, WORD, Blocks, block_sum, no_blocks, verify_all
 from aded.files.json_lines import LINE, json_value
 from aded.settings import checked
 
 KEY = "datastore.path"
 """The key that errors name."""
-BLOCK = 4 << 20
-"""Bytes read or hashed at once."""
+READ = 1 << 22
+"""Bytes read at once."""
 CHECKSUM = 16
 """Bytes of the checksum."""
-_NAMES = {"int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64", "uint8": "U8"}
+BUILD = "python -m datastore.build corpus=NAME corpus.path=FILE tokenizer=NAME out=FILE"
+_NAMES = {"uint8": "U8", "uint16": "U16", "int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64"}
 _DAMAGE = (ValueError, KeyError, IndexError, OverflowError)
 """What parsing a damaged header can raise; BadInput is a ValueError."""
 _KINDS = {name: np.dtype(kind) for kind, name in _NAMES.items()}
@@ -40,7 +41,7 @@ class Entry:
     """What the header says of one array."""
 
     __pydantic_config__ = LINE
-    dtype: Literal["I32", "U32", "I64", "U64", "U8"]
+    dtype: Literal["U8", "U16", "I32", "U32", "I64", "U64"]
     shape: tuple[int]
     data_offsets: tuple[int, int]
 
@@ -52,10 +53,21 @@ class ArrayFile:
     path: Path
     header: dict[str, str]
     """What the builder wrote, and the `fingerprint` of the contents."""
+    blocks: Blocks = field(default_factory=no_blocks, kw_only=True)
 
     @property
     def vocabulary(self) -> int:
         return int(self.header["vocabulary"])
+
+    def check_blocks(self) -> None:
+        """Raise BadInput if a lookup came upon a damaged block; such lookups find nothing."""
+        if self.blocks.damaged[0]:
+            raise BadInput(KEY, f"{self.path} is damaged (block {self.blocks.damaged[0] - 1}); build it again")
+
+    def verify(self) -> None:
+        """Read the whole file. Raises BadInput if a block is damaged."""
+        verify_all(self.blocks)
+        self.check_blocks()
 
     def describe(self) -> dict[str, str]:
         """For a run's record: the fingerprint of the file and the size of its corpus."""
@@ -101,33 +113,51 @@ class Spill:
         """The array's bytes, block by block."""
         self._file.flush()
         with self.path.open("rb") as file:
-            while block := file.read(BLOCK):
+            while block := file.read(READ):
                 yield block
 
 
-def write_arrays(path: Path, header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -> None:
+class Stored(Protocol):
+    """An array that is written block by block: a Spill, or several in a row."""
+
+    @property
+    def dtype(self) -> np.dtype: ...
+    def __len__(self) -> int: ...
+    def blocks(self) -> Iterator[bytes]: ...
+
+
+def write_arrays(path: Path, header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Stored]) -> None:
     """Write the file whole or not at all. Raises OSError."""
     with whole_file(path) as file:
-        file.write(_head(header, arrays))
+        head = _head(header, arrays)
+        file.write(head)
         for name in _by_width(arrays):
             file.writelines(_blocks(arrays[name]))
-        file.flush()
-        file.write(_checksum(file.fileno(), file.tell()))
+        file.write(bytes(-file.tell() % WORD))
+        file.seek(len(head))
+        sums = np.array([block_sum(words) for words in _words(file)], np.uint64).tobytes()
+        file.write(sums + xxhash.xxh3_128_digest(head + sums))
 
 
-def _by_width(arrays: Mapping[str, np.ndarray | Spill]) -> list[str]:
+def _words(file: BinaryIO) -> Iterator[np.ndarray]:
+    """The words of each block, to the end of the file."""
+    while part := file.read(BLOCK):
+        yield np.frombuffer(part, np.uint64)
+
+
+def _by_width(arrays: Mapping[str, np.ndarray | Stored]) -> list[str]:
     """Names, the widest numbers first: every array is aligned without gaps."""
     return sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
 
 
-def _blocks(array: np.ndarray | Spill) -> Iterator[bytes | memoryview]:
-    if isinstance(array, Spill):
-        yield from array.blocks()
-    else:
+def _blocks(array: np.ndarray | Stored) -> Iterator[bytes | memoryview]:
+    if isinstance(array, np.ndarray):
         yield np.ascontiguousarray(array).data
+    else:
+        yield from array.blocks()
 
 
-def _head(header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -> bytes:
+def _head(header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Stored]) -> bytes:
     entries: dict[str, object] = {"__metadata__": dict(sorted(header.items()))}
     start = 0
     for name in _by_width(arrays):
@@ -138,26 +168,23 @@ def _head(header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Spill]) -
             "data_offsets": [start, end],
         }
         start = end
-    entries["checksum"] = {"dtype": "U8", "shape": [CHECKSUM], "data_offsets": [start, start + CHECKSUM]}
+    words = -(-start // WORD) * WORD
+    sums = words + -(-words // BLOCK) * WORD
+    entries["padding"] = {"dtype": "U8", "shape": [words - start], "data_offsets": [start, words]}
+    entries["sums"] = {"dtype": "U64", "shape": [(sums - words) // WORD], "data_offsets": [words, sums]}
+    entries["checksum"] = {"dtype": "U8", "shape": [CHECKSUM], "data_offsets": [sums, sums + CHECKSUM]}
     text = json.dumps(entries).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-len(text) % WORD)
     return len(text).to_bytes(8, "little") + text
 
 
-def _checksum(handle: int, size: int) -> bytes:
-    """XXH3-128 of the XXH3-128 digests of all blocks in the file's first `size` bytes. All cores read."""
+def open_arrays(
+    path: Path, kind: str, version: str
+) -> tuple[dict[str, str], dict[str, np.ndarray], dict[str, int], Blocks]:
+    """Map the file read-only; return its header, its arrays, where each begins in the blocks' bytes, and the blocks.
 
-    def digest(start: int) -> bytes:
-        return xxhash.xxh3_128_digest(os.pread(handle, min(BLOCK, size - start), start))
-
-    with ThreadPoolExecutor() as pool:
-        return xxhash.xxh3_128_digest(b"".join(pool.map(digest, range(0, size, BLOCK))))
-
-
-def open_arrays(path: Path, kind: str, version: str) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Map the file read-only; return its header and its arrays by name.
-
-    Raises BadInput, naming the file, when it is missing, of another format or version, truncated or damaged.
+    Raises BadInput, naming the file, when it is missing, of another format or version, truncated, or its header was
+    changed. The blocks are not verified yet.
     """
     try:
         data = np.asarray(np.memmap(path, np.uint8, "r"))
@@ -165,19 +192,28 @@ def open_arrays(path: Path, kind: str, version: str) -> tuple[dict[str, str], di
         raise BadInput(KEY, f"no file {path}; build one with python -m datastore.build") from None
     except (OSError, ValueError) as error:
         raise BadInput(KEY, f"{path} cannot be mapped ({error}); build it again") from None
+    older = False
     try:
-        header, arrays = _parsed(data)
-        if (header["format"], header["version"]) != (kind, version):
-            raise ValueError(f"not of version {version}")
-        checksum = arrays.pop("checksum").tobytes()
-        with path.open("rb") as file:
-            if checksum != _checksum(file.fileno(), len(data) - CHECKSUM):
-                raise ValueError("its checksum is not that of its contents")
+        header, arrays, starts = _parsed(data)
+        if header["format"] != kind:
+            raise ValueError(f"its format is {header['format']!r}")
+        if older := header["version"] != version:
+            raise ValueError
+        sums, checksum = arrays.pop("sums"), arrays.pop("checksum").tobytes()
+        head = WORD + int(data[:WORD].view("<u8")[0])
+        words = data[head : head + starts["sums"]].view(np.uint64)
+        blocks = Blocks(words, sums, np.zeros(len(sums), np.uint8), np.zeros(1, np.int64))
+        if checksum != xxhash.xxh3_128_digest(data[:head].tobytes() + sums.tobytes()):
+            raise ValueError("its checksum is not that of its header")
+        if len(sums) != -(-words.nbytes // BLOCK):
+            raise ValueError("its blocks have no sums")
         if int(header["vocabulary"]) < 1 or not header["tokenizer"]:
             raise ValueError("its header names no vocabulary")
     except _DAMAGE as error:
+        if older:
+            raise BadInput(KEY, f"{path} has the format of another release; build it again: {BUILD}") from None
         raise BadInput(KEY, f"{path} is no {kind} file or is damaged ({error}); build it again") from None
-    return {**header, "fingerprint": checksum.hex()}, arrays
+    return {**header, "fingerprint": checksum.hex()}, arrays, starts, blocks
 
 
 def format_of(path: Path) -> str:
@@ -188,21 +224,21 @@ def format_of(path: Path) -> str:
         return ""
 
 
-def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """(header, arrays by name). The arrays must fill the file to its last byte."""
+def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray], dict[str, int]]:
+    """(header, arrays by name, where each begins). The arrays must fill the file to its last byte."""
     size = int(data[:8].view("<u8")[0])
     entries = checked(
         json_value(bytes(data[8 : 8 + size]).decode(), "header", "its header"), dict[str, Any], "header"
     )
     header: dict[str, str] = checked(entries.pop("__metadata__"), dict[str, str], "header")
-    body, filled, arrays = data[8 + size :], 0, {}
+    body, filled, arrays, starts = data[8 + size :], 0, {}, {}
     for name, value in entries.items():
         entry = checked(value, Entry, name)
         start, end = entry.data_offsets
         if start != filled or end < start:
             raise ValueError("its arrays overlap")
         arrays[name] = body[start:end].view(_KINDS[entry.dtype]).reshape(entry.shape)
-        filled = end
+        starts[name], filled = start, end
     if filled != len(body):
         raise ValueError(f"it is truncated, {len(body)} of {filled} bytes" if filled > len(body) else "it goes on")
-    return header, arrays
+    return header, arrays, starts

@@ -22,7 +22,7 @@ from aded.errors import BadInput
 from aded.files.array_file import KEY, ArrayFile, open_arrays
 
 FORMAT = "aded-suffixes"
-VERSION = "1"
+VERSION = "2"
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,12 @@ class SuffixFile(ArrayFile):
 def open_suffixes(path: str | Path) -> SuffixFile:
     """Map the file read-only. Raises BadInput, naming the file, unless it is a whole suffix file."""
     path = Path(path)
-    header, arrays = open_arrays(path, FORMAT, VERSION)
+    header, arrays, _, blocks = open_arrays(path, FORMAT, VERSION)
     tokens, suffixes = arrays.get("tokens"), arrays.get("suffixes")
     if tokens is None or suffixes is None or len(tokens) != len(suffixes):
         raise BadInput(KEY, f"{path} is damaged (its arrays do not fit together); build it again")
+    file = SuffixFile(path, header, tokens, suffixes, blocks=blocks)
+    file.verify()  # its readers are plain functions of the arrays, which verify nothing
     if len(suffixes) and not (suffixes.min() >= 0 and suffixes.max() < len(tokens)):  # lookups check no bounds
         raise BadInput(KEY, f"{path} is damaged (a suffix starts outside of the tokens); build it again")
-    return SuffixFile(path, header, tokens, suffixes)
+    return file

@@ -24,7 +24,7 @@ from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
-from aded.files.ngram_file import Counts, NgramFile
+from aded.files.ngram_file import NgramFile
 from aded.settings import Budget, Count, LearningScope
 
 PADDING = -2
@@ -116,22 +116,32 @@ def write_index(datastore: NgramFile, cache: Path) -> Path:
     path = cache / "draftretriever" / f"{datastore.header['fingerprint'][:16]}.idx"
     if not path.exists():
         with whole_file(path) as file:
-            file.write(index_fields(datastore.counts(3)).data)
+            file.write(index_fields(datastore).data)
     return path
 
 
-def index_fields(counts: Counts) -> np.ndarray:
-    """The index of write_index, uint32 [2 + 4 pairs + 2 tri-grams]; a uint64 is two fields, the lower half first."""
-    sizes = np.diff(counts.offset)
-    pairs = len(sizes)
-    fields = np.zeros(2 + 4 * pairs + 2 * len(counts.token), np.uint32)
-    fields[0] = pairs
-    starts = 2 + 4 * np.arange(pairs) + 2 * counts.offset[:-1]
-    fields[starts] = np.repeat(np.arange(len(counts.first) - 1), np.diff(counts.first))
-    fields[starts + 1] = counts.rest
+def index_fields(datastore: NgramFile) -> np.ndarray:
+    """The index of write_index, uint32 [2 + 4 pairs + 2 tri-grams]; a uint64 is two fields, the lower half first.
+
+    Raises BadInput if the file has no tri-grams or is damaged.
+    """
+    datastore.verify()
+    pairs, trigrams, ngrams = datastore.level(2), datastore.level(3), datastore.ngrams
+    first = ngrams.start[: datastore.vocabulary + 1].astype(np.int64)
+    times = datastore.times(trigrams)
+    begins = ngrams.start[pairs.start : pairs.stop + 1].astype(np.int64) - trigrams.start
+    followed = begins[1:] > begins[:-1]  # what ends a document is no pair of the package
+    sizes = (begins[1:] - begins[:-1])[followed]
+    begins = begins[:-1][followed]
+    total = np.add.reduceat(times, begins) if len(begins) else times
+    fields = np.zeros(2 + 4 * len(sizes) + 2 * len(trigrams), np.uint32)
+    fields[0] = len(sizes)
+    starts = 2 + 4 * np.arange(len(sizes)) + 2 * begins
+    fields[starts] = np.repeat(np.arange(datastore.vocabulary), first[1:] - first[:-1])[followed]
+    fields[starts + 1] = ngrams.token[pairs.start : pairs.stop][followed]
     fields[starts + 2] = sizes
-    successors = np.arange(len(counts.token)) * 2 + np.repeat(4 * np.arange(1, pairs + 1) + 2, sizes)
-    fields[successors] = counts.token
-    probabilities = counts.times.astype(np.float32) / np.repeat(counts.total, sizes).astype(np.float32)
+    successors = np.arange(len(trigrams)) * 2 + np.repeat(4 * np.arange(1, len(sizes) + 1) + 2, sizes)
+    fields[successors] = ngrams.token[trigrams.start : trigrams.stop]
+    probabilities = times.astype(np.float32) / np.repeat(total, sizes).astype(np.float32)
     fields[successors + 1] = probabilities.view(np.uint32)
     return fields

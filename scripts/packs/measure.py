@@ -22,7 +22,7 @@ from aded.records.summary import Summary
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
-ORDERS = (2, 3, 4, 5)
+ORDER = 5
 KEY = "packs"
 SCOPES: tuple[Literal["prompt", "session"], ...] = ("prompt", "session")
 """Of cold and session."""
@@ -99,5 +99,5 @@ def _datastore(case: Case, corpus: Sequence[Pack]) -> Iterator[Path | None]:
         if "suffixes" in datastore_kinds(method_config(case.method, case.settings)):
             write_suffixes(path, with_separators(answers, vocabulary), header)
         else:
-            write_ngrams(path, {order: count_ngrams(answers, order, vocabulary) for order in ORDERS}, header)
+            write_ngrams(path, count_ngrams(answers, ORDER, vocabulary), header)
         yield path

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
 from aded.command_line import compose_config
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
 from scripts.timing.peer_timers import Noise, Timer
 
@@ -24,8 +22,7 @@ def backoff_timer(stream: np.ndarray, noise: Noise, warm_up: list[np.ndarray], a
     """
     method = compose_config(["method=aded_backoff", "method.cost=none"]).method
     settings = {key: value for key, value in method.items() if key not in ("name", "_target_", "datastore_kind")}
-    orders = {order: count_ngrams([stream], order, noise.vocabulary) for order in range(2, 6)}
-    drafter = BackoffDrafter(NgramFile(Path("synthetic"), {"vocabulary": str(noise.vocabulary)}, orders), **settings)
+    drafter = BackoffDrafter(count_ngrams([stream], 5, noise.vocabulary), **settings)
     drafter.requires = frozenset({"logits"})
     passed = warm_up[0]
 

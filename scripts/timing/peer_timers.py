@@ -47,10 +47,7 @@ class Noise:
 
     def followers(self, token: int) -> np.ndarray:
         """The tokens that most often follow a token, up to eight, the most frequent first."""
-        at = self.pairs.first[token]
-        if at == self.pairs.first[token + 1]:
-            return np.empty(0, np.int64)
-        return self.pairs.token[self.pairs.offset[at] : self.pairs.offset[at + 1]][:CANDIDATES].astype(np.int64)
+        return self.pairs.successors(token)[0][:CANDIDATES].astype(np.int64)
 
     def observed(self, drafter: Drafter, tree: DraftTree, token: int) -> float:
         """Seconds that the drafter needs to observe a step over the tree, of which the root alone is accepted."""

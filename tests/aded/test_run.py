@@ -53,7 +53,7 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("datastore") / "tiny.ngrams"
     ids = [np.array(prompt[-2:] + answer) for prompt, answer in zip(prompts(3), answers(), strict=True)]
     header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
-    write_ngrams(path, {3: count_ngrams(ids, 3, VOCABULARY)}, header)
+    write_ngrams(path, count_ngrams(ids, 3, VOCABULARY), header)
     return path
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from aded.files.ngram_file import Counts, open_ngrams
-from datastore import ngrams, spilled_counts
-from datastore.builder import count_stream
+from aded.files.ngram_file import NgramFile, open_ngrams
+from datastore import ngrams
 from datastore.corpora.dataset_corpus import DatasetCorpus
-from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.spilled_counts import key_type
+from datastore.counting import windows as reading
+from datastore.counting.windows import StreamWindows
+from datastore.ngrams import count_ngrams, count_windows, write_ngrams
 from datastore.token_stream import TokenStream, tokenise
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -33,21 +33,17 @@ def plain_counts(documents: Sequence[Sequence[int]], order: int) -> Table:
     return {context: sorted(row.items(), key=lambda item: (-item[1], item[0])) for context, row in rows.items()}
 
 
-def table(counts: Counts, order: int, vocabulary: int) -> Table:
-    """The arrays, read as documented."""
+def table(file: NgramFile, order: int) -> Table:
+    """The n-grams of one order, read as documented."""
+    if order == 1:
+        singles = zip(file.level(1), file.times(file.level(1)).tolist(), strict=True)
+        found = sorted(((token, times) for token, times in singles if times), key=lambda one: (-one[1], one[0]))
+        return {(): found} if found else {}
     rows: Table = {}
-    for first in np.flatnonzero(np.diff(counts.first.astype(np.int64))).tolist():
-        for i in range(counts.first[first], counts.first[first + 1]):
-            rest: list[int] = []
-            packed = int(counts.rest[i])
-            for _ in range(order - 2):
-                rest.insert(0, packed % vocabulary)
-                packed //= vocabulary
-            here = slice(counts.offset[i], counts.offset[i + 1])
-            context = (first, *rest) if order > 1 else ()
-            rows[context] = list(zip(counts.token[here].tolist(), counts.times[here].tolist(), strict=True))
-            assert counts.total[i] == counts.times[here].sum()
-    assert list(rows) == sorted(rows), "contexts are sorted"
+    for context in (file.ngram(node) for node in file.level(order - 1)):
+        tokens, times = file.successors(*context)
+        if len(tokens):
+            rows[context] = list(zip(tokens.tolist(), times.tolist(), strict=True))
     return rows
 
 
@@ -58,59 +54,55 @@ def stream_of(documents: Sequence[Sequence[int]], vocabulary: int, folder: Path)
     return stream
 
 
-def on_disk(documents: Sequence[Sequence[int]], orders: Sequence[int], vocabulary: int, folder: Path) -> Path:
-    """An n-gram file that is counted in parts."""
-    stream = stream_of(documents, vocabulary, folder)
-    counted = {order: count_stream(stream, order, folder, progress=False) for order in orders}
+def on_disk(documents: Sequence[Sequence[int]], vocabulary: int, folder: Path) -> NgramFile:
+    counted = count_windows(StreamWindows(stream_of(documents, vocabulary, folder)), 5, folder)
     write_ngrams(folder / "disk.ngrams", counted, {"tokenizer": "t", "vocabulary": str(vocabulary)})
-    return folder / "disk.ngrams"
+    return open_ngrams(folder / "disk.ngrams")
 
 
-@given(DOCUMENTS, st.integers(1, 5))
+@given(DOCUMENTS, st.integers(2, 5))
 def test_counts_equal_those_of_plain_dictionaries(documents: list[list[int]], order: int) -> None:
-    counts = count_ngrams([np.array(ids, np.int64) for ids in documents], order, VOCABULARY)
-    assert table(counts, order, VOCABULARY) == plain_counts(documents, order)
+    file = count_ngrams([np.array(ids, np.int64) for ids in documents], order, VOCABULARY)
+    for shorter in range(1, order + 1):
+        assert table(file, shorter) == plain_counts(documents, shorter)
 
 
-@pytest.mark.parametrize(("chunk", "batch", "fan_in"), [(7, 3, 2), (64, 1, 3), (1000, 50, 32)])
+@pytest.mark.parametrize(("chunk", "windows"), [(7, 3), (64, 20), (1000, 50)])
 def test_counting_in_parts_changes_nothing(
-    chunk: int, batch: int, fan_in: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chunk: int, windows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The parts end anywhere in documents and n-grams, are merged in several rounds and read in small batches."""
-    monkeypatch.setattr("datastore.builder.CHUNK", chunk)
-    monkeypatch.setattr(ngrams, "BATCH", batch)
-    monkeypatch.setattr(spilled_counts, "FAN_IN", fan_in)
+    """The parts end anywhere in documents and n-grams."""
     rng = np.random.default_rng(chunk)
     documents = [rng.integers(VOCABULARY, size=size).tolist() for size in (40, 0, 1, 2, 30, 3)]
-    path = on_disk(documents, (1, 2, 3, 4, 5), VOCABULARY, tmp_path)
-    for order, counts in open_ngrams(path).orders.items():
-        assert table(counts, order, VOCABULARY) == plain_counts(documents, order)
+    at_once = count_ngrams([np.array(ids) for ids in documents], 5, VOCABULARY)
+    monkeypatch.setattr(reading, "CHUNK", chunk)
+    monkeypatch.setattr(ngrams, "WINDOWS", windows)
+    file = on_disk(documents, VOCABULARY, tmp_path)
+    for mine, other in zip(file.ngrams[:6], at_once.ngrams[:6], strict=True):
+        assert mine.dtype == other.dtype
+        assert np.array_equal(mine, other)
+    assert table(file, 5) == plain_counts(documents, 5)
 
 
-@pytest.mark.parametrize("vocabulary", [65_536, 128_256, 2_000_000])
+@pytest.mark.parametrize("vocabulary", [65_535, 65_536, 128_256, 2_000_000])
 def test_large_vocabularies_keep_their_ids(vocabulary: int, tmp_path: Path) -> None:
-    """The number of an n-gram of the highest orders has more than 64 bits."""
     top = vocabulary - 1
     documents = [[top, 0, top, top, top, top, top, 1, top], [0, 0, 0, 0, 0, top], [top] * 7]
-    opened = open_ngrams(on_disk(documents, (1, 2, 3, 4, 5), vocabulary, tmp_path))
-    for order, counts in opened.orders.items():
-        assert table(counts, order, vocabulary) == plain_counts(documents, order)
+    opened = on_disk(documents, vocabulary, tmp_path)
+    for order in range(2, 6):
+        assert {opened.ngram(node) for node in opened.level(order)} == {
+            (*context, token) for context, row in plain_counts(documents, order).items() for token, _ in row
+        }
     assert opened.successors(top, top, top, top)[0].tolist() == [top, 1]
-    assert opened.ngram(5, 0) == (0, 0, 0, 0, 0)
-    assert key_type(5, vocabulary) != key_type(2, vocabulary)
 
 
-def test_an_opened_file_equals_the_written_counts(documents: list[np.ndarray], tmp_path: Path) -> None:
-    orders = {order: count_ngrams(documents, order, 64) for order in (2, 3, 4)}
-    path = tmp_path / "new" / "three.ngrams"
-    write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": "64"})
-    opened = open_ngrams(path)
-    assert opened.orders.keys() == orders.keys()
-    for order, counts in orders.items():
-        for mine, other in zip(opened.counts(order), counts, strict=True):
-            assert mine.dtype == other.dtype
-            assert np.array_equal(mine, other)
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name], "no scratch file is left"
+def test_long_lists_of_successors_and_large_counts_are_exact(tmp_path: Path) -> None:
+    """More than the successors that are searched one by one, and more than one byte counts."""
+    rng = np.random.default_rng(0)
+    documents = [np.where(rng.random(4000) < 0.6, 1, rng.integers(200, size=4000)).tolist() for _ in range(2)]
+    opened = on_disk(documents, 200, tmp_path)
+    for order in (1, 2, 3, 4):
+        assert table(opened, order) == plain_counts(documents, order)
 
 
 @pytest.mark.slow
@@ -123,7 +115,6 @@ def test_a_million_tokens_of_a_real_corpus_count_as_in_dictionaries(tmp_path: Pa
     assert stream.tokens > 1_000_000
     ends = np.flatnonzero(stream.read() == stream.vocabulary)
     documents = [ids[ids != stream.vocabulary].tolist() for ids in np.split(stream.read(), ends + 1)]
-    counted = count_stream(stream, 3, tmp_path, progress=False)
-    write_ngrams(tmp_path / "x.ngrams", {3: counted}, {"tokenizer": "t", "vocabulary": str(stream.vocabulary)})
-    found = table(open_ngrams(tmp_path / "x.ngrams").counts(3), 3, stream.vocabulary)
-    assert found == plain_counts(documents, 3)
+    counted = count_windows(StreamWindows(stream), 3, tmp_path)
+    write_ngrams(tmp_path / "x.ngrams", counted, {"tokenizer": "t", "vocabulary": str(stream.vocabulary)})
+    assert table(open_ngrams(tmp_path / "x.ngrams"), 3) == plain_counts(documents, 3)

@@ -15,7 +15,7 @@ from datastore.open import open_or_build
 
 
 def test_a_datastore_file_is_built_once_per_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
+    corpus, keys = Texts(*TEXTS), {"path": None, "order": 3, "cache": str(tmp_path)}
     first = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
     again = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
     assert first.path == again.path
@@ -23,13 +23,13 @@ def test_a_datastore_file_is_built_once_per_tokenizer(tokenizer: PreTrainedToken
     others = [
         open_or_build(tiny_tokenizer(["é"]), corpus=corpus, **keys),  # type: ignore[arg-type]
         open_or_build(tokenizer, corpus=Texts("another"), **keys),  # type: ignore[arg-type]
-        open_or_build(tokenizer, corpus=corpus, **keys | {"orders": [2, 3]}),  # type: ignore[arg-type]
+        open_or_build(tokenizer, corpus=corpus, **keys | {"order": 2}),  # type: ignore[arg-type]
     ]
     assert len({first.path, *(other.path for other in others)}) == 4
 
 
 def test_a_damaged_file_in_the_cache_is_built_again(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    corpus, keys = Texts(*TEXTS), {"path": None, "orders": [3], "cache": str(tmp_path)}
+    corpus, keys = Texts(*TEXTS), {"path": None, "order": 3, "cache": str(tmp_path)}
     built = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
     whole = built.path.read_bytes()
     built.path.write_bytes(whole[:-50])
@@ -41,5 +41,5 @@ def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFa
     build(Texts(*TEXTS), tokenizer, out=tmp_path / "x")
     with pytest.raises(BadInput, match="build a datastore with the model's own tokenizer"):
         open_or_build(
-            tiny_tokenizer(["é"]), path=str(tmp_path / "x"), corpus=Texts("a"), orders=[3], cache=str(tmp_path)
+            tiny_tokenizer(["é"]), path=str(tmp_path / "x"), corpus=Texts("a"), order=3, cache=str(tmp_path)
         )

@@ -188,7 +188,7 @@ def bench_datastore(arguments: list[str], folder: Path) -> None:
     from scripts.bench_datastore import Settings, form_of_corpus
 
     _, overrides = split_settings(Settings, arguments)
-    compose_config([*form_of_corpus(overrides), *overrides], "build")
+    compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
 
 
 def bench_serving(arguments: list[str], folder: Path) -> None:

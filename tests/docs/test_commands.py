@@ -123,9 +123,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tokenizer": tokenizer_fingerprint(tokenizer),
         "vocabulary": str(VOCABULARY),
     }
-    write_ngrams(
-        folder / "chat.ngrams", {order: count_ngrams(ids, order, VOCABULARY) for order in range(2, 6)}, header
-    )
+    write_ngrams(folder / "chat.ngrams", count_ngrams(ids, 5, VOCABULARY), header)
     write_suffixes(folder / "chat.suffixes", with_separators(ids, VOCABULARY), header)
     return folder
 

@@ -52,7 +52,7 @@ class Works:
         if work == "build":
             corpus = ["corpus=text", f"corpus.path={self.place / 'corpus.txt'}", f"tokenizer={self.place / 'tok'}"]
             outputs = [f"out={folder / 'x.ngrams'}", f"suffixes={folder / 'x.suffixes'}"]
-            return Command("datastore.build", [*corpus, *outputs, "orders=[2,3]", "progress=false"], folder)
+            return Command("datastore.build", [*corpus, *outputs, "order=3", "progress=false"], folder)
         parts = [str(self.place / name) for name in ("first", "second")]
         return Command("datastore.merge", [f"out={folder / 'x.ngrams'}", *parts], folder)
 
@@ -76,7 +76,7 @@ def write_files(place: Path) -> None:
     texts = [" ".join(draw.choices(WORDS, k=12)) for _ in range(2 * QUESTIONS)]
     ids = [np.array(tokenizer(text)["input_ids"]) for text in texts[:3]]
     header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": "128"}
-    write_ngrams(place / "tiny.ngrams", {n: count_ngrams(ids, n, 128) for n in (2, 3)}, header)
+    write_ngrams(place / "tiny.ngrams", count_ngrams(ids, 3, 128), header)
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
     answers = [
         {"question_id": n, "choices": [{"index": 0, "turns": texts[2 * n : 2 * n + 2]}]} for n in range(QUESTIONS)
@@ -86,4 +86,4 @@ def write_files(place: Path) -> None:
     for name, part in (("corpus", texts), ("first", texts[::2]), ("second", texts[1::2])):
         (place / f"{name}.txt").write_text("\n\n".join(part))
     for name in ("first", "second"):
-        build(TextCorpus(name, path=str(place / f"{name}.txt")), tokenizer, out=place / name, orders=(2, 3))
+        build(TextCorpus(name, path=str(place / f"{name}.txt")), tokenizer, out=place / name, order=3)

@@ -20,6 +20,7 @@ from xxhash import xxh3_128_digest
 
 from aded.files.answer_file import read_answers
 from aded.files.array_file import CHECKSUM
+from aded.files.blocks import WORD
 from aded.files.cost_table import read_cost_table
 from aded.files.ngram_file import open_ngrams
 from aded.files.suffix_file import open_suffixes
@@ -156,7 +157,7 @@ def _floats(text: str) -> Any:
 
 # Datastores.
 def _ngrams(folder: Path) -> list[str]:
-    write_ngrams(folder / "f", {order: count_ngrams(DOCUMENTS, order, VOCABULARY) for order in (1, 2, 3)}, HEADER)
+    write_ngrams(folder / "f", count_ngrams(DOCUMENTS, 3, VOCABULARY), HEADER)
     (folder / "good").write_bytes((folder / "f").read_bytes())
     return ["f"]
 
@@ -180,10 +181,12 @@ def _header(folder: Path) -> list[str]:
 def _read_header(folder: Path) -> Any:
     header = (folder / "header").read_bytes()
     data = len(header).to_bytes(8, "little") + header + (folder / "body").read_bytes()
-    (folder / "f").write_bytes(data + xxh3_128_digest(xxh3_128_digest(data)))
+    sums = data[-WORD:]  # of its only block
+    (folder / "f").write_bytes(data + xxh3_128_digest(data[: 8 + len(header)] + sums))
     file = open_ngrams(folder / "f")
-    for order in file.orders:
+    for order in range(2, file.order + 1):
         list(starmap(file.successors, product(range(file.vocabulary), repeat=order - 1)))
+    file.verify()
     return file
 
 
@@ -276,7 +279,7 @@ KINDS = [
     Kind("samples", _samples, lambda folder: read_answers(folder / "a.jsonl"), _answers_right),
     Kind("rows as answers", _rows, lambda folder: read_answers(folder / "a.jsonl"), _answers_right),
     Kind("run", _run, lambda folder: read_run(folder / "run"), _run_right, (OSError, ValueError)),
-    Kind("n-grams", _ngrams, lambda folder: open_ngrams(folder / "f"), _undamaged),
+    Kind("n-grams", _ngrams, lambda folder: open_ngrams(folder / "f").verify(), _undamaged),
     Kind(
         "suffixes",
         _suffixes,

@@ -126,8 +126,8 @@ def _inputs(folder: Path) -> list[str]:
 
     documents = [np.array(one) for one in ids]
     header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(len(tokenizer))}
-    orders = {order: count_ngrams(documents, order, len(tokenizer)) for order in (2, 3, 4, 5)}
-    write_ngrams(folder / "d.ngrams", orders, header)
+    ngrams = count_ngrams(documents, 5, len(tokenizer))
+    write_ngrams(folder / "d.ngrams", ngrams, header)
     write_suffixes(folder / "d.suffixes", with_separators(documents, len(tokenizer)), header)
     (folder / "q.jsonl").write_text(json.dumps({"question_id": 1, "category": "c", "turns": ["what sat?"]}) + "\n")
     (folder / "a.jsonl").write_text(json.dumps({"question_id": 1, "choices": [{"turns": [text]}]}) + "\n")

@@ -10,7 +10,6 @@ from tiny import tiny_tokenizer
 
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams, write_ngrams
 from scripts import bench_endless
 from scripts.bench_endless import COLUMNS, CONTEXTS, accepted, endless, replay, unpredictable
@@ -20,8 +19,7 @@ VOCABULARY = 40
 
 def drafter() -> BackoffDrafter:
     stream = np.tile(np.arange(10), 30)
-    orders = {order: count_ngrams([stream], order, VOCABULARY) for order in range(2, 6)}
-    file = NgramFile(Path("tiny"), {"vocabulary": str(VOCABULARY)}, orders)
+    file = count_ngrams([stream], 5, VOCABULARY)
     return BackoffDrafter(file, budget=8, contexts=CONTEXTS, cost="none", max_contexts=1024, max_history=1024)
 
 
@@ -55,7 +53,7 @@ def test_a_row_per_part() -> None:
 def test_the_command_ends_in_a_line_of_json(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    counts = {order: count_ngrams([np.tile(np.arange(10), 30)], order, 128) for order in range(2, 6)}
+    counts = count_ngrams([np.tile(np.arange(10), 30)], 5, 128)
     write_ngrams(tmp_path / "tiny.ngrams", counts, {"tokenizer": "tiny", "vocabulary": "128"})
     tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
     answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat and the rat sat on the cat"]}]}

@@ -36,7 +36,7 @@ def test_without_overrides_it_is_the_experiment_s_own_sweep() -> None:
 def datastores(tmp_path: Path) -> tuple[str, str]:
     """An n-gram file and a suffix file."""
     ids, header = [np.array([1, 2, 1, 2])], {"corpus": "c", "tokens": "4", "tokenizer": "t", "vocabulary": "8"}
-    write_ngrams(tmp_path / "a.ngrams", {3: count_ngrams(ids, 3, 8)}, header)
+    write_ngrams(tmp_path / "a.ngrams", count_ngrams(ids, 3, 8), header)
     write_suffixes(tmp_path / "a.suffixes", with_separators(ids, 8), header)
     return str(tmp_path / "a.ngrams"), str(tmp_path / "a.suffixes")
 

@@ -70,8 +70,7 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     stream = np.array(tokenizer(SOURCE)["input_ids"])
-    orders = {order: count_ngrams([stream], order, 128) for order in range(2, 6)}
-    write_ngrams(tmp_path / "tiny.ngrams", orders, {"tokenizer": "t", "vocabulary": "128"})
+    write_ngrams(tmp_path / "tiny.ngrams", count_ngrams([stream], 5, 128), {"tokenizer": "t", "vocabulary": "128"})
     question = {"question_id": 1, "category": "a", "turns": ["the cat sat"]}
     (tmp_path / "question.jsonl").write_text(json.dumps(question))
     answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat, the cat sat"]}]}

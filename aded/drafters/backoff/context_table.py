@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.drafters.trigram.matrix import INLINED, UNCOUNTED
+from aded.compiled import INLINED, UNCOUNTED
 
 ROW = 8
 """Successors in a row. In a full row a new successor replaces the one with the smallest weight."""

@@ -39,7 +39,7 @@ from aded.settings import Budget, Count, FilePath, Positive, Scope
 class BackoffDrafter(Drafter):
     """At each step: read the tokens decided since the last step, then search below them.
 
-    datastore: corpus n-grams of orders 2 to contexts["corpus"] + 1
+    datastore: corpus n-grams of up to contexts["corpus"] + 1 tokens
     budget: most drafted nodes per step
     adaptation: how long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session
         (kept across questions)
@@ -86,7 +86,7 @@ class BackoffDrafter(Drafter):
             longest[CORPUS] = 0
         learns = adaptation != "off"
         self.experts = Experts(
-            open_corpus(datastore, int(longest[CORPUS])),
+            open_corpus(datastore, int(longest[CORPUS]), top_k),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
             session=empty_table(max_contexts if longest[SESSION] else 1),
             prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
@@ -95,7 +95,6 @@ class BackoffDrafter(Drafter):
             longest=longest,
             switches=np.array([copy and learns, gaps and learns, said and learns]),
             vocabulary=np.array([datastore.vocabulary]),
-            top_k=np.array([top_k]),
         )
         self.scorer, self.learned_from = read_scorer(scorer)
         self.tree_size: TreeSize | None = None
@@ -154,6 +153,7 @@ class BackoffDrafter(Drafter):
             self._no_stop if self.tree_size is None else self.tree_size.least_probabilities,
             self.chain,
         )
+        self.datastore.check_blocks()
         self.context = context
         probabilities = scratch.probabilities[:n].copy()
         if self.tree_size is not None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from aded.compiled import INLINED
 from aded.drafters.backoff.candidates import (
     COPY,
     GAPS,
@@ -33,10 +34,9 @@ from aded.drafters.backoff.candidates import (
     propose,
 )
 from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
-from aded.drafters.backoff.corpus import CorpusNgrams
+from aded.drafters.backoff.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.history import History, token_at
 from aded.drafters.backoff.said_tokens import FREQUENT, SaidTokens, place
-from aded.drafters.trigram.matrix import INLINED
 
 COPIES, GAPPED, SAYS = 0, 1, 2
 """Places in Experts.switches: copies, contexts with a gap, and counts of tokens."""
@@ -53,7 +53,6 @@ class Experts(NamedTuple):
     longest: int64 [SOURCES], the longest context of each source in tokens, 0: the source is off
     switches: bool [3], what is on beside the sources
     vocabulary: int64 [1], of the corpus
-    top_k: int64 [1], successors per context of the corpus
     """
 
     corpus: CorpusNgrams
@@ -65,7 +64,6 @@ class Experts(NamedTuple):
     longest: np.ndarray
     switches: np.ndarray
     vocabulary: np.ndarray
-    top_k: np.ndarray
 
 
 @njit(cache=True, inline="always")
@@ -126,7 +124,7 @@ def ask(
         if length <= longest[TARGET]:
             _ask_table(experts.target, hashes[length], TARGET, length, candidates)
         if length <= longest[0] and indices[length - 1] >= 0:
-            _ask_corpus(experts, indices[length - 1], length, candidates)
+            _ask_corpus(experts.corpus, indices[length - 1], length, candidates)
     if experts.switches[GAPPED] and probability >= LIKELY and len(context) >= 3:
         for gap in range(GAPS):
             hashed = gap_hash(context, len(context), gap)
@@ -168,12 +166,11 @@ def _ask_table(table: ContextTable, hashed: np.uint64, source: int, length: int,
 
 
 @njit(**INLINED)
-def _ask_corpus(experts: Experts, index: int, length: int, candidates: Candidates) -> None:
-    order = experts.corpus.orders[length - 1]
-    start = np.int64(order.offset[index])
-    end = min(np.int64(order.offset[index + 1]), start + experts.top_k[0])
-    total = np.float32(order.total[index])
-    _mention_all(order.token[start:end], order.times[start:end], total, np.int64(0), length, candidates)
+def _ask_corpus(corpus: CorpusNgrams, index: int, length: int, candidates: Candidates) -> None:
+    read, total, _ = read_context(corpus, index)
+    if read > 0:  # else its block is damaged
+        tokens, times = corpus.tokens[:read], corpus.times[:read]
+        _mention_all(tokens, times, np.float32(total), np.int64(0), length, candidates)
 
 
 @njit(**INLINED)

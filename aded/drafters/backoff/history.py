@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from aded.compiled import INLINED
 from aded.drafters.backoff.context_table import extend_hash
-from aded.drafters.trigram.matrix import INLINED
 
 MIN_MATCH = 5
 """Tokens of the shortest match. The context tables handle shorter contexts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from aded.compiled import INLINED, UNCOUNTED
 from aded.drafters.backoff.candidates import GAPS, LENGTHS, PROMPT, SESSION
 from aded.drafters.backoff.context_table import ContextTable, count_successor, extend_hash, replace_row
 from aded.drafters.backoff.experts import COPIES, GAPPED, SAYS, Experts, gap_hash
@@ -12,7 +13,6 @@ from aded.drafters.backoff.history import append
 from aded.drafters.backoff.said_tokens import say
 from aded.drafters.backoff.tree_search import move_root, search, search_chain, start
 from aded.drafters.packed_state import PackedState
-from aded.drafters.trigram.matrix import INLINED, UNCOUNTED
 
 
 @njit(**UNCOUNTED)

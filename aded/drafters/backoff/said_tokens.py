@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.drafters.trigram.matrix import INLINED
+from aded.compiled import INLINED
 
 SIZE = 1 << 16
 """Tokens that agree in their last 16 bits are counted as one."""

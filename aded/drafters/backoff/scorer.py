@@ -21,8 +21,8 @@ import numpy as np
 from numba import njit
 from safetensors import SafetensorError, safe_open
 
+from aded.compiled import INLINED
 from aded.drafters.backoff.candidates import EXPERTS, UNITS, Candidates
-from aded.drafters.trigram.matrix import INLINED
 from aded.errors import BadInput
 
 SHIPPED = "aded/drafters/backoff/scorer.safetensors"

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from aded.compiled import UNCOUNTED
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import SOURCES, Candidates
 from aded.drafters.mixing import mixed, new_mixing
-from aded.drafters.trigram.matrix import UNCOUNTED
 
 MOST = 1024
 """Suggested nodes of one search; further ones are left out."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from aded.compiled import INLINED, UNCOUNTED
 from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, Candidates, new_candidates
 from aded.drafters.backoff.corpus import CONTEXTS, follow_token, locate
 from aded.drafters.backoff.experts import COPIES, Experts, ask
@@ -17,7 +18,6 @@ from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.scorer import Scorer, score
 from aded.drafters.backoff.suggestions import Suggestions, add_suggested, no_suggestions
 from aded.drafters.heap import pop, push
-from aded.drafters.trigram.matrix import INLINED, UNCOUNTED
 
 BUCKETS = 104
 """Buckets of probabilities, see `_bucket`."""

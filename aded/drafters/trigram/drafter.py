@@ -48,7 +48,7 @@ class AdedDrafter(Drafter):
         self.read_prompt = read_prompt and adaptation != "off"
         self.budget = budget
         self.matrix = TrigramMatrix(
-            datastore.counts(order),
+            datastore.up_to(order),
             order=order,
             top_k=top_k,
             gain=gain,
@@ -69,7 +69,9 @@ class AdedDrafter(Drafter):
             return DraftTree.root(int(context[-1]))
         if self.adaptation != "off":
             self.matrix.adapt(context)
-        return DraftTree(*self.draft_maker.make(self.matrix, context, self.budget))
+        tree = DraftTree(*self.draft_maker.make(self.matrix, context, self.budget))
+        self.datastore.check_blocks()
+        return tree
 
     def reset(self) -> None:
         self.matrix.forget()

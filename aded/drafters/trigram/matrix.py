@@ -12,12 +12,14 @@ tokens packed into one int64, the latest token in the lowest bits. So the search
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from aded.files.ngram_file import Counts, find_context
+from aded.compiled import INLINED as INLINED
+from aded.compiled import UNCOUNTED as UNCOUNTED
+from aded.files.ngram_trie import Ngrams, find_child, read_successors, vocabulary_of
 
 ROW = 32
 """Most successors of an overlay row. In a full row a new successor replaces the one with the smallest weight."""
@@ -26,13 +28,6 @@ BITS = 21
 """Bits per token of a state: three tokens fit an int64, and every vocabulary is far smaller than 2^21."""
 LATEST = (1 << BITS) - 1
 """state & LATEST: the state's latest token."""
-
-UNCOUNTED: dict[str, Any] = {"cache": True, "_nrt": False}
-"""njit options for functions that allocate nothing: they count no references. Counting takes an atomic instruction at
-each use of a tuple's array, which was more than half of a lookup (225 ns, 94 ns without). numba refuses to compile a
-function that allocates after all."""
-INLINED: dict[str, Any] = {**UNCOUNTED, "forceinline": True}
-"""The same for functions called in inner loops with a tuple of many arrays: a call would pass the fields of each."""
 
 
 class Overlay(NamedTuple):
@@ -106,7 +101,7 @@ def state_below(tokens: np.ndarray, parents: np.ndarray, node: int, root_state: 
 
 @njit(**UNCOUNTED)
 def read_row(
-    base: Counts, overlay: Overlay, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray
+    base: Ngrams, overlay: Overlay, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray
 ) -> int:
     """Write a state's successors and their falling weights to tokens, weights [>= ROW or top_k]; return how many."""
     if overlay.used[0] > 0:
@@ -122,32 +117,24 @@ def read_row(
 
 
 @njit(**UNCOUNTED)
-def read_base(base: Counts, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray) -> int:
+def read_base(base: Ngrams, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray) -> int:
     """`read_row` without the overlay: count / total of the state's top k successors."""
-    vocabulary = len(base.first) - 1
-    first, rest = state >> (BITS * (order - 2)), 0
-    if first >= vocabulary:
+    node = state >> (BITS * (order - 2))
+    if node >= vocabulary_of(base):
         return 0
     for i in range(order - 3, -1, -1):
-        token = (state >> (BITS * i)) & LATEST
-        if token >= vocabulary:  # its number would be that of another context
-            return 0
-        rest = rest * vocabulary + token
-    found = find_context(base, first, rest)
-    if found < 0:
-        return 0
-    start, end = np.int64(base.offset[found]), np.int64(base.offset[found + 1])
-    n = min(int(end - start), top_k)
-    share = 1.0 / base.total[found]
-    for i in range(n):
-        tokens[i] = base.token[start + i]
-        weights[i] = base.times[start + i] * share
+        node = find_child(base, node, (state >> (BITS * i)) & LATEST)
+    n, total, _ = read_successors(base, node, top_k, tokens, weights)
+    if n > 0:
+        share = 1.0 / total
+        for i in range(n):
+            weights[i] *= share
     return n
 
 
 @njit(**UNCOUNTED)
 def adapt(
-    base: Counts, overlay: Overlay, top_k: int, order: int, context: np.ndarray, window: int, gain: float, cap: float
+    base: Ngrams, overlay: Overlay, top_k: int, order: int, context: np.ndarray, window: int, gain: float, cap: float
 ) -> None:
     """Add `gain` to every n-gram within the last `window` tokens of `context`, up to a weight of `cap`."""
     state = 0
@@ -160,7 +147,7 @@ def adapt(
 
 @njit(**UNCOUNTED)
 def _gain(
-    base: Counts, overlay: Overlay, top_k: int, order: int, state: int, token: int, gain: float, cap: float
+    base: Ngrams, overlay: Overlay, top_k: int, order: int, state: int, token: int, gain: float, cap: float
 ) -> None:
     """Add `gain` to the weight of a state's successor."""
     slot = _slot(overlay, state)
@@ -194,7 +181,7 @@ class TrigramMatrix:
     """Base and overlay. The overlay grows up to `max_pairs` states; then it starts empty again, so the memory of an
     endless session is bounded.
 
-    base: corpus counts of the same order
+    base: corpus n-grams of `order` tokens and fewer
     top_k: successors of a base row
     gain, cap: added to an n-gram's weight per step in the window; the largest weight it can reach
     window: last tokens of the context that the overlay adapts to
@@ -203,7 +190,7 @@ class TrigramMatrix:
     """
 
     def __init__(
-        self, base: Counts, *, top_k: int, gain: float, cap: float, window: int, max_pairs: int, order: int = 3
+        self, base: Ngrams, *, top_k: int, gain: float, cap: float, window: int, max_pairs: int, order: int = 3
     ) -> None:
         self.base, self.top_k, self.order = base, top_k, order
         self.gain, self.cap, self.window, self.max_pairs = gain, cap, window, max_pairs

@@ -35,8 +35,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     tokenizer.save_pretrained(folder / "model")
     stream = np.tile(np.arange(8, 24), 30)
     header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
-    orders = {order: count_ngrams([stream], order, VOCABULARY) for order in range(2, 6)}
-    write_ngrams(folder / "corpus.ngrams", orders, header)
+    ngrams = count_ngrams([stream], 5, VOCABULARY)
+    write_ngrams(folder / "corpus.ngrams", ngrams, header)
     return SimpleNamespace(datastore=str(folder / "corpus.ngrams"), tokenizer=str(folder / "model"))
 
 
@@ -329,8 +329,8 @@ def test_wrong_settings_are_one_line(files: SimpleNamespace, settings: dict[str,
 def test_a_datastore_must_be_given_and_be_of_the_models_tokenizer(files: SimpleNamespace, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"aded\.datastore: must be given"):
         method_of({}, 5, files.tokenizer)
-    orders = {order: count_ngrams([np.arange(9)], order, VOCABULARY) for order in range(2, 6)}
-    write_ngrams(tmp_path / "other.ngrams", orders, {"tokenizer": "other", "vocabulary": str(VOCABULARY)})
+    ngrams = count_ngrams([np.arange(9)], 5, VOCABULARY)
+    write_ngrams(tmp_path / "other.ngrams", ngrams, {"tokenizer": "other", "vocabulary": str(VOCABULARY)})
     with pytest.raises(BadInput, match="tokenizer"):
         method_of({"datastore": str(tmp_path / "other.ngrams")}, 5, files.tokenizer)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from aded.errors import BadInput
-from aded.files import array_file
-from aded.files.array_file import Spill, open_arrays, write_arrays
+from aded.files.array_file import ArrayFile, Spill, open_arrays, write_arrays
+from aded.files.blocks import BLOCK
 
 HEADER = {"format": "f", "version": "1", "tokenizer": "t", "vocabulary": "9"}
 ARRAYS: dict[str, np.ndarray] = {
@@ -24,9 +24,14 @@ ARRAYS: dict[str, np.ndarray] = {
 }
 
 
+def opened(path: Path) -> ArrayFile:
+    header, _, _, blocks = open_arrays(path, "f", "1")
+    return ArrayFile(path, header, blocks=blocks)
+
+
 def refused(path: Path) -> None:
     with pytest.raises(BadInput, match=f"^datastore.path: .*{re.escape(str(path))}"):
-        open_arrays(path, "f", "1")
+        opened(path).verify()
 
 
 @pytest.fixture
@@ -36,11 +41,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_an_opened_file_equals_the_written_arrays(path: Path) -> None:
-    header, arrays = open_arrays(path, "f", "1")
+    header, arrays, starts, blocks = open_arrays(path, "f", "1")
     assert header == {**HEADER, "fingerprint": header["fingerprint"]}
-    assert arrays.keys() == ARRAYS.keys()
+    words = blocks.words.view(np.uint8)
+    assert arrays.keys() - {"padding"} == ARRAYS.keys()
     for name, array in ARRAYS.items():
         assert arrays[name].dtype == array.dtype
+        assert words[starts[name] :][: array.nbytes].tobytes() == array.tobytes()
         assert np.array_equal(arrays[name], array)
         assert not arrays[name].flags.writeable
     assert [entry.name for entry in path.parent.iterdir()] == [path.name], "no partial file is left"
@@ -62,7 +69,7 @@ def test_a_spill_is_written_like_an_array(path: Path, tmp_path: Path) -> None:
 def test_another_content_has_another_fingerprint(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.arrays"
     write_arrays(other, HEADER, ARRAYS | {"b": np.zeros(5, np.int32)})
-    assert open_arrays(other, "f", "1")[0]["fingerprint"] != open_arrays(path, "f", "1")[0]["fingerprint"]
+    assert opened(other).header["fingerprint"] != opened(path).header["fingerprint"]
 
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
@@ -88,14 +95,15 @@ def test_a_flipped_bit_in_any_byte_is_refused(path: Path) -> None:
         refused(path)
 
 
-def test_a_flipped_bit_in_any_block_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_file, "BLOCK", 100)
+def test_a_flipped_bit_in_any_block_is_found_when_it_is_verified(tmp_path: Path) -> None:
     path = tmp_path / "blocks.arrays"
-    write_arrays(path, HEADER, {"a": np.zeros(500, np.int32)})
+    write_arrays(path, HEADER, {"a": np.zeros(3 * BLOCK // 4 + 5, np.int32)})
     whole = path.read_bytes()
-    for at in range(0, len(whole), 37):
+    for at in range(len(whole) - 3 * BLOCK, len(whole) - 60, 9973):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        refused(path)
+        file = opened(path)
+        with pytest.raises(BadInput, match=f"{re.escape(str(path))} is damaged .block"):
+            file.verify()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +153,7 @@ def test_a_damaged_header_is_refused(path: Path, data: st.DataObject) -> None:
     other = path.with_name("damaged.arrays")
     other.write_bytes(damaged)
     with contextlib.suppress(BadInput):
-        open_arrays(other, "f", "1")
+        opened(other).verify()
         assert bytes(damaged) == whole
 
 

@@ -16,7 +16,6 @@ from aded.core.sampler import Greedy
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.mcts import Mcts
 from aded.files.embedded_model import embedded_model
-from aded.files.ngram_file import NgramFile
 from aded.targets.load import load_target
 from datastore.ngrams import count_ngrams
 
@@ -40,7 +39,7 @@ def test_aded_answers_human_eval_as_generate_does() -> None:
     # The 5 shortest problems are the prompts, for speed; the corpus counts come from the other problems.
     questions = sorted(HumanEval().questions(), key=lambda question: len(question.turns[0]))
     known = [np.array(tokenizer(question.turns[0])["input_ids"], np.int64) for question in questions[5:]]
-    base = NgramFile(Path("memory"), {}, {3: count_ngrams(known, 3, len(tokenizer))})
+    base = count_ngrams(known, 3, len(tokenizer))
     drafter = AdedDrafter(base, Mcts(), budget=3)
     prompts = [np.array(ChatTemplate().ids(tokenizer, question.turns, []), np.int64) for question in questions[:5]]
     accepted = []

@@ -8,24 +8,26 @@ import pytest
 
 from aded.errors import BadInput
 from aded.files.array_file import write_arrays
-from aded.files.ngram_file import FORMAT, VERSION, Counts, NgramFile, open_ngrams
+from aded.files.blocks import BLOCK
+from aded.files.ngram_file import FORMAT, VERSION, NgramFile, no_ngrams, open_ngrams
+from aded.files.ngram_trie import MANY, find_child, read_successors
+from datastore.ngrams import count_ngrams, write_ngrams
 
 V = 3
-HEADER = {"format": FORMAT, "version": VERSION, "tokenizer": "t", "vocabulary": str(V), "orders": "[3]"}
-# 0 1 -> 2 (twice), 0; 0 2 -> 1; 2 2 -> 2
-GOOD = {
-    "first": np.array([0, 2, 2, 3], np.uint32),
-    "rest": np.array([1, 2, 2], np.uint32),
-    "offset": np.array([0, 2, 3, 4], np.uint32),
-    "total": np.array([3, 1, 1], np.uint32),
-    "token": np.array([2, 0, 1, 2], np.int32),
-    "times": np.array([2, 1, 1, 1], np.uint32),
+HEADER = {"format": FORMAT, "version": VERSION, "tokenizer": "t", "vocabulary": str(V), "levels": "[3, 3, 4]"}
+# 0 1 (three times) -> 2 (twice), 0; 0 2 (300 times) -> 1 (300 times); 2 2 (twice) -> 2 (once)
+GOOD: dict[str, np.ndarray] = {
+    "token": np.array([0, 1, 2, 2, 1, 2, 1, 2, 0, 2], np.uint16),
+    "counts": np.array([MANY, 0, 2, MANY, 3, 2, MANY, 2, 1, 1], np.uint8),
+    "start": np.array([3, 5, 5, 6, 7, 9, 10], np.uint32),
+    "large": np.array([0, 303, 3, 300, 6, 300], np.uint64),
+    "long": np.array([], np.uint64),
+    "by_token": np.array([], np.uint16),
 }
 
 
 def written(path: Path, header: dict[str, str] = HEADER, **changes: list[int]) -> Path:
-    arrays = GOOD | {name: np.array(values, GOOD[name].dtype) for name, values in changes.items()}
-    write_arrays(path, header, {f"3.{name}": array for name, array in arrays.items()})
+    write_arrays(path, header, GOOD | {name: np.array(values, GOOD[name].dtype) for name, values in changes.items()})
     return path
 
 
@@ -33,51 +35,105 @@ def test_the_arrays_have_their_documented_meaning(tmp_path: Path) -> None:
     opened = open_ngrams(written(tmp_path / "good.ngrams"))
     rows = {(a, b): opened.successors(a, b) for a in range(V) for b in range(V)}
     found = {pair: list(zip(*map(np.ndarray.tolist, row), strict=True)) for pair, row in rows.items() if len(row[0])}
-    assert found == {(0, 1): [(2, 2), (0, 1)], (0, 2): [(1, 1)], (2, 2): [(2, 1)]}
+    assert found == {(0, 1): [(2, 2), (0, 1)], (0, 2): [(1, 300)], (2, 2): [(2, 1)]}
     assert [len(opened.successors(*pair)[0]) for pair in ((0, V), (-1, 0), (9, 9))] == [0, 0, 0]
-    assert [opened.ngram(3, number) for number in range(4)] == [(0, 1, 2), (0, 1, 0), (0, 2, 1), (2, 2, 2)]
+    level = opened.level(3)
+    assert [opened.ngram(node) for node in level] == [(0, 2, 1), (0, 1, 2), (0, 1, 0), (2, 2, 2)]
+    assert opened.times(level).tolist() == [300, 2, 1, 1]
+
+
+def test_a_reader_gets_the_top_k_the_total_and_the_number_of_distinct_successors() -> None:
+    """Of short and long lists, with counts of one byte and more."""
+    stream = np.concatenate(
+        [np.tile([0, token], times) for token, times in ((7, 400), (3, 90), *((t, 1) for t in range(10, 60)))]
+    )
+    file = count_ngrams([stream], 2, 64)
+    tokens, times = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    assert read_successors(file.ngrams, 0, 3, tokens, times) == (3, 540, 52)
+    assert (tokens.tolist(), times.tolist()) == ([7, 3, 10], [400, 90, 1])
+    assert read_successors(file.ngrams, 59, 3, tokens, times) == (0, 0, 0), "it ends the corpus"
+    assert read_successors(file.ngrams, -1, 3, tokens, times) == (0, 0, 0)
+    children = {token: find_child(file.ngrams, 0, token) for token in range(64)}
+    assert {token for token, node in children.items() if node >= 0} == {7, 3, *range(10, 60)}
+    assert all(file.ngrams.token[node] == token for token, node in children.items() if node >= 0)
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"first": [0, 2, 3]},
-        {"first": [0, 2, 2, 4]},
-        {"first": [1, 2, 2, 3]},
-        {"first": [0, 9, 2, 3]},
-        {"rest": [1, 2]},
-        {"offset": [0, 2, 3, 5]},
-        {"offset": [1, 2, 3, 4]},
-        {"offset": [0, 900, 3, 4]},
-        {"total": [3, 1]},
-        {"total": [3, 0, 1]},
-        {"token": [2, 0, 1]},
-        {"token": [3, 0, 1, 2]},
-        {"token": [-1, 0, 1, 2]},
-        {"times": [1, 1, 1]},
+        {"start": [4, 5, 5, 6, 7, 9, 10]},
+        {"start": [3, 9, 5, 6, 7, 9, 10]},
+        {"start": [3, 5, 5, 6, 7, 900, 10]},
+        {"start": [3, 5, 5, 6, 9, 7, 10]},
+        {"token": [0, 1, 2, 2, 1, 2, 1, 60_000, 0, 2]},
+        {"large": []},
+        {"large": [0, 303, 3, 300, 5, 300]},
+        {"counts": [MANY, 0, 2, MANY, 3, 2, MANY, 0, 0, 1]},
     ],
 )
-def test_a_crafted_file_that_would_be_read_out_of_bounds_is_refused(
-    changes: dict[str, list[int]], tmp_path: Path
-) -> None:
-    """Even when its checksum is right."""
+def test_a_crafted_file_is_not_read_out_of_bounds(changes: dict[str, list[int]], tmp_path: Path) -> None:
+    """Its checksums are right, so lookups must check what they follow. They find something else, or nothing."""
+    opened = open_ngrams(written(tmp_path / "crafted.ngrams", HEADER, **changes))
+    for a in range(V):
+        for b in range(V):
+            tokens, times = opened.successors(a, b)
+            assert len(tokens) == len(times) <= 10
+
+
+@pytest.mark.parametrize(
+    "changes", [{"start": [3, 5, 5, 6]}, {"start": []}, {"token": [0, 1, 2]}, {"counts": [1, 2]}]
+)
+def test_arrays_of_other_lengths_are_refused(changes: dict[str, list[int]], tmp_path: Path) -> None:
     path = written(tmp_path / "crafted.ngrams", HEADER, **changes)
     with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is damaged"):
         open_ngrams(path)
 
 
-@pytest.mark.parametrize("changes", [{"orders": "[4]"}, {"orders": "3"}, {"orders": "[[3]]"}, {"orders": "three"}])
-def test_a_header_with_other_orders_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{"levels": "[3, 7]"}, {"levels": "[10]"}, {"levels": "[3, 3, -4]"}, {"levels": "{}"}, {"levels": "three"}],
+)
+def test_a_header_with_other_levels_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
     path = written(tmp_path / "other.ngrams", HEADER | changes)
     with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is damaged"):
         open_ngrams(path)
 
 
-@pytest.mark.parametrize("changes", [{"format": "aded-suffixes"}, {"version": "1"}])
-def test_a_file_of_another_format_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
-    path = written(tmp_path / "foreign.ngrams", HEADER | changes)
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "foreign.ngrams", HEADER | {"format": "aded-suffixes"})
     with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is no {FORMAT} file"):
         open_ngrams(path)
+
+
+def test_a_file_of_an_earlier_release_names_the_command_that_builds_it_again(tmp_path: Path) -> None:
+    path = written(tmp_path / "old.ngrams", HEADER | {"version": "2"})
+    with pytest.raises(BadInput, match=r"another release; build it again: python -m datastore.build corpus="):
+        open_ngrams(path)
+
+
+def test_a_damaged_block_is_found_when_it_is_read_and_not_before(tmp_path: Path) -> None:
+    documents = [np.random.default_rng(0).integers(2000, size=100_000)]
+    path = tmp_path / "large.ngrams"
+    write_ngrams(path, count_ngrams(documents, 3, 2000), {"tokenizer": "t", "vocabulary": "2000"})
+    whole = open_ngrams(path)
+    a, b, c = documents[0][:3].tolist()
+    at = whole.find(a, b, c)
+    size = len(path.read_bytes()) - whole.blocks.words.nbytes - whole.blocks.sums.nbytes - 16
+    place = size + int(whole.ngrams.at[0]) + 2 * at
+    assert len(whole.blocks.sums) > 5
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(bytes([file.read(1)[0] ^ 4])) if file.seek(place) else None
+    opened = open_ngrams(path)
+    for other in documents[0][3:-1].tolist():
+        node = opened.find(other)
+        if (int(opened.ngrams.at[0]) + 2 * int(opened.ngrams.start[node])) // BLOCK != (place - size) // BLOCK:
+            assert len(opened.successors(other)[0]) > 0
+            break
+    with pytest.raises(BadInput, match=f"{re.escape(str(path))} is damaged .block"):
+        opened.successors(a, b)
+    with pytest.raises(BadInput, match="is damaged"):
+        open_ngrams(path).verify()
 
 
 def test_another_tokenizer_is_refused(ngram_file: NgramFile) -> None:
@@ -87,10 +143,13 @@ def test_another_tokenizer_is_refused(ngram_file: NgramFile) -> None:
 
 
 def test_an_order_that_the_file_lacks_is_refused(ngram_file: NgramFile) -> None:
-    with pytest.raises(BadInput, match=r"holds orders \[3\], not 4"):
-        ngram_file.counts(4)
+    with pytest.raises(BadInput, match=r"holds n-grams of up to 3 tokens, not 4; build it with order=4"):
+        ngram_file.up_to(4)
 
 
 def test_the_arrays_are_mapped_read_only(ngram_file: NgramFile) -> None:
-    for name in Counts._fields:
-        assert not getattr(ngram_file.counts(3), name).flags.writeable
+    assert not any(array.flags.writeable for array in ngram_file.ngrams[:6])
+
+
+def test_a_file_without_a_corpus_has_no_successors() -> None:
+    assert len(no_ngrams().successors(5)[0]) == 0

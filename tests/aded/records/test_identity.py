@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_datastore(path: Path, texts: Sequence[str]) -> None:
     ids = [np.array(tiny_tokenizer()(text)["input_ids"]) for text in texts]
     header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
-    write_ngrams(path, {3: count_ngrams(ids, 3, VOCABULARY)}, header)
+    write_ngrams(path, count_ngrams(ids, 3, VOCABULARY), header)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_without_an_output_dir_a_changed_file_gives_a_new_folder(shell: Shell, p
 def test_a_refused_run_leaves_no_trace_and_the_corrected_command_runs(shell: Shell, place: Path) -> None:
     before = sorted(shell.out.parent.rglob("*"))
     for wrong in (
-        "method.order=2",  # refused when the drafter is built
+        "method.order=4",  # refused when the drafter is built
         "model.answers=none",
         "datastore.path=none",
         "model.tokenizer=/none",

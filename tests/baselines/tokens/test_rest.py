@@ -107,7 +107,7 @@ def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None
     tokens = with_separators([np.array([0, 1, 2])], VOCABULARY)
     header = {"tokenizer": "other", "vocabulary": str(VOCABULARY)}
     write_suffixes(tmp_path / "other.suffixes", tokens, header)
-    write_ngrams(tmp_path / "other.ngrams", {3: count_ngrams([tokens], 3, VOCABULARY + 1)}, header)
+    write_ngrams(tmp_path / "other.ngrams", count_ngrams([tokens], 3, VOCABULARY + 1), header)
     for name, problem in (
         ("other.suffixes", "was built with the tokenizer other,"),
         ("other.ngrams", "is no aded-suf"),
@@ -117,7 +117,7 @@ def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None
                 tiny_tokenizer(),
                 path=str(tmp_path / name),
                 corpus=PythonStdlib(),
-                orders=[3],
+                order=3,
                 cache=str(tmp_path),
                 kind="suffixes",
             )

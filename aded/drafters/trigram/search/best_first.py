@@ -24,7 +24,7 @@ from aded.drafters.trigram.matrix import (
     state_of,
 )
 from aded.drafters.trigram.search.draft_maker import DraftMaker
-from aded.files.ngram_file import Counts
+from aded.files.ngram_trie import Ngrams
 from aded.settings import Count
 
 
@@ -53,7 +53,7 @@ class BestFirstScratch(NamedTuple):
 
 @njit(**UNCOUNTED)
 def _grow(
-    base: Counts,
+    base: Ngrams,
     overlay: Overlay,
     top_k: int,
     order: int,
@@ -99,7 +99,7 @@ def _grow(
 
 @njit(cache=True)
 def search(
-    base: Counts, overlay: Overlay, top_k: int, order: int, context: np.ndarray, budget: int, depth: int
+    base: Ngrams, overlay: Overlay, top_k: int, order: int, context: np.ndarray, budget: int, depth: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Allocate the memory and search, in one call from Python."""
     nodes, longest = budget + 1, max(ROW, top_k)

@@ -57,7 +57,7 @@ from aded.drafters.trigram.search.mcts_scratch import (
     new_mcts_scratch,
     open_state,
 )
-from aded.files.ngram_file import Counts
+from aded.files.ngram_trie import Ngrams
 from aded.settings import Count, Weight
 
 
@@ -71,7 +71,7 @@ def _weight_of(tokens: np.ndarray, weights: np.ndarray, start: int, n: int, toke
 
 @njit(**UNCOUNTED)
 def _roll_out(
-    base: Counts,
+    base: Ngrams,
     overlay: Overlay,
     top_k: int,
     order: int,
@@ -111,7 +111,7 @@ def _best_child(q: np.ndarray, share: np.ndarray, first: int, n: int, scale: flo
 
 @njit(**UNCOUNTED)
 def search(
-    base: Counts,
+    base: Ngrams,
     overlay: Overlay,
     top_k: int,
     order: int,
@@ -173,7 +173,7 @@ def search(
 
 @njit(**UNCOUNTED)
 def collect(
-    base: Counts,
+    base: Ngrams,
     overlay: Overlay,
     order: int,
     root: int,
@@ -223,7 +223,7 @@ def collect(
 
 @njit(cache=True)
 def draft(
-    base: Counts,
+    base: Ngrams,
     overlay: Overlay,
     top_k: int,
     order: int,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.corpus import CONTEXTS, CorpusNgrams, follow_token, locate, open_corpus
+from aded.drafters.backoff.corpus import CONTEXTS, CorpusNgrams, follow_token, locate, open_corpus, read_context
 from aded.errors import BadInput
 from aded.files.ngram_file import open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -20,9 +20,9 @@ STREAM = np.random.default_rng(0).integers(5, size=400)
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> CorpusNgrams:
     path = tmp_path_factory.mktemp("corpus") / "tiny.ngrams"
-    orders = {order: count_ngrams([STREAM], order, VOCABULARY) for order in range(2, 6)}
-    write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
-    return open_corpus(open_ngrams(path), CONTEXTS)
+    ngrams = count_ngrams([STREAM], 5, VOCABULARY)
+    write_ngrams(path, ngrams, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
+    return open_corpus(open_ngrams(path), CONTEXTS, VOCABULARY)
 
 
 def dictionary() -> dict[tuple[int, ...], Counter[int]]:
@@ -35,11 +35,11 @@ def dictionary() -> dict[tuple[int, ...], Counter[int]]:
     return counts
 
 
-def successors(corpus: CorpusNgrams, length: int, index: int) -> Counter[int]:
-    order = corpus.orders[length - 1]
-    here = slice(int(order.offset[index]), int(order.offset[index + 1]))
-    assert order.times[here].sum() == order.total[index]
-    return Counter(dict(zip(order.token[here].tolist(), order.times[here].tolist(), strict=True)))
+def successors(corpus: CorpusNgrams, index: int) -> Counter[int]:
+    read, total, distinct = read_context(corpus, index)
+    assert read == distinct
+    assert corpus.times[:read].sum() == total
+    return Counter(dict(zip(corpus.tokens[:read].tolist(), corpus.times[:read].tolist(), strict=True)))
 
 
 @given(st.lists(st.integers(0, VOCABULARY + 1), min_size=1, max_size=6))
@@ -50,7 +50,7 @@ def test_every_context_is_found_and_no_other(corpus: CorpusNgrams, context: list
     for length in range(1, CONTEXTS + 1):
         expected = known.get(tuple(context[-length:])) if length <= len(context) else None
         index = int(indices[length - 1])
-        assert (successors(corpus, length, index) if index >= 0 else None) == expected
+        assert (successors(corpus, index) if index >= 0 else None) == expected
 
 
 def test_a_token_is_followed_up_to_the_longest_context(corpus: CorpusNgrams) -> None:
@@ -65,7 +65,7 @@ def test_a_token_is_followed_up_to_the_longest_context(corpus: CorpusNgrams) -> 
 def test_a_missing_order_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "trigrams.ngrams"
     header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
-    write_ngrams(path, {3: count_ngrams([STREAM], 3, VOCABULARY)}, header)
-    with pytest.raises(BadInput, match=r"datastore.path: .* holds orders \[3\], not 2; build it with orders=\[2\]"):
-        open_corpus(open_ngrams(path), 2)
-    assert all(len(order.token) == 0 for order in open_corpus(open_ngrams(path), 0).orders)
+    write_ngrams(path, count_ngrams([STREAM], 3, VOCABULARY), header)
+    with pytest.raises(BadInput, match=r"datastore.path: .* holds n-grams of up to 3 tokens, not 4"):
+        open_corpus(open_ngrams(path), 3, 8)
+    open_corpus(open_ngrams(path), 2, 8)

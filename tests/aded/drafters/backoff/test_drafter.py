@@ -24,8 +24,8 @@ CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
 def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
     path = tmp_path_factory.mktemp("backoff") / "tiny.ngrams"
     stream = np.tile(np.arange(10), 30)
-    orders = {order: count_ngrams([stream], order, VOCABULARY) for order in range(2, 6)}
-    write_ngrams(path, orders, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
+    ngrams = count_ngrams([stream], 5, VOCABULARY)
+    write_ngrams(path, ngrams, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
     return open_ngrams(path)
 
 
@@ -184,8 +184,8 @@ def test_bad_settings_are_named(datastore: NgramFile, settings: dict[str, Any], 
 
 def test_missing_order_is_named(tmp_path: Path) -> None:
     header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
-    write_ngrams(tmp_path / "three.ngrams", {3: count_ngrams([np.arange(9)], 3, VOCABULARY)}, header)
-    with pytest.raises(BadInput, match=r"holds orders \[3\], not 2"):
+    write_ngrams(tmp_path / "three.ngrams", count_ngrams([np.arange(9)], 3, VOCABULARY), header)
+    with pytest.raises(BadInput, match=r"holds n-grams of up to 3 tokens, not 5"):
         drafter(open_ngrams(tmp_path / "three.ngrams"))
 
 

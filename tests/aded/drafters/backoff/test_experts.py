@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given
@@ -14,16 +13,13 @@ from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.experts import log
 from aded.drafters.backoff.said_tokens import FREQUENT
 from aded.drafters.backoff.tree_search import ROOT, predict
-from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
 
 VOCABULARY, KEEP = 6, 0.9
 CORPUS_TEXT = np.random.default_rng(0).integers(VOCABULARY, size=200)
-ORDERS = {order: count_ngrams([CORPUS_TEXT], order, VOCABULARY) for order in range(2, 6)}
 LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
-DRAFTER = BackoffDrafter(
-    NgramFile(Path("tiny"), {"vocabulary": str(VOCABULARY)}, ORDERS), contexts=LENGTHS_OF, cost="none", keep=KEEP
-)
+CORPUS_NGRAMS = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
+DRAFTER = BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, cost="none", keep=KEEP)
 Said = dict[int, dict[int, float]]
 """By expert, the weight of each token."""
 

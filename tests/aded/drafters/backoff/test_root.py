@@ -1,7 +1,5 @@
 """The search's root, moved on one token at a time, against a new root."""
 
-from pathlib import Path
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,17 +9,13 @@ from aded.drafters.backoff.corpus import CONTEXTS
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.history import MIN_MATCH
 from aded.drafters.backoff.tree_search import start
-from aded.files.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
 
 VOCABULARY = 6
 STREAM = np.random.default_rng(0).integers(4, size=300)
-ORDERS = {order: count_ngrams([STREAM], order, VOCABULARY) for order in range(2, CONTEXTS + 2)}
 SOURCES = {"corpus": 4, "session": 5, "prompt": 6}
 MOVED, NEW = (
-    BackoffDrafter(
-        NgramFile(Path("tiny"), {"vocabulary": str(VOCABULARY)}, ORDERS), budget=4, contexts=SOURCES, cost="none"
-    )
+    BackoffDrafter(count_ngrams([STREAM], CONTEXTS + 1, VOCABULARY), budget=4, contexts=SOURCES, cost="none")
     for _ in range(2)
 )
 

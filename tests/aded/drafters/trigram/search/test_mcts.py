@@ -19,7 +19,7 @@ Row = list[tuple[int, float]]
 
 def matrix_of(ids: np.ndarray, vocabulary: int, adapted: int = 0) -> TrigramMatrix:
     matrix = TrigramMatrix(
-        count_ngrams([ids], 3, vocabulary), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
+        count_ngrams([ids], 3, vocabulary).ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
     )
     for end in range(3, adapted):
         matrix.adapt(ids[:end])
@@ -178,7 +178,7 @@ def test_an_unknown_pair_has_no_draft() -> None:
 
 
 def test_the_same_seed_gives_the_same_drafts(ngram_file: NgramFile) -> None:
-    matrix = TrigramMatrix(ngram_file.counts(3), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20)
+    matrix = TrigramMatrix(ngram_file.ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20)
     pairs = [(a, b) for a in range(64) for b in range(64) if len(matrix.row(a, b)[0]) > 1]
 
     def drafts(seed: int) -> list[tuple[list[int], list[int]]]:

@@ -25,7 +25,7 @@ def random_matrix(seed: int, vocabulary: int = 4) -> TrigramMatrix:
     rng = np.random.default_rng(seed)
     ids = rng.integers(vocabulary, size=60)
     matrix = TrigramMatrix(
-        count_ngrams([ids], 3, vocabulary), top_k=12, gain=0.4, cap=3.0, window=16, max_pairs=1 << 20
+        count_ngrams([ids], 3, vocabulary).ngrams, top_k=12, gain=0.4, cap=3.0, window=16, max_pairs=1 << 20
     )
     for end in range(3, int(rng.integers(4, 20))):
         matrix.adapt(ids[:end])
@@ -83,6 +83,6 @@ def test_full_drafts_every_path_level_by_level(seed: int, budget: int, depth: in
 @pytest.mark.parametrize("maker", [BestFirst(), GreedyChain(), Full()])
 def test_an_unknown_pair_has_no_draft(maker: DraftMaker) -> None:
     matrix = TrigramMatrix(
-        count_ngrams([np.arange(3)], 3, 4), top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
+        count_ngrams([np.arange(3)], 3, 4).ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
     )
     assert [array.tolist() for array in maker.make(matrix, np.array([3, 3]), 64)] == [[3], [-1]]

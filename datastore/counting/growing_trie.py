@@ -1,0 +1,143 @@
+"""The arrays of an n-gram file, which grow on disk level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from aded.files.array_file import Spill
+from aded.files.ngram_trie import LONG, MANY
+from datastore.counting.part import Part, frequent_first
+from datastore.token_stream import token_type
+
+
+class Joined:
+    """Spilled arrays in a row, as one. `added`: to the numbers of each."""
+
+    def __init__(self, spills: Sequence[Spill], dtype: np.typing.DTypeLike, added: Sequence[int]) -> None:
+        self.spills, self.dtype, self.added = spills, np.dtype(dtype), added
+
+    def __len__(self) -> int:
+        return sum(map(len, self.spills))
+
+    def blocks(self) -> Iterator[bytes]:
+        for spill, added in zip(self.spills, self.added, strict=True):
+            for block in spill.blocks():
+                values = np.frombuffer(block, spill.dtype)
+                yield (values + spill.dtype.type(added) if added else values).astype(self.dtype, copy=False).tobytes()
+
+
+class GrowingTrie:
+    """The arrays of aded.files.ngram_trie, which grow on disk level by level."""
+
+    def __init__(self, folder: Path, order: int, vocabulary: int) -> None:
+        self.order, self.vocabulary = order, vocabulary
+        token = token_type(vocabulary)
+        kinds = {"token": token, "counts": np.uint8, "start": np.uint64, "by_token": token}
+        self.spills = {
+            name: [Spill(folder / f"{level}.{name}", kinds.get(name, np.uint64)) for level in range(order)]
+            for name in ("token", "counts", "start", "by_token", "large", "long")
+        }
+
+    @property
+    def levels(self) -> list[int]:
+        """How many n-grams there are of 1, 2, ... tokens."""
+        return [len(spill) for spill in self.spills["token"]]
+
+    def append(self, parts: Iterable[Part]) -> None:
+        """Append the n-grams that start with the next tokens.
+
+        parts: more than one if all start with the same token; its most frequent second tokens come first.
+        """
+        heads, below = [], len(self.spills["token"][1])
+        for counted in parts:
+            part, place = frequent_first(counted)
+            ends = np.cumsum(part.sizes)
+            nodes = [slice(end - size, end) for size, end in zip(part.sizes, ends, strict=True)]
+            known = self.levels
+            for level in range(1, self.order):
+                self._add(level, part.token[nodes[level]], part.times[nodes[level]])
+                if level + 1 < self.order:
+                    start = part.start[nodes[level].start : nodes[level].stop + 1] - ends[level]
+                    under = nodes[level + 1]
+                    self._link(level, known[level], start, known[level + 1], part.times[under], place[under])
+            first, second = nodes[:2]
+            start = part.start[: first.stop + 1] - first.stop
+            heads.append((part.token[first], part.times[first], start, part.token[second], part.times[second]))
+        times, start = np.sum([head[1] for head in heads], axis=0), heads[0][2]
+        if len(heads) > 1:
+            start = np.array([0, sum(len(head[3]) for head in heads)])
+            place = np.argsort(np.argsort(np.concatenate([head[3] for head in heads])))
+        else:
+            place = place[second]
+        before = len(self.spills["token"][0])
+        self._add(0, heads[0][0], times)
+        self._link(0, before, start, below, np.concatenate([head[4] for head in heads]), place)
+
+    def _add(self, level: int, token: np.ndarray, times: np.ndarray) -> None:
+        """Append nodes to a level."""
+        large = np.flatnonzero(times >= MANY)
+        rows = np.stack([len(self.spills["token"][level]) + large, times[large]], axis=1)
+        self.spills["large"][level].append(rows.ravel())
+        self.spills["token"][level].append(token)
+        self.spills["counts"][level].append(np.minimum(times, MANY))
+
+    def _link(
+        self, level: int, known: int, start: np.ndarray, below: int, times: np.ndarray, place: np.ndarray
+    ) -> None:
+        """Append where the children of a level's latest nodes begin.
+
+        known: nodes of the level before these; below: nodes of the next level before their children
+        start: int64 [nodes + 1], the first child of each, counted from 0
+        times, place: int64 [children], their counts, and their places among siblings in the order of tokens
+        """
+        sizes, by_token = np.diff(start), self.spills["by_token"][level]
+        long = np.flatnonzero(sizes > LONG)
+        total = np.array([times[start[i] : start[i + 1]].sum() for i in long], np.int64)
+        begin = len(by_token) + np.cumsum(sizes[long]) - sizes[long]
+        self.spills["long"][level].append(np.stack([known + long, begin, total], axis=1).ravel())
+        self.spills["start"][level].append(below + start[:-1])
+        by_token.append(_in_order_of_tokens(start, long, place))
+
+    def arrays(self) -> dict[str, np.ndarray | Joined]:
+        """All arrays, complete: numbers of nodes, counted within a level so far, become numbers within the file."""
+        spills, zeros = self.spills, [0] * self.order
+        base = np.cumsum([0, *self.levels])
+        number = np.uint32 if base[-1] < 2**32 else np.uint64
+        end = Spill(spills["start"][-1].path, np.uint64)
+        end.append(base[-1:])
+        starts = [*spills["start"][:-1], end]
+        return {
+            "token": Joined(spills["token"], token_type(self.vocabulary), zeros),
+            "counts": Joined(spills["counts"], np.uint8, zeros),
+            "start": Joined(starts, number, [*base[1:-1].tolist(), 0]),
+            "by_token": Joined(spills["by_token"], token_type(self.vocabulary), zeros),
+            "large": self._numbered("large", 2, base[:-1], zeros),
+            "long": self._numbered("long", 3, base[:-1], np.cumsum([0, *map(len, spills["by_token"])]).tolist()),
+        }
+
+    def _numbered(self, name: str, width: int, base: np.ndarray, begins: Sequence[int]) -> np.ndarray:
+        """The rows of all levels; base, begins: added to their first numbers, and to the second of three."""
+        rows = [spill.read().reshape(-1, width) for spill in self.spills[name]]
+        for level, part in enumerate(rows):
+            part[:, 0] += np.uint64(base[level])
+            if width == 3:
+                part[:, 1] += np.uint64(begins[level])
+        return np.concatenate(rows).ravel()
+
+
+@njit(cache=True)
+def _in_order_of_tokens(start: np.ndarray, long: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """The children of each long node as positions among them, in the order of tokens; one after another."""
+    size = 0
+    for node in long:
+        size += start[node + 1] - start[node]
+    positions, at = np.empty(size, np.int64), 0
+    for node in long:
+        for i in range(start[node], start[node + 1]):
+            positions[at + place[i]] = i - start[node]
+        at += start[node + 1] - start[node]
+    return positions
