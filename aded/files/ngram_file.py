@@ -18,7 +18,20 @@ from aded.errors import BadInput
 from aded.files.array_file import KEY, ArrayFile, open_arrays
 from aded.files.blocks import are_whole, no_blocks
 from aded.files.json_lines import json_value
-from aded.files.ngram_trie import COUNTS, LARGE, MANY, Ngrams, children, find_child, read_successors
+from aded.files.ngram_trie import (
+    BY_TOKEN,
+    COUNTS,
+    HIGH,
+    LARGE,
+    MANY,
+    TOKEN,
+    WIDE,
+    Ngrams,
+    children,
+    find_child,
+    last_token,
+    read_successors,
+)
 from aded.settings import NgramOrder, checked
 
 FORMAT = "aded-ngrams"
@@ -64,6 +77,16 @@ class NgramFile(ArrayFile):
         first = sum(self.levels[: order - 1])
         return range(first, first + self.levels[order - 1])
 
+    def tokens(self, nodes: range) -> np.ndarray:
+        """The last token of each of some nodes, int64 [n]. Raises BadInput if a block that it reads is damaged."""
+        here = slice(nodes.start, nodes.stop)
+        self._verify(TOKEN, 2 * here.start, 2 * here.stop)
+        tokens = self.ngrams.token[here].astype(np.int64)
+        if len(self.ngrams.high):
+            self._verify(HIGH, here.start, here.stop)
+            tokens += self.ngrams.high[here].astype(np.int64) * WIDE
+        return tokens
+
     def times(self, nodes: range) -> np.ndarray:
         """How often each of some nodes occurs, int64 [n]. Raises BadInput if a block that it reads is damaged."""
         self._verify(COUNTS, nodes.start, nodes.stop)
@@ -101,10 +124,10 @@ class NgramFile(ArrayFile):
 
     def ngram(self, node: int) -> tuple[int, ...]:
         """The tokens of a node. Raises BadInput if a block that it reads is damaged."""
-        last, tokens = node, [int(self.ngrams.token[node])]
+        last, tokens = node, [int(last_token(self.ngrams, node))]
         while node >= self.vocabulary:
             node = int(np.searchsorted(self.ngrams.start, node, "right")) - 1
-            tokens.insert(0, int(self.ngrams.token[node]))
+            tokens.insert(0, int(last_token(self.ngrams, node)))
         if self.find(*tokens) != last:
             self.verify()
         return tuple(tokens)
@@ -116,14 +139,16 @@ def open_ngrams(path: str | Path) -> NgramFile:
     header, arrays, starts, blocks = open_arrays(path, FORMAT, VERSION)
     try:
         levels = checked(json_value(header["levels"], KEY, "levels"), list[Size], "levels")
-        names = Ngrams._fields[:6]
+        names = Ngrams._fields[:-2]
         at = np.array([starts[name] for name in names])
         file = NgramFile(
             path, header, Ngrams(**{name: arrays[name] for name in names}, at=at, blocks=blocks), blocks=blocks
         )
         checked(len(levels), NgramOrder, "levels")
-        lengths = (levels[0], len(file.ngrams.token), len(file.ngrams.counts), len(file.ngrams.start))
-        if lengths != (file.vocabulary, sum(levels), sum(levels), sum(levels[:-1]) + 1):
+        lengths = [levels[0], *(len(arrays[name]) for name in ("token", "high", "counts", "start"))]
+        nodes = sum(levels)
+        wide = nodes if file.vocabulary > WIDE else 0
+        if lengths != [file.vocabulary, nodes, wide, nodes, sum(levels[:-1]) + 1]:
             raise ValueError("the lengths of its arrays do not agree")
     except (ValueError, KeyError, IndexError) as error:
         raise BadInput(KEY, f"{path} is damaged ({error}); build it again") from None
@@ -133,8 +158,8 @@ def open_ngrams(path: str | Path) -> NgramFile:
 def no_ngrams() -> NgramFile:
     """A file without a corpus: what a method reads that is given none. It fits every tokenizer."""
     header = {"vocabulary": str(LARGEST_VOCABULARY), "levels": "[0, 0, 0, 0, 0]"}
-    kinds = {"counts": np.uint8, "start": np.uint32, "large": np.uint64, "long": np.uint64}
-    arrays = {name: np.empty(0, kinds.get(name, np.uint16)) for name in Ngrams._fields[:6]}
+    kinds = {"high": np.uint8, "counts": np.uint8, "start": np.uint32, "large": np.uint64, "long": np.uint64}
+    arrays = {name: np.empty(0, kinds.get(name, np.uint16)) for name in Ngrams._fields[:-2]}
     for array in arrays.values():
         array.flags.writeable = False  # like the arrays of a file: numba compiles the two separately
-    return NgramFile(Path(), header, Ngrams(**arrays, at=np.zeros(6, np.int64), blocks=no_blocks()))
+    return NgramFile(Path(), header, Ngrams(**arrays, at=np.zeros(BY_TOKEN + 1, np.int64), blocks=no_blocks()))

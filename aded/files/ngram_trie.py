@@ -8,14 +8,16 @@ it in the corpus are its children: one short array that a reader takes the top k
 =============  ==================  ===================================================================================
 array          type, shape         meaning
 =============  ==================  ===================================================================================
-``token``      uint16 [N]          the last token of each node (int32 from a vocabulary of 65,536 on)
+``token``      uint16 [N]          the last token of each node, without its bits from 2^16 on
+``high``       uint8 [N]           these bits; empty if the vocabulary has at most 65,536 tokens
 ``counts``     uint8 [N]           how often it occurs; MANY: the array `large` has it
 ``start``      uint32 [M + 1]      where the children of each node begin; the nodes of the last level have none
                                    (uint64 from 2^32 nodes on)
 ``large``      uint64 [2 G]        pairs of a node, increasing, and its count, for all counts of MANY or more
 ``long``       uint64 [3 L]        for each node with more than LONG children: the node, increasing; where its part of
                                    `by_token` begins; the sum of its children's counts
-``by_token``   as ``token``        the children of each such node, as positions among them, in the order of tokens
+``by_token``   uint16              the children of each such node, as positions among them, in the order of tokens
+                                   (int32 from a vocabulary of 65,536 on)
 =============  ==================  ===================================================================================
 
 Counts are exact, and nothing is pruned. A short list of children is searched from its most frequent one on, which is
@@ -35,17 +37,20 @@ from aded.files.blocks import Blocks, are_whole
 LONG = 32
 """Children that are searched one by one, and counted when they are read."""
 MANY = 255
-TOKEN, COUNTS, START, LARGE, OF_LONG, BY_TOKEN = range(6)
+WIDE = 1 << 16
+"""Vocabularies of more tokens have the array `high`."""
+TOKEN, HIGH, COUNTS, START, LARGE, OF_LONG, BY_TOKEN = range(7)
 """Positions in Ngrams.at."""
 
 
 class Ngrams(NamedTuple):
     """The arrays of a trie, see above.
 
-    at: int64 [6], where in the file each array begins, in bytes
+    at: int64 [7], where in the file each array begins, in bytes
     """
 
     token: np.ndarray
+    high: np.ndarray
     counts: np.ndarray
     start: np.ndarray
     large: np.ndarray
@@ -68,6 +73,21 @@ def vocabulary_of(ngrams: Ngrams) -> int:
 
 
 @njit(**INLINED)
+def _tokens_whole(ngrams: Ngrams, first: int, last: int) -> bool:
+    whole = _whole(ngrams, TOKEN, 2, first, last)
+    return whole and (len(ngrams.high) == 0 or _whole(ngrams, HIGH, 1, first, last))
+
+
+@njit(cache=True, inline="always")
+def last_token(ngrams: Ngrams, node: int) -> int:
+    """The last token of a node."""
+    token = np.int64(ngrams.token[node])
+    if len(ngrams.high) > 0:
+        token |= np.int64(ngrams.high[node]) << 16
+    return int(token)
+
+
+@njit(**INLINED)
 def children(ngrams: Ngrams, node: int) -> tuple[int, int]:
     """(first, end): the node's children are nodes first to end - 1; (0, 0) if it has none. node: -1 has none."""
     if node < 0 or node + 1 >= len(ngrams.start) or not _whole(ngrams, START, ngrams.start.itemsize, node, node + 1):
@@ -81,9 +101,9 @@ def find_child(ngrams: Ngrams, node: int, token: int) -> int:
     """The child of the node that ends with the token, or -1."""
     first, end = children(ngrams, node)
     near = min(end, first + LONG)
-    if first < end and _whole(ngrams, TOKEN, ngrams.token.itemsize, first, near - 1):
+    if first < end and _tokens_whole(ngrams, first, near - 1):
         for i in range(first, near):
-            if ngrams.token[i] == token:
+            if last_token(ngrams, i) == token:
                 return i
         if near < end:
             return _find_by_token(ngrams, node, token, first, end)
@@ -104,9 +124,9 @@ def _find_by_token(ngrams: Ngrams, node: int, token: int, first: int, end: int) 
         if not _whole(ngrams, BY_TOKEN, ngrams.by_token.itemsize, begin + middle, begin + middle):
             return -1
         i = first + int(ngrams.by_token[begin + middle])
-        if not first <= i < end or not _whole(ngrams, TOKEN, ngrams.token.itemsize, i, i):
+        if not first <= i < end or not _tokens_whole(ngrams, i, i):
             return -1
-        found = np.int64(ngrams.token[i])
+        found = last_token(ngrams, i)
         if found == token:
             return i
         if found < token:
@@ -149,8 +169,7 @@ def read_successors(
     written, total, row = min(distinct, most), 0, -1
     counted = distinct if distinct <= LONG else written
     if counted == 0 or not (
-        _whole(ngrams, COUNTS, 1, first, first + counted - 1)
-        and _whole(ngrams, TOKEN, ngrams.token.itemsize, first, first + written - 1)
+        _whole(ngrams, COUNTS, 1, first, first + counted - 1) and _tokens_whole(ngrams, first, first + written - 1)
     ):
         return 0, 0, 0
     for i in range(counted):
@@ -162,7 +181,7 @@ def read_successors(
             count = int(np.int64(ngrams.large[row + 1]))
         total += count
         if i < written:
-            tokens[i], times[i] = ngrams.token[first + i], count
+            tokens[i], times[i] = last_token(ngrams, first + i), count
     if distinct > LONG:
         row = _find_row(ngrams, OF_LONG, ngrams.long, 3, node)
         total = int(np.int64(ngrams.long[row + 2])) if row >= 0 else 0

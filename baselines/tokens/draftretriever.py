@@ -138,10 +138,10 @@ def index_fields(datastore: NgramFile) -> np.ndarray:
     fields[0] = len(sizes)
     starts = 2 + 4 * np.arange(len(sizes)) + 2 * begins
     fields[starts] = np.repeat(np.arange(datastore.vocabulary), first[1:] - first[:-1])[followed]
-    fields[starts + 1] = ngrams.token[pairs.start : pairs.stop][followed]
+    fields[starts + 1] = datastore.tokens(pairs)[followed]
     fields[starts + 2] = sizes
     successors = np.arange(len(trigrams)) * 2 + np.repeat(4 * np.arange(1, len(sizes) + 1) + 2, sizes)
-    fields[successors] = ngrams.token[trigrams.start : trigrams.stop]
+    fields[successors] = datastore.tokens(trigrams)
     probabilities = times.astype(np.float32) / np.repeat(total, sizes).astype(np.float32)
     fields[successors + 1] = probabilities.view(np.uint32)
     return fields

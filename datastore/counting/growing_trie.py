@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from aded.files.array_file import Spill
-from aded.files.ngram_trie import LONG, MANY
+from aded.files.ngram_trie import LONG, MANY, WIDE
 from datastore.counting.part import Part, frequent_first
 from datastore.token_stream import token_type
 
@@ -35,11 +35,10 @@ class GrowingTrie:
 
     def __init__(self, folder: Path, order: int, vocabulary: int) -> None:
         self.order, self.vocabulary = order, vocabulary
-        token = token_type(vocabulary)
-        kinds = {"token": token, "counts": np.uint8, "start": np.uint64, "by_token": token}
+        kinds = {"token": np.uint16, "high": np.uint8, "counts": np.uint8, "by_token": token_type(vocabulary)}
         self.spills = {
             name: [Spill(folder / f"{level}.{name}", kinds.get(name, np.uint64)) for level in range(order)]
-            for name in ("token", "counts", "start", "by_token", "large", "long")
+            for name in ("token", "high", "counts", "start", "by_token", "large", "long")
         }
 
     @property
@@ -82,7 +81,9 @@ class GrowingTrie:
         large = np.flatnonzero(times >= MANY)
         rows = np.stack([len(self.spills["token"][level]) + large, times[large]], axis=1)
         self.spills["large"][level].append(rows.ravel())
-        self.spills["token"][level].append(token)
+        self.spills["token"][level].append(token % WIDE)
+        if self.vocabulary > WIDE:
+            self.spills["high"][level].append(token // WIDE)
         self.spills["counts"][level].append(np.minimum(times, MANY))
 
     def _link(
@@ -111,7 +112,8 @@ class GrowingTrie:
         end.append(base[-1:])
         starts = [*spills["start"][:-1], end]
         return {
-            "token": Joined(spills["token"], token_type(self.vocabulary), zeros),
+            "token": Joined(spills["token"], np.uint16, zeros),
+            "high": Joined(spills["high"], np.uint8, zeros),
             "counts": Joined(spills["counts"], np.uint8, zeros),
             "start": Joined(starts, number, [*base[1:-1].tolist(), 0]),
             "by_token": Joined(spills["by_token"], token_type(self.vocabulary), zeros),

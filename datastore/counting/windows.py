@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from aded.files.ngram_file import NgramFile
+from aded.files.ngram_trie import Ngrams, last_token
 from datastore.token_stream import TokenStream, token_type
 
 CHUNK = 1 << 22
@@ -98,16 +99,13 @@ class FileWindows:
                 times = file.times(range(first, end))
                 below = file.times(range(*levels[level + 1])) if level + 1 < order else np.empty(0, np.int64)
                 path = np.array([first for first, _ in levels[: level + 1]])
-                filled = unfold(
-                    file.ngrams.token, file.ngrams.start, times, below, path, seconds, windows, weights, filled
-                )
+                filled = unfold(file.ngrams, times, below, path, seconds, windows, weights, filled)
         return windows[:filled], weights[:filled]
 
 
 @njit(cache=True)
 def unfold(
-    token: np.ndarray,
-    start: np.ndarray,
+    ngrams: Ngrams,
     times: np.ndarray,
     below: np.ndarray,
     path: np.ndarray,
@@ -123,7 +121,7 @@ def unfold(
     seconds: bool [V + 1], the second tokens of the windows
     Returns how many windows are filled.
     """
-    level, node, child = len(path) - 1, path[-1], 0
+    level, node, child, start = len(path) - 1, path[-1], 0, ngrams.start
     for i in range(len(times)):
         path[level] = node + i
         for k in range(level - 1, -1, -1):
@@ -134,9 +132,9 @@ def unfold(
             for _ in range(start[node + i + 1] - start[node + i]):
                 weight -= below[child]
                 child += 1
-        if weight > 0 and seconds[token[path[1]] if level > 0 else len(seconds) - 1]:
+        if weight > 0 and seconds[last_token(ngrams, path[1]) if level > 0 else len(seconds) - 1]:
             for k in range(windows.shape[1]):
-                windows[filled, k] = token[path[k]] if k <= level else len(seconds) - 1
+                windows[filled, k] = last_token(ngrams, path[k]) if k <= level else len(seconds) - 1
             weights[filled] = weight
             filled += 1
     return filled

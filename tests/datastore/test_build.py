@@ -61,7 +61,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def contents(path: Path) -> list[bytes]:
     """All arrays of an n-gram file."""
-    return [array.tobytes() for array in open_ngrams(path).ngrams[:6]]
+    return [array.tobytes() for array in open_ngrams(path).ngrams[:7]]
 
 
 def test_one_command_builds_both_files_from_one_stream(
