@@ -8,7 +8,8 @@ import numpy as np
 from numba import njit
 
 CORPUS, TARGET, SESSION, PROMPT = 0, 1, 2, 3
-SOURCES = 4
+SOURCE_NAMES = ("corpus", "target", "session", "prompt")
+SOURCES = len(SOURCE_NAMES)
 LENGTHS = 6
 """Longest context in tokens."""
 GAPS = 3

@@ -19,7 +19,7 @@ from aded.core.drafter import Drafter, Step
 from aded.core.step_cost import TreeSize
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.candidates import CORPUS, LENGTHS, PROMPT, SESSION, TARGET
+from aded.drafters.backoff.candidates import CORPUS, LENGTHS, PROMPT, SESSION, SOURCE_NAMES, SOURCES, TARGET
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
 from aded.drafters.backoff.experts import Experts
@@ -104,7 +104,7 @@ class BackoffDrafter(Drafter):
     def _read_nothing(self) -> None:
         self.scratch = new_scratch(self.budget)
         self.state = PackedState((self.experts, self.scorer, self.scratch))
-        self.context = np.empty(0, np.int64)
+        self.context, self._drafted = np.empty(0, np.int64), DraftTree.root(0)
 
     def sibling(self) -> BackoffDrafter:
         """A drafter for another answer that is decoded at the same time.
@@ -158,7 +158,8 @@ class BackoffDrafter(Drafter):
         probabilities = scratch.probabilities[:n].copy()
         if self.tree_size is not None:
             n = self.tree_size.choose_size(probabilities)
-        return DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
+        self._drafted = DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
+        return self._drafted
 
     def draft_beside(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
@@ -191,6 +192,12 @@ class BackoffDrafter(Drafter):
             probabilities,
         )
 
+    def node_parts(self, tree: DraftTree) -> list[str]:
+        """Each source that knew the token, with the tokens of the longest context after which it did; `copy` where
+        the node continues the longest match, `gap or said` where neither a source nor a match drafted it."""
+        known_by, matches, drafted = self.scratch.known_by, self.scratch.matches, self._drafted.find(tree)[1:]
+        return ["", *(_known_by(known_by[node], matches[node, 0] >= 0) if node >= 0 else "" for node in drafted)]
+
     def reset(self) -> None:
         for table in (self.experts.target, self.experts.session, self.experts.prompt):
             forget(table)
@@ -204,15 +211,19 @@ class BackoffDrafter(Drafter):
         return {**self.datastore.describe(), "scorer": self.learned_from}
 
 
+def _known_by(lengths: np.ndarray, copied: bool) -> str:
+    """Who drafted a node, see BackoffDrafter.node_parts. lengths: int64 [SOURCES], 0: the source did not know it."""
+    known = [f"{source} {length}" for source, length in zip(SOURCE_NAMES, lengths, strict=True) if length]
+    return ", ".join([*known, "copy"] if copied else known) or "gap or said"
+
+
 def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
     """Experts.longest. Raises BadInput naming the key."""
-    limits = {"corpus": (CORPUS, CONTEXTS), "target": (TARGET, LENGTHS)}
-    limits |= {"session": (SESSION, LENGTHS), "prompt": (PROMPT, LENGTHS)}
-    if unknown := set(contexts) - set(limits):
-        raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(limits)}")
-    longest = np.zeros(len(limits), np.int64)
-    for name, (source, most) in limits.items():
-        length = contexts.get(name, 0)
+    if unknown := set(contexts) - set(SOURCE_NAMES):
+        raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(SOURCE_NAMES)}")
+    longest = np.zeros(SOURCES, np.int64)
+    for source, name in enumerate(SOURCE_NAMES):
+        length, most = contexts.get(name, 0), CONTEXTS if source == CORPUS else LENGTHS
         if not 0 <= length <= most:
             raise BadInput(f"method.contexts.{name}", f"{length} must lie between 0 and {most}")
         longest[source] = length

@@ -37,6 +37,7 @@ class BackoffScratch(NamedTuple):
     recent: int64 [nodes, LENGTHS], the last tokens up to the node, at the end of the row
     indices: int64 [nodes, CONTEXTS], the corpus contexts at the node
     longest: int64 [nodes, SOURCES], the longest context to look up in each source
+    known_by: int64 [nodes, SOURCES], the longest context after which each source knew the node's token, or 0
     matches: int64 [nodes, 2], position in the history of the token to copy, or -1, and the match's length
     suggested: int64 [nodes], the node of the suggestions that is the same, or -1
     own: float64 [nodes], the scorer's own probability of the node given its parent, 0: it is suggested alone
@@ -60,6 +61,7 @@ class BackoffScratch(NamedTuple):
     recent: np.ndarray
     indices: np.ndarray
     longest: np.ndarray
+    known_by: np.ndarray
     matches: np.ndarray
     suggested: np.ndarray
     own: np.ndarray
@@ -84,6 +86,7 @@ def new_scratch(budget: int) -> BackoffScratch:
         np.zeros(nodes),
         np.zeros((nodes, LENGTHS), np.int64),
         np.zeros((nodes, CONTEXTS), np.int64),
+        np.zeros((nodes, SOURCES), np.int64),
         np.zeros((nodes, SOURCES), np.int64),
         np.zeros((nodes, 2), np.int64),
         np.full(nodes, -1),
@@ -153,7 +156,9 @@ def _add_node(experts: Experts, scratch: BackoffScratch, node: int, draft: int, 
     """
     parent, token = scratch.draft_parents[draft], scratch.draft_tokens[draft]
     for source in range(SOURCES):
-        scratch.longest[node, source] = min(experts.longest[source], scratch.known_lengths[draft, source] + 1)
+        known = scratch.known_lengths[draft, source]
+        scratch.known_by[node, source] = known
+        scratch.longest[node, source] = min(experts.longest[source], known + 1)
     scratch.longest[node, TARGET] = experts.longest[TARGET]
     scratch.parents[node], scratch.depths[node] = parent, scratch.depths[parent] + 1
     scratch.probabilities[node] = probability

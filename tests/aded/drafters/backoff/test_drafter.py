@@ -85,6 +85,22 @@ def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
     assert set(short[:-1]) == {1}, "without any source nothing is drafted"
 
 
+def test_each_node_names_the_sources_that_knew_it(datastore: NgramFile) -> None:
+    mine = drafter(datastore, contexts={"prompt": 6})
+    assert mine.node_parts(DraftTree.root(3)) == [""], "nothing is drafted yet"
+    said = list(range(20, 32))
+    prompt = np.array([*said, 1, 2, *said[:10]])
+    mine.begin(prompt)
+    tree = mine.draft(prompt)
+    assert mine.node_parts(tree)[tree.tokens.tolist().index(said[10])] == "prompt 6, copy"
+    only_corpus = drafter(datastore, contexts={"corpus": 4}, copy=False, gaps=False, said=False)
+    only_corpus.begin(np.array([0, 1, 2, 3]))
+    tree = only_corpus.draft(np.array([0, 1, 2, 3]))
+    assert only_corpus.node_parts(tree)[1] == "corpus 4"
+    upper = tree.up_to_depth(2)
+    assert len(only_corpus.node_parts(upper)) == len(upper)
+
+
 def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: NgramFile) -> None:
     import torch
 
