@@ -16,7 +16,7 @@ from tabulate import tabulate
 
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
-from aded.files.array_file import format_of
+from aded.files.array_file import READ, format_of
 from aded.files.ngram_file import NgramFile, open_ngrams
 from aded.files.suffix_file import FORMAT as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
@@ -66,7 +66,11 @@ def _frequent_ngrams(file: NgramFile, order: int, top: int, decode: Decode) -> s
 
 
 def _frequent_tokens(file: SuffixFile, top: int, decode: Decode) -> str:
-    times = np.bincount(file.tokens, minlength=file.vocabulary)[: file.vocabulary]
+    file.verify()
+    times = np.zeros(file.vocabulary + 1, np.int64)
+    for start in range(0, len(file.tokens), READ):
+        times += np.bincount(file.tokens[start : start + READ], minlength=file.vocabulary + 1)
+    times = times[:-1]
     title = f"{len(file.suffixes)} suffixes; the most frequent tokens:"
     entries = [(int(times[token]), decode([token])) for token in _largest(times, top) if times[token]]
     return f"{title}\n{tabulate(entries, ('times', 'token'), disable_numparse=True)}"

@@ -15,6 +15,7 @@ from pydivsufsort import divsufsort
 
 from aded.files.array_file import write_arrays
 from aded.files.suffix_file import FORMAT, VERSION
+from datastore.token_stream import token_type
 
 
 def sorted_suffixes(tokens: np.ndarray) -> np.ndarray:
@@ -39,5 +40,8 @@ def write_suffixes(path: Path, tokens: np.ndarray, header: dict[str, str]) -> No
 
     tokens: int32 [n], with a separator after each document.
     """
-    suffixes = sorted_suffixes(tokens)
-    write_arrays(path, {"format": FORMAT, "version": VERSION, **header}, {"tokens": tokens, "suffixes": suffixes})
+    arrays = {
+        "tokens": tokens.astype(token_type(int(header["vocabulary"])), copy=False),
+        "suffixes": sorted_suffixes(tokens),
+    }
+    write_arrays(path, {"format": FORMAT, "version": VERSION, **header}, arrays)

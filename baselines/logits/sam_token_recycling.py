@@ -14,10 +14,10 @@ from numba import njit
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
-from aded.files.suffix_file import SuffixFile
+from aded.files.suffix_file import SuffixFile, token_at
 from aded.settings import Budget, Count, LearningScope
 from baselines.logits.token_recycling import TokenRecycling
-from baselines.tokens.sam_decoding import SamDecoding
+from baselines.tokens.sam_decoding import SamDecoding, first_of
 from baselines.tokens.suffix_automaton import FIRST_END, LINK, Automaton, text_length
 
 
@@ -79,10 +79,12 @@ class SamTokenRecycling(SamDecoding):
         if in_text >= in_corpus:
             at = start_with_room(self._text, state, self.ahead + 1)
             return DraftTree.chain(int(context[-1]), context[:-1][at : at + self.ahead].tolist())
-        at = int(self.datastore.suffixes[start:end].min()) + span
-        behind = self.datastore.tokens[at : at + self.ahead].tolist()
-        separator = self.datastore.separator
-        return DraftTree.chain(int(context[-1]), list(takewhile(lambda token: token != separator, behind)))
+        corpus, separator = self.datastore.corpus, self.datastore.separator
+        at = first_of(corpus, start, end) + span
+        behind = (token_at(corpus, place) for place in range(at, at + self.ahead))
+        drafted = list(takewhile(lambda token: token not in (-1, separator), behind))
+        self.datastore.check_blocks()
+        return DraftTree.chain(int(context[-1]), drafted)
 
     def observe(self, step: Step) -> None:
         self.recycling.observe(step)

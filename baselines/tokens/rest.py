@@ -13,28 +13,28 @@ from numba import njit, prange
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.suffix_file import SuffixFile
+from aded.files.suffix_file import Suffixes, SuffixFile, are_tokens_whole, suffix_at, token_at
 from aded.settings import Budget, Count, Positive
 
 
-@njit(cache=True, inline="always")
-def _compare(tokens: np.ndarray, start: int, query: np.ndarray) -> int:
-    """-1, 0 or 1: the suffix at `start` sorts below the query, starts with it, or sorts above it."""
+@njit(cache=True)
+def _compare(corpus: Suffixes, number: int, query: np.ndarray) -> int:
+    """-1, 0 or 1: the suffix sorts below the query, starts with it, or sorts above it."""
+    start = suffix_at(corpus, number)
     for i in range(len(query)):
-        if start + i == len(tokens) or tokens[start + i] < query[i]:
-            return -1
-        if tokens[start + i] > query[i]:
-            return 1
+        token = token_at(corpus, start + i)  # -1, below all, at the end
+        if token != query[i]:
+            return -1 if token < query[i] else 1
     return 0
 
 
 @njit(cache=True)
-def lower_bound(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray) -> int:
-    """The index in `suffixes` of the first suffix that does not sort below the query."""
-    low, high = 0, len(suffixes)
+def lower_bound(corpus: Suffixes, query: np.ndarray) -> int:
+    """The number of the first suffix that does not sort below the query."""
+    low, high = 0, len(corpus.suffixes)
     while low < high:
         middle = (low + high) >> 1
-        if _compare(tokens, suffixes[middle], query) < 0:
+        if _compare(corpus, middle, query) < 0:
             low = middle + 1
         else:
             high = middle
@@ -42,12 +42,12 @@ def lower_bound(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray) -> 
 
 
 @njit(cache=True)
-def upper_bound(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray, low: int) -> int:
-    """The index after the last suffix that starts with the query; low: the query's lower bound."""
-    high = len(suffixes)
+def upper_bound(corpus: Suffixes, query: np.ndarray, low: int) -> int:
+    """The number after the last suffix that starts with the query; low: the query's lower bound."""
+    high = len(corpus.suffixes)
     while low < high:
         middle = (low + high) >> 1
-        if _compare(tokens, suffixes[middle], query) <= 0:
+        if _compare(corpus, middle, query) <= 0:
             low = middle + 1
         else:
             high = middle
@@ -55,11 +55,9 @@ def upper_bound(tokens: np.ndarray, suffixes: np.ndarray, query: np.ndarray, low
 
 
 @njit(cache=True)
-def occurrences(
-    tokens: np.ndarray, suffixes: np.ndarray, context: np.ndarray, longest: int, shortest: int
-) -> tuple[int, int, int]:
+def occurrences(corpus: Suffixes, context: np.ndarray, longest: int, shortest: int) -> tuple[int, int, int]:
     """(span, start, end): the longest suffix of the context that occurs has `span` tokens, or 0 if none occurs; its
-    occurrences are suffixes[start:end].
+    occurrences are the suffixes `start` to `end` - 1.
 
     If a suffix occurs, so does every shorter one. Therefore a binary search finds the span as well.
     """
@@ -67,14 +65,25 @@ def occurrences(
     while low <= high:
         span = (low + high + 1) >> 1
         query = context[len(context) - span :]
-        at = lower_bound(tokens, suffixes, query)
-        if at < len(suffixes) and _compare(tokens, suffixes[at], query) == 0:
+        at = lower_bound(corpus, query)
+        if at < len(corpus.suffixes) and _compare(corpus, at, query) == 0:
             found, start, low = span, at, span + 1
         else:
             high = span - 1
     if found == 0:
         return 0, 0, 0
-    return found, start, upper_bound(tokens, suffixes, context[len(context) - found :], start)
+    return found, start, upper_bound(corpus, context[len(context) - found :], start)
+
+
+@njit(cache=True)
+def starts_behind(corpus: Suffixes, start: int, end: int, span: int, ahead: int) -> np.ndarray:
+    """int64 [end - start]: where the tokens behind the first `span` ones of the suffixes `start` to `end` - 1 begin;
+    the end of the stream if a block of the next `ahead` is damaged."""
+    starts = np.empty(end - start, np.int64)
+    for i in range(len(starts)):
+        at = suffix_at(corpus, start + i) + span
+        starts[i] = at if are_tokens_whole(corpus, at, at + ahead) else len(corpus.tokens)
+    return starts
 
 
 @njit(cache=True, inline="always")
@@ -88,25 +97,23 @@ def _copy(tokens: np.ndarray, at: int, separator: int, row: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def continuations(
-    tokens: np.ndarray, starts: np.ndarray, span: int, separator: int, ahead: int, threads: int
-) -> np.ndarray:
-    """int32 [m, ahead]: the tokens that follow the `span` tokens at each start; -1 after the end of a document."""
+def continuations(tokens: np.ndarray, starts: np.ndarray, separator: int, ahead: int, threads: int) -> np.ndarray:
+    """int32 [m, ahead]: the tokens from each start on; -1 after the end of a document."""
     rows = np.empty((len(starts), ahead), np.int32)
     for i in range(len(starts)):
-        _copy(tokens, starts[i] + span, separator, rows[i])
+        _copy(tokens, starts[i], separator, rows[i])
     return rows
 
 
 @njit(cache=True, parallel=True)
 def continuations_by_threads(
-    tokens: np.ndarray, starts: np.ndarray, span: int, separator: int, ahead: int, threads: int
+    tokens: np.ndarray, starts: np.ndarray, separator: int, ahead: int, threads: int
 ) -> np.ndarray:
     """`continuations` by several threads, because reading them mostly waits for memory."""
     rows = np.empty((len(starts), ahead), np.int32)
     for part in prange(threads):
         for i in range(part * len(starts) // threads, (part + 1) * len(starts) // threads):
-            _copy(tokens, starts[i] + span, separator, rows[i])
+            _copy(tokens, starts[i], separator, rows[i])
     return rows
 
 
@@ -198,14 +205,13 @@ class Rest(Drafter):
         self._read = continuations if threads == 1 else continuations_by_threads
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        root, file = int(context[-1]), self.datastore
+        root, corpus = int(context[-1]), self.datastore.corpus
         if self.budget == 0:
             return DraftTree.root(root)
-        span, start, end = occurrences(file.tokens, file.suffixes, context, self.longest, self.shortest)
-        if span == 0:
-            return DraftTree.root(root)
-        starts = file.suffixes[start : min(end, start + self.matches)]
-        rows = self._read(file.tokens, starts, span, file.separator, self.ahead, self.threads)
+        span, start, end = occurrences(corpus, context, self.longest, self.shortest)
+        starts = starts_behind(corpus, start, min(end, start + self.matches), span, self.ahead)
+        self.datastore.check_blocks()
+        rows = self._read(corpus.tokens, starts, self.datastore.separator, self.ahead, self.threads)
         return DraftTree(*frequent_trie(rows, root, self.budget))
 
     def describe(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ https://github.com/hyx1999/SAM-Decoding (commit 18c41f0, scripts/inference_samd_
 
 The authors keep the corpus in an automaton too. Its state gives two things: the length of the match, and how often
 each continuation follows. The sorted suffixes of a suffix file give the same: all occurrences of the longest match
-are one range, and so are those of each continuation. They take 8 bytes a token and are memory-mapped.
+are one range, and so are those of each continuation. They take 6 bytes a token and are memory-mapped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba import njit
 
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
-from aded.files.suffix_file import SuffixFile
+from aded.files.suffix_file import Suffixes, SuffixFile, suffix_at, token_at
 from aded.settings import Budget, Count, Weight
 from baselines.tokens.rest import occurrences
 from baselines.tokens.suffix_automaton import (
@@ -34,19 +34,25 @@ from baselines.tokens.suffix_automaton import (
 
 
 @njit(cache=True)
-def _end_of_token(tokens: np.ndarray, suffixes: np.ndarray, low: int, high: int, ahead: int, token: int) -> int:
-    """The end of the run, from `low` on, of suffixes[low:high] that have this token at `ahead`; they are sorted.
+def _token_of(corpus: Suffixes, number: int, ahead: int) -> int:
+    """The token of a suffix at `ahead`."""
+    return token_at(corpus, suffix_at(corpus, number) + ahead)
+
+
+@njit(cache=True)
+def _end_of_token(corpus: Suffixes, low: int, high: int, ahead: int, token: int) -> int:
+    """The end of the run, from `low` on, of the suffixes below `high` with this token at `ahead`; they are sorted.
 
     The steps double until they leave the run, since most runs are short.
     """
     step = 1
-    while low + step < high and tokens[suffixes[low + step] + ahead] == token:
+    while low + step < high and _token_of(corpus, low + step, ahead) == token:
         low += step
         step *= 2
     high = min(high, low + step)
     while high - low > 1:
         middle = (low + high) >> 1
-        if tokens[suffixes[middle] + ahead] == token:
+        if _token_of(corpus, middle, ahead) == token:
             low = middle
         else:
             high = middle
@@ -54,20 +60,29 @@ def _end_of_token(tokens: np.ndarray, suffixes: np.ndarray, low: int, high: int,
 
 
 @njit(cache=True)
+def first_of(corpus: Suffixes, start: int, end: int) -> int:
+    """Where the first one in the corpus of the suffixes `start` to `end` - 1 begins."""
+    first = len(corpus.tokens)
+    for number in range(start, end):
+        first = min(first, suffix_at(corpus, number))
+    return first
+
+
+@njit(cache=True)
 def frequent_next(
-    tokens: np.ndarray, suffixes: np.ndarray, start: int, end: int, ahead: int, separator: int, most: int
+    corpus: Suffixes, start: int, end: int, ahead: int, separator: int, most: int
 ) -> list[tuple[int, int, int, int]]:
     """(-count, first occurrence, start, end) of the most frequent next tokens, at most `most` of them, sorted.
 
-    suffixes[start:end]: those with the same `ahead` tokens; start and end of a next token are its part of them. Of
-    two equally frequent tokens that which occurred first in the corpus comes first.
+    start to end - 1: the suffixes with the same `ahead` tokens; start and end of a next token are its part of them.
+    Of two equally frequent tokens that which occurred first in the corpus comes first.
     """
     found = [(0, 0, 0, 0) for _ in range(0)]
     while start < end:
-        token = tokens[suffixes[start] + ahead]
-        stop = _end_of_token(tokens, suffixes, start, end, ahead, token)
-        if token != separator and (len(found) < most or stop - start >= -found[-1][0]):
-            found.append((start - stop, int(suffixes[start:stop].min()), start, stop))
+        token = _token_of(corpus, start, ahead)
+        stop = _end_of_token(corpus, start, end, ahead, token)
+        if token >= 0 and token != separator and (len(found) < most or stop - start >= -found[-1][0]):
+            found.append((start - stop, first_of(corpus, start, stop), start, stop))
             found.sort()
             del found[most:]
         start = stop
@@ -76,8 +91,7 @@ def frequent_next(
 
 @njit(cache=True)
 def probable_tree(
-    tokens: np.ndarray,
-    suffixes: np.ndarray,
+    corpus: Suffixes,
     found: tuple[int, int, int],
     root: int,
     separator: int,
@@ -86,7 +100,7 @@ def probable_tree(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(tokens, parents), int64 [n]: the `budget` most frequent continuations, at most `branches` at each depth.
 
-    found: (span, start, end), suffixes[start:end] begin with the matched `span` tokens.
+    found: (span, start, end), the suffixes `start` to `end` - 1 begin with the matched `span` tokens.
     Of two equally frequent nodes that which was reached first comes first: the parents' order, then the children's.
     """
     span, start, end = found
@@ -100,9 +114,9 @@ def probable_tree(
         if at_depth[depth] == branches:
             continue
         at_depth[depth] += 1
-        drafted[n] = root if depth == 0 else tokens[suffixes[start] + span + depth - 1]
+        drafted[n] = root if depth == 0 else _token_of(corpus, start, span + depth - 1)
         parents[n] = parent
-        for count, _, first, stop in frequent_next(tokens, suffixes, start, end, span + depth, separator, branches):
+        for count, _, first, stop in frequent_next(corpus, start, end, span + depth, separator, branches):
             reached += 1
             heappush(heap, (count, reached, first, stop, depth + 1, n))
         n += 1
@@ -146,9 +160,9 @@ class SamDecoding(Drafter):
         if in_text >= in_corpus:
             start = self._text.states[state, FIRST_END]
             return DraftTree.chain(root, context[:-1][start : start + nodes].tolist())
-        return DraftTree(
-            *probable_tree(file.tokens, file.suffixes, found, root, file.separator, nodes, self.branches)
-        )
+        tree = probable_tree(file.corpus, found, root, file.separator, nodes, self.branches)
+        file.check_blocks()
+        return DraftTree(*tree)
 
     def match_in_text(self, context: np.ndarray) -> tuple[int, int]:
         """(state, length) of the longest suffix of the context that occurs in it before its last token."""
@@ -157,10 +171,9 @@ class SamDecoding(Drafter):
         return match(self._text, int(context[-1]))
 
     def match_in_corpus(self, context: np.ndarray) -> tuple[int, int, int]:
-        """(length, start, end): suffixes[start:end] begin with the longest suffix of the context that occurs."""
-        found: tuple[int, int, int] = occurrences(
-            self.datastore.tokens, self.datastore.suffixes, context, len(context), 1
-        )
+        """(length, start, end): the suffixes `start` to `end` - 1 begin with the longest suffix that occurs."""
+        found: tuple[int, int, int] = occurrences(self.datastore.corpus, context, len(context), 1)
+        self.datastore.check_blocks()
         return found
 
     def describe(self) -> dict[str, str]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from aded.errors import BadInput
 from aded.files.array_file import write_arrays
-from aded.files.suffix_file import FORMAT, VERSION, open_suffixes
+from aded.files.suffix_file import FORMAT, VERSION, open_suffixes, suffix_at, token_at
+from baselines.tokens.rest import Rest, starts_behind
 from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 
 HEADER = {"tokenizer": "t", "vocabulary": "70000"}
@@ -43,20 +44,45 @@ def test_an_empty_stream_has_no_suffixes(tmp_path: Path) -> None:
     assert len(open_suffixes(tmp_path / "none.suffixes").suffixes) == 0
 
 
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ({"tokens": [1, 2]}, "do not fit"),
-        ({"tokens": [1, 2], "suffixes": [0]}, "do not fit"),
-        ({"tokens": [1, 2], "suffixes": [0, 2]}, "outside"),
-        ({"tokens": [1, 2], "suffixes": [-1, 0]}, "outside"),
-    ],
-)
-def test_suffixes_that_would_be_read_out_of_bounds_are_refused(
-    arrays: dict[str, list[int]], message: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "crafted.suffixes"
-    header = {"format": FORMAT, "version": VERSION, **HEADER}
+def test_tokens_take_two_bytes_where_they_fit(tmp_path: Path) -> None:
+    tokens = with_separators([np.array([65_534, 0])], 65_535)
+    write_suffixes(tmp_path / "two.suffixes", tokens, {"tokenizer": "t", "vocabulary": "65535"})
+    opened = open_suffixes(tmp_path / "two.suffixes")
+    assert opened.tokens.dtype == np.uint16
+    assert opened.tokens.tolist() == [65_534, 0, 65_535]
+
+
+def crafted(folder: Path, **arrays: list[int]) -> Path:
+    path, header = folder / "crafted.suffixes", {"format": FORMAT, "version": VERSION, **HEADER}
     write_arrays(path, header, {name: np.array(values, np.int32) for name, values in arrays.items()})
-    with pytest.raises(BadInput, match=f"crafted.suffixes.*{message}"):
-        open_suffixes(path)
+    return path
+
+
+@pytest.mark.parametrize("arrays", [{"tokens": [1, 2]}, {"tokens": [1, 2], "suffixes": [0]}])
+def test_arrays_that_do_not_fit_together_are_refused(arrays: dict[str, list[int]], tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"crafted.suffixes.*do not fit"):
+        open_suffixes(crafted(tmp_path, **arrays))
+
+
+@pytest.mark.parametrize("suffixes", [[0, 2], [-1, 0], [2**31 - 1, -(2**31)]])
+def test_no_lookup_leaves_the_stream(suffixes: list[int], tmp_path: Path) -> None:
+    corpus = open_suffixes(crafted(tmp_path, tokens=[1, 2], suffixes=suffixes)).corpus
+    starts = [suffix_at(corpus, number) for number in range(2)]
+    assert starts == suffixes
+    assert [token_at(corpus, start) for start in starts] == [{0: 1}.get(start, -1) for start in starts]
+    assert all(0 <= start <= 2**31 for start in starts_behind(corpus, 0, 2, 1, 4).tolist())
+
+
+def test_a_damaged_block_is_found_when_it_is_read_and_not_before(tmp_path: Path) -> None:
+    path = tmp_path / "large.suffixes"
+    tokens = np.random.default_rng(0).integers(2000, size=100_000)
+    write_suffixes(path, with_separators([tokens], 2000), {"tokenizer": "t", "vocabulary": "2000"})
+    content = bytearray(path.read_bytes())
+    content[-100_000] ^= 1  # among the tokens, which come last
+    path.write_bytes(content)
+    opened = open_suffixes(path)
+    assert token_at(opened.corpus, 0) == tokens[0]
+    opened.check_blocks()
+    drafter = Rest(opened)
+    with pytest.raises(BadInput, match=r"large.suffixes is damaged .block"):
+        _ = [drafter.draft(tokens[start : start + 2]) for start in range(0, len(tokens) - 2, 500)]

@@ -58,7 +58,7 @@ def test_the_longest_known_suffix_is_found(
 ) -> None:
     file = file_of(documents)
     longest = shortest + more
-    span, start, end = occurrences(file.tokens, file.suffixes, np.array(context), longest, shortest)
+    span, start, end = occurrences(file.corpus, np.array(context), longest, shortest)
     assert span == longest_known(documents, context, longest, shortest)
     assert end - start == (len(continuations_of(documents, context[-span:])) if span else 0)
 
