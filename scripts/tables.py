@@ -10,6 +10,7 @@ Reads every finished run below the folders and writes into the first one:
     peers_best.md, .csv                       each method at its best budget, where methods ran with several
     peers_equal.md, .csv                      all methods at equal budgets
     parts.md, .csv                            the parts of hybrids: who drafted the accepted nodes
+    corpus_size.md, .csv                      what a larger corpus is worth, where runs had several datastores
 
 RUN_FILE is a file that a run of Spec-Bench wrote, with its accept_lengths: it is shown as measured elsewhere. Runs
 with missing, modified or incomplete files are skipped and listed on stderr.
@@ -26,7 +27,7 @@ from aded.files.atomic import write_text
 from aded.records.finished_runs import FinishedRun, read_runs
 from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
-from scripts.report import accepted_tokens, parts, peers
+from scripts.report import accepted_tokens, corpus_size, parts, peers
 from scripts.report.cells import cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
 from scripts.report.published import read_published
@@ -83,12 +84,21 @@ def write_parts(runs: Sequence[FinishedRun], folder: Path) -> None:
         write_text(folder / "parts.csv", table.to_csv(index=False), "FOLDER")
 
 
+def write_corpus_size(runs: Sequence[FinishedRun], folder: Path) -> None:
+    """corpus_size.md and .csv, where runs differ in their datastore alone."""
+    table = corpus_size.size_table(cells(runs))
+    if len(table):
+        write_text(folder / "corpus_size.md", corpus_size.as_markdown(table), "FOLDER")
+        write_text(folder / "corpus_size.csv", table.to_csv(index=False), "FOLDER")
+
+
 def write_tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], folder: Path) -> str:
     """All tables; returns the text of summary.md."""
     write_accepted(runs, elsewhere, folder)
     write_comparison(runs, folder)
     write_peers(runs, folder)
     write_parts(runs, folder)
+    write_corpus_size(runs, folder)
     text = as_text(runs)
     write_text(folder / "summary.md", text, "FOLDER")
     write_text(folder / "summary.csv", all_numbers(runs).to_csv(index=False), "FOLDER")

@@ -71,7 +71,7 @@ class ArrayFile:
 
     def describe(self) -> dict[str, str]:
         """For a run's record: the fingerprint of the file and the size of its corpus."""
-        known = {"datastore": "fingerprint", "datastore_tokens": "tokens"}
+        known = {"datastore": "fingerprint", "datastore_tokens": "tokens", "datastore_prompts": "prompts"}
         return {name: self.header[key] for name, key in known.items() if key in self.header}
 
     def check_tokenizer(self, fingerprint: str) -> None:

@@ -98,6 +98,7 @@ class FinishedRun:
             "engine": self.environment.engine,
             "datastore": self.environment.datastore,
             "datastore_tokens": self.environment.datastore_tokens,
+            "datastore_prompts": self.environment.datastore_prompts,
             "answers_sha256": self.environment.answers_sha256,
         }
         files = {key: mark for key, mark in self.environment.files.items() if key not in DESCRIBED}

@@ -182,6 +182,9 @@ class Environment:
     trace: bool = about("did random weights run at real size beside recorded answers", default=False)
     datastore: str | None = about("fingerprint of the datastore file", null="the method reads none", default=None)
     datastore_tokens: str | None = about("tokens of its corpus", unit="tokens", null="as above", default=None)
+    datastore_prompts: str | None = about(
+        "distinct prompts of its corpus", unit="prompts", null="as above, or the file does not know", default=None
+    )
     scorer: str | None = about(
         "what the weights of aded_backoff's scorer were learned from", null="the method has none", default=None
     )

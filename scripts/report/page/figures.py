@@ -36,6 +36,7 @@ CAPTIONS = {
     "adaptation": "Mean accepted tokens so far, over the generated tokens.",
     "calibration": "A calibrated drafter lies on the diagonal: of nodes with probability 0.3, 30 % are accepted.",
     "node_budget": "Mean accepted tokens over the budget of nodes.",
+    "corpus_size": "Mean accepted tokens over the size of the corpus, and a straight line through them.",
     "searches": "Mean accepted tokens over the searches of a step.",
     "c1": "Mean accepted tokens over c1.",
     "c2": "Mean accepted tokens over c2.",

@@ -20,6 +20,8 @@ from scripts.report.page.trees import recorded_trees
 from scripts.report.ranking import ranked
 
 HERE = Path(__file__).parent
+SWEPT = ("node_budget", "corpus_size", "searches", "c1", "c2")
+"""Plots of one swept setting."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def _tabs(runs: Sequence[FinishedRun], with_trees: set[str]) -> list[Tab]:
             "Accepted tokens",
             "Tokens that a step adds: accepted drafts and the bonus token. They bound the speedup from above.",
             [*tables.accepted(runs), *tables.parts_of_hybrids(runs)],
-            ["category", "answer_position", "tree_size", "accepted_lengths", "node_budget", "searches", "c1", "c2"],
+            ["category", "answer_position", "tree_size", "accepted_lengths", *SWEPT],
         ),
         Tab(
             "times",

@@ -23,5 +23,6 @@ PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
     "c1": sweeps.c1,
     "c2": sweeps.c2,
     "node_budget": sweeps.node_budget,
+    "corpus_size": sweeps.corpus_size,
 }
 """By the name of their files; None where the rows for one are missing."""

@@ -10,8 +10,10 @@ from matplotlib.figure import Figure
 
 from aded.records.metrics import draft_seconds
 from scripts.report.cells import Cell, settings_key
+from scripts.report.corpus_size import growths
 from scripts.report.plots.style import MARKERS, MOST_LINES, PALETTE, error_bars, of_metric, panels
 
+SIZE_LABELS = {"tokens": "tokens of the corpus", "prompts": "distinct prompts of the corpus"}
 Family = list[Cell]
 """Cells that differ in the swept setting alone, by its value."""
 
@@ -33,6 +35,28 @@ def c2(cells: Sequence[Cell]) -> Figure | None:
 
 def node_budget(cells: Sequence[Cell]) -> Figure | None:
     return _sweep(cells, "method.budget", "most drafted nodes per step")
+
+
+def corpus_size(cells: Sequence[Cell]) -> Figure | None:
+    """Mean accepted tokens over the size of the corpus, with the fitted lines; a panel per measure of size."""
+    found = growths(cells)
+    measures = list(dict.fromkeys(growth.over for growth in found))
+    names = list(dict.fromkeys(growth.name for growth in found))
+    if not found or len(names) > MOST_LINES:
+        return None
+    figure, axes = panels(len(measures), 4.6)
+    for growth in found:
+        one, number = axes[measures.index(growth.over)], names.index(growth.name)
+        style = {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linestyle": "none"}
+        values = [cell.value for cell in growth.cells]
+        one.errorbar(growth.sizes, values, error_bars(growth.cells), capsize=2, label=growth.name, **style)  # type: ignore[arg-type]
+        one.plot(growth.sizes, [growth.at(size)[0] for size in growth.sizes], color=PALETTE[number], linewidth=1)
+    for one, over in zip(axes, measures, strict=True):
+        one.set_xscale("log", base=2)
+        one.set_xlabel(SIZE_LABELS[over])
+    axes[0].set_ylabel("mean accepted tokens")
+    axes[0].legend(frameon=False, fontsize=7)
+    return figure
 
 
 def families(cells: Sequence[Cell], key: str) -> dict[str, Family]:
