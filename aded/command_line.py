@@ -20,6 +20,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
+import hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString
 from hydra.errors import HydraException
@@ -184,6 +185,19 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
     with ending_in_one_line(interrupted):
         sys.argv[1:] = name_pretrained(sys.argv[1:])
         hydra_main()
+
+
+def run_config(name: str, run: Callable[[DictConfig], None], interrupted: str) -> None:
+    """Run a command whose settings are those of conf/NAME.yaml; `interrupted` is what Ctrl-C prints."""
+
+    @hydra.main(version_base="1.3", config_path=str(CONF), config_name=name)
+    def hydra_main(cfg: DictConfig) -> None:
+        try:
+            run(cfg)
+        except INPUT_ERRORS as error:  # Hydra would print a line of its own first
+            exit_with_error(error)
+
+    run_hydra(hydra_main, interrupted)
 
 
 @contextmanager

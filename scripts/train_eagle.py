@@ -16,14 +16,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import hydra
 import torch
 from omegaconf import DictConfig
 from transformers import PreTrainedModel
 from transformers.models.llama.configuration_llama import LlamaConfig
 
 from aded.bench.build import load_model
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
+from aded.command_line import plain, run_config
 from aded.config import check_top
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
@@ -198,16 +197,10 @@ def _train(training: Training, model: PreTrainedModel, taught: list[Pair], facts
             saved = monotonic()
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="train_eagle")
-def _hydra_main(cfg: DictConfig) -> None:
-    try:
-        run(cfg)
-    except INPUT_ERRORS as error:
-        exit_with_error(error)
-
-
 def main() -> None:
-    run_hydra(_hydra_main, "interrupted; answers and the last checkpoint are kept: start the same command again")
+    run_config(
+        "train_eagle", run, "interrupted; answers and the last checkpoint are kept: start the same command again"
+    )
 
 
 if __name__ == "__main__":

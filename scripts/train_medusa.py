@@ -19,13 +19,12 @@ import math
 import sys
 from pathlib import Path
 
-import hydra
 import torch
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
 from aded.bench.build import cache_folder, load_model
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
+from aded.command_line import plain, run_config
 from aded.config import check_top, instantiate
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
@@ -209,16 +208,8 @@ def run(cfg: DictConfig) -> None:
     print(f"heads: {out}")
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="train_medusa")
-def _hydra_main(cfg: DictConfig) -> None:
-    try:
-        run(cfg)
-    except INPUT_ERRORS as error:
-        exit_with_error(error)
-
-
 def main() -> None:
-    run_hydra(_hydra_main, "interrupted; whole batches of answers are kept: start the same command again")
+    run_config("train_medusa", run, "interrupted; whole batches of answers are kept: start the same command again")
 
 
 if __name__ == "__main__":

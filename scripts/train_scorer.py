@@ -17,7 +17,6 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
-import hydra
 import numpy as np
 import torch
 from omegaconf import DictConfig
@@ -25,7 +24,7 @@ from safetensors.numpy import save
 
 from aded.api.replay import replay
 from aded.bench.build import load_model
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
+from aded.command_line import plain, run_config
 from aded.config import check_top
 from aded.core.drafter import Drafter
 from aded.core.step import Step
@@ -128,16 +127,8 @@ def run(cfg: DictConfig) -> None:
     print(f"scorer: {cfg.out}")
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="train_scorer")
-def _hydra_main(cfg: DictConfig) -> None:
-    try:
-        run(cfg)
-    except INPUT_ERRORS as error:
-        exit_with_error(error)
-
-
 def main() -> None:
-    run_hydra(_hydra_main, "interrupted; the model's answers are kept: start the same command again")
+    run_config("train_scorer", run, "interrupted; the model's answers are kept: start the same command again")
 
 
 if __name__ == "__main__":
