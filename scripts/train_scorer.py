@@ -30,6 +30,7 @@ from aded.core.drafter import Drafter
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.fingerprint import fingerprint
 from aded.files.ngram_file import NgramFile, open_ngrams
@@ -85,21 +86,33 @@ def hear(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits:
         drafter.draft(context[: end + 1])
 
 
-def from_recorded(cfg: DictConfig) -> Iterator[tuple[Examples, str]]:
+def open_corpora(cfg: DictConfig) -> list[NgramFile]:
+    """The corpora of the recorded answers, then the model's own. Raises BadInput, naming the key."""
+    named = [(f"recorded.{i}.corpus", source.corpus) for i, source in enumerate(cfg.recorded)]
+    files = []
+    for key, path in [*named, ("own_corpus", cfg.own_corpus)]:
+        try:
+            files.append(open_ngrams(expanduser(path)))
+        except BadInput as error:
+            raise BadInput(key, error.problem) from None
+    return files
+
+
+def from_recorded(cfg: DictConfig, corpora: Sequence[NgramFile]) -> Iterator[tuple[Examples, str]]:
     """Examples of each recorded file, and what it is."""
-    for source in cfg.recorded:
-        files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer", "corpus")}
-        pupils = class_of(open_ngrams(files["corpus"]), cfg)
+    for source, corpus in zip(cfg.recorded, corpora, strict=True):
+        files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
+        pupils = class_of(corpus, cfg)
         replay(files["answers"], files["tokenizer"], [pupils], questions=files["questions"], template=source.template)
         about = f"{files['answers'].parent.name}/{files['answers'].name} ({fingerprint(files['answers'])})"
         yield joined([student.examples for student in pupils.students]), about
 
 
-def from_own(cfg: DictConfig, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
+def from_own(cfg: DictConfig, corpus: NgramFile, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
     """Examples of what the model itself answers, with its distributions."""
     assert isinstance(loaded.target, EagerTarget)
     shards, facts = answered(cfg, loaded)
-    pupils, head = class_of(open_ngrams(Path(expanduser(cfg.own_corpus))), cfg), loaded.target.model.lm_head
+    pupils, head = class_of(corpus, cfg), loaded.target.model.lm_head
     pupils.setup(loaded.target)
     for (prompt, answer), (_, hidden) in zip(read_pairs(shards), read_answers(shards), strict=True):
         with torch.inference_mode():
@@ -113,10 +126,11 @@ def run(cfg: DictConfig) -> None:
     check_top(plain(cfg), "train_scorer")
     inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
     check_outputs([("out", Path(cfg.out))], inputs.items())
+    *corpora, own = open_corpora(cfg)
     loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
     threads.use_torch(cfg.threads)
     groups, sources = [], []
-    for examples, about in chain(from_recorded(cfg), from_own(cfg, loaded)):
+    for examples, about in chain(from_recorded(cfg, corpora), from_own(cfg, own, loaded)):
         log.info("%d examples of %s", len(examples.decided), about)
         groups.append(examples)
         sources.append(about)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from omegaconf import DictConfig
 from test_train_medusa import SOURCE
 from tiny import tiny_model, tiny_tokenizer
 
@@ -16,11 +17,12 @@ from aded.api.drafter import drafter as method
 from aded.drafters.backoff.candidates import ON, PROMPT, SOURCES, TARGET
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import read_scorer
+from aded.errors import BadInput
 from aded.files.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
 from datastore.ngrams import count_ngrams, write_ngrams
 from scripts.scorer.examples import Class, Examples, Student, joined
-from scripts.train_scorer import hear, main
+from scripts.train_scorer import hear, main, open_corpora
 
 
 def heard(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
@@ -97,3 +99,11 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     mine.setup(WeightlessTarget())
     mine.begin(np.array([5, 6, 7, 5]))
     assert mine.draft(np.array([5, 6, 7, 5, 6])).drafted
+
+
+def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:
+    write_ngrams(tmp_path / "here", count_ngrams([np.arange(9)], 5, 128), {"tokenizer": "t", "vocabulary": "128"})
+    for first, own, key in (("missing", "here", "recorded.0.corpus"), ("here", "missing", "own_corpus")):
+        settings = {"recorded": [{"corpus": str(tmp_path / first)}], "own_corpus": str(tmp_path / own)}
+        with pytest.raises(BadInput, match=f"^{key}: no file {tmp_path}/missing"):
+            open_corpora(DictConfig(settings))
