@@ -23,11 +23,14 @@ SIZES = {"tokens": "datastore_tokens", "prompts": "datastore_prompts"}
 """What a corpus is measured by, and the setting that has it."""
 FEWEST = 4
 """Sizes through which a line with an error can be fitted."""
+SPAN = 16
+"""The largest corpus by the smallest, from which on a line is drawn further."""
 AHEAD = {"tokens": (1e9, 1e10), "prompts": (1e5, 1e6)}
 EXPLAINED = (
     "Per doubling: the slope of a straight line, fitted to mean accepted tokens over the logarithm of the corpus's "
     "size, ± its standard error. Further columns: the line at larger sizes, ± its standard error there. The errors "
-    "say how straight the measured points lie; beyond them the line is a guess."
+    "say how straight the measured points lie; beyond them the line is a guess, and left "
+    f"out where the points span less than a factor of {SPAN}."
 )
 
 
@@ -85,7 +88,8 @@ def size_table(cells: Sequence[Cell]) -> pd.DataFrame:
     rows = []
     for growth in growths(cells):
         (slope, _), covariance = growth.line()
-        ahead = {f"{size:.0e} {growth.over}": _with_error(*growth.at(size)) for size in AHEAD[growth.over]}
+        far = AHEAD[growth.over] if growth.sizes[-1] >= SPAN * growth.sizes[0] else ()
+        ahead = {f"{size:.0e} {growth.over}": _with_error(*growth.at(size)) for size in far}
         rows.append(
             {
                 "runs": growth.name,

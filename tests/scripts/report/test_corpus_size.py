@@ -67,3 +67,11 @@ def test_without_several_corpora_nothing_is_drawn(tmp_path: Path) -> None:
     found = cells(read_runs([tmp_path]))
     assert corpus_size(found) is None
     assert size_table(found).empty
+
+
+def test_a_line_is_drawn_further_where_the_points_span_enough(tmp_path: Path) -> None:
+    write_sizes(tmp_path, [2, 3, 4, 5], prompts=False)
+    assert "1e+09 tokens" not in size_table(cells(read_runs([tmp_path])))
+    write_sizes(tmp_path, [2, 3, 4, 5, 6], prompts=False, model="wide")
+    table = size_table(cells(read_runs([tmp_path]))).set_index("runs")
+    assert set(table["1e+09 tokens"]) == {"–", f"{2 + np.log2(1e6):.3f} ± 0.000"}
