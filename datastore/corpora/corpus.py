@@ -7,6 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 
 from aded.files.fingerprint import fingerprint
 
@@ -35,6 +36,10 @@ class Corpus(ABC):
     @abstractmethod
     def documents(self) -> Iterator[str]:
         """The documents, none of them blank. Raises BadInput when the corpus cannot be read."""
+
+    def part(self, number: int, parts: int) -> Corpus:
+        """Part `number` of `parts` of this corpus, from 0 on; all of them together are the corpus."""
+        return EveryNthDocument(self, number, parts)
 
     def texts(self, row: object, field: str | None = None) -> Iterator[str]:
         """The documents of a row: its text, or each message of its conversation. Counts a row without text.
@@ -70,3 +75,20 @@ class Corpus(ABC):
         """What was skipped, as text; empty when nothing was skipped."""
         reasons = ", ".join(f"{times} {reason}" for reason, times in self.skipped.most_common())
         return f"skipped {self.skipped.total()}: {reasons}" if reasons else ""
+
+
+class EveryNthDocument(Corpus):
+    """The documents of a corpus whose number modulo `parts` is `number`; what the corpus skips counts to part 0."""
+
+    def __init__(self, corpus: Corpus, number: int, parts: int) -> None:
+        super().__init__(corpus.name, of=corpus.identity, number=number, parts=parts)
+        self.corpus, self.number, self.parts = copy(corpus), number, parts
+        self.corpus.skipped = Counter()
+
+    def documents(self) -> Iterator[str]:
+        for place, text in enumerate(self.corpus.documents()):
+            self.fraction = self.corpus.fraction
+            if place % self.parts == self.number:
+                yield text
+        if self.number == 0:
+            self.skipped = self.corpus.skipped

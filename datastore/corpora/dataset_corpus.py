@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,8 +53,21 @@ class DatasetCorpus(Corpus):
         super().__init__(name, **settings, skip=skip, limit=limit)
         self.path, self.dataset, self.split, self.files, self.field = path, dataset, split, chosen, field
         self.skip, self.limit = skip, limit
+        self.number, self.parts = 0, 1
         if self.files == []:
             raise BadInput("corpus.shards", f"{list(shards)} is no range; write [FIRST,END], END exclusive")
+
+    def part(self, number: int, parts: int) -> DatasetCorpus:
+        """The rows whose number modulo `parts` is `number`. Of a whole dataset on the Hub: files instead of rows, if
+        `parts` divides their number."""
+        part = copy(self)
+        part.number, part.parts, part.skipped = number, parts, Counter()
+        return part
+
+    @property
+    def _split_by_datasets(self) -> bool:
+        """Does the library `datasets` leave out the files, or rows, of other parts?"""
+        return self.parts > 1 and self.path is None and not self.skip and self.limit is None
 
     def documents(self) -> Iterator[str]:
         if self.path is None:
@@ -62,7 +77,8 @@ class DatasetCorpus(Corpus):
         else:
             rows = self._json_rows()
         end = None if self.limit is None else self.skip + self.limit
-        for row in islice(rows, self.skip, end):
+        number, parts = (0, 1) if self._split_by_datasets else (self.number, self.parts)
+        for row in islice(rows, self.skip + number, end, parts):
             if row is BROKEN:
                 self.skipped["not JSON"] += 1
             else:
@@ -88,14 +104,17 @@ class DatasetCorpus(Corpus):
     def _hub_rows(self) -> Iterator[object]:
         """The dataset's rows, streamed. Raises BadInput with advice, whatever error the Hub raises."""
         from datasets import load_dataset
+        from datasets.distributed import split_dataset_by_node
         from datasets.exceptions import DatasetsError
 
         try:
             rows: Any = load_dataset(self.dataset, data_files=self.files, split=self.split, streaming=True)
             splits = rows.info.splits or {}
             total = splits[self.split].num_examples if self.files is None and self.split in splits else 0
+            if self._split_by_datasets:
+                rows, total = split_dataset_by_node(rows, self.number, self.parts), total // self.parts
             for number, row in enumerate(rows):
-                self.fraction = number / total if total else 0.0
+                self.fraction = min(1.0, number / total) if total else 0.0
                 yield row
         except (OSError, ValueError, RuntimeError, DatasetsError) as error:
             log.debug("%s", error)
