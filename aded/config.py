@@ -70,6 +70,8 @@ TOP: Mapping[str, Kinds] = {
         "out": FilePath | None,
         "order": NgramOrder,
         "suffixes": FilePath | None,
+        "parts": Count,
+        "cluster": GROUP,
         "progress": bool,
     },
     "fetch": {"source": {"mirror": FilePath | None, "out": FilePath}, "paths": PATHS},

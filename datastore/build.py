@@ -1,7 +1,8 @@
 """Builds datastore files: python -m datastore.build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
 
-Tokenises a corpus and writes its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), or both. Exit code 0:
-built; 2: bad input, one line on stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, and no file is left behind.
+Tokenises a corpus and writes its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), or both. With parts=N
+jobs count the n-grams, on this machine or a cluster (conf/cluster). Exit code 0: built; 2: bad input, one line on
+stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, and no file is left behind but whole parts.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from omegaconf import DictConfig
 
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
 from aded.config import check_top, instantiate
+from aded.errors import BadInput
 from aded.files.atomic import check_outputs
 from aded.files.tokenizer import load_tokenizer
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
+from datastore.parts.building import build_in_parts
+from datastore.parts.cluster import Cluster
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="build")
@@ -28,21 +32,40 @@ def _hydra_main(cfg: DictConfig) -> None:
             [("out", cfg.out), ("suffixes", cfg.suffixes)],
             [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer)],
         )
-        build(
-            instantiate(plain(cfg.corpus), "corpus", Corpus),
-            load_tokenizer(cfg.tokenizer, cfg.paths.cache),
-            out=cfg.out and Path(cfg.out),
-            order=cfg.order,
-            suffixes=cfg.suffixes and Path(cfg.suffixes),
-            progress=cfg.progress and sys.stderr.isatty(),
-        )
+        corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
+        cluster = instantiate(plain(cfg.cluster), "cluster", Cluster)
+        progress = cfg.progress and sys.stderr.isatty()
+        if cfg.parts == 1:
+            build(
+                corpus,
+                load_tokenizer(cfg.tokenizer, cfg.paths.cache),
+                out=cfg.out and Path(cfg.out),
+                order=cfg.order,
+                suffixes=cfg.suffixes and Path(cfg.suffixes),
+                progress=progress,
+            )
+        elif cfg.suffixes or not cfg.out:
+            raise BadInput(
+                "parts", "are parts of an n-gram file: name out=FILE, and build suffixes=FILE without parts"
+            )
+        else:
+            build_in_parts(
+                corpus,
+                cfg.tokenizer,
+                cfg.paths.cache,
+                out=Path(cfg.out),
+                order=cfg.order,
+                parts=cfg.parts,
+                cluster=cluster,
+                progress=progress,
+            )
         print(f"built {' and '.join(file for file in (cfg.out, cfg.suffixes) if file)}")
     except INPUT_ERRORS as error:  # Hydra would print a line of its own first
         exit_with_error(error)
 
 
 def main() -> None:
-    run_hydra(_hydra_main, "interrupted; nothing was built")
+    run_hydra(_hydra_main, "interrupted; start the same command again")
 
 
 if __name__ == "__main__":

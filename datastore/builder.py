@@ -14,7 +14,7 @@ from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_windows, write_ngrams
 from datastore.scratch import scratch_folder
 from datastore.suffix_array import write_suffixes
-from datastore.token_stream import tokenise
+from datastore.token_stream import TokenStream, tokenise
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -46,14 +46,7 @@ def build(
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=progress)
         if not stream.tokens:
             raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.describe_skipped() or 'no rows'})")
-        header = {
-            "corpus": corpus.name,
-            "tokenizer": tokenizer_fingerprint(tokenizer),
-            "vocabulary": str(stream.vocabulary),
-            "documents": str(stream.documents),
-            "tokens": str(stream.tokens),
-            "skipped": str(corpus.skipped.total()),
-        }
+        header = header_of(corpus, tokenizer, stream)
         if out:
             start = perf_counter()
             write_ngrams(out, count_windows(StreamWindows(stream), order, folder, progress=progress), header)
@@ -63,3 +56,15 @@ def build(
             start = perf_counter()
             write_suffixes(suffixes, stream.read(), header)
             log.info("suffixes sorted in %.1f s", perf_counter() - start)
+
+
+def header_of(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, stream: TokenStream) -> dict[str, str]:
+    """What a file says of the corpus that it was built from, once that has been tokenised into `stream`."""
+    return {
+        "corpus": corpus.name,
+        "tokenizer": tokenizer_fingerprint(tokenizer),
+        "vocabulary": str(stream.vocabulary),
+        "documents": str(stream.documents),
+        "tokens": str(stream.tokens),
+        "skipped": str(corpus.skipped.total()),
+    }

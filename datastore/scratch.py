@@ -15,6 +15,19 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Have a folder for this process alone, until the block ends or removes it; wait for another that has it."""
+    try:
+        lock = lock_file(folder / "lock", lambda: log.info("waiting for another process that builds in %s", folder))
+    except OSError as error:
+        raise BadInput("out", f"{folder.parent} takes no files ({error.strerror})") from None
+    try:
+        yield
+    finally:
+        lock.close()
+
+
+@contextmanager
 def scratch_folder(outputs: Sequence[Path]) -> Iterator[Path]:
     """An empty folder beside the first of the files to build.
 
@@ -22,24 +35,24 @@ def scratch_folder(outputs: Sequence[Path]) -> Iterator[Path]:
     """
     out = outputs[0]
     folder = out.with_name(f".{out.name}.building")
-    try:
-        lock = lock_file(folder / "lock", lambda: log.info("waiting for another process that builds in %s", folder))
-    except OSError as error:
-        raise BadInput("out", f"{out.parent} takes no files ({error.strerror})") from None
-    try:
-        for path in folder.iterdir():
-            if path.name != "lock":
-                path.unlink()
-        for path in outputs:
-            remove_partial(path)
-        yield folder
-    except OSError as error:
-        raise BadInput("out", f"{out} cannot be written ({error.strerror}); nothing was built") from None
-    finally:
+    with locked_folder(folder):
         try:
-            shutil.rmtree(folder, ignore_errors=True)
-        except KeyboardInterrupt:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+            for path in folder.iterdir():
+                if path.name != "lock":
+                    path.unlink()
+            for path in outputs:
+                remove_partial(path)
+            yield folder
+        except OSError as error:
+            raise BadInput("out", f"{out} cannot be written ({error.strerror}); nothing was built") from None
         finally:
-            lock.close()
+            remove_folder(folder)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder and what is in it, also while Ctrl-C is pressed."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

@@ -103,6 +103,15 @@ def test_one_command_builds_both_files_from_one_stream(
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=5", "out: 5"),
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x order=[3]", "order: [3]"),
         ("corpus=jsonl corpus.path=rows.jsonl corpus.skip=nan tokenizer=tok out=x", "corpus.skip: nan"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x parts=0", "parts: 0 must be 1 or more"),
+        (
+            "corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x suffixes=y parts=2",
+            "parts: are parts of an n-gram",
+        ),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok parts=2", "parts: are parts of an n-gram file"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x cluster=lsf", "cluster/lsf"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x cluster.at_once=0", "cluster.at_once: 0"),
+        ("corpus=jsonl corpus.path=none tokenizer=tok out=x parts=2 cluster=debug", "corpus.path: no file none"),
     ],
 )
 def test_bad_input_is_reported_in_one_line_and_builds_nothing(
@@ -115,6 +124,15 @@ def test_bad_input_is_reported_in_one_line_and_builds_nothing(
     assert code == 2
     assert key in errors.strip().splitlines()[-1]
     assert sorted(os.listdir(folder)) == before
+
+
+def test_parts_write_the_bytes_of_one_build(folder: Path, run: Callable[..., Result]) -> None:
+    arguments = ("corpus=jsonl", f"corpus.path={folder}/rows.jsonl", f"tokenizer={folder}/tok")
+    assert run(command, *arguments, f"out={folder}/one")[0] == 0
+    code, output, errors = run(command, *arguments, f"out={folder}/x", "parts=4", "cluster=debug")
+    assert (code, output) == (0, f"built {folder}/x\n"), errors
+    assert (folder / "x").read_bytes() == (folder / "one").read_bytes()
+    assert sorted(os.listdir(folder)) == ["one", "rows.jsonl", "tok", "x"]
 
 
 def copied(path: Path) -> Path:

@@ -45,10 +45,12 @@ REPLACED = {
     "benchmark=gsm8k": ["benchmark=gsm8k", "benchmark.question_file=gsm8k.jsonl"],  # tests/aded/bench/prompts
     "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
     "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
+    "parts=8": ["parts=8", "cluster=debug"],  # processes that import everything anew: tests/datastore/parts
+    "cluster=slurm": ["cluster=debug"],
     "logger=wandb": ["logger=wandb", "logger.mode=disabled"],  # its client: tests/aded/bench/test_wandb_logger.py
 }
 """Arguments that need a GPU, the Hub or minutes, and what runs in their place."""
-DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=")
+DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=", "cluster.slurm_")
 """Launchers start processes that import everything anew: tests/aded/bench/test_launchers.py."""
 MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
 TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL]

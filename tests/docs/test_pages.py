@@ -48,7 +48,14 @@ def test_the_file_map_lists_every_file_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "page"), [("method", "methods"), ("corpus", "datastores"), ("model", "README"), ("source", "sources")]
+    ("group", "page"),
+    [
+        ("method", "methods"),
+        ("corpus", "datastores"),
+        ("cluster", "datastores"),
+        ("model", "README"),
+        ("source", "sources"),
+    ],
 )
 def test_every_config_is_on_its_page(group: str, page: str) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the faults are tried on: a run over recorded answers, a sweep, a datastore's build and a merge."""
+"""What the faults are tried on: a run over recorded answers, a sweep, builds of datastores, and a merge."""
 
 from __future__ import annotations
 
@@ -49,10 +49,11 @@ class Works:
         if work == "sweep":
             methods = "method=aded_best_first,prompt_lookup,autoregressive"
             return Command("aded.run", ["-m", *self._replay(), methods, f"paths.output={folder}"], folder)
-        if work == "build":
+        if work in ("build", "parts"):
             corpus = ["corpus=text", f"corpus.path={self.place / 'corpus.txt'}", f"tokenizer={self.place / 'tok'}"]
-            outputs = [f"out={folder / 'x.ngrams'}", f"suffixes={folder / 'x.suffixes'}"]
-            return Command("datastore.build", [*corpus, *outputs, "order=3", "progress=false"], folder)
+            keys = ["parts=3", "cluster=debug"] if work == "parts" else [f"suffixes={folder / 'x.suffixes'}"]
+            outputs = [f"out={folder / 'x.ngrams'}", "order=3", "progress=false"]
+            return Command("datastore.build", [*corpus, *outputs, *keys], folder)
         parts = [str(self.place / name) for name in ("first", "second")]
         return Command("datastore.merge", [f"out={folder / 'x.ngrams'}", *parts], folder)
 

@@ -1,0 +1,51 @@
+"""Where the jobs of a build run: conf/cluster, for submitit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from aded.errors import BadInput
+from aded.settings import Positive
+
+if TYPE_CHECKING:
+    import submitit
+
+
+class Cluster:
+    """Runs jobs as processes of this machine (local), on Slurm (slurm), or one by one in this process (debug).
+
+    at_once: jobs at a time; None: one for each core of this machine.
+    parameters: submitit's, such as timeout_min, mem_gb, cpus_per_task and slurm_partition; None: not given.
+    """
+
+    def __init__(
+        self, *, kind: Literal["local", "slurm", "debug"], at_once: Positive | None = None, **parameters: Any
+    ) -> None:
+        self.kind, self.parameters = kind, parameters
+        self.at_once = at_once or os.cpu_count() or 1
+
+    @property
+    def threads(self) -> int | None:
+        """The threads of a job, so that those of this machine do not hinder each other; None: as many as it likes."""
+        return max(1, (os.cpu_count() or 1) // self.at_once) if self.kind == "local" else None
+
+    def executor(self, folder: Path) -> submitit.Executor:
+        """folder: for the jobs' files and logs. Raises BadInput."""
+        import submitit
+
+        try:
+            executor = submitit.AutoExecutor(folder, cluster=self.kind)
+            executor.update_parameters(**self.parameters)
+        except (RuntimeError, NameError, AssertionError) as error:  # no Slurm; a parameter that it does not know
+            raise BadInput("cluster", f"{self.kind} does not take this: {str(error).splitlines()[0]}") from None
+        return executor
+
+    def stop(self, jobs: list[submitit.Job[Any]]) -> None:
+        """Stop jobs that run; those of this machine have ended then."""
+        for job in jobs:
+            job.cancel(check=False)
+        if self.kind == "local":
+            for job in jobs:
+                job.wait()
