@@ -29,6 +29,7 @@ COMMANDS = {
     "fetch": "datastore.fetch",
     "info": "datastore.info",
     "merge": "datastore.merge",
+    "publish": "datastore.publish",
     "export": "scripts.export",
 }
 """Each command's module, which has a function main() and says in its first line what the command does."""

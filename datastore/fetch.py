@@ -4,6 +4,8 @@
     source.mirror   a folder, or the beginning of a URL, that has the raw files; null: the internet
     source.out      where raw files and results go; paths.sources
 
+Or a datastore that was published: python -m datastore.fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE
+
 Each raw file is verified (size and sha256) before it is used. A download that broke off goes on where it was; what
 is there and whole is not fetched again. Proxies are those of the environment (HTTPS_PROXY). Exit code 1: some failed,
 one line each, and all others are there.
@@ -20,17 +22,28 @@ from tabulate import tabulate
 
 from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
+from aded.files.array_file import ArrayFile
+from datastore.sharing.receiving import fetch_datastore
 from datastore.sources.catalogue import names, read_source
 from datastore.sources.fetching import fetch, is_there
 
 
 @dataclass
 class Settings:
-    """All keys are those of conf/fetch.yaml."""
+    """All other keys are those of conf/fetch.yaml."""
+
+    out: str | None = None
+    """The file to write, of a published datastore."""
 
 
-def run(arguments: list[str], _: Settings) -> None:
+def run(arguments: list[str], settings: Settings) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     wanted = [one for one in arguments if "=" not in one]
+    if settings.out or any("/" in one for one in wanted):
+        if len(arguments) != 1 or not settings.out:
+            raise BadInput("out", "write: python -m datastore.fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE")
+        print_datastore(fetch_datastore(arguments[0], Path(settings.out).expanduser()))
+        return
     cfg = compose_config([one for one in arguments if "=" in one], "fetch").source
     out = Path(cfg.out).expanduser()
     if not wanted:
@@ -46,7 +59,6 @@ def run(arguments: list[str], _: Settings) -> None:
 
 def fetch_all(wanted: list[str], out: Path, mirror: str | None) -> list[str]:
     """Fetch the sources; print each result's path. Returns the names of those that failed."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     failed = []
     for name in wanted:
         try:
@@ -57,6 +69,13 @@ def fetch_all(wanted: list[str], out: Path, mirror: str | None) -> list[str]:
         else:
             print("\n".join(map(str, paths)), flush=True)
     return failed
+
+
+def print_datastore(file: ArrayFile) -> None:
+    """What it was built from, and for: the tokenizer must be that of the model that uses it."""
+    facts = [(key, value) for key, value in file.header.items() if key not in ("levels", "fingerprint")]
+    print(tabulate(facts, disable_numparse=True))
+    print(file.path)
 
 
 def overview(out: Path) -> str:

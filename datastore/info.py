@@ -16,12 +16,12 @@ from tabulate import tabulate
 
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
-from aded.files.array_file import READ, format_of
-from aded.files.ngram_file import NgramFile, open_ngrams
-from aded.files.suffix_file import FORMAT as SUFFIXES
-from aded.files.suffix_file import SuffixFile, open_suffixes
+from aded.files.array_file import READ
+from aded.files.ngram_file import NgramFile
+from aded.files.suffix_file import SuffixFile
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from aded.settings import Positive
+from datastore.open import open_datastore
 
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text that is ready to print."""
@@ -39,7 +39,7 @@ class InfoSettings:
 
 def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) -> str:
     """The tables, ready to print. Raises BadInput. The parameters are those of InfoSettings."""
-    file = open_suffixes(path) if format_of(path) == SUFFIXES else open_ngrams(path)
+    file = open_datastore(path)
     if verify:
         file.verify()
     decode: Decode = lambda ids: " ".join(map(str, ids))  # noqa: E731

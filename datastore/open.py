@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from aded.errors import BadInput
+from aded.files.array_file import format_of
 from aded.files.ngram_file import VERSION as NGRAMS
 from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.suffix_file import FORMAT as SUFFIX_FORMAT
 from aded.files.suffix_file import VERSION as SUFFIXES
 from aded.files.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 
 File = TypeVar("File", NgramFile, SuffixFile)
 log = logging.getLogger(__name__)
+
+
+def open_datastore(path: Path) -> NgramFile | SuffixFile:
+    """Open a datastore file of either kind. Raises BadInput."""
+    return open_suffixes(path) if format_of(path) == SUFFIX_FORMAT else open_ngrams(path)
 
 
 @overload

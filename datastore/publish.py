@@ -1,0 +1,53 @@
+"""Publishes a datastore file for others: python -m datastore.publish FILE to=FOLDER|hf://datasets/OWNER/NAME
+
+    licence     the Hub's identifier, such as mit or cc-by-nc-4.0; a corpus passes its own on
+    sources     what the corpus was made of, in words
+    tokenizer   its Hub id or folder, held against the file's
+
+Writes the file, a card (README.md) and a manifest with the sha256 of each block. `aded fetch` fetches it from there,
+or from a web server that has the folder, and goes on where it was interrupted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from aded.command_line import CONF, run_command
+from aded.errors import BadInput
+from datastore.sharing.publishing import publish
+
+
+@dataclass
+class PublishSettings:
+    """The keys that the module's text explains."""
+
+    to: str | None = None
+    licence: str | None = None
+    sources: str | None = None
+    tokenizer: str | None = None
+
+
+def _run(files: list[str], settings: PublishSettings) -> None:
+    if len(files) != 1 or not settings.to:
+        key = "to" if len(files) == 1 else "FILE"
+        raise BadInput(key, "write: python -m datastore.publish FILE to=FOLDER|hf://datasets/OWNER/NAME")
+    publish(
+        Path(files[0]),
+        settings.to,
+        licence=settings.licence,
+        sources=settings.sources,
+        tokenizer=settings.tokenizer,
+        cache=OmegaConf.load(CONF / "paths" / "default.yaml").cache,
+    )
+    print(f"published {files[0]} to {settings.to}; `aded fetch {settings.to} out=FILE` fetches it")
+
+
+def main() -> None:
+    run_command(_run, PublishSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""The card of a published datastore: README.md with the Hub's metadata, for people who find it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tabulate import tabulate
+
+from datastore.sharing.manifest import BLOCK, Manifest
+
+TEMPLATE = """---
+{metadata}
+---
+# {name}
+
+A datastore of [ADED](https://arxiv.org/abs/2407.12021), built from the corpus {corpus}: {what}.
+
+- **Sources**: {sources}
+- **Licence**: {licence}
+- **Tokenizer**: {tokenizer}
+
+{table}
+
+## Use
+
+```bash
+aded fetch {place} out={name}
+aded run {model}method={method} datastore.path={name}
+```
+
+The first command verifies the sha256 of each block of {megabytes} MiB, and goes on where it was interrupted.
+"""
+KINDS = {
+    "aded-ngrams": ("how often each sequence of up to {order} tokens occurs in it", "aded_backoff"),
+    "aded-suffixes": ("its tokens, and all its suffixes in sorted order", "rest"),
+}
+"""Format -> what such a file holds, and a method that reads it."""
+
+
+def card(
+    header: Mapping[str, str],
+    manifest: Manifest,
+    place: str,
+    order: int,
+    *,
+    licence: str | None,
+    sources: str | None,
+    tokenizer: str | None,
+) -> str:
+    """The text of the card.
+
+    header: of the file; place: where it is published; order: of its n-grams; the others as the user gave them.
+    """
+    from huggingface_hub import DatasetCardData
+
+    tags = ["speculative-decoding", "aded", header["format"]]
+    metadata = DatasetCardData(license=licence or "unknown", pretty_name=manifest.file, tags=tags, viewer=False)
+    what, method = KINDS[header["format"]]
+    facts = {
+        "format": f"{header['format']}, version {header['version']}",
+        "bytes": str(manifest.bytes),
+        **{key: value for key, value in header.items() if key not in ("format", "version", "levels", "tokenizer")},
+    }
+    hash_of = f"its fingerprint in ADED is `{header['tokenizer']}`"
+    return TEMPLATE.format(
+        metadata=metadata.to_yaml(),
+        name=manifest.file,
+        corpus=header.get("corpus", "unnamed"),
+        what=what.format(order=order),
+        sources=sources or "not stated",
+        licence=licence or "not stated; ask the publisher before you use it",
+        tokenizer=f"`{tokenizer}`; {hash_of}" if tokenizer else f"not named; {hash_of}",
+        table=tabulate(facts.items(), ("of the file", ""), "github", disable_numparse=True),
+        place=place,
+        model=f"model={tokenizer} " if tokenizer else "",
+        method=method,
+        megabytes=BLOCK >> 20,
+    )
