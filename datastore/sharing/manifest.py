@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, Final, Literal
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ from datastore.sources.catalogue import Sha256
 NAME = "manifest.json"
 BLOCK = 16 << 20
 """Bytes of a block, of which the last one has the rest."""
-VERSION = 1
+VERSION: Final = 1
 LARGEST = 64 << 20
 """Bytes of a manifest: those of a file of some 15 TB."""
 FileName = Annotated[str, Field(pattern=r"^\w[\w.+=-]*$", max_length=200)]

@@ -64,7 +64,7 @@ def _to_hub(path: Path, to: str, manifest: Manifest, text: str) -> None:
     from huggingface_hub import CommitOperationAdd, HfApi
 
     dataset, revision = dataset_of(to)
-    contents = {path.name: path, CARD: text.encode(), NAME: manifest.text().encode()}
+    contents: dict[str, Path | bytes] = {path.name: path, CARD: text.encode(), NAME: manifest.text().encode()}
     operations = [CommitOperationAdd(name, content) for name, content in contents.items()]
     try:
         api = HfApi()

@@ -161,7 +161,13 @@ def pytest_paths(arguments: list[str], folder: Path) -> None:
 
 
 def fetch_sources(arguments: list[str], folder: Path) -> None:
-    """It fetches from elsewhere (tests/datastore/test_fetch.py): the names are right, and small files are there."""
+    """It fetches from elsewhere (tests/datastore/test_fetch.py): the names are right, and small files are there.
+
+    A datastore is fetched from a folder.
+    """
+    if any(argument.startswith("out=") for argument in arguments):
+        run_aded(["fetch", *arguments], folder)
+        return
     for name in arguments:
         if "=" not in name:
             for result in read_source(name).results:

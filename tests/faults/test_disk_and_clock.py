@@ -10,11 +10,18 @@ import pytest
 from faulty import CLOCK_SET_BACK, FULL, READ_ONLY, SMALL, Command
 from works import Works
 
-SAMPLE = {"run": 1, "sweep": 0, "build": 1, "parts": 1, "merge": 1}
+SAMPLE = {"run": 1, "sweep": 0, "build": 1, "parts": 1, "merge": 1, "fetch": 1}
 WHOLE = 20
-LEAST = {"run": 1000, "sweep": 5000, "build": 1000, "parts": 1000, "merge": 1000}
+LEAST = {"run": 1000, "sweep": 5000, "build": 1000, "parts": 1000, "merge": 1000, "fetch": 1000}
 """Bytes of the smallest limit: what is printed goes to a file too."""
-KEYS = {"run": "output_dir: ", "sweep": "output_dir: ", "build": "out: ", "parts": "out: ", "merge": "out: "}
+KEYS = {
+    "run": "output_dir: ",
+    "sweep": "output_dir: ",
+    "build": "out: ",
+    "parts": "out: ",
+    "merge": "out: ",
+    "fetch": "out: ",
+}
 
 
 def check_refused(work: str, command: Command, before: str) -> None:

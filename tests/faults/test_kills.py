@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from works import Works
 
-SAMPLE = {"run": 2, "sweep": 1, "build": 2, "parts": 2, "merge": 2}
+SAMPLE = {"run": 2, "sweep": 1, "build": 2, "parts": 2, "merge": 2, "fetch": 2}
 """Moments that are tried without --whole."""
 WHOLE = 50
 LONGEST = 0.05

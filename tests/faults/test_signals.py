@@ -11,7 +11,7 @@ import pytest
 from works import Works
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-SAMPLE = {"run": 1, "sweep": 0, "build": 1, "parts": 1, "merge": 1}
+SAMPLE = {"run": 1, "sweep": 0, "build": 1, "parts": 1, "merge": 1, "fetch": 1}
 WHOLE = 20
 
 

@@ -1,4 +1,4 @@
-"""What the faults are tried on: a run over recorded answers, a sweep, builds of datastores, and a merge."""
+"""What the faults are tried on: a run over recorded answers, a sweep, and the making of datastores."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import TextCorpus
 from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.sharing.publishing import publish
 
 QUESTIONS = 12
 WORDS = ["cat", "rat", "mat", "hat", "the", "on"]
@@ -54,6 +55,8 @@ class Works:
             keys = ["parts=3", "cluster=debug"] if work == "parts" else [f"suffixes={folder / 'x.suffixes'}"]
             outputs = [f"out={folder / 'x.ngrams'}", "order=3", "progress=false"]
             return Command("datastore.build", [*corpus, *outputs, *keys], folder)
+        if work == "fetch":
+            return Command("datastore.fetch", [str(self.place / "shared"), f"out={folder / 'x.ngrams'}"], folder)
         parts = [str(self.place / name) for name in ("first", "second")]
         return Command("datastore.merge", [f"out={folder / 'x.ngrams'}", *parts], folder)
 
@@ -88,3 +91,6 @@ def write_files(place: Path) -> None:
         (place / f"{name}.txt").write_text("\n\n".join(part))
     for name in ("first", "second"):
         build(TextCorpus(name, path=str(place / f"{name}.txt")), tokenizer, out=place / name, order=3)
+    large = count_ngrams([np.random.default_rng(0).integers(128, size=9000)], 5, 128)
+    write_ngrams(place / "large.ngrams", large, header)
+    publish(place / "large.ngrams", str(place / "shared"), licence=None, sources=None, tokenizer=None, cache="")
