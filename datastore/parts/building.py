@@ -94,7 +94,7 @@ def _build(missing: Sequence[Part], cluster: Cluster, progress: bool) -> None:
                         died.append(f"{part} (log: {log_of_dead})")
                         log.warning("%s died; its log is %s", part, log_of_dead)
                     elif bar.disable:
-                        log.info("%s is built; %d are left", part, len(waiting) + len(running))
+                        log.info("%s is built; left: %d", part, len(waiting) + len(running))
                 bar.n = parts - len(waiting) - len(running) - len(died) + sum(part.share() for part in running)
                 bar.refresh()
                 if running:

@@ -37,7 +37,7 @@ class Cluster:
 
         try:
             executor = submitit.AutoExecutor(folder, cluster=self.kind)
-            executor.update_parameters(**self.parameters)
+            executor.update_parameters(name="aded-build", **self.parameters)
         except (RuntimeError, NameError, AssertionError) as error:  # no Slurm; a parameter that it does not know
             raise BadInput("cluster", f"{self.kind} does not take this: {str(error).splitlines()[0]}") from None
         return executor
