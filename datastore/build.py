@@ -10,10 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import hydra
 from omegaconf import DictConfig
 
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
+from aded.command_line import plain, run_config
 from aded.config import check_top, instantiate
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs
@@ -24,48 +23,42 @@ from datastore.parts.building import build_in_parts
 from datastore.parts.cluster import Cluster
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="build")
-def _hydra_main(cfg: DictConfig) -> None:
-    try:
-        check_top(plain(cfg), "build")
-        check_outputs(
-            [("out", cfg.out), ("suffixes", cfg.suffixes)],
-            [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer)],
+def run(cfg: DictConfig) -> None:
+    check_top(plain(cfg), "build")
+    check_outputs(
+        [("out", cfg.out), ("suffixes", cfg.suffixes)],
+        [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer)],
+    )
+    corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
+    cluster = instantiate(plain(cfg.cluster), "cluster", Cluster)
+    progress = cfg.progress and sys.stderr.isatty()
+    if cfg.parts == 1:
+        build(
+            corpus,
+            load_tokenizer(cfg.tokenizer, cfg.paths.cache),
+            out=cfg.out and Path(cfg.out),
+            order=cfg.order,
+            suffixes=cfg.suffixes and Path(cfg.suffixes),
+            progress=progress,
         )
-        corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
-        cluster = instantiate(plain(cfg.cluster), "cluster", Cluster)
-        progress = cfg.progress and sys.stderr.isatty()
-        if cfg.parts == 1:
-            build(
-                corpus,
-                load_tokenizer(cfg.tokenizer, cfg.paths.cache),
-                out=cfg.out and Path(cfg.out),
-                order=cfg.order,
-                suffixes=cfg.suffixes and Path(cfg.suffixes),
-                progress=progress,
-            )
-        elif cfg.suffixes or not cfg.out:
-            raise BadInput(
-                "parts", "are parts of an n-gram file: name out=FILE, and build suffixes=FILE without parts"
-            )
-        else:
-            build_in_parts(
-                corpus,
-                cfg.tokenizer,
-                cfg.paths.cache,
-                out=Path(cfg.out),
-                order=cfg.order,
-                parts=cfg.parts,
-                cluster=cluster,
-                progress=progress,
-            )
-        print(f"built {' and '.join(file for file in (cfg.out, cfg.suffixes) if file)}")
-    except INPUT_ERRORS as error:  # Hydra would print a line of its own first
-        exit_with_error(error)
+    elif cfg.suffixes or not cfg.out:
+        raise BadInput("parts", "are parts of an n-gram file: name out=FILE, and build suffixes=FILE without parts")
+    else:
+        build_in_parts(
+            corpus,
+            cfg.tokenizer,
+            cfg.paths.cache,
+            out=Path(cfg.out),
+            order=cfg.order,
+            parts=cfg.parts,
+            cluster=cluster,
+            progress=progress,
+        )
+    print(f"built {' and '.join(file for file in (cfg.out, cfg.suffixes) if file)}")
 
 
 def main() -> None:
-    run_hydra(_hydra_main, "interrupted; start the same command again")
+    run_config("build", run, "interrupted; start the same command again")
 
 
 if __name__ == "__main__":
