@@ -65,7 +65,7 @@ def read_questions(path: str, first_id: int | None = None, last_id: int | None =
     found: dict[str, Question] = {}
     for where, line in json_lines(path, KEY):
         asked = typed(line, QuestionLine, KEY, where, "FastChat's question_id, category and turns")
-        question = Question(asked.question_id, asked.category, asked.turns)
+        question = Question(asked.question_id, asked.category, asked.turns, references=_texts(line.get("reference")))
         if question.id in found:
             raise BadInput(KEY, f"{where}: question {question.id} appears twice")
         if first_id is not None and last_id is not None and not _between(question.id, first_id, last_id):
@@ -87,6 +87,11 @@ class QuestionLine:
     question_id: Id
     turns: Annotated[tuple[Text, ...], Field(min_length=1)]
     category: str = ""
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    """The reference answers of a line: where it has any, a list of texts, of which some may be empty."""
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def _between(question_id: str, first: int, last: int) -> bool:

@@ -26,7 +26,9 @@ class HumanEval:
     def questions(self) -> list[Question]:
         wrap = "{}" if self.raw else INSTRUCTION
         return [
-            Question(task_id, "coding", (wrap.format(problem["prompt"]),))
+            Question(
+                task_id, "coding", (wrap.format(problem["prompt"]),), references=(problem["canonical_solution"],)
+            )
             for task_id, problem in self._problems.items()
         ]
 

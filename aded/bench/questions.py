@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from aded.errors import BadInput
@@ -22,11 +22,13 @@ class Question:
     """One question of one or more turns. `id` is unique in its benchmark; `category` groups questions in plots.
 
     turns: what comes before each answer; here a text, which the user says.
+    references: right answers, where the benchmark has them; corpora are checked for them (docs/datastores.md).
     """
 
     id: str
     category: str
     turns: tuple[Any, ...]
+    references: tuple[str, ...] = field(default=(), kw_only=True)
 
     def prompt_ids(
         self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate

@@ -32,7 +32,7 @@ def test_fastchats_format(tmp_path: Path) -> None:
     path = written(tmp_path, line(82, "a", "b", reference=["x"]), line(81, "c"), {"question_id": 90, "turns": ["d"]})
     benchmark = JudgeQuestions(path, first_id=81, last_id=160)
     assert benchmark.questions() == [
-        Question("82", "math", ("a", "b")),
+        Question("82", "math", ("a", "b"), references=("x",)),
         Question("81", "math", ("c",)),
         Question("90", "", ("d",)),
     ]

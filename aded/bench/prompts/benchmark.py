@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from string import Formatter
 from typing import Any
@@ -89,6 +90,7 @@ class PromptBenchmark:
             question = question_of(where, row)
         if self._reference:
             self._references[question.id] = _needed(where, row, self._reference)
+            return replace(question, references=(self._references[question.id],))
         return question
 
     def _text(self, where: str, row: Mapping[str, Any]) -> str:

@@ -35,8 +35,10 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 BOXED = "\nPlease reason step by step, and put your final answer within \\boxed{}."
 QUESTIONS = {
-    "gsm8k": Question("1", "", (f"How many?{BOXED}",)),
-    "math500": Question("test/1.json", "Algebra", (f"Find $x$.{BOXED}",)),
+    "gsm8k": Question("1", "", (f"How many?{BOXED}",), references=(str(ROWS["gsm8k"]["answer"]),)),
+    "math500": Question(
+        "test/1.json", "Algebra", (f"Find $x$.{BOXED}",), references=(str(ROWS["math500"]["answer"]),)
+    ),
     "mbpp": Question(
         "11",
         "",
