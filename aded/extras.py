@@ -21,6 +21,7 @@ _MODULES = {
         "pyarrow",
         "pydivsufsort",
         "pynvml",
+        "rensa",
         "requests",
         "rich",
         "sentencepiece",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
 from aded.files.tokenizer import tokenizer_fingerprint
+from datastore.cleaning.header import describe_left_out
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_windows, write_ngrams
@@ -47,9 +48,12 @@ def build(
         if not stream.tokens:
             raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.describe_skipped() or 'no rows'})")
         header = header_of(corpus, tokenizer, stream)
+        left_out = describe_left_out(corpus.cleaner.left_out if corpus.cleaner else {})
+        log.info("%s distinct prompts%s", header["prompts"], f"; {left_out}" if left_out else "")
         if out:
             start = perf_counter()
-            write_ngrams(out, count_windows(StreamWindows(stream), order, folder, progress=progress), header)
+            ngrams = count_windows(StreamWindows(stream), order, folder, progress=progress)
+            write_ngrams(out, ngrams, header, corpus.prompts())
             seconds = perf_counter() - start
             log.info("n-grams counted in %.1f s (%.2f M tokens/s)", seconds, stream.tokens / seconds / 1e6)
         if suffixes:
@@ -66,5 +70,7 @@ def header_of(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, stream: TokenS
         "vocabulary": str(stream.vocabulary),
         "documents": str(stream.documents),
         "tokens": str(stream.tokens),
+        "prompts": str(len(corpus.prompts())),
         "skipped": str(corpus.skipped.total()),
+        **(corpus.cleaner.header() if corpus.cleaner else {}),
     }

@@ -1,7 +1,8 @@
 """Prints what a datastore file contains: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N] [--verify]
 
-Its header, then its N most frequent entries: as text with a tokenizer, as token ids without. With --verify it reads
-the whole file and refuses a damaged one; a run verifies the blocks that it reads.
+Its header, the benchmarks' questions that its corpus holds, then its N most frequent entries: as text with a
+tokenizer, as token ids without. With --verify it reads the whole file and refuses a damaged one; a run verifies the
+blocks that it reads.
 """
 
 from __future__ import annotations
@@ -16,13 +17,10 @@ from tabulate import tabulate
 
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
-from aded.files.array_file import READ
-from aded.files.ngram_file import NgramFile
-from aded.files.suffix_file import SuffixFile
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
-from aded.settings import Positive
-from datastore.open import open_datastore
+from aded.files.array_file import KEY, READ, format_of
+from aded.files.contamination import HEADER, NOT_CHECKED, Check, from_header, in_short
 
+NOTHING = "nothing"
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text that is ready to print."""
 
@@ -47,13 +45,23 @@ def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) 
         loaded = load_tokenizer(tokenizer, OmegaConf.load(CONF / "paths" / "default.yaml").cache)
         file.check_tokenizer(tokenizer_fingerprint(loaded))
         decode = lambda ids: repr(loaded.decode(list(ids)))  # noqa: E731
-    facts = [*file.header.items(), ("bytes", str(path.stat().st_size))]
-    tables = [tabulate(facts, disable_numparse=True)]
+    facts = {**file.header, "bytes": str(path.stat().st_size)}
+    checks = from_header(facts, KEY, str(path))
+    left_out = ", ".join(f"{times} {reason}" for reason, times in left_out_of(facts, str(path)).items())
+    facts |= {HEADER: in_short(checks) or NOT_CHECKED, LEFT_OUT: left_out or NOTHING}
+    tables = [tabulate(facts.items(), disable_numparse=True)]
+    tables += [_met_questions(name, check) for name, check in checks.items() if check.met]
     if isinstance(file, NgramFile):
         tables += [_frequent_ngrams(file, order, top, decode) for order in range(1, file.order + 1)]
     else:
         tables.append(_frequent_tokens(file, top, decode))
     return "\n\n".join(tables)
+
+
+def _met_questions(benchmark: str, check: Check) -> str:
+    where = "left out" if check.left_out else "in the file"
+    title = f"{len(check.met)} of {check.questions} questions of {benchmark} were met; the conversations are {where}:"
+    return f"{title}\n{tabulate(check.met.items(), ('question', 'conversations'), disable_numparse=True)}"
 
 
 def _frequent_ngrams(file: NgramFile, order: int, top: int, decode: Decode) -> str:

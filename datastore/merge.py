@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs
 from aded.files.ngram_file import NgramFile, open_ngrams
+from datastore.cleaning.header import merged
 from datastore.counting.windows import FileWindows
 from datastore.ngrams import count_windows, write_ngrams
 from datastore.scratch import scratch_folder
@@ -39,15 +42,22 @@ def merge(out: Path, inputs: Sequence[Path], *, progress: bool = False) -> None:
     header = {key: files[0].header[key] for key in ("tokenizer", "vocabulary")}
     for key in ("documents", "tokens", "skipped"):
         header[key] = str(sum(int(file.header.get(key, 0)) for file in files))
+    prompts = np.unique(np.concatenate([file.prompts for file in files if file.prompts is not None]))
+    header["prompts"] = str(len(prompts))
+    header |= merged([file.header for file in files], [str(file.path) for file in files])
     header["corpus"] = "+".join(dict.fromkeys(file.header.get("corpus", "") for file in files))
     with scratch_folder([out]) as folder:
-        write_ngrams(out, count_windows(FileWindows(files), files[0].order, folder, progress=progress), header)
+        write_ngrams(
+            out, count_windows(FileWindows(files), files[0].order, folder, progress=progress), header, prompts
+        )
 
 
 def _check(file: NgramFile, first: NgramFile) -> None:
     """Raise BadInput unless the file is whole, and its tokenizer, vocabulary and order are those of `first`."""
     file.verify()
     file.check_tokenizer(first.header["tokenizer"])
+    if file.prompts is None:
+        raise BadInput("inputs", f"{file.path} does not know its prompts; build it again")
     if (file.vocabulary, file.order) != (first.vocabulary, first.order):
         raise BadInput(
             "inputs",

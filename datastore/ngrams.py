@@ -92,10 +92,17 @@ def count_ngrams(documents: Iterable[np.ndarray], order: int, vocabulary: int) -
     return NgramFile(Path(), {"vocabulary": str(vocabulary), "levels": json.dumps(trie.levels)}, ngrams)
 
 
-def write_ngrams(path: Path, ngrams: GrowingTrie | NgramFile, header: Mapping[str, str]) -> None:
-    """Write an n-gram file, whole or not at all. Raises OSError."""
+def write_ngrams(
+    path: Path, ngrams: GrowingTrie | NgramFile, header: Mapping[str, str], prompts: np.ndarray | None = None
+) -> None:
+    """Write an n-gram file, whole or not at all. Raises OSError.
+
+    prompts: uint64 [n], the distinct prompts of its corpus, as of NgramFile; None: they are not known.
+    """
     if isinstance(ngrams, NgramFile):
         arrays = {name: array for name, array in ngrams.ngrams._asdict().items() if name not in ("at", "blocks")}
     else:
         arrays = ngrams.arrays()
+    if prompts is not None:
+        arrays["prompts"] = prompts
     write_arrays(path, {"format": FORMAT, "version": VERSION, "levels": json.dumps(ngrams.levels), **header}, arrays)

@@ -20,6 +20,7 @@ import xxhash
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
 from aded.files.blocks import BLOCK, WORD, Blocks, block_sum, no_blocks, verify_all
+from aded.files.contamination import from_header, in_short
 from aded.files.json_lines import LINE, json_value
 from aded.settings import checked
 
@@ -70,9 +71,12 @@ class ArrayFile:
         self.check_blocks()
 
     def describe(self) -> dict[str, str]:
-        """For a run's record: the fingerprint of the file and the size of its corpus."""
+        """For a run's record: the fingerprint of the file, the size of its corpus, and what questions it holds."""
         known = {"datastore": "fingerprint", "datastore_tokens": "tokens", "datastore_prompts": "prompts"}
-        return {name: self.header[key] for name, key in known.items() if key in self.header}
+        facts = {name: self.header[key] for name, key in known.items() if key in self.header}
+        if checks := from_header(self.header, KEY, str(self.path)):
+            facts["datastore_questions"] = in_short(checks)
+        return facts
 
     def check_tokenizer(self, fingerprint: str) -> None:
         """Raise BadInput unless the file was built with the tokenizer that has this fingerprint, the target's."""

@@ -1,6 +1,7 @@
 """The n-gram file: how often every n-gram of 1 to `order` tokens occurs in a corpus, memory-mapped.
 
-Its arrays are those of aded.files.ngram_trie. The header has `levels`, how many n-grams there are of each length.
+Its arrays are those of aded.files.ngram_trie, and `prompts`. The header has `levels`, how many n-grams there are of
+each length.
 Opening reads the header alone; each block is verified when a lookup first reads it, and `verify` reads all of them.
 """
 
@@ -46,6 +47,8 @@ class NgramFile(ArrayFile):
     """An open n-gram file."""
 
     ngrams: Ngrams
+    prompts: np.ndarray | None = None
+    """uint64 [n], hashes of the distinct prompts of its corpus, sorted, which a merge reads; None: not known."""
 
     @property
     def has_ngrams(self) -> bool:
@@ -141,10 +144,11 @@ def open_ngrams(path: str | Path) -> NgramFile:
         levels = checked(json_value(header["levels"], KEY, "levels"), list[Size], "levels")
         names = Ngrams._fields[:-2]
         at = np.array([starts[name] for name in names])
-        file = NgramFile(
-            path, header, Ngrams(**{name: arrays[name] for name in names}, at=at, blocks=blocks), blocks=blocks
-        )
+        ngrams = Ngrams(**{name: arrays[name] for name in names}, at=at, blocks=blocks)
+        file = NgramFile(path, header, ngrams, arrays.get("prompts"), blocks=blocks)
         checked(len(levels), NgramOrder, "levels")
+        if file.prompts is not None and file.prompts.dtype != np.uint64:
+            raise ValueError("its prompts are no hashes")
         lengths = [levels[0], *(len(arrays[name]) for name in ("token", "high", "counts", "start"))]
         nodes = sum(levels)
         wide = nodes if file.vocabulary > WIDE else 0

@@ -1,63 +1,103 @@
-"""The contract of a corpus: a named stream of documents that counts what it skips."""
+"""The contract of a corpus: a named stream of conversations, cleaned, that counts what it skips."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+import xxhash
 
 from aded.files.fingerprint import fingerprint
+from datastore.cleaning.cleaning import Cleaner, Cleaning
 
-TEXT_FIELDS = ("text", "content", "data", "conversations")
-"""The keys of a row that may contain its text: of plain rows, The Stack, UltraChat, ShareGPT."""
+TEXT_FIELDS = ("text", "content", "data", "conversations", "conversation", "messages")
+"""The keys of a row that may contain its text: of plain rows, The Stack, UltraChat, ShareGPT, WildChat, OpenAI."""
+ANSWERS = ("gpt", "assistant", "chatgpt", "bot", "model")
+"""Who answers, as `from` or `role` of a message."""
+
+
+class Conversation(NamedTuple):
+    """A row of a corpus. A text or source file is a conversation of one message."""
+
+    messages: list[str]
+    """None of them blank."""
+    prompt: int | None
+    """The place of the prompt among them; None: they are answers alone."""
 
 
 class Corpus(ABC):
-    """Documents in a fixed order."""
+    """Conversations in a fixed order."""
 
-    def __init__(self, name: str, **settings: object) -> None:
-        """name: shown to the user. settings: all settings that decide which documents the corpus has.
+    def __init__(self, name: str, cleaning: Cleaning = Cleaning(), **settings: object) -> None:  # noqa: B008
+        """cleaning: which conversations stay. settings: all others that decide which documents the corpus has.
 
-        The setting `path` names a file, which counts by its contents.
+        name: shown to the user. The setting `path` names a file, which counts by its contents.
         """
         self.name = name
         if path := settings.get("path"):
             settings["path"] = fingerprint(str(path)) or path
+        settings |= cleaning.settings
         self.identity = f"{name}-{hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:8]}"
         """Name and hash of the settings; names the corpus's datastore file in the cache."""
         self.skipped: Counter[str] = Counter()
         """Reason -> number of skipped rows, or of skipped messages of a row."""
         self.fraction = 0.0
         """The share of the corpus that has been read, 0 to 1; 0 while it is unknown."""
+        self.cleaning = cleaning
+        self.cleaner: Cleaner | None = None
+        """Of the last reading."""
+        self._prompts = array("Q")
 
     @abstractmethod
-    def documents(self) -> Iterator[str]:
-        """The documents, none of them blank. Raises BadInput when the corpus cannot be read."""
+    def conversations(self) -> Iterator[Conversation]:
+        """All conversations, none of them without a message. Raises BadInput when the corpus cannot be read."""
 
     def part(self, number: int, parts: int) -> Corpus:
         """Part `number` of `parts` of this corpus, from 0 on; all of them together are the corpus."""
         return EveryNthDocument(self, number, parts)
 
-    def texts(self, row: object, field: str | None = None) -> Iterator[str]:
-        """The documents of a row: its text, or each message of its conversation. Counts a row without text.
+    def documents(self) -> Iterator[str]:
+        """The messages of the conversations that stay, one after another. Raises BadInput."""
+        self._prompts = array("Q")
+        self.cleaner = Cleaner(self.cleaning)
+        for messages, prompt in self.conversations():
+            if self.cleaner.keeps(messages, prompt):
+                if prompt is not None:
+                    self._prompts.append(xxhash.xxh3_64_intdigest(" ".join(messages[prompt].split()).encode()))
+                yield from messages
+        self.cleaner.forget()
+
+    def prompts(self) -> np.ndarray:
+        """The distinct prompts of the last reading as hashes, white space apart: uint64 [n], sorted."""
+        return np.unique(np.frombuffer(self._prompts, np.uint64))
+
+    def conversation_of(self, row: object, field: str | None = None) -> Conversation | None:
+        """A row's text or messages; None where nothing can be used. Counts a row without text, and what is unusable.
 
         field: the key that contains the text; None: the first of TEXT_FIELDS that the row has.
         """
         if not isinstance(row, dict):
             self.skipped["no object"] += 1
-            return
+            return None
         fields = (field,) if field else TEXT_FIELDS
         value = next((row[name] for name in fields if row.get(name) is not None), None)
         if value is None:
             self.skipped["no text"] += 1
-            return
-        for part in value if isinstance(value, list) else [value]:
-            text = part.get("value") if isinstance(part, dict) else part
-            if self.usable(text):
-                yield str(text)
+            return None
+        parts = [_said(part) for part in (value if isinstance(value, list) else [value])]
+        said = [(speaker, str(text)) for speaker, text in parts if self.usable(text)]
+        if not said:
+            return None
+        asked = next((place for place, (speaker, _) in enumerate(said) if speaker != "system"), None)
+        answered = asked is not None and said[asked][0] in ANSWERS
+        return Conversation([text for _, text in said], None if answered else asked)
 
     def usable(self, text: object) -> bool:
         """Can this be tokenised? If not, count the reason."""
@@ -78,12 +118,18 @@ class Corpus(ABC):
 
 
 class EveryNthDocument(Corpus):
-    """The documents of a corpus whose number modulo `parts` is `number`; what the corpus skips counts to part 0."""
+    """The documents of a corpus, cleaned, whose number modulo `parts` is `number`.
+
+    What is counted beside them, such as prompts and what is skipped or left out, counts to part 0.
+    """
 
     def __init__(self, corpus: Corpus, number: int, parts: int) -> None:
-        super().__init__(corpus.name, of=corpus.identity, number=number, parts=parts)
+        super().__init__(corpus.name, corpus.cleaning, of=corpus.identity, number=number, parts=parts)
         self.corpus, self.number, self.parts = copy(corpus), number, parts
         self.corpus.skipped = Counter()
+
+    def conversations(self) -> Iterator[Conversation]:
+        return self.corpus.conversations()
 
     def documents(self) -> Iterator[str]:
         for place, text in enumerate(self.corpus.documents()):
@@ -91,4 +137,17 @@ class EveryNthDocument(Corpus):
             if place % self.parts == self.number:
                 yield text
         if self.number == 0:
-            self.skipped = self.corpus.skipped
+            self.skipped, self.cleaner, self._prompts = self.corpus.skipped, self.corpus.cleaner, self.corpus._prompts
+        else:
+            self.cleaner = Cleaner(self.cleaning)  # which left nothing out
+
+
+def _said(part: object) -> tuple[object, object]:
+    """Who says a message, and what; a plain text has no speaker."""
+    if not isinstance(part, dict):
+        return None, part
+    speaker, text = (
+        next((part[key] for key in keys if part.get(key) is not None), None)
+        for keys in (("from", "role"), ("value", "content"))
+    )
+    return speaker, text

@@ -14,7 +14,8 @@ from pydantic import Field
 
 from aded.errors import BadInput
 from aded.settings import FilePath, Positive, Text
-from datastore.corpora.corpus import Corpus
+from datastore.cleaning.cleaning import Benchmarks, Cleaning, Rules
+from datastore.corpora.corpus import Conversation, Corpus
 from datastore.corpora.local_file import BROKEN, json_rows, open_text, split_text
 
 Shard = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -33,6 +34,7 @@ class DatasetCorpus(Corpus):
     field: the rows' key that contains the text; None: the first of TEXT_FIELDS that a row has.
     skip: rows to skip at the start.
     limit: rows to read at most; None: all.
+    clean, exclude, report: see Cleaning.
     """
 
     def __init__(
@@ -47,19 +49,24 @@ class DatasetCorpus(Corpus):
         field: str | None = None,
         skip: Annotated[int, Field(ge=0)] = 0,
         limit: Positive | None = None,
+        clean: Rules = (),
+        exclude: Benchmarks = (),
+        report: Benchmarks = (),
     ) -> None:
         chosen = [files.format(shard=shard) for shard in range(*shards)] if files else None
         settings = {"path": path, "dataset": dataset, "split": split, "files": chosen, "field": field}
-        super().__init__(name, **settings, skip=skip, limit=limit)
+        super().__init__(name, Cleaning(clean, exclude, report), **settings, skip=skip, limit=limit)
         self.path, self.dataset, self.split, self.files, self.field = path, dataset, split, chosen, field
         self.skip, self.limit = skip, limit
         self.number, self.parts = 0, 1
         if self.files == []:
             raise BadInput("corpus.shards", f"{list(shards)} is no range; write [FIRST,END], END exclusive")
 
-    def part(self, number: int, parts: int) -> DatasetCorpus:
+    def part(self, number: int, parts: int) -> Corpus:
         """The rows whose number modulo `parts` is `number`. Of a whole dataset on the Hub: files instead of rows, if
-        `parts` divides their number."""
+        `parts` divides their number. Near-duplicates are those of all parts: then what is left is dealt out."""
+        if "near_duplicates" in self.cleaning.clean:
+            return super().part(number, parts)
         part = copy(self)
         part.number, part.parts, part.skipped = number, parts, Counter()
         return part
@@ -69,7 +76,7 @@ class DatasetCorpus(Corpus):
         """Does the library `datasets` leave out the files, or rows, of other parts?"""
         return self.parts > 1 and self.path is None and not self.skip and self.limit is None
 
-    def documents(self) -> Iterator[str]:
+    def conversations(self) -> Iterator[Conversation]:
         if self.path is None:
             rows = self._hub_rows()
         elif self.path.endswith(".parquet"):
@@ -81,8 +88,8 @@ class DatasetCorpus(Corpus):
         for row in islice(rows, self.skip + number, end, parts):
             if row is BROKEN:
                 self.skipped["not JSON"] += 1
-            else:
-                yield from self.texts(row, self.field)
+            elif conversation := self.conversation_of(row, self.field):
+                yield conversation
 
     def _json_rows(self) -> Iterator[object]:
         with open_text(str(self.path)) as (file, fraction):
@@ -130,15 +137,25 @@ class TextCorpus(Corpus):
 
     path: the file.
     separator: the text between two documents.
+    clean, exclude, report: see Cleaning.
     """
 
-    def __init__(self, name: str, *, path: FilePath, separator: Text = "\n\n") -> None:
-        super().__init__(name, path=path, separator=separator)
+    def __init__(
+        self,
+        name: str,
+        *,
+        path: FilePath,
+        separator: Text = "\n\n",
+        clean: Rules = (),
+        exclude: Benchmarks = (),
+        report: Benchmarks = (),
+    ) -> None:
+        super().__init__(name, Cleaning(clean, exclude, report), path=path, separator=separator)
         self.path, self.separator = path, separator
 
-    def documents(self) -> Iterator[str]:
+    def conversations(self) -> Iterator[Conversation]:
         with open_text(self.path) as (file, fraction):
             for text in split_text(file, self.separator):
                 self.fraction = fraction()
                 if self.usable(text):
-                    yield text
+                    yield Conversation([text], 0)

@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from datastore.corpora.corpus import Corpus
+from datastore.corpora.corpus import Conversation, Corpus
 
 LEFT_OUT = {"site-packages", "test", "tests", "idle_test", "__pycache__"}
 
@@ -19,7 +19,7 @@ class PythonStdlib(Corpus):
     def __init__(self, name: str = "python_stdlib") -> None:
         super().__init__(name, python=sys.version_info[:3])
 
-    def documents(self) -> Iterator[str]:
+    def conversations(self) -> Iterator[Conversation]:
         root = Path(sysconfig.get_path("stdlib"))
         paths = [path for path in sorted(root.rglob("*.py")) if LEFT_OUT.isdisjoint(path.relative_to(root).parts)]
         for number, path in enumerate(paths):
@@ -31,4 +31,4 @@ class PythonStdlib(Corpus):
                 self.skipped["not in its own encoding"] += 1
                 continue
             if self.usable(text):
-                yield text
+                yield Conversation([text], 0)

@@ -108,7 +108,8 @@ def build_part(part: Part, threads: int | None = None) -> tuple[str, str] | None
             if not part.is_there(tokenizer_fingerprint(tokenizer)):
                 stream = tokenise(corpus, tokenizer, folder / "tokens", progress=False)
                 ngrams = count_windows(StreamWindows(stream), part.order, folder)
-                write_ngrams(part.path, ngrams, {**header_of(corpus, tokenizer, stream), "part": part.content})
+                header = {**header_of(corpus, tokenizer, stream), "part": part.content}
+                write_ngrams(part.path, ngrams, header, corpus.prompts())
     except BadInput as error:
         return error.key, error.problem
     return None

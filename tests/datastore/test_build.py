@@ -80,7 +80,7 @@ def test_one_command_builds_both_files_from_one_stream(
     assert stream.tokens.tolist() == [token for text in ids for token in [*text, stream.separator]]
     a, b, c = tokenizer("abc", add_special_tokens=False)["input_ids"]
     assert ngrams.successors(a, b)[0].tolist() == [c]
-    facts = {"documents": "5", "tokens": str(sum(map(len, ids))), "skipped": "1", "corpus": "jsonl"}
+    facts = {"documents": "5", "prompts": "5", "tokens": str(sum(map(len, ids))), "skipped": "1", "corpus": "jsonl"}
     for file in (ngrams, stream):
         assert file.header.items() >= facts.items()
     assert sorted(os.listdir(folder)) == ["new", "rows.jsonl", "tok", "x.suffixes"]
@@ -250,7 +250,7 @@ def test_merge_and_info_have_command_lines(
     assert run(merge, f"out={folder}/m", f"{folder}/a", str(copied(folder / "a")))[:2] == (0, f"built {folder}/m\n")
     code, output, _ = run(info, f"{folder}/m", f"tokenizer={folder}/tok", "top=1")
     assert code == 0
-    assert "documents    10" in output
+    assert ["documents", "10"] in [line.split() for line in output.splitlines()]
     assert output.splitlines()[-1].split(maxsplit=1) == ["8", "'he '"]
     assert run(info, f"{folder}/m", "--tokenizer", f"{folder}/tok", "--top", "1") == (0, output, "")
 
@@ -328,11 +328,11 @@ sys.path.insert(0, "tests")
 from texts import TEXTS, Texts
 from tiny import tiny_tokenizer
 from datastore import builder
-from datastore.corpora.corpus import Corpus
+from datastore.corpora.corpus import Conversation, Corpus
 
 class Endless(Corpus):
-    def documents(self):
-        yield "ab"
+    def conversations(self):
+        yield Conversation(["ab"], 0)
         Path(sys.argv[2]).touch()
         time.sleep(60)
 

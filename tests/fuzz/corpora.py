@@ -17,7 +17,7 @@ import zstandard
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 from fuzz.kind import TEXTS, Kind, as_lines
 
-KEYS = ("text", "content", "data", "conversations")
+KEYS = ("text", "content", "data", "conversations", "conversation", "messages")
 
 
 def _corpus(form: str, name: str) -> Callable[[Path], list[str]]:
@@ -105,8 +105,12 @@ def _parts(row: Any) -> list[str]:
         return []
     texts: Any = next((row[key] for key in KEYS if row.get(key) is not None), [])
     listed: list[Any] = texts if isinstance(texts, list) else [texts]
-    parts: list[Any] = [one.get("value") if isinstance(one, dict) else one for one in listed]
+    parts: list[Any] = [_said(one) if isinstance(one, dict) else one for one in listed]
     return [part for part in parts if _usable(part)]
+
+
+def _said(message: dict[str, Any]) -> Any:
+    return message.get("content") if message.get("value") is None else message["value"]
 
 
 def _parquet(folder: Path) -> list[str]:

@@ -1,0 +1,56 @@
+"""The texts of a benchmark's questions, by the benchmark's name.
+
+The loaders are those of runs. They are named by conf/benchmark, so that nothing here imports the bench.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aded.choices import read_choice
+from aded.config import instantiate
+from aded.errors import BadInput
+
+HARNESS = ("name", "limit", "max_new_tokens")
+"""Keys of a benchmark's config that are no arguments of its class. All questions count, whatever a run asks."""
+
+
+@dataclass(frozen=True)
+class AskedTexts:
+    """What a benchmark asks in one question."""
+
+    id: str
+    turns: tuple[str, ...]
+    references: tuple[str, ...]
+    """Right answers, where the benchmark has them."""
+
+
+def asked_texts(choice: str, key: str) -> list[AskedTexts]:
+    """The questions of a benchmark. Raises BadInput naming `key`.
+
+    choice: a name of conf/benchmark, or NAME:FILE to give its question_file.
+    """
+    name, _, file = choice.partition(":")
+    try:
+        config = read_choice("benchmark", name)
+        if file or config.get("question_file") == "???":
+            config["question_file"] = file or None
+        for own in HARNESS:
+            config.pop(own, None)
+        questions = instantiate(config, "benchmark").questions()
+    except BadInput as error:
+        raise BadInput(key, f"{choice}: {error} (NAME:FILE gives a benchmark its file)") from None
+    return [AskedTexts(one.id, tuple(_texts(one.turns)), tuple(one.references)) for one in questions]
+
+
+def _texts(turns: Sequence[Any]) -> list[str]:
+    """The texts that a user says. Questions of token ids have none."""
+    found = []
+    for turn in turns:
+        if isinstance(turn, str):
+            found.append(turn)
+        elif isinstance(turn, Sequence):
+            found += [one["content"] for one in turn if isinstance(one, Mapping) and one["role"] == "user"]
+    return found

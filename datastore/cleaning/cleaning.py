@@ -1,0 +1,101 @@
+"""Which conversations of a corpus stay: the settings `clean`, `exclude` and `report`, and what comes of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from aded.errors import BadInput
+from aded.files.contamination import to_header
+from aded.files.fingerprint import fingerprint
+from aded.settings import Text
+from datastore.cleaning.benchmarks import asked_texts
+from datastore.cleaning.header import left_out_to_header
+from datastore.cleaning.near_duplicates import NearDuplicates, shingles
+from datastore.cleaning.overlap import Overlap
+from datastore.cleaning.repetition import is_degenerate
+
+Rule = Literal["near_duplicates", "degenerate"]
+Rules = Sequence[Rule]
+Benchmarks = Sequence[Text]
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """Which conversations to leave out, and which to count.
+
+    clean: the rules to apply.
+    exclude: benchmarks, as NAME or NAME:FILE; conversations that hold a question of theirs are left out.
+    report: benchmarks whose questions are counted and stay.
+    """
+
+    clean: Rules = ()
+    exclude: Benchmarks = ()
+    report: Benchmarks = ()
+
+    @property
+    def settings(self) -> dict[str, list[str]]:
+        """What decides which conversations stay; empty where all do. A file counts by its contents."""
+        chosen = {"clean": self.clean, "exclude": self.exclude, "report": self.report}
+        return {name: list(map(_by_contents, values)) for name, values in chosen.items() if values}
+
+
+def _by_contents(choice: str) -> str:
+    """NAME:FILE with what the file holds in its place."""
+    name, _, file = choice.partition(":")
+    return f"{name}:{fingerprint(file) or file}" if file else name
+
+
+class Cleaner:
+    """Cleans a corpus once, conversation by conversation. Raises BadInput where a benchmark cannot be read."""
+
+    def __init__(self, cleaning: Cleaning) -> None:
+        self._degenerate = "degenerate" in cleaning.clean
+        self._seen = NearDuplicates() if "near_duplicates" in cleaning.clean else None
+        self._overlap = _overlap(cleaning) if cleaning.exclude or cleaning.report else None
+        reasons = [*(["contaminated"] if cleaning.exclude else []), *cleaning.clean]
+        self.left_out = Counter(dict.fromkeys(reasons, 0))
+        """Reason -> conversations that it left out. Each counts for the first reason there is."""
+
+    def keeps(self, messages: Sequence[str], prompt: int | None) -> bool:
+        """Does the conversation stay?
+
+        prompt: the place of the prompt in it; None: it has answers alone. In a near-duplicate both the prompt and
+        what follows were met before: many answers to one prompt stay, and so does one answer to many prompts.
+        """
+        reason = ""
+        if self._overlap and self._overlap.met(messages):
+            reason = "contaminated"
+        elif self._degenerate and any(map(is_degenerate, messages)):
+            reason = "degenerate"
+        elif self._seen:
+            after = 0 if prompt is None else prompt + 1
+            parts = [part for part in (messages[:after], messages[after:]) if part]
+            if self._seen.has([np.concatenate([shingles(text) for text in part]) for part in parts]):
+                reason = "near_duplicates"
+        if reason:
+            self.left_out[reason] += 1
+        return not reason
+
+    def forget(self) -> None:
+        """Free the memory of near-duplicates, up to 0.5 GB, once the corpus was read."""
+        self._seen = None
+
+    def header(self) -> dict[str, str]:
+        """What the header of a datastore file says of the cleaning."""
+        return left_out_to_header(self.left_out) | to_header(self._overlap.checks if self._overlap else {})
+
+
+def _overlap(cleaning: Cleaning) -> Overlap:
+    benchmarks, left_out = {}, {}
+    for key, choices in (("corpus.exclude", cleaning.exclude), ("corpus.report", cleaning.report)):
+        for choice in choices:
+            name = choice.partition(":")[0]
+            if name in benchmarks:
+                raise BadInput(key, f"{name} is named twice; name a benchmark once, in exclude or in report")
+            benchmarks[name], left_out[name] = asked_texts(choice, key), key == "corpus.exclude"
+    return Overlap(benchmarks, left_out)

@@ -1,0 +1,45 @@
+"""What the header of a datastore file says of conversations that were left out: printed, and summed by a merge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from json import dumps
+from typing import Annotated
+
+from pydantic import Field
+
+from aded.files.array_file import KEY
+from aded.files.contamination import from_header, summed, to_header
+from aded.files.json_lines import json_value, typed
+
+LEFT_OUT = "left_out"
+"""Reason -> conversations, as JSON."""
+
+
+def left_out_to_header(left_out: Mapping[str, int]) -> dict[str, str]:
+    """The header's key; none where no rule was applied."""
+    return {LEFT_OUT: dumps(left_out, sort_keys=True)} if left_out else {}
+
+
+def left_out_of(header: Mapping[str, str], where: str) -> dict[str, int]:
+    """Raises BadInput."""
+    value = json_value(header.get(LEFT_OUT, "{}"), KEY, where)
+    found: dict[str, int] = typed(value, dict[str, Annotated[int, Field(ge=0)]], KEY, where, "numbers by reason")
+    return found
+
+
+def merged(headers: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, str]:
+    """The keys of the parts' headers together. names: of the files. Raises BadInput."""
+    left_out: Counter[str] = Counter()
+    checks = []
+    for header, name in zip(headers, names, strict=True):
+        left_out.update(left_out_of(header, name))
+        checks.append(from_header(header, KEY, name))
+    return left_out_to_header(left_out) | to_header(summed(checks))
+
+
+def describe_left_out(left_out: Mapping[str, int]) -> str:
+    """As text; empty where no rule was applied."""
+    reasons = ", ".join(f"{times} {reason.replace('_', ' ')}" for reason, times in sorted(left_out.items()))
+    return f"conversations left out: {reasons}" if reasons else ""

@@ -1,0 +1,125 @@
+"""Which questions of benchmarks a conversation holds, by words in a row: GPT-3's rule (arXiv 2005.14165, appendix C).
+
+A conversation holds a question when a message shares 13 words in a row with it or with its reference answer. A
+question of 8 to 12 words is held when a message contains all of it, and a shorter one when it is the whole message.
+So the question "hi" is not in every greeting.
+
+What a benchmark adds to each question is not the question: words that all of them begin or end with are cut off, and
+words in a row that several of them have count for none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numba import njit
+
+from aded.files.contamination import Check
+from datastore.cleaning.benchmarks import AskedTexts
+from datastore.cleaning.words import base_to_the, mixed, ngram_hashes, prefix_sums, words
+
+LONGEST, SHORTEST = 13, 8
+"""Words in a row that count: those of a long question, and the fewest of a short one. Both are GPT-3's."""
+FILTER_BITS = 20
+Owner = tuple[str, str]
+"""A benchmark and a question of it."""
+
+
+class Overlap:
+    """Finds the questions of benchmarks, and counts the conversations that hold each.
+
+    benchmarks: name -> its questions.
+    left_out: are conversations that hold a question left out?
+    """
+
+    def __init__(self, benchmarks: Mapping[str, Sequence[AskedTexts]], left_out: Mapping[str, bool]) -> None:
+        self._owners: dict[int, list[Owner]] = {}
+        self._whole: dict[int, list[Owner]] = {}
+        self.checks = {}
+        for name, questions in benchmarks.items():
+            self._index(name, questions)
+            texts = [text for one in questions for text in (one.id, *one.turns, *one.references)]
+            mark = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            self.checks[name] = Check(len(questions), mark, left_out[name], {})
+        self._lengths = np.arange(SHORTEST, LONGEST + 1)
+        self._filter = np.zeros(1 << FILTER_BITS, np.bool_)
+        self._filter[np.array(list(self._owners), np.uint64) >> np.uint64(64 - FILTER_BITS)] = True
+
+    def met(self, messages: Sequence[str]) -> bool:
+        """Count the questions that a conversation holds. Is one of a benchmark that is left out among them?"""
+        owners: set[Owner] = set()
+        for hashes in map(words, messages):
+            for found in _candidates(hashes, self._lengths, self._filter).tolist():
+                owners.update(self._owners.get(found, ()))
+            if 0 < len(hashes) < SHORTEST:
+                owners.update(self._whole.get(_all_of(hashes), ()))
+        for name, question in owners:
+            met = self.checks[name].met
+            met[question] = met.get(question, 0) + 1
+        return any(self.checks[name].left_out for name, _ in owners)
+
+    def _index(self, name: str, questions: Sequence[AskedTexts]) -> None:
+        turns = [[words(turn) for turn in one.turns] for one in questions]
+        begin, end = _in_common([turn for one in turns for turn in one])
+        texts_of: dict[int, set[bytes]] = {}
+        owners: dict[int, set[str]] = {}
+        for question, own in zip(questions, turns, strict=True):
+            text = b"".join(turn.tobytes() for turn in own)  # two questions with one text are one
+            for turn in own:
+                kept = turn[begin : len(turn) - end]
+                if len(kept) >= SHORTEST:
+                    found = ngram_hashes(kept, min(LONGEST, len(kept))).tolist()
+                elif turn is own[0] and len(kept):
+                    self._whole.setdefault(_all_of(kept), []).append((name, question.id))
+                    continue
+                else:
+                    continue
+                for value in found:
+                    owners.setdefault(value, set()).add(question.id)
+                    texts_of.setdefault(value, set()).add(text)
+            for reference in question.references:
+                for value in ngram_hashes(words(reference), LONGEST).tolist():
+                    owners.setdefault(value, set()).add(question.id)
+                    texts_of.setdefault(value, set()).add(text)
+        for value, ids in owners.items():
+            if len(texts_of[value]) == 1:
+                self._owners.setdefault(value, []).extend((name, one) for one in sorted(ids))
+
+
+def _all_of(hashes: np.ndarray) -> int:
+    return int(ngram_hashes(hashes, len(hashes))[0])
+
+
+def _in_common(texts: Sequence[np.ndarray]) -> tuple[int, int]:
+    """How many words all texts begin with, and end with; none if a text has no others."""
+    begin, end = (
+        min((_equal_words(one[::step], other[::step]) for one, other in pairwise(texts)), default=0)
+        for step in (1, -1)
+    )
+    return (begin, end) if all(len(text) > begin + end for text in texts) else (0, 0)
+
+
+def _equal_words(one: np.ndarray, other: np.ndarray) -> int:
+    """How many words two texts begin with."""
+    size = min(len(one), len(other))
+    differ = np.flatnonzero(one[:size] != other[:size])
+    return int(differ[0]) if len(differ) else size
+
+
+@njit(cache=True)
+def _candidates(words: np.ndarray, lengths: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """The hashes of n-grams of these lengths that pass the filter, which few do: uint64 [m].
+
+    keep: bool [2^FILTER_BITS], by the first bits of a hash.
+    """
+    sums, found = prefix_sums(words), []
+    for length in lengths:
+        power = base_to_the(length)
+        for i in range(len(words) - length + 1):
+            value = mixed(sums[i + length] - sums[i] * power)
+            if keep[value >> np.uint64(64 - FILTER_BITS)]:
+                found.append(value)
+    return np.array(found, np.uint64)
