@@ -30,6 +30,7 @@ from scripts import NoSettings
 from scripts.report import accepted_tokens, corpus_size, parts, peers
 from scripts.report.cells import cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
+from scripts.report.corpus_questions import corpus_remarks
 from scripts.report.published import read_published
 from scripts.report.summary_table import all_numbers, as_text
 
@@ -52,7 +53,11 @@ def write_accepted(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], fo
     """mean_accepted_tokens.md and .csv. elsewhere: what runs of Spec-Bench wrote."""
     published = read_published()
     name = "mean_accepted_tokens"
-    write_text(folder / f"{name}.md", accepted_tokens.as_markdown(runs, elsewhere, published), "FOLDER")
+    write_text(
+        folder / f"{name}.md",
+        accepted_tokens.as_markdown(runs, elsewhere, published) + corpus_remarks(runs),
+        "FOLDER",
+    )
     table = accepted_tokens.long_table(runs, elsewhere, published)
     write_text(folder / f"{name}.csv", table.to_csv(index=False), "FOLDER")
 
@@ -62,7 +67,7 @@ def write_comparison(runs: Sequence[FinishedRun], folder: Path) -> None:
     found, published, sources = cells(runs), read_published(), Sources()
     frames = blocks(found, published, sources)
     name = "comparison_with_paper"
-    write_text(folder / f"{name}.md", as_markdown(frames, sources), "FOLDER")
+    write_text(folder / f"{name}.md", as_markdown(frames, sources) + corpus_remarks(runs), "FOLDER")
     write_text(folder / f"{name}.tex", as_latex(frames, sources), "FOLDER")
     write_text(folder / f"{name}.csv", long_table(found, published).to_csv(index=False), "FOLDER")
 
@@ -72,7 +77,7 @@ def write_peers(runs: Sequence[FinishedRun], folder: Path) -> None:
     groups = peers.entries(runs)
     if peers.side_by_side(groups):
         for name, table in {"peers_best": peers.peers_best(groups), "peers_equal": peers.peers_equal(groups)}.items():
-            write_text(folder / f"{name}.md", peers.as_markdown(table), "FOLDER")
+            write_text(folder / f"{name}.md", peers.as_markdown(table) + corpus_remarks(runs), "FOLDER")
             write_text(folder / f"{name}.csv", table.to_csv(index=False), "FOLDER")
 
 
@@ -80,7 +85,7 @@ def write_parts(runs: Sequence[FinishedRun], folder: Path) -> None:
     """parts.md and .csv, where a run has parts."""
     table = parts.parts_table(runs)
     if len(table):
-        write_text(folder / "parts.md", parts.as_markdown(table), "FOLDER")
+        write_text(folder / "parts.md", parts.as_markdown(table) + corpus_remarks(runs), "FOLDER")
         write_text(folder / "parts.csv", table.to_csv(index=False), "FOLDER")
 
 

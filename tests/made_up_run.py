@@ -124,10 +124,12 @@ def write_run(
     machine: dict[str, Any] = MACHINE,
     engine: str | None = None,
     adaptation: str | None = None,
-    datastore: dict[str, str] | None = None,
+    **known: Any,
 ) -> Path:
-    """A finished run's folder; recorded answers unless `answers` is None. settings: further keys, joined by dots;
-    datastore: what the environment says of it."""
+    """A finished run's folder; recorded answers unless `answers` is None. settings: further keys, joined by dots.
+
+    known: further keys of the environment.
+    """
     model = {"name": "tiny"} if answers is None else {"name": "recorded", "answers": answers}
     config: dict[str, Any] = {
         "model": model,
@@ -150,7 +152,7 @@ def write_run(
         git_commit="0" * 40,
         git_changed=False,
         engine=engine,
-        **(datastore or {}),
+        **known,
     )
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(config)))
     (folder / "environment.json").write_text(to_json(environment))

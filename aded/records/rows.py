@@ -185,6 +185,9 @@ class Environment:
     datastore_prompts: str | None = about(
         "distinct prompts of its corpus", unit="prompts", null="as above, or the file does not know", default=None
     )
+    datastore_questions: str | None = about(
+        "benchmarks, and how many of their questions its corpus holds", null="it was not checked", default=None
+    )
     scorer: str | None = about(
         "what the weights of aded_backoff's scorer were learned from", null="the method has none", default=None
     )

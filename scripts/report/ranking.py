@@ -9,6 +9,7 @@ import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from scripts.report.cells import line_names
+from scripts.report.corpus_questions import COLUMN, corpus_questions, without_unchecked
 from scripts.report.literal import literal_run
 from scripts.report.remarks import MISSING
 
@@ -46,10 +47,11 @@ def ranking_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
                 "tokens/s": number(one.tokens_per_second, ".1f"),
                 "autoregressive tokens/s": number(one.autoregressive_tokens_per_second, ".1f"),
                 "questions": str(one.questions),
+                COLUMN: corpus_questions(run),
                 "marks": one.marks,
             }
         )
-    return without_common(pd.DataFrame(rows))
+    return without_common(without_unchecked(pd.DataFrame(rows)))
 
 
 def as_markdown(runs: Sequence[FinishedRun]) -> str:

@@ -12,6 +12,7 @@ from aded.records.finished_runs import FinishedRun
 from aded.records.rows import to_json
 from aded.records.summary import Summary
 from scripts.report.cells import line_names, settings_key, table_order
+from scripts.report.corpus_questions import COLUMN, corpus_questions, without_unchecked
 from scripts.report.remarks import (
     FEW,
     FEW_MARK,
@@ -105,6 +106,7 @@ NUMBERS: dict[str, Column] = {
     "identical outputs": _identical,
     "disturbed slices": lambda run: _number(run.summary.disturbed_share, ".0%"),
     "drafting share of the time": lambda run: _number(run.summary.draft_share, ".1%"),
+    COLUMN: corpus_questions,
 }
 
 
@@ -115,6 +117,7 @@ RANKED = (
     "speedup [95 %]",
     "identical outputs",
     "disturbed slices",
+    COLUMN,
 )
 
 
@@ -123,9 +126,8 @@ def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
     lines, ordered = _ordered(runs)
     varied = {name: column for name, column in SETTINGS.items() if len(_values(runs, column)) > 1}
     columns = {"method": lambda run: lines[run.folder], **NAMES, **varied, **NUMBERS}
-    return without_empty_columns(
-        pd.DataFrame([{name: column(run) for name, column in columns.items()} for run in ordered])
-    )
+    frame = pd.DataFrame([{name: column(run) for name, column in columns.items()} for run in ordered])
+    return without_empty_columns(without_unchecked(frame))
 
 
 def ranking(runs: Sequence[FinishedRun]) -> str:

@@ -13,6 +13,8 @@ from made_up_run import row, times, write_run
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
 from aded.records.summary import Summary
+from scripts.report.corpus_questions import COLUMN
+from scripts.report.ranking import ranking_frame
 from scripts.report.summary_table import all_numbers, as_text, summary_frame
 from scripts.tables import main
 
@@ -55,6 +57,32 @@ def test_columns_that_are_empty_in_all_rows_are_left_out(tmp_path: Path) -> None
             "accepted tokens, session": "2.50",
         }
     ]
+
+
+def test_every_table_says_how_many_questions_the_corpus_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that was not checked says so, once another one was."""
+    checked: dict[str, Any] = {"datastore": "a", "datastore_questions": "human_eval 9 of 164, mt_bench 2 of 80"}
+    write_run(tmp_path / "a", [row(81, 0, [2, 3])], datastore="b")
+    write_run(tmp_path / "b", [row(81, 0, [2, 2])], method="prompt_lookup")
+    assert COLUMN not in frame(tmp_path)
+    write_run(tmp_path / "c", [row(81, 0, [2, 1])], method="rest", **checked)
+    write_run(tmp_path / "d", [row(82, 0, [2, 1])], method="rest", benchmark="alpaca", **checked)
+    found = frame(tmp_path)
+    assert dict(zip(found["method"] + " " + found["benchmark"], found[COLUMN], strict=True)) == {
+        "aded mt_bench": "not checked",
+        "prompt_lookup mt_bench": "–",
+        "rest mt_bench": "2 of 80",
+        "rest alpaca": "not checked",
+    }
+    assert set(ranking_frame(read_runs([tmp_path]))[COLUMN]) == {"not checked", "–", "2 of 80"}
+    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path)])
+    main()
+    assert "2 of 80" in capsys.readouterr().out
+    for name in ("mean_accepted_tokens", "comparison_with_paper"):
+        lines = [line for line in (tmp_path / f"{name}.md").read_text().splitlines() if "its corpus holds" in line]
+        assert lines == ["- rest: its corpus holds 2 of 80 questions of mt_bench."]
 
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -14,6 +14,7 @@ from aded.records.summary import Summary
 from scripts.report.accepted_tokens import by_category, by_position, headline, lines
 from scripts.report.cells import line_names
 from scripts.report.comparison import Sources
+from scripts.report.corpus_questions import COLUMN
 from scripts.report.parts import EXPLAINED, parts_table
 from scripts.report.ranking import number, ranked, ranking_frame, without_common
 from scripts.report.remarks import MISSING, without_empty_columns
@@ -209,6 +210,7 @@ OWN = {
     "95 % interval": "Of the speedup, by a bootstrap over questions. One that contains 1 does not show a gain.",
     "accepted tokens": "New tokens / steps, the bonus token included; autoregressive decoding is 1.00.",
     "answers": "measured: a model decoded here; recorded: replayed; trace: replayed at a real model's cost.",
+    COLUMN: "Of the benchmark, those that the corpus of the method's datastore holds; – where it reads none.",
     "what is missing": "What this run has no data for, and why.",
     "draft, ms": "Mean of a step: the drafter's search.",
     "verify, ms": "Mean of a step: the target's forward over the tree, the accepted path, the cache.",

@@ -24,7 +24,7 @@ def write_sizes(folder: Path, lengths: list[int], prompts: bool = True, model: s
             method="aded_backoff",
             answers=f"answers/{model}.jsonl",
             settings={"datastore.path": f"{number}.ngrams"},
-            datastore=datastore,
+            **datastore,
         )
 
 
