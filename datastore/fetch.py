@@ -23,6 +23,7 @@ from tabulate import tabulate
 from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile
+from datastore.cleaning.header import described
 from datastore.sharing.receiving import fetch_datastore
 from datastore.sources.catalogue import names, read_source
 from datastore.sources.fetching import fetch, is_there
@@ -73,8 +74,10 @@ def fetch_all(wanted: list[str], out: Path, mirror: str | None) -> list[str]:
 
 def print_datastore(file: ArrayFile) -> None:
     """What it was built from, and for: the tokenizer must be that of the model that uses it."""
-    facts = [(key, value) for key, value in file.header.items() if key not in ("levels", "fingerprint")]
-    print(tabulate(facts, disable_numparse=True))
+    facts = described(file.header, str(file.path))
+    print(
+        tabulate([fact for fact in facts.items() if fact[0] not in ("levels", "fingerprint")], disable_numparse=True)
+    )
     print(file.path)
 
 

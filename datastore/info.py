@@ -17,10 +17,15 @@ from tabulate import tabulate
 
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
-from aded.files.array_file import KEY, READ, format_of
-from aded.files.contamination import HEADER, NOT_CHECKED, Check, from_header, in_short
+from aded.files.array_file import KEY, READ
+from aded.files.contamination import Check, from_header
+from aded.files.ngram_file import NgramFile
+from aded.files.suffix_file import SuffixFile
+from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.settings import Positive
+from datastore.cleaning.header import described
+from datastore.open import open_datastore
 
-NOTHING = "nothing"
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text that is ready to print."""
 
@@ -45,11 +50,9 @@ def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) 
         loaded = load_tokenizer(tokenizer, OmegaConf.load(CONF / "paths" / "default.yaml").cache)
         file.check_tokenizer(tokenizer_fingerprint(loaded))
         decode = lambda ids: repr(loaded.decode(list(ids)))  # noqa: E731
-    facts = {**file.header, "bytes": str(path.stat().st_size)}
-    checks = from_header(facts, KEY, str(path))
-    left_out = ", ".join(f"{times} {reason}" for reason, times in left_out_of(facts, str(path)).items())
-    facts |= {HEADER: in_short(checks) or NOT_CHECKED, LEFT_OUT: left_out or NOTHING}
+    facts = {**described(file.header, str(path)), "bytes": str(path.stat().st_size)}
     tables = [tabulate(facts.items(), disable_numparse=True)]
+    checks = from_header(file.header, KEY, str(path))
     tables += [_met_questions(name, check) for name, check in checks.items() if check.met]
     if isinstance(file, NgramFile):
         tables += [_frequent_ngrams(file, order, top, decode) for order in range(1, file.order + 1)]

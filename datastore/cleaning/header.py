@@ -10,11 +10,12 @@ from typing import Annotated
 from pydantic import Field
 
 from aded.files.array_file import KEY
-from aded.files.contamination import from_header, summed, to_header
+from aded.files.contamination import HEADER, NOT_CHECKED, from_header, in_short, summed, to_header
 from aded.files.json_lines import json_value, typed
 
 LEFT_OUT = "left_out"
 """Reason -> conversations, as JSON."""
+NOTHING = "nothing"
 
 
 def left_out_to_header(left_out: Mapping[str, int]) -> dict[str, str]:
@@ -27,6 +28,13 @@ def left_out_of(header: Mapping[str, str], where: str) -> dict[str, int]:
     value = json_value(header.get(LEFT_OUT, "{}"), KEY, where)
     found: dict[str, int] = typed(value, dict[str, Annotated[int, Field(ge=0)]], KEY, where, "numbers by reason")
     return found
+
+
+def described(header: Mapping[str, str], where: str) -> dict[str, str]:
+    """The header with these keys in words, ready to print. Raises BadInput."""
+    left_out = ", ".join(f"{times} {reason}" for reason, times in left_out_of(header, where).items())
+    met = in_short(from_header(header, KEY, where))
+    return {**header, HEADER: met or NOT_CHECKED, LEFT_OUT: left_out or NOTHING}
 
 
 def merged(headers: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, str]:

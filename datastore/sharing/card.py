@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tabulate import tabulate
 
+from datastore.cleaning.header import described
 from datastore.sharing.manifest import BLOCK, Manifest
 
 TEMPLATE = """---
@@ -35,6 +36,7 @@ KINDS = {
     "aded-suffixes": ("its tokens, and all its suffixes in sorted order", "rest"),
 }
 """Format -> what such a file holds, and a method that reads it."""
+LEFT_OUT_OF_TABLE = ("format", "version", "levels", "tokenizer")
 
 
 def card(
@@ -59,7 +61,7 @@ def card(
     facts = {
         "format": f"{header['format']}, version {header['version']}",
         "bytes": str(manifest.bytes),
-        **{key: value for key, value in header.items() if key not in ("format", "version", "levels", "tokenizer")},
+        **{key: value for key, value in described(header, place).items() if key not in LEFT_OUT_OF_TABLE},
     }
     hash_of = f"its fingerprint in ADED is `{header['tokenizer']}`"
     return TEMPLATE.format(

@@ -19,17 +19,18 @@ from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 ROWS = [{"text": f"row {number}"} if number % 5 else {"data": ["a", 3, f"turn {number}"]} for number in range(17)]
 
 
-def taken(corpus: Corpus) -> tuple[Counter[str], Counter[str]]:
-    return Counter(corpus.documents()), corpus.skipped
+def taken(corpus: Corpus) -> tuple[Counter[str], Counter[str], set[int]]:
+    return Counter(corpus.documents()), corpus.skipped, set(corpus.prompts().tolist())
 
 
 def check(corpus: Corpus, parts: int) -> None:
     """As whole and in parts, twice: a part leaves no trace in the corpus."""
-    documents, skipped = taken(corpus)
+    documents, skipped, prompts = taken(corpus)
     for _ in range(2):
         found = [taken(corpus.part(number, parts)) for number in range(parts)]
-        assert sum((each for each, _ in found), Counter()) == documents
-        assert sum((each for _, each in found), Counter()) == skipped
+        assert sum((each for each, _, _ in found), Counter()) == documents
+        assert sum((each for _, each, _ in found), Counter()) == skipped
+        assert set().union(*(each for _, _, each in found)) == prompts
 
 
 @pytest.fixture(scope="module")

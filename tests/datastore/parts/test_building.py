@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import time
@@ -96,6 +97,25 @@ def test_any_number_of_parts_writes_the_same_bytes(
 ) -> None:
     build(CORPUS, tokenizer, out=folder / "one", order=order)
     in_parts(folder, parts=parts, order=order)
+    assert is_built(folder)
+
+
+@pytest.mark.parametrize("clean", [["degenerate"], ["near_duplicates", "degenerate"]])
+@pytest.mark.parametrize("parts", [2, 5])
+def test_a_corpus_is_cleaned_as_a_whole(
+    clean: list[Any], parts: int, tokenizer: PreTrainedTokenizerFast, folder: Path
+) -> None:
+    rows: list[dict[str, Any]] = [{"text": text} for text in TEXTS]
+    rows += [{"data": ["what is a cat on a mat to a dog?", f"{answer} a"]} for answer in ("yes", "no", "yes", "no")]
+    rows += [{"text": "a " * 600}, {"no": 1}, *rows]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    question = {"question_id": 81, "category": "cats", "turns": ["what is a cat on a mat to a dog?"]}
+    (folder / "question.jsonl").write_text(json.dumps(question) + "\n")
+    report = [f"mt_bench:{folder / 'question.jsonl'}"]
+    corpus = DatasetCorpus("rows", path=str(folder / "rows.jsonl"), clean=clean, report=report)
+    build(corpus, tokenizer, out=folder / "one")
+    assert int(open_ngrams(folder / "one").header["documents"]) == (9 if "near_duplicates" in clean else 26)
+    in_parts(folder, corpus, parts=parts)
     assert is_built(folder)
 
 
