@@ -193,8 +193,10 @@ class BackoffDrafter(Drafter):
         )
 
     def node_parts(self, tree: DraftTree) -> list[str]:
-        """Each source that knew the token, with the tokens of the longest context after which it did; `copy` where
-        the node continues the longest match, `gap or said` where neither a source nor a match drafted it."""
+        """Each source that knew the token, with the tokens of the longest context after which it did, longest first.
+
+        `copy` is the longest match; `gap or said` stands where neither a source nor the match drafted the node.
+        """
         known_by, matches, drafted = self.scratch.known_by, self.scratch.matches, self._drafted.find(tree)[1:]
         return ["", *(_known_by(known_by[node], matches[node, 0] >= 0) if node >= 0 else "" for node in drafted)]
 
@@ -213,7 +215,8 @@ class BackoffDrafter(Drafter):
 
 def _known_by(lengths: np.ndarray, copied: bool) -> str:
     """Who drafted a node, see BackoffDrafter.node_parts. lengths: int64 [SOURCES], 0: the source did not know it."""
-    known = [f"{source} {length}" for source, length in zip(SOURCE_NAMES, lengths, strict=True) if length]
+    order = np.argsort(-lengths, kind="stable")
+    known = [f"{SOURCE_NAMES[source]} {lengths[source]}" for source in order if lengths[source]]
     return ", ".join([*known, "copy"] if copied else known) or "gap or said"
 
 

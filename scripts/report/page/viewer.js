@@ -6,7 +6,7 @@
   const [question, first, second, slider, play] = ["question", "first", "second", "step", "play"].map((id) =>
     document.getElementById(id));
   const SVG = "http://www.w3.org/2000/svg";
-  const LETTERS = 16, WIDE = 7.3, HIGH = 34, GAP = 26;
+  const LETTERS = 16, ABOUT = 24, WIDE = 7.3, HIGH = 34, GAP = 26;
   const opened = new Map();
   let shown = [];
   let asked = 0;
@@ -98,10 +98,8 @@
   function drawTree(pane, trees, step) {
     const { depth, row, rows } = layOut(step);
     const path = new Set(step.path);
-    const label = (token) => {
-      const text = [...textOf(trees, token).replaceAll("\n", "⏎").replaceAll(" ", "·")];
-      return text.length > LETTERS ? `${text.slice(0, LETTERS - 1).join("")}…` : text.join("");
-    };
+    const short = (text, most) => [...text].length > most ? `${[...text].slice(0, most - 1).join("")}…` : text;
+    const label = (token) => short(textOf(trees, token).replaceAll("\n", "⏎").replaceAll(" ", "·"), LETTERS);
     const about = (node) => [
       step.probabilities && node ? step.probabilities[node].toFixed(3) : "",
       step.parts ? step.parts[node] : "",
@@ -118,7 +116,7 @@
     });
     const columns = [];
     for (const node of nodes) {
-      const letters = Math.max([...node.text].length * 1.25, node.about.length, 4);
+      const letters = Math.max([...node.text].length * 1.25, Math.min(node.about.length, ABOUT), 4);
       columns[node.column] = Math.max(columns[node.column] || 0, letters * WIDE + 12);
     }
     const left = [4];
@@ -142,7 +140,7 @@
       draw(group, "title", {}, `${node.full}\n${node.about}`);
       draw(group, "rect", { x: left[node.column], y: top(node), width: columns[node.column], height: HIGH, rx: 5 });
       draw(group, "text", { x: left[node.column] + 6, y: top(node) + 14 }, node.text);
-      draw(group, "text", { x: left[node.column] + 6, y: top(node) + 28, class: "about" }, node.about);
+      draw(group, "text", { x: left[node.column] + 6, y: top(node) + 28, class: "about" }, short(node.about, ABOUT));
     }
     pane.tree.replaceChildren(svg);
   }
