@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from scripts.report.plots.sweeps import corpus_size
 def write_sizes(folder: Path, lengths: list[int], prompts: bool = True, model: str = "a") -> None:
     """Runs with corpora of 1000, 2000, 4000, ... tokens."""
     for number, length in enumerate(lengths):
-        datastore = {"datastore": f"{model}{number}", "datastore_tokens": str(1000 << number)}
+        datastore: dict[str, Any] = {"datastore": f"{model}{number}", "datastore_tokens": str(1000 << number)}
         if prompts:
             datastore["datastore_prompts"] = str(10 << number)
         write_run(
