@@ -16,7 +16,7 @@ draftretriever's index must have the same successors and, in float32, the same p
 output is JSON.
 
     tokens        instead of all this: build orders 1 to 5 of a synthetic corpus of N tokens, whose n-grams are about
-                  as frequent as those of text, and draft from it with aded_backoff, page cache cold and warm
+                  as frequent as those of text, and draft from it with aded_backoff, page cache cold, warm and evicted
     folder        for scratch files, about 15 bytes a token; null: the system's
 """
 

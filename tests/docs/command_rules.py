@@ -45,6 +45,7 @@ REPLACED = {
     "benchmark=gsm8k": ["benchmark=gsm8k", "benchmark.question_file=gsm8k.jsonl"],  # tests/aded/bench/prompts
     "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
     "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
+    "datastore.path=small.ngrams,chat.ngrams": ["datastore.path=small.ngrams,chat.ngrams,chat.suffixes"],  # for rest
     "parts=8": ["parts=8", "cluster=debug"],  # processes that import everything anew: tests/datastore/parts
     "cluster=slurm": ["cluster=debug"],
     "logger=wandb": ["logger=wandb", "logger.mode=disabled"],  # its client: tests/aded/bench/test_wandb_logger.py

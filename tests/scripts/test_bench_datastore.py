@@ -56,7 +56,7 @@ def test_a_synthetic_corpus_is_built_and_drafted_from(
     numbers = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert numbers["tokens"] == 20_000
     assert numbers["bytes_per_token"] * 20_000 == pytest.approx(1e6 * numbers["file_mb"], rel=0.1)
-    assert all(numbers[f"draft_ms_median_{state}"] > 0 for state in ("cold", "warm"))
+    assert all(numbers[f"draft_ms_median_{state}"] > 0 for state in ("cold", "warm", "evicted"))
     assert list(tmp_path.iterdir()) == []
 
 
