@@ -29,7 +29,7 @@ class Check:
     left_out: bool
     """Conversations that hold a question are not in the file."""
     met: dict[str, Positive]
-    """Question id -> conversations of the corpus that hold it, in the file or left out."""
+    """Question id -> conversations that hold it: those in the file, or those that were left out for it."""
 
     @property
     def held(self) -> str:

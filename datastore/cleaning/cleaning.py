@@ -68,7 +68,8 @@ class Cleaner:
         what follows were met before: many answers to one prompt stay, and so does one answer to many prompts.
         """
         reason = ""
-        if self._overlap and self._overlap.met(messages):
+        held = self._overlap.held(messages) if self._overlap else set()
+        if self._overlap and self._overlap.leaves_out(held):
             reason = "contaminated"
         elif self._degenerate and any(map(is_degenerate, messages)):
             reason = "degenerate"
@@ -77,6 +78,8 @@ class Cleaner:
             parts = [part for part in (messages[:after], messages[after:]) if part]
             if self._seen.has([np.concatenate([shingles(text) for text in part]) for part in parts]):
                 reason = "near_duplicates"
+        if self._overlap and reason in ("", "contaminated"):
+            self._overlap.count(held, left_out=bool(reason))
         if reason:
             self.left_out[reason] += 1
         return not reason

@@ -11,7 +11,7 @@ words in a row that several of them have count for none.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -31,6 +31,9 @@ Owner = tuple[str, str]
 class Overlap:
     """Finds the questions of benchmarks, and counts the conversations that hold each.
 
+    A question of a benchmark that is left out counts the conversations that it leaves out; one of the others counts
+    those that stay.
+
     benchmarks: name -> its questions.
     left_out: are conversations that hold a question left out?
     """
@@ -48,18 +51,26 @@ class Overlap:
         self._filter = np.zeros(1 << FILTER_BITS, np.bool_)
         self._filter[np.array(list(self._owners), np.uint64) >> np.uint64(64 - FILTER_BITS)] = True
 
-    def met(self, messages: Sequence[str]) -> bool:
-        """Count the questions that a conversation holds. Is one of a benchmark that is left out among them?"""
+    def held(self, messages: Sequence[str]) -> set[Owner]:
+        """The questions that a conversation holds."""
         owners: set[Owner] = set()
         for hashes in map(words, messages):
             for found in _candidates(hashes, self._lengths, self._filter).tolist():
                 owners.update(self._owners.get(found, ()))
             if 0 < len(hashes) < SHORTEST:
                 owners.update(self._whole.get(_all_of(hashes), ()))
-        for name, question in owners:
-            met = self.checks[name].met
-            met[question] = met.get(question, 0) + 1
-        return any(self.checks[name].left_out for name, _ in owners)
+        return owners
+
+    def leaves_out(self, held: Iterable[Owner]) -> bool:
+        """Is a question of a benchmark that is left out among them?"""
+        return any(self.checks[name].left_out for name, _ in held)
+
+    def count(self, held: Iterable[Owner], *, left_out: bool) -> None:
+        """Count a conversation for the questions that it holds. left_out: it was left out for some of them."""
+        for name, question in held:
+            if self.checks[name].left_out == left_out:
+                met = self.checks[name].met
+                met[question] = met.get(question, 0) + 1
 
     def _index(self, name: str, questions: Sequence[AskedTexts]) -> None:
         turns = [[words(turn) for turn in one.turns] for one in questions]

@@ -102,6 +102,25 @@ def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> N
     assert clean.cleaner.left_out.total() == 5
 
 
+def test_a_report_counts_conversations_that_stay(tmp_path: Path, questions: str) -> None:
+    """Not those that are degenerate, nearly duplicates, or hold a question of a benchmark that is left out."""
+    asked = QUESTIONS[0]["prompt"]
+    other = tmp_path / "other.jsonl"
+    other.write_text(
+        json.dumps({"question_id": 81, "turns": ["the question of another benchmark is this one"]}) + "\n"
+    )
+    stays = talk(asked, sentence(random.Random(1), 40))
+    values = [stays, stays, talk(asked, "ha " * 500), talk(asked, json.loads(other.read_text())["turns"][0])]
+    rules = {"clean": ("near_duplicates", "degenerate"), "exclude": (f"mt_bench:{other}",)}
+    for keys, times in (({}, 4), ({"clean": ("degenerate",)}, 3), (rules, 1)):
+        read = corpus(tmp_path / "c", values, report=(questions,), **keys)
+        list(read.documents())
+        assert read.cleaner
+        checks = json.loads(read.cleaner.header()["contamination"])
+        assert checks["prompts"]["met"] == {"q1": times}
+    assert checks["mt_bench"]["met"] == {"81": 1}
+
+
 def test_prompts_are_counted_whatever_their_white_space(tmp_path: Path) -> None:
     values = [talk("a  b", "x"), talk(" a\nb ", "y"), talk("A b"), {"conversations": [{"from": "gpt", "value": "c"}]}]
     read = corpus(tmp_path / "c", values)

@@ -17,6 +17,14 @@ def overlap(*questions: AskedTexts, left_out: bool = True) -> Overlap:
     return Overlap({"bench": questions}, {"bench": left_out})
 
 
+def met(checker: Overlap, *messages: str) -> bool:
+    """Count what a conversation holds. Does it hold a question that is left out?"""
+    held = checker.held(messages)
+    left_out = checker.leaves_out(held)
+    checker.count(held, left_out=left_out)
+    return left_out
+
+
 def asked(number: int, *turns: str, references: tuple[str, ...] = ()) -> AskedTexts:
     return AskedTexts(str(number), turns, references)
 
@@ -52,7 +60,7 @@ def test_questions_are_met_as_plain_sets_of_ngrams_say() -> None:
         noise = rng.choices(words, k=8)
         messages = [" ".join([*noise[:4], *piece[start : start + size], *noise[4:]]), "hi"]
         expected = plain_met(questions, messages)
-        assert checker.met(messages) == bool(expected)
+        assert met(checker, *messages) == bool(expected)
         for one in expected:
             counts[one] += 1
     assert checker.checks["bench"].met == {one: times for one, times in counts.items() if times}
@@ -61,19 +69,19 @@ def test_questions_are_met_as_plain_sets_of_ngrams_say() -> None:
 
 def test_13_words_in_a_row_count_whatever_their_case_and_punctuation() -> None:
     checker = overlap(asked(1, LONG))
-    assert checker.met(["So: " + LONG.upper().replace(" ", ",\n")])
-    assert checker.met([" ".join(LONG.split()[2:])])
-    assert not checker.met([" ".join(LONG.split()[3:]), " ".join(LONG.split()[:12])])
+    assert met(checker, "So: " + LONG.upper().replace(" ", ",\n"))
+    assert met(checker, " ".join(LONG.split()[2:]))
+    assert not met(checker, " ".join(LONG.split()[3:]), " ".join(LONG.split()[:12]))
 
 
 def test_short_questions_must_be_contained_and_shorter_ones_be_the_message() -> None:
     eight = "what is the capital of the old country"
     checker = overlap(asked(1, eight), asked(2, "hi"), asked(3, "Tell me a joke.", "and now another"))
-    assert checker.met([f"please say {eight} now"])
-    assert checker.met(["Hi!"])
-    assert checker.met(["tell me a joke"])
+    assert met(checker, f"please say {eight} now")
+    assert met(checker, "Hi!")
+    assert met(checker, "tell me a joke")
     for message in ("hi there", "he said: tell me a joke", "what is the capital of the old", "and now another"):
-        assert not checker.met([message])
+        assert not met(checker, message)
     assert checker.checks["bench"].met == {"1": 1, "2": 1, "3": 1}
 
 
@@ -84,28 +92,28 @@ def test_what_a_benchmark_adds_to_its_questions_is_not_the_question() -> None:
         for n, text in enumerate((LONG, "how many apples has Ann altogether", "how many pears has Bob altogether"))
     ]
     checker = overlap(*questions)
-    assert not checker.met([f"Something else altogether {after}", f"{before} how many"])
-    assert checker.met([f"well {LONG}"])
+    assert not met(checker, f"Something else altogether {after}", f"{before} how many")
+    assert met(checker, f"well {LONG}")
     shared = "these thirteen words are in several of the questions and so mean nothing at all"
     checker = overlap(asked(1, f"{LONG} {shared} x"), asked(2, f"quite another one {shared} y z"))
-    assert not checker.met([shared])
-    assert checker.met([LONG])
+    assert not met(checker, shared)
+    assert met(checker, LONG)
 
 
 def test_two_questions_with_one_text_are_both_met() -> None:
     checker = overlap(asked(1, LONG), asked(2, LONG), asked(3, "x y z"))
-    assert checker.met([LONG])
+    assert met(checker, LONG)
     assert checker.checks["bench"].met == {"1": 1, "2": 1}
 
 
 def test_a_report_alone_leaves_nothing_out() -> None:
     checker = overlap(asked(1, LONG), left_out=False)
-    assert not checker.met([LONG])
+    assert not met(checker, LONG)
     assert checker.checks["bench"].held == "1 of 1"
 
 
 def test_hostile_messages_are_no_question() -> None:
-    assert not overlap(asked(1, LONG)).met(["\ud800", "", "\0" * 50, "a" * 100_000, "🙂"])
+    assert not met(overlap(asked(1, LONG)), "\ud800", "", "\0" * 50, "a" * 100_000, "🙂")
 
 
 def test_benchmarks_come_by_name() -> None:
