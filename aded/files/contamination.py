@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from pydantic import Field
@@ -14,7 +14,9 @@ from aded.settings import Positive
 
 HEADER = "contamination"
 NOT_CHECKED = "not checked"
-"""Of a file that was built without a check, or was checked for other benchmarks."""
+"""Of a file that was built without a check, or was checked for other benchmarks or other files of questions."""
+MARK = 8
+"""Characters of a question file's fingerprint that tell it from others."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Check:
     """Conversations that hold a question are not in the file."""
     met: dict[str, Positive]
     """Question id -> conversations that hold it: those in the file, or those that were left out for it."""
+    file: Annotated[str, Field(pattern=f"^[0-9a-f]{{{MARK}}}$")] | None = None
+    """The beginning of the fingerprint of the question file that was given; None: the benchmark's own questions."""
 
     @property
     def held(self) -> str:
@@ -53,14 +57,21 @@ def from_header(header: Mapping[str, str], key: str, where: str) -> dict[str, Ch
 
 
 def in_short(checks: Mapping[str, Check]) -> str:
-    """As in a run's record: "human_eval 0 of 164, mt_bench 3 of 80"."""
-    return ", ".join(f"{name} {check.held}" for name, check in sorted(checks.items()))
+    """As in a run's record: "human_eval 0 of 164, prompts:1f03a9c2 3 of 80". The mark is that of a question file."""
+    return ", ".join(f"{_marked(name, check.file)} {check.held}" for name, check in sorted(checks.items()))
 
 
-def held_of(in_short: str | None, benchmark: str) -> str:
-    """What a run's record says of one benchmark: "3 of 80", or that it was not checked."""
+def held_of(in_short: str | None, benchmark: str, question_file: str | None) -> str:
+    """What a run's record says of the questions of a run: "3 of 80", or that they were not checked.
+
+    question_file: the fingerprint of the file that was given to the run; None: the benchmark's own questions.
+    """
     entries = dict(entry.split(" ", 1) for entry in (in_short or "").split(", ") if " " in entry)
-    return entries.get(benchmark, NOT_CHECKED)
+    return entries.get(_marked(benchmark, question_file), NOT_CHECKED)
+
+
+def _marked(benchmark: str, question_file: str | None) -> str:
+    return f"{benchmark}:{question_file[:MARK]}" if question_file else benchmark
 
 
 def summed(parts: Sequence[Mapping[str, Check]]) -> dict[str, Check]:
@@ -68,10 +79,8 @@ def summed(parts: Sequence[Mapping[str, Check]]) -> dict[str, Check]:
     found = {}
     for name, first in parts[0].items():
         checks = [part[name] for part in parts if name in part]
-        if {(one.questions, one.texts, one.left_out) for one in checks} == {
-            (first.questions, first.texts, first.left_out)
-        } and len(checks) == len(parts):
+        if len(checks) == len(parts) and all(replace(one, met={}) == replace(first, met={}) for one in checks):
             ids = {question for one in checks for question in one.met}
             met = {question: sum(one.met.get(question, 0) for one in checks) for question in ids}
-            found[name] = Check(first.questions, first.texts, first.left_out, met)
+            found[name] = replace(first, met=met)
     return found

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from aded.errors import BadInput
-from aded.files.contamination import to_header
+from aded.files.contamination import MARK, to_header
 from aded.files.fingerprint import fingerprint
 from aded.settings import Text
 from datastore.cleaning.benchmarks import asked_texts
@@ -94,11 +94,13 @@ class Cleaner:
 
 
 def _overlap(cleaning: Cleaning) -> Overlap:
-    benchmarks, left_out = {}, {}
+    benchmarks, left_out, files = {}, {}, {}
     for key, choices in (("corpus.exclude", cleaning.exclude), ("corpus.report", cleaning.report)):
         for choice in choices:
-            name = choice.partition(":")[0]
+            name, _, file = choice.partition(":")
             if name in benchmarks:
                 raise BadInput(key, f"{name} is named twice; name a benchmark once, in exclude or in report")
             benchmarks[name], left_out[name] = asked_texts(choice, key), key == "corpus.exclude"
-    return Overlap(benchmarks, left_out)
+            if mark := fingerprint(file) if file else None:
+                files[name] = mark[:MARK]
+    return Overlap(benchmarks, left_out, files)

@@ -36,9 +36,12 @@ class Overlap:
 
     benchmarks: name -> its questions.
     left_out: are conversations that hold a question left out?
+    files: the mark of the question file of each that was given one, as Check has it.
     """
 
-    def __init__(self, benchmarks: Mapping[str, Sequence[AskedTexts]], left_out: Mapping[str, bool]) -> None:
+    def __init__(
+        self, benchmarks: Mapping[str, Sequence[AskedTexts]], left_out: Mapping[str, bool], files: Mapping[str, str]
+    ) -> None:
         self._owners: dict[int, list[Owner]] = {}
         self._whole: dict[int, list[Owner]] = {}
         self.checks = {}
@@ -46,7 +49,7 @@ class Overlap:
             self._index(name, questions)
             texts = [text for one in questions for text in (one.id, *one.turns, *one.references)]
             mark = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-            self.checks[name] = Check(len(questions), mark, left_out[name], {})
+            self.checks[name] = Check(len(questions), mark, left_out[name], {}, files.get(name))
         self._lengths = np.arange(SHORTEST, LONGEST + 1)
         self._filter = np.zeros(1 << FILTER_BITS, np.bool_)
         self._filter[np.array(list(self._owners), np.uint64) >> np.uint64(64 - FILTER_BITS)] = True

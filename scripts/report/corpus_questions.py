@@ -18,7 +18,9 @@ def corpus_questions(run: FinishedRun) -> str:
     """A cell's text, as "2 of 80"; missing for a method that reads no datastore."""
     if run.environment.datastore is None:
         return MISSING
-    return held_of(run.environment.datastore_questions, run.benchmark)
+    return held_of(
+        run.environment.datastore_questions, run.benchmark, run.environment.files.get("benchmark.question_file")
+    )
 
 
 def without_unchecked(frame: pd.DataFrame) -> pd.DataFrame:

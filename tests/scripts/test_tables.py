@@ -63,26 +63,37 @@ def test_every_table_says_how_many_questions_the_corpus_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file that was not checked says so, once another one was."""
-    checked: dict[str, Any] = {"datastore": "a", "datastore_questions": "human_eval 9 of 164, mt_bench 2 of 80"}
+    checked: dict[str, Any] = {
+        "datastore": "a",
+        "datastore_questions": "human_eval 9 of 164, mt_bench 2 of 80, prompts:0123abcd 1 of 3",
+    }
     write_run(tmp_path / "a", [row(81, 0, [2, 3])], datastore="b")
     write_run(tmp_path / "b", [row(81, 0, [2, 2])], method="prompt_lookup")
     assert COLUMN not in frame(tmp_path)
     write_run(tmp_path / "c", [row(81, 0, [2, 1])], method="rest", **checked)
     write_run(tmp_path / "d", [row(82, 0, [2, 1])], method="rest", benchmark="alpaca", **checked)
+    for folder, mark in (("e", "0123abcd" * 4), ("f", "0123abce" * 4)):
+        asked = {"benchmark": "prompts", "files": {"benchmark.question_file": mark}}
+        write_run(tmp_path / folder, [row(83, 0, [2, 1])], method=f"rest {folder}", **asked, **checked)
     found = frame(tmp_path)
     assert dict(zip(found["method"] + " " + found["benchmark"], found[COLUMN], strict=True)) == {
         "aded mt_bench": "not checked",
         "prompt_lookup mt_bench": "–",
         "rest mt_bench": "2 of 80",
         "rest alpaca": "not checked",
+        "rest e prompts": "1 of 3",
+        "rest f prompts": "not checked",
     }
-    assert set(ranking_frame(read_runs([tmp_path]))[COLUMN]) == {"not checked", "–", "2 of 80"}
+    assert set(ranking_frame(read_runs([tmp_path]))[COLUMN]) == {"not checked", "–", "2 of 80", "1 of 3"}
     monkeypatch.setattr("sys.argv", ["tables", str(tmp_path)])
     main()
     assert "2 of 80" in capsys.readouterr().out
     for name in ("mean_accepted_tokens", "comparison_with_paper"):
         lines = [line for line in (tmp_path / f"{name}.md").read_text().splitlines() if "its corpus holds" in line]
-        assert lines == ["- rest: its corpus holds 2 of 80 questions of mt_bench."]
+        assert lines == [
+            "- rest: its corpus holds 2 of 80 questions of mt_bench.",
+            "- rest e: its corpus holds 1 of 3 questions of prompts.",
+        ]
 
 
 VARIANTS: dict[str, dict[str, Any]] = {

@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from aded.config import instantiate
 from aded.errors import BadInput
 from aded.files.contamination import held_of
+from aded.files.fingerprint import fingerprint
 from aded.files.ngram_file import open_ngrams
 from datastore import info
 from datastore.builder import build
@@ -181,9 +182,24 @@ def test_parts_that_were_checked_in_another_way_are_not_checked(
     merge(tmp_path / "merged", [tmp_path / "a", tmp_path / "b"])
     assert "contamination" not in open_ngrams(tmp_path / "merged").header
     described = {name: open_ngrams(tmp_path / name).describe().get("datastore_questions") for name in "abc"}
-    assert described == {"a": "prompts 0 of 3", "b": "prompts 2 of 3", "c": None}
-    assert held_of(described["b"], "prompts") == "2 of 3"
-    assert held_of(described["b"], "mt_bench") == held_of(None, "prompts") == "not checked"
+    asked = fingerprint(questions.partition(":")[2])
+    assert asked
+    assert described == {"a": f"prompts:{asked[:8]} 0 of 3", "b": f"prompts:{asked[:8]} 2 of 3", "c": None}
+    assert held_of(described["b"], "prompts", asked) == "2 of 3"
+    assert held_of(described["b"], "mt_bench", None) == held_of(None, "prompts", asked) == "not checked"
+
+
+def test_other_prompts_are_not_checked(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str) -> None:
+    """A check of one file of prompts says nothing of another; of two parts, each checked for one, nothing."""
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(json.dumps(one | {"more": 1}) + "\n" for one in QUESTIONS))
+    for name, file in (("a", questions), ("b", f"prompts:{other}"), ("c", "human_eval")):
+        build(corpus(tmp_path / "rows", rows(0), report=(file,)), tokenizer, out=tmp_path / name, order=2)
+    said = open_ngrams(tmp_path / "a").describe()["datastore_questions"]
+    assert held_of(said, "prompts", fingerprint(other)) == held_of(said, "prompts", None) == "not checked"
+    assert open_ngrams(tmp_path / "c").describe()["datastore_questions"] == "human_eval 0 of 164"
+    merge(tmp_path / "merged", [tmp_path / "a", tmp_path / "b"])
+    assert "contamination" not in open_ngrams(tmp_path / "merged").header
 
 
 def test_info_prints_which_questions_were_met(
@@ -192,9 +208,10 @@ def test_info_prints_which_questions_were_met(
     chosen = corpus(tmp_path / "c", rows(0), report=(questions,), clean=("degenerate",))
     build(chosen, tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", order=2)
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
+    mark = f"prompts:{fingerprint(questions.partition(':')[2])}"[:16]
     for name in "as":
         lines = [line.split() for line in info.describe(tmp_path / name, None, 1).splitlines()]
-        assert ["contamination", "prompts", "2", "of", "3"] in lines
+        assert ["contamination", mark, "2", "of", "3"] in lines
         assert ["left_out", "1", "degenerate"] in lines
         assert ["q1", "1"] in lines
     plain = info.describe(tmp_path / "b", None, 1)

@@ -14,7 +14,7 @@ LONG = "one two three four five six seven eight nine ten eleven twelve thirteen 
 
 
 def overlap(*questions: AskedTexts, left_out: bool = True) -> Overlap:
-    return Overlap({"bench": questions}, {"bench": left_out})
+    return Overlap({"bench": questions}, {"bench": left_out}, {})
 
 
 def met(checker: Overlap, *messages: str) -> bool:
