@@ -65,7 +65,8 @@ def read_questions(path: str, first_id: int | None = None, last_id: int | None =
     found: dict[str, Question] = {}
     for where, line in json_lines(path, KEY):
         asked = typed(line, QuestionLine, KEY, where, "FastChat's question_id, category and turns")
-        question = Question(asked.question_id, asked.category, asked.turns, references=_texts(line.get("reference")))
+        references = _texts(line.get("reference"))
+        question = Question(asked.question_id, asked.category, asked.turns, references=references, where=where)
         if question.id in found:
             raise BadInput(KEY, f"{where}: question {question.id} appears twice")
         if first_id is not None and last_id is not None and not _between(question.id, first_id, last_id):

@@ -23,12 +23,14 @@ class Question:
 
     turns: what comes before each answer; here a text, which the user says.
     references: right answers, where the benchmark has them; corpora are checked for them (docs/datastores.md).
+    where: "FILE line N", where it comes from a file.
     """
 
     id: str
     category: str
     turns: tuple[Any, ...]
     references: tuple[str, ...] = field(default=(), kw_only=True)
+    where: str = field(default="", kw_only=True, compare=False, repr=False)
 
     def prompt_ids(
         self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate

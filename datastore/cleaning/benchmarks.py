@@ -42,7 +42,14 @@ def asked_texts(choice: str, key: str) -> list[AskedTexts]:
         questions = instantiate(config, "benchmark").questions()
     except BadInput as error:
         raise BadInput(key, f"{choice}: {error} (NAME:FILE gives a benchmark its file)") from None
-    return [AskedTexts(one.id, tuple(_texts(one.turns)), tuple(one.references)) for one in questions]
+    found = [AskedTexts(one.id, tuple(_texts(one.turns)), tuple(one.references)) for one in questions]
+    for one, asked in zip(questions, found, strict=True):
+        if not any(text.strip() for text in asked.turns):
+            where = one.where or f"question {one.id} of {choice}"
+            raise BadInput(
+                key, f"{where} has no text, which no corpus can be checked for; take it out, or give it one"
+            )
+    return found
 
 
 def _texts(turns: Sequence[Any]) -> list[str]:

@@ -73,13 +73,13 @@ def question_of(where: str, line: Mapping[str, Any]) -> Question:
         raise BadInput(KEY, f"{where} has tools, and {given[0]} in place of messages; tools go with messages")
     name, category = read.id or where.rpartition(" ")[2], read.category or ""
     if read.prompt_ids is not None:
-        return TokenIds(name, category, (read.prompt_ids,))
+        return TokenIds(name, category, (read.prompt_ids,), where=where)
     if read.messages is None:
-        return Question(name, category, read.turns or (read.prompt,))
+        return Question(name, category, read.turns or (read.prompt,), where=where)
     turns = turns_of(_messages(read.messages, where), where)
     if not read.tools and all(turn == ({"role": "user", "content": turn[0]["content"]},) for turn in turns):
-        return Question(name, category, tuple(turn[0]["content"] for turn in turns))
-    return Conversation(name, category, turns, tuple(read.tools or ()))
+        return Question(name, category, tuple(turn[0]["content"] for turn in turns), where=where)
+    return Conversation(name, category, turns, tuple(read.tools or ()), where=where)
 
 
 def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:

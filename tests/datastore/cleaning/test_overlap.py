@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
+from pathlib import Path
 
 import pytest
 
@@ -121,6 +124,29 @@ def test_benchmarks_come_by_name() -> None:
     assert len(found) == 164
     assert "has_close_elements" in found[0].turns[0]
     assert "abs(elem - elem2)" in found[0].references[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"prompt": ""},
+        {"prompt": " \n\t"},
+        {"turns": [" ", "\u3000"]},
+        {"prompt_ids": [1, 2]},
+        {"messages": [{"role": "user", "content": " "}]},
+        {"messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": ""}]},
+    ],
+)
+def test_a_question_without_text_is_refused_by_its_line(line: dict[str, object], tmp_path: Path) -> None:
+    file = tmp_path / "my.jsonl"
+    file.write_text(json.dumps({"prompt": "one"}) + "\n\n" + json.dumps({"id": "x", **line}) + "\n")
+    with pytest.raises(BadInput, match=rf"^corpus.report: .*{re.escape(str(file))} line 3\b") as error:
+        asked_texts(f"prompts:{file}", "corpus.report")
+    assert "\n" not in str(error.value)
+    if "turns" in line:
+        file.write_text(json.dumps({"question_id": 81, **line}) + "\n")
+        with pytest.raises(BadInput, match=rf"^corpus.report: {re.escape(str(file))} line 1 has no text"):
+            asked_texts(f"mt_bench:{file}", "corpus.report")
 
 
 @pytest.mark.parametrize(
