@@ -25,11 +25,11 @@ from datastore.parts.cluster import Cluster
 
 def run(cfg: DictConfig) -> None:
     check_top(plain(cfg), "build")
+    corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
     check_outputs(
         [("out", cfg.out), ("suffixes", cfg.suffixes)],
-        [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer)],
+        [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer), *corpus.cleaning.question_files()],
     )
-    corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
     cluster = instantiate(plain(cfg.cluster), "cluster", Cluster)
     progress = cfg.progress and sys.stderr.isatty()
     if cfg.parts == 1:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from aded.errors import BadInput
+from aded.files.atomic import Named
 from aded.files.contamination import MARK, to_header
 from aded.files.fingerprint import fingerprint
 from aded.settings import Text
@@ -36,6 +37,11 @@ class Cleaning:
     clean: Rules = ()
     exclude: Benchmarks = ()
     report: Benchmarks = ()
+
+    def question_files(self) -> list[Named]:
+        """The files that are named, each with its key."""
+        choices = [("corpus.exclude", one) for one in self.exclude] + [("corpus.report", one) for one in self.report]
+        return [(key, one.partition(":")[2]) for key, one in choices]
 
     @property
     def settings(self) -> dict[str, list[str]]:

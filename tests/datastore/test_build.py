@@ -154,11 +154,20 @@ def copied(path: Path) -> Path:
         ("corpus.path=rows.jsonl tokenizer=tok out=hard", "out: hard belongs to corpus.path="),
         ("corpus.path=rows.jsonl tokenizer=tok out=tok/tokenizer.json", "belongs to tokenizer=tok too"),
         ("corpus.path=rows.jsonl tokenizer=tok out=tok", "out: tok belongs to tokenizer=tok too"),
+        (
+            "corpus.path=rows.jsonl tokenizer=tok corpus.report=[prompts:asked] out=asked",
+            "out: asked belongs to corpus.report=asked too",
+        ),
+        (
+            "corpus.path=rows.jsonl tokenizer=tok corpus.exclude=[human_eval,prompts:asked] suffixes=./asked",
+            "suffixes: asked belongs to corpus.exclude=asked too",
+        ),
     ],
 )
 def test_a_build_writes_over_nothing_that_it_reads_or_writes(
     arguments: str, problem: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Result]
 ) -> None:
+    (folder / "asked").write_text('{"prompt": "one"}\n')
     (folder / "linked").symlink_to("rows.jsonl")
     (folder / "hard").hardlink_to(folder / "rows.jsonl")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
