@@ -88,7 +88,7 @@ def _build(missing: Sequence[Part], cluster: Cluster, progress: bool) -> None:
             while waiting or running:
                 while waiting and len(running) < cluster.at_once:
                     part = waiting.pop(0)
-                    running[part] = executor.submit(build_part, part, cluster.threads)
+                    running[part] = cluster.send(executor, build_part, part, cluster.threads)
                 for part in [part for part, job in running.items() if job.done()]:
                     if log_of_dead := _log_if_dead(running.pop(part)):
                         died.append(f"{part} (log: {log_of_dead})")

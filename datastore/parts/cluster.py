@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from aded.errors import BadInput
 from aded.settings import Positive
 
 if TYPE_CHECKING:
     import submitit
+
+Result = TypeVar("Result")
 
 
 class Cluster:
@@ -38,9 +43,30 @@ class Cluster:
         try:
             executor = submitit.AutoExecutor(folder, cluster=self.kind)
             executor.update_parameters(name="aded-build", **self.parameters)
-        except (RuntimeError, NameError, AssertionError) as error:  # no Slurm; a parameter that it does not know
-            raise BadInput("cluster", f"{self.kind} does not take this: {str(error).splitlines()[0]}") from None
+        except (
+            RuntimeError,
+            NameError,
+            AssertionError,
+            TypeError,
+            ValueError,
+        ) as error:  # no Slurm; a wrong parameter
+            raise BadInput("cluster", f"{self.kind} does not take this: {_first_line(error)}") from None
         return executor
+
+    def send(
+        self, executor: submitit.Executor, work: Callable[..., Result], *arguments: object
+    ) -> submitit.Job[Result]:
+        """Send a job that calls `work`. Raises BadInput where the cluster refuses it."""
+        try:
+            with redirect_stderr(StringIO()):  # submitit repeats there what is raised
+                return executor.submit(work, *arguments)
+        except OSError as error:
+            if error.filename != "sbatch":
+                raise
+            reason = "there is no sbatch here"
+        except RuntimeError as error:
+            reason = _first_line(error)
+        raise BadInput("cluster", f"{self.kind} takes no job: {reason}; the same command goes on with whole parts")
 
     def stop(self, jobs: list[submitit.Job[Any]]) -> None:
         """Stop jobs that run; those of this machine have ended then."""
@@ -49,3 +75,7 @@ class Cluster:
         if self.kind == "local":
             for job in jobs:
                 job.wait()
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -288,7 +288,13 @@ def test_the_share_that_was_read_is_noted(folder: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("parameters", "problem"),
-    [({"kind": "slurm"}, "Could not detect"), ({"kind": "local", "slurm_partitoin": "x"}, "Unknown argument")],
+    [
+        ({"kind": "slurm"}, "Could not detect"),
+        ({"kind": "local", "slurm_partitoin": "x"}, "Unknown argument"),
+        ({"kind": "local", "nodes": 3}, "Use nodes=1"),
+        ({"kind": "local", "name": "x"}, "name"),
+        ({"kind": "local", "timeout_min": "long"}, "timeout_min"),
+    ],
 )
 def test_what_a_cluster_does_not_take_is_one_line(
     parameters: dict[str, Any], problem: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -297,4 +303,35 @@ def test_what_a_cluster_does_not_take_is_one_line(
     before = sorted(os.listdir(folder))
     with pytest.raises(BadInput, match=f"^cluster: {parameters['kind']} does not take this: .*{problem}"):
         in_parts(folder, cluster=Cluster(**parameters))
+    assert sorted(os.listdir(folder)) == before
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "problem"),
+    [
+        (None, "there is no sbatch here"),
+        ("echo sbatch: error: Invalid partition >&2; exit 1", "sbatch: error: Invalid partition"),
+        ("exit 1", "FailedJobError"),
+        ("echo welcome", 'Could not make sense of sbatch output "welcome'),
+    ],
+)
+def test_a_cluster_that_takes_no_job_is_one_line(
+    sbatch: str | None,
+    problem: str,
+    folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    programs = tmp_path_factory.mktemp("programs")
+    for name, line in (("srun", "exit 0"), ("sbatch", sbatch)):
+        if line is not None:
+            (programs / name).write_text(f"#!/bin/sh\n{line}\n")
+            (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    before = sorted(os.listdir(folder))
+    with pytest.raises(BadInput) as error:
+        in_parts(folder, cluster=Cluster(kind="slurm"))
+    assert str(error.value).startswith(f"cluster: slurm takes no job: {problem}")
+    assert capsys.readouterr().err == ""
     assert sorted(os.listdir(folder)) == before
