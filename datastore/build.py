@@ -15,7 +15,7 @@ from omegaconf import DictConfig
 from aded.command_line import plain, run_config
 from aded.config import check_top, instantiate
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs
+from aded.files.atomic import check_no_folder, check_outputs
 from aded.files.tokenizer import load_tokenizer
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
@@ -30,6 +30,8 @@ def run(cfg: DictConfig) -> None:
         [("out", cfg.out), ("suffixes", cfg.suffixes)],
         [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer), *corpus.cleaning.question_files()],
     )
+    check_no_folder("out", cfg.out)
+    check_no_folder("suffixes", cfg.suffixes)
     cluster = instantiate(plain(cfg.cluster), "cluster", Cluster)
     progress = cfg.progress and sys.stderr.isatty()
     if cfg.parts == 1:

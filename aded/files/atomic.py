@@ -99,6 +99,12 @@ def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> Non
         taken.append((key, path))
 
 
+def check_no_folder(key: str, path: str | Path | None) -> None:
+    """Raise BadInput when a file to write is a folder, before what it is to hold takes hours to make."""
+    if path and Path(path).expanduser().is_dir():
+        raise BadInput(key, f"{path} is a folder; name a file in it, as {Path(path) / 'NAME'}")
+
+
 def _same(one: Path, other: Path) -> bool:
     try:
         return os.path.realpath(one) == os.path.realpath(other) or one.samefile(other)

@@ -99,7 +99,13 @@ def place_of(name: str) -> Place:
 
 def dataset_of(name: str) -> tuple[str, str | None]:
     """(OWNER/NAME, REVISION or None) of hf://datasets/OWNER/NAME[@REVISION]. Raises BadInput."""
-    match = HUB.fullmatch(name)
-    if not match:
-        raise BadInput(name, "is no dataset on the Hub; write hf://datasets/OWNER/NAME")
-    return match[1], match[2]
+    from huggingface_hub.utils import validate_repo_id
+
+    match, wrong = HUB.fullmatch(name), ""
+    if match:
+        try:
+            validate_repo_id(match[1])
+            return match[1], match[2]
+        except ValueError as error:
+            wrong = f" ({error})"
+    raise BadInput(name, f"is no dataset on the Hub{wrong}; write hf://datasets/OWNER/NAME")

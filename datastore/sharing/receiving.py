@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile
-from aded.files.atomic import lock_file
+from aded.files.atomic import check_no_folder, lock_file
 from datastore.open import open_datastore
 from datastore.sharing.manifest import LARGEST, NAME, Manifest, read_manifest, runs
 from datastore.sharing.places import Place, place_of
@@ -30,6 +30,7 @@ def fetch_datastore(name: str, out: Path) -> ArrayFile:
 
     What has arrived stays in `out`.part: another call fetches only the blocks that are missing or wrong.
     """
+    check_no_folder("out", out)
     place, lock = place_of(name), out.with_name(f".{out.name}.fetching")
     try:
         manifest = _manifest(place)

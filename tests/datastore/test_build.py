@@ -97,6 +97,9 @@ def test_one_command_builds_both_files_from_one_stream(
         ("corpus=jsonl corpus.path=none.jsonl tokenizer=tok out=x", "corpus.path"),
         ("corpus=jsonl corpus.path=empty.jsonl tokenizer=tok out=x", "corpus"),
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=rows.jsonl/x", "out"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=.", "out: . is a folder; name a file in it, as NAME"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok suffixes=..", "suffixes: .. is a folder"),
+        ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=sub parts=2", "out: sub is a folder"),
         ("corpus=jsonl tokenizer=tok out=x", "corpus.path: must be given"),
         ("corpus=jsonl corpus.path=rows.jsonl out=x", "tokenizer: must be given"),
         ("corpus=nonesuch tokenizer=tok out=x", "corpus/nonesuch"),
@@ -117,6 +120,7 @@ def test_one_command_builds_both_files_from_one_stream(
 def test_bad_input_is_reported_in_one_line_and_builds_nothing(
     arguments: str, key: str, folder: Path, monkeypatch: pytest.MonkeyPatch, run: Callable[..., Result]
 ) -> None:
+    (folder / "sub").mkdir()
     (folder / "empty.jsonl").write_text('{"text": " "}\n')
     before = sorted(os.listdir(folder))
     monkeypatch.chdir(folder)
@@ -276,6 +280,8 @@ def test_merge_and_info_have_command_lines(
         (merge, "", "out"),
         (merge, "a", "out"),
         (merge, "a out=", "out"),
+        (merge, "a out=tok", "out"),
+        (merge, "a out=.", "out"),
         (merge, "out=b", "inputs"),
         (merge, "out=b rows.jsonl", "datastore.path"),
         (merge, "out=b a into=c", "into"),
