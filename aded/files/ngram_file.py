@@ -30,6 +30,7 @@ from aded.files.ngram_trie import (
     Ngrams,
     children,
     find_child,
+    first_out_of_order,
     last_token,
     read_successors,
 )
@@ -64,6 +65,12 @@ class NgramFile(ArrayFile):
         """How many n-grams there are of 1, 2, ... tokens."""
         levels: list[int] = json.loads(self.header["levels"])
         return levels
+
+    def verify(self) -> None:
+        """Read the whole file. Raises BadInput if a block is damaged, or nodes of a crafted file out of order."""
+        super().verify()
+        if self.levels[0] and (node := first_out_of_order(self.ngrams, np.array(self.levels))) >= 0:
+            raise BadInput(KEY, f"{self.path} is damaged (node {node} is out of order); build it again")
 
     def up_to(self, order: int) -> Ngrams:
         """The n-grams. Raises BadInput if those of `order` tokens are not among them."""

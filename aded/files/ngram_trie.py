@@ -186,3 +186,34 @@ def read_successors(
         row = _find_row(ngrams, OF_LONG, ngrams.long, 3, node)
         total = int(np.int64(ngrams.long[row + 2])) if row >= 0 else 0
     return (written, total, distinct) if total > 0 else (0, 0, 0)
+
+
+@njit(cache=True)
+def first_out_of_order(ngrams: Ngrams, levels: np.ndarray) -> int:
+    """The first node that does not stand, or has no children or count, where the module says; -1: all do.
+
+    levels: int64 [order], how many nodes there are of each level. The file's blocks are whole.
+    """
+    ends, nodes, row = np.cumsum(levels), len(ngrams.token), 0
+    for level in range(len(levels) - 1):
+        if np.int64(ngrams.start[ends[level] - levels[level]]) != ends[level]:
+            return int(ends[level] - levels[level])
+    parent_of = np.full(levels[0], -2)  # of the latest node that ends with each token: no two siblings end alike
+    for parent in range(-1, len(ngrams.start) - 1):  # -1: the root, whose children go by token
+        first = np.int64(ngrams.start[parent]) if parent >= 0 else 0
+        end, before, last = np.int64(ngrams.start[parent + 1]), np.int64(0), -1
+        if not first <= end <= nodes:
+            return parent
+        for i in range(first, end):
+            token, count = last_token(ngrams, i), np.int64(ngrams.counts[i])
+            if not token < levels[0] or parent_of[token] == parent:
+                return int(i)
+            if count == MANY:
+                if row >= len(ngrams.large) or np.int64(ngrams.large[row]) != i:
+                    return int(i)
+                count, row = np.int64(ngrams.large[row + 1]), row + 2
+            follows = i == first or count < before or (count == before and token > last)
+            if (token != i) if parent < 0 else not follows:
+                return int(i)
+            parent_of[token], before, last = parent, count, token
+    return -1 if end == nodes and row == len(ngrams.large) else nodes

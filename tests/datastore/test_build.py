@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +27,7 @@ from aded.files.suffix_file import open_suffixes
 from datastore import build as command
 from datastore import info, merge
 from datastore.builder import build
+from datastore.ngrams import write_ngrams
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -254,6 +256,19 @@ def test_files_that_do_not_fit_together_are_not_merged(tokenizer: PreTrainedToke
         with pytest.raises(BadInput, match=message):
             merge.merge(tmp_path / "out", [tmp_path / "a", tmp_path / other])
     assert sorted(os.listdir(tmp_path)) == ["a", "b", "c"]
+
+
+def test_a_crafted_file_is_not_merged(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    """Its checksums are right; two of its nodes have changed places."""
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "a", order=3)
+    file = open_ngrams(tmp_path / "a")
+    token, header = file.ngrams.token.copy(), {key: file.header[key] for key in ("tokenizer", "vocabulary")}
+    token[[0, 1]] = token[[1, 0]]
+    crafted = replace(file, ngrams=file.ngrams._replace(token=token))
+    write_ngrams(tmp_path / "crafted", crafted, header, file.prompts)
+    with pytest.raises(BadInput, match=r"crafted is damaged \(node 0 is out of order\); build it again"):
+        merge.merge(tmp_path / "out", [tmp_path / "a", tmp_path / "crafted"])
+    assert sorted(os.listdir(tmp_path)) == ["a", "crafted"]
 
 
 def test_merge_and_info_have_command_lines(

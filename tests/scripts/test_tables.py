@@ -73,7 +73,7 @@ def test_every_table_says_how_many_questions_the_corpus_holds(
     write_run(tmp_path / "c", [row(81, 0, [2, 1])], method="rest", **checked)
     write_run(tmp_path / "d", [row(82, 0, [2, 1])], method="rest", benchmark="alpaca", **checked)
     for folder, mark in (("e", "0123abcd" * 4), ("f", "0123abce" * 4)):
-        asked = {"benchmark": "prompts", "files": {"benchmark.question_file": mark}}
+        asked: dict[str, Any] = {"benchmark": "prompts", "files": {"benchmark.question_file": mark}}
         write_run(tmp_path / folder, [row(83, 0, [2, 1])], method=f"rest {folder}", **asked, **checked)
     found = frame(tmp_path)
     assert dict(zip(found["method"] + " " + found["benchmark"], found[COLUMN], strict=True)) == {

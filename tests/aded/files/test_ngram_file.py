@@ -82,6 +82,37 @@ def test_a_crafted_file_is_not_read_out_of_bounds(changes: dict[str, list[int]],
 
 
 @pytest.mark.parametrize(
+    ("changes", "node"),
+    [
+        ({"token": [1, 0, 2, 2, 1, 2, 1, 2, 0, 2]}, 0),
+        ({"token": [0, 1, 2, 1, 2, 2, 1, 2, 0, 60_000]}, 9),
+        ({"token": [0, 1, 2, 2, 2, 2, 1, 2, 0, 2]}, 4),
+        ({"token": [0, 1, 2, 2, 1, 2, 1, 0, 0, 2]}, 8),
+        ({"counts": [MANY, 0, 2, MANY, 3, 2, MANY, 1, 2, 1]}, 8),
+        ({"counts": [MANY, 0, 2, MANY, 3, 2, MANY, 1, 1, 1]}, 8),
+        ({"counts": [MANY, 0, 2, MANY, 3, 2, 9, 2, 1, 1]}, 10),
+        ({"counts": [MANY, 0, 2, MANY, MANY, 2, MANY, 2, 1, 1]}, 4),
+        ({"start": [4, 5, 5, 6, 7, 9, 10]}, 0),
+        ({"start": [3, 9, 5, 6, 7, 9, 10]}, 5),
+        ({"start": [3, 5, 5, 6, 9, 7, 10]}, 4),
+        ({"start": [3, 5, 5, 900, 7, 9, 10]}, 3),
+        ({"start": [3, 5, 5, 7, 7, 9, 10]}, 3),
+        ({"start": [3, 5, 5, 6, 7, 9, 9]}, 10),
+        ({"large": [3, 303, 0, 300, 6, 300]}, 0),
+        ({"large": []}, 0),
+    ],
+)
+def test_a_crafted_file_whose_nodes_are_out_of_order_is_refused_when_all_of_it_is_read(
+    changes: dict[str, list[int]], node: int, tmp_path: Path
+) -> None:
+    open_ngrams(written(tmp_path / "good.ngrams")).verify()
+    path = written(tmp_path / "crafted.ngrams", HEADER, **changes)
+    with pytest.raises(BadInput) as error:
+        open_ngrams(path).verify()
+    assert str(error.value) == f"datastore.path: {path} is damaged (node {node} is out of order); build it again"
+
+
+@pytest.mark.parametrize(
     "changes", [{"start": [3, 5, 5, 6]}, {"start": []}, {"token": [0, 1, 2]}, {"counts": [1, 2]}]
 )
 def test_arrays_of_other_lengths_are_refused(changes: dict[str, list[int]], tmp_path: Path) -> None:
