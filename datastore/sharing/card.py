@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tabulate import tabulate
@@ -9,12 +10,14 @@ from tabulate import tabulate
 from datastore.cleaning.header import described
 from datastore.sharing.manifest import BLOCK, Manifest
 
+SIGN = "A datastore of [ADED](https://arxiv.org/abs/2407.12021)"
+"""What tells a card from other people's README.md: it stands below the file's name."""
 TEMPLATE = """---
 {metadata}
 ---
 # {name}
 
-A datastore of [ADED](https://arxiv.org/abs/2407.12021), built from the corpus {corpus}: {what}.
+{sign}, built from the corpus {corpus}: {what}.
 
 - **Sources**: {sources}
 - **Licence**: {licence}
@@ -37,6 +40,12 @@ KINDS = {
 }
 """Format -> what such a file holds, and a method that reads it."""
 LEFT_OUT_OF_TABLE = ("format", "version", "levels", "tokenizer")
+
+
+def file_of(text: str) -> str | None:
+    """The file that a card is of; None: the text is no card."""
+    found = re.search(rf"^# (\S+)\n\n{re.escape(SIGN)}", text, re.MULTILINE)
+    return found and found[1]
 
 
 def card(
@@ -67,6 +76,7 @@ def card(
     return TEMPLATE.format(
         metadata=metadata.to_yaml(),
         name=manifest.file,
+        sign=SIGN,
         corpus=header.get("corpus", "unnamed"),
         what=what.format(order=order),
         sources=sources or "not stated",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from aded.errors import BadInput
-from aded.files.atomic import whole_file, write_text
-from aded.files.json_lines import read_text
+from aded.files.atomic import lock_file, whole_file, write_text
 from aded.files.ngram_file import NgramFile
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from datastore.open import open_datastore
-from datastore.sharing.card import card
-from datastore.sharing.manifest import NAME, Manifest, manifest_of, read_manifest
-from datastore.sharing.places import dataset_of
+from datastore.sharing.card import card, file_of
+from datastore.sharing.manifest import LARGEST, NAME, Manifest, manifest_of, read_manifest
+from datastore.sharing.places import dataset_of, place_of
 
-CARD = "README.md"
+CARD, LOCK = "README.md", ".publishing"
 
 
 def publish(
@@ -43,20 +43,59 @@ def publish(
         _to_folder(path, Path(to).expanduser(), manifest, text)
 
 
+def _check_free(to: str, name: str, names: Collection[str], read: Callable[[str], bytes]) -> None:
+    """Raise BadInput unless all that would be written over was published for the file `name`.
+
+    to: the place; names: of the files there; read: gives what one holds.
+    """
+    published: set[str | None] = set()
+    if CARD in names:
+        published.add(file_of(read(CARD).decode(errors="replace")))
+    if NAME in names:
+        try:
+            published.add(read_manifest(read(NAME).decode(errors="replace"), NAME).file)
+        except BadInput:
+            published.add(None)
+    if None in published:
+        what = f"has a {CARD} or {NAME} that `aded publish` did not write"
+    elif others := published - {name}:
+        what = f"publishes {others.pop()} already"
+    elif name in names and not published:
+        what = f"has another {name}"
+    else:
+        return
+    raise BadInput("to", f"{to} {what}; name another place, or move the file away")
+
+
 def _to_folder(path: Path, folder: Path, manifest: Manifest, text: str) -> None:
-    """The manifest comes last: who sees it finds the whole file."""
-    there, target = folder / NAME, folder / path.name
-    if there.exists() and (other := read_manifest(read_text(there, "to"), str(there)).file) != path.name:
-        raise BadInput("to", f"{folder} publishes {other} already; name another folder")
+    def busy() -> None:
+        raise BadInput("to", f"another process publishes to {folder}; start the command again when that has ended")
+
+    lock = folder / LOCK
     try:
-        if not (target.exists() and target.samefile(path)):
-            there.unlink(missing_ok=True)
-            with path.open("rb") as source, whole_file(target) as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
+        with lock_file(lock, busy):
+            try:
+                _write(path, folder, manifest, text)
+            finally:
+                lock.unlink(missing_ok=True)
     except OSError as error:
-        raise BadInput("to", f"{target} cannot be written ({error.strerror})") from None
+        raise BadInput("to", f"{folder / path.name} cannot be written ({error.strerror})") from None
+
+
+def _write(path: Path, folder: Path, manifest: Manifest, text: str) -> None:
+    """The card comes first: it says whose the file is. The manifest comes last: who sees it finds the whole file."""
+    target, names = folder / path.name, {one.name for one in folder.iterdir()}
+    is_there = target.exists() and target.samefile(path)
+    _check_free(
+        str(folder), path.name, names - {path.name} if is_there else names, lambda name: (folder / name).read_bytes()
+    )
+    if not is_there:
+        (folder / NAME).unlink(missing_ok=True)
     write_text(folder / CARD, text, "to")
-    write_text(there, manifest.text(), "to")
+    if not is_there:
+        with path.open("rb") as source, whole_file(target) as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
+    write_text(folder / NAME, manifest.text(), "to")
 
 
 def _to_hub(path: Path, to: str, manifest: Manifest, text: str) -> None:
@@ -69,9 +108,13 @@ def _to_hub(path: Path, to: str, manifest: Manifest, text: str) -> None:
     try:
         api = HfApi()
         api.create_repo(dataset, repo_type="dataset", exist_ok=True)
+        place, names = place_of(to), api.list_repo_files(dataset, repo_type="dataset", revision=revision)
+        _check_free(to, path.name, names, lambda name: b"".join(place.read(name, 0, LARGEST)))
         api.create_commit(
             dataset, operations, commit_message=f"Publish {path.name}", repo_type="dataset", revision=revision
         )
+    except BadInput:
+        raise
     except Exception as error:  # of the client, and of the libraries that it uses
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise BadInput("to", f"{to} takes no files: {reason}; log in with `hf auth login`") from None

@@ -287,6 +287,10 @@ class FakeHub:
         assert (repo_type, exist_ok) == ("dataset", True)
         self.repositories.append(repo_id)
 
+    def list_repo_files(self, _: HfApi, repo_id: str, *, repo_type: str, revision: str | None) -> list[str]:
+        start = f"{repo_type}s/{repo_id}/resolve/{revision or 'main'}/"
+        return [name.removeprefix(start) for name in self.files if name.startswith(start)]
+
     def create_commit(
         self,
         _: HfApi,
@@ -311,6 +315,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FakeHub, FileServer]]
     with serving({}) as running:
         fake = FakeHub(running.files)
         monkeypatch.setattr(HfApi, "create_repo", lambda api, *a, **k: fake.create_repo(api, *a, **k))
+        monkeypatch.setattr(HfApi, "list_repo_files", lambda api, *a, **k: fake.list_repo_files(api, *a, **k))
         monkeypatch.setattr(HfApi, "create_commit", lambda api, *a, **k: fake.create_commit(api, *a, **k))
         template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, running.url)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
@@ -326,7 +331,14 @@ def test_to_the_hub_and_back(
     name = f"hf://datasets/acme/chat{revision}"
     shared(built, name, licence="mit")
     assert fake.commits == ["Publish a.ngrams"]
+    fake.files["datasets/acme/other/resolve/main/README.md"] = b"# Other people's\n"
+    with pytest.raises(BadInput, match=r"^to: hf://datasets/acme/other has a README.md or manifest.json that `aded"):
+        shared(built, "hf://datasets/acme/other")
+    assert fake.commits == ["Publish a.ngrams"]
     assert f"datasets/acme/chat/resolve/{revision[1:] or 'main'}/README.md" in fake.files
+    shared(built, name)
+    with pytest.raises(BadInput, match=f"^to: {name} publishes a.ngrams already; name another place"):
+        shared(built, name, "a.suffixes")
     server.dies_after = 900
     fetch_datastore(name, tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == content(built)
@@ -342,6 +354,58 @@ def test_a_hub_that_takes_no_files(hub: object, built: Path, monkeypatch: pytest
     monkeypatch.setattr(HfApi, "create_repo", refuse)
     with pytest.raises(BadInput, match=r"^to: hf://datasets/acme/chat takes no files: 401 Unauthorized; log in with"):
         shared(built, "hf://datasets/acme/chat")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        (
+            "README.md",
+            "# a.ngrams\n\nMy thesis.\n",
+            "has a README.md or manifest.json that `aded publish` did not write",
+        ),
+        ("README.md", "\udcff", "has a README.md or manifest.json that `aded publish` did not write"),
+        ("manifest.json", "{}", "has a README.md or manifest.json that `aded publish` did not write"),
+        ("a.ngrams", "mine", "has another a.ngrams"),
+    ],
+)
+def test_other_peoples_files_are_not_written_over(
+    name: str, text: str, problem: str, built: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    (folder / name).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(BadInput) as error:
+        shared(built, folder)
+    assert str(error.value) == f"to: {folder} {problem}; name another place, or move the file away"
+    assert os.listdir(folder) == [name]
+    assert (folder / name).read_bytes() == text.encode(errors="surrogateescape")
+
+
+@pytest.mark.parametrize("kept", ["README.md", "README.md a.ngrams", "a.ngrams manifest.json"])
+def test_a_publication_that_was_interrupted_goes_on(
+    kept: str, folder: Path, built: Path, tokenizer: PreTrainedTokenizerFast, tmp_path: Path
+) -> None:
+    for path in folder.iterdir():
+        if path.name not in kept.split():
+            path.unlink()
+    with pytest.raises(BadInput, match=r"^to: .*shared publishes a.ngrams already"):
+        shared(built, folder, "a.suffixes")
+    build(Texts("newer"), tokenizer, out=tmp_path / "a.ngrams")
+    shared(tmp_path, folder)
+    assert (folder / "a.ngrams").read_bytes() == (tmp_path / "a.ngrams").read_bytes()
+    assert sorted(os.listdir(folder)) == ["README.md", "a.ngrams", "manifest.json"]
+
+
+def test_one_process_publishes_at_a_time(folder: Path, built: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with lock_file(folder / publishing.LOCK, lambda: None), pytest.raises(BadInput) as error:
+        shared(built, folder)
+    problem = f"another process publishes to {folder}; start the command again when that has ended"
+    assert str(error.value) == f"to: {problem}"
+    (folder / publishing.LOCK).unlink()
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    shared(built, folder)
 
 
 def test_a_folder_publishes_one_file(built: Path, folder: Path) -> None:
