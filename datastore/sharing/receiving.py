@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import sys
@@ -13,13 +14,15 @@ from tqdm import tqdm
 
 from aded.errors import BadInput
 from aded.files.array_file import ArrayFile
-from aded.files.atomic import check_no_folder, lock_file
+from aded.files.atomic import check_no_folder, lock_file, whole_file
 from datastore.open import open_datastore
 from datastore.sharing.manifest import LARGEST, NAME, Manifest, read_manifest, runs
 from datastore.sharing.places import Place, place_of
 
 TRIES = 3
 """How often a block is fetched that arrives otherwise than the manifest says."""
+HEAD = 1 << 20
+"""Bytes at the beginning of a datastore file that name its format."""
 log = logging.getLogger(__name__)
 
 
@@ -28,7 +31,8 @@ def fetch_datastore(name: str, out: Path) -> ArrayFile:
 
     name: a folder, an http(s) URL, or hf://datasets/OWNER/NAME[@REVISION]
 
-    What has arrived stays in `out`.part: another call fetches only the blocks that are missing or wrong.
+    What has arrived stays in `out`.part: another call fetches only the blocks that are missing or wrong. Beside it
+    `out`.part.source says where it came from, so that nothing else is taken for it and written over.
     """
     check_no_folder("out", out)
     place, lock = place_of(name), out.with_name(f".{out.name}.fetching")
@@ -56,10 +60,13 @@ def _manifest(place: Place) -> Manifest:
 
 
 def _fetch(place: Place, manifest: Manifest, out: Path) -> ArrayFile:
-    part = out.with_name(f"{out.name}.part")
+    part, source = out.with_name(f"{out.name}.part"), out.with_name(f"{out.name}.part.source")
     if _is_whole(out, manifest):
         log.info("%s is there", out)
         return _opened(out)
+    _check_replaceable(place, manifest, out, part, source)
+    with whole_file(source) as note:
+        note.write("\n".join(_marks(place, manifest)).encode())
     with part.open("r+b" if part.exists() else "w+b") as file:
         _complete(place, manifest, file)
         file.flush()
@@ -68,9 +75,29 @@ def _fetch(place: Place, manifest: Manifest, out: Path) -> ArrayFile:
         _opened(part)
     except BadInput as error:
         part.unlink()  # its blocks are those that were published
+        source.unlink()
         raise BadInput(str(place), f"publishes no datastore that this release reads: {error.problem}") from None
     os.replace(part, out)
+    source.unlink()
     return _opened(out)
+
+
+def _marks(place: Place, manifest: Manifest) -> set[str]:
+    """What tells that a part is of this file: either is enough, after the file moved or was published anew."""
+    return {f"{place}/{manifest.file}", hashlib.sha256(manifest.text().encode()).hexdigest()}
+
+
+def _check_replaceable(place: Place, manifest: Manifest, out: Path, part: Path, source: Path) -> None:
+    """Raise BadInput where another file would be lost: one that is no datastore, or the part of another one."""
+    if out.exists() and out.stat().st_size:
+        with out.open("rb") as file:
+            if b'"aded-' not in file.read(HEAD):  # a damaged datastore may be fetched again
+                raise BadInput("out", f"{out} is there and no datastore; move it away, or name another file")
+    if part.exists() and part.stat().st_size:
+        known = set(source.read_text(errors="replace").split("\n")) if source.exists() else set()
+        if not known & _marks(place, manifest):
+            problem = f"{part} is there, and not from {place}; move it away, or name another file"
+            raise BadInput("out", problem)
 
 
 def _opened(path: Path) -> ArrayFile:

@@ -75,6 +75,14 @@ def content(built: Path) -> bytes:
     return (built / "a.ngrams").read_bytes()
 
 
+def interrupted(out: Path, place: object, arrived: bytes) -> Path:
+    """The part of a fetch of a.ngrams that was interrupted."""
+    part = out.with_name(f"{out.name}.part")
+    part.write_bytes(arrived)
+    part.with_name(f"{part.name}.source").write_text(f"other\n{place}/a.ngrams")
+    return part
+
+
 def blocks_asked(server: FileServer) -> list[str]:
     return [asked.partition("bytes=")[2] for asked in server.asked if "a.ngrams" in asked]
 
@@ -134,10 +142,10 @@ def test_it_goes_on_where_connections_break(server: FileServer, built: Path, len
 
 
 def test_only_missing_and_wrong_blocks_are_fetched(server: FileServer, built: Path, tmp_path: Path) -> None:
-    whole, part = content(built), tmp_path / "x.part"
+    whole = content(built)
     damaged = bytearray(whole[: 3 * BLOCK + 7])  # the fourth block is cut short
     damaged[BLOCK + 1] ^= 1
-    part.write_bytes(damaged)
+    part = interrupted(tmp_path / "x", f"{server.url}/data", bytes(damaged))
     fetch_datastore(f"{server.url}/data", tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == whole
     assert blocks_asked(server) == [f"{BLOCK}-{2 * BLOCK - 1}", f"{3 * BLOCK}-{len(whole) - 1}"]
@@ -146,14 +154,14 @@ def test_only_missing_and_wrong_blocks_are_fetched(server: FileServer, built: Pa
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=4000), st.lists(st.tuples(st.integers(0, 3000), st.binary(max_size=900)), max_size=3))
-def test_whatever_lies_there_becomes_the_file(
+def test_whatever_arrived_becomes_the_file(
     folder: Path, built: Path, start: bytes, patches: list[tuple[int, bytes]]
 ) -> None:
-    part, whole = folder.with_name("x.part"), content(built)
+    whole = content(built)
     lies = bytearray(start or whole)
     for at, patch in patches:
         lies[at : at + len(patch)] = patch
-    part.write_bytes(lies)
+    interrupted(folder.with_name("x"), folder, bytes(lies))
     fetch_datastore(str(folder), folder.with_name("x"))
     assert folder.with_name("x").read_bytes() == whole
     folder.with_name("x").unlink()
@@ -170,6 +178,45 @@ def test_an_older_file_stays_until_the_new_one_is_whole(
     server.dies_after = None
     fetch_datastore(f"{server.url}/data", tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == content(built)
+
+
+def test_what_is_not_of_this_fetch_is_not_written_over(folder: Path, built: Path, tmp_path: Path) -> None:
+    out, part = tmp_path / "x", tmp_path / "x.part"
+    other = shared(built, tmp_path / "other", "a.suffixes")
+    for lies in (lambda: part.write_bytes(b"mine"), lambda: interrupted(out, other, content(built)[:700])):
+        lies()
+        before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+        with pytest.raises(BadInput) as error:
+            fetch_datastore(str(folder), out)
+        assert str(error.value) == (
+            f"out: {part} is there, and not from {folder}; move it away, or name another file"
+        )
+        assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+    part.unlink()
+    out.write_text("my thesis")
+    with pytest.raises(BadInput, match=r"^out: .*x is there and no datastore; move it away, or name another file$"):
+        fetch_datastore(str(folder), out)
+    assert out.read_text() == "my thesis"
+    out.write_bytes(content(built)[:-700])  # damaged
+    assert fetch_datastore(str(folder), out).path.read_bytes() == content(built)
+    assert sorted(os.listdir(tmp_path)) == ["other", "shared", "x"]
+
+
+def test_a_part_goes_on_from_a_mirror_and_after_a_new_publication(
+    server: FileServer, built: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    out, whole = tmp_path / "x", content(built)
+    server.files["data/a.ngrams"] = whole[: 2 * BLOCK]
+    with pytest.raises(BadInput, match=r"out of reach \(416"):
+        fetch_datastore(f"{server.url}/data", out)
+    server.files |= {f"mirror/{name}": server.files[f"data/{name}"] for name in ("manifest.json", "a.ngrams")}
+    with pytest.raises(BadInput, match=r"out of reach \(416"):
+        fetch_datastore(f"{server.url}/mirror", out)
+    build(Texts("newer"), tokenizer, out=tmp_path / "a.ngrams")
+    newer = shared(tmp_path, tmp_path / "newer")
+    server.files |= {f"mirror/{path.name}": path.read_bytes() for path in newer.iterdir()}
+    fetch_datastore(f"{server.url}/mirror", out)
+    assert out.read_bytes() == (tmp_path / "a.ngrams").read_bytes()
 
 
 def test_a_block_that_stays_wrong(server: FileServer, built: Path, tmp_path: Path) -> None:
@@ -194,7 +241,7 @@ def test_a_file_that_is_cut_short(server: FileServer, built: Path, kept: int, tm
     server.files["data/a.ngrams"] = content(built)[:kept]
     with pytest.raises(BadInput, match=rf"ends before byte {kept}|out of reach \(416"):
         fetch_datastore(f"{server.url}/data", tmp_path / "x")
-    assert sorted(os.listdir(tmp_path)) == ["shared", "x.part"]
+    assert sorted(os.listdir(tmp_path)) == ["shared", "x.part", "x.part.source"]
 
 
 def test_what_is_no_datastore_is_not_kept(tmp_path: Path) -> None:
@@ -250,8 +297,11 @@ def test_runs_are_the_numbers_in_a_row(numbers: set[int]) -> None:
 
 
 def test_a_full_disk_is_one_line(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = iter([None])  # for the note of the source
+
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        if next(left, 0) == 0:
+            raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
