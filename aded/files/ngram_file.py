@@ -69,7 +69,8 @@ class NgramFile(ArrayFile):
     def verify(self) -> None:
         """Read the whole file. Raises BadInput if a block is damaged, or nodes of a crafted file out of order."""
         super().verify()
-        if self.levels[0] and (node := first_out_of_order(self.ngrams, np.array(self.levels))) >= 0:
+        ends, parent_of = np.cumsum(self.levels), np.full(self.levels[0], -2)
+        if self.levels[0] and (node := first_out_of_order(self.ngrams, ends, parent_of)) >= 0:
             raise BadInput(KEY, f"{self.path} is damaged (node {node} is out of order); build it again")
 
     def up_to(self, order: int) -> Ngrams:

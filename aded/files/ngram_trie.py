@@ -188,28 +188,29 @@ def read_successors(
     return (written, total, distinct) if total > 0 else (0, 0, 0)
 
 
-@njit(cache=True)
-def first_out_of_order(ngrams: Ngrams, levels: np.ndarray) -> int:
+@njit(**UNCOUNTED)
+def first_out_of_order(ngrams: Ngrams, ends: np.ndarray, parent_of: np.ndarray) -> int:
     """The first node that does not stand, or has no children or count, where the module says; -1: all do.
 
-    levels: int64 [order], how many nodes there are of each level. The file's blocks are whole.
+    ends: int64 [order], where the nodes of each level end. The file's blocks are whole.
+    parent_of: int64 [V] of -2, becomes that of the latest node that ends with each token: no two siblings end alike
     """
-    ends, nodes, row = np.cumsum(levels), len(ngrams.token), 0
-    for level in range(len(levels) - 1):
-        if np.int64(ngrams.start[ends[level] - levels[level]]) != ends[level]:
-            return int(ends[level] - levels[level])
-    parent_of = np.full(levels[0], -2)  # of the latest node that ends with each token: no two siblings end alike
+    nodes, row, first, end = len(ngrams.token), 0, np.int64(0), np.int64(0)
+    for end_of_level in ends[:-1]:
+        if np.int64(ngrams.start[first]) != end_of_level:
+            return int(first)
+        first = end_of_level
     for parent in range(-1, len(ngrams.start) - 1):  # -1: the root, whose children go by token
-        first = np.int64(ngrams.start[parent]) if parent >= 0 else 0
-        end, before, last = np.int64(ngrams.start[parent + 1]), np.int64(0), -1
+        first, end = end, np.int64(ngrams.start[parent + 1])
+        before, last = np.int64(0), -1
         if not first <= end <= nodes:
             return parent
         for i in range(first, end):
             token, count = last_token(ngrams, i), np.int64(ngrams.counts[i])
-            if not token < levels[0] or parent_of[token] == parent:
+            if not token < len(parent_of) or parent_of[token] == parent:
                 return int(i)
             if count == MANY:
-                if row >= len(ngrams.large) or np.int64(ngrams.large[row]) != i:
+                if row + 1 >= len(ngrams.large) or np.int64(ngrams.large[row]) != i:
                     return int(i)
                 count, row = np.int64(ngrams.large[row + 1]), row + 2
             follows = i == first or count < before or (count == before and token > last)

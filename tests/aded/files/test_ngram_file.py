@@ -99,6 +99,8 @@ def test_a_crafted_file_is_not_read_out_of_bounds(changes: dict[str, list[int]],
         ({"start": [3, 5, 5, 7, 7, 9, 10]}, 3),
         ({"start": [3, 5, 5, 6, 7, 9, 9]}, 10),
         ({"large": [3, 303, 0, 300, 6, 300]}, 0),
+        ({"large": [0, 303, 3, 300, 6]}, 6),
+        ({"large": [0, 303, 3, 300, 6, 300, 7, 300]}, 10),
         ({"large": []}, 0),
     ],
 )
