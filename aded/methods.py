@@ -16,7 +16,7 @@ from aded.choices import merged, names_of, read_choice
 from aded.config import CONF, Call, checked_call
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
-from aded.files.array_file import ArrayFile
+from aded.files.datastores.array_file import ArrayFile
 from aded.plugins import MISSING, outside_drafters, settings_of
 from aded.settings import FilePath, Text, checked
 

@@ -22,7 +22,7 @@ from tabulate import tabulate
 
 from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
-from aded.files.array_file import ArrayFile
+from aded.files.datastores.array_file import ArrayFile
 from datastore.cleaning.header import described
 from datastore.sharing.receiving import fetch_datastore
 from datastore.sources.catalogue import names, read_source

@@ -17,10 +17,10 @@ from tabulate import tabulate
 
 from aded.command_line import CONF, run_command
 from aded.errors import BadInput
-from aded.files.array_file import KEY, READ
-from aded.files.contamination import Check, from_header
-from aded.files.ngram_file import NgramFile
-from aded.files.suffix_file import SuffixFile
+from aded.files.datastores.array_file import KEY, READ
+from aded.files.datastores.contamination import Check, from_header
+from aded.files.datastores.ngram_file import NgramFile
+from aded.files.datastores.suffix_file import SuffixFile
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from aded.settings import Positive
 from datastore.cleaning.header import described

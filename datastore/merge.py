@@ -17,7 +17,7 @@ import numpy as np
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_no_folder, check_outputs
-from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore.cleaning.header import merged
 from datastore.counting.windows import FileWindows
 from datastore.ngrams import count_windows, write_ngrams

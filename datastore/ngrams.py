@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from aded.files.array_file import write_arrays
-from aded.files.blocks import no_blocks
-from aded.files.ngram_file import FORMAT, VERSION, NgramFile
-from aded.files.ngram_trie import Ngrams
+from aded.files.datastores.array_file import write_arrays
+from aded.files.datastores.blocks import no_blocks
+from aded.files.datastores.ngram_file import FORMAT, VERSION, NgramFile
+from aded.files.datastores.ngram_trie import Ngrams
 from datastore.counting.growing_trie import GrowingTrie
 from datastore.counting.part import Part, count
 from datastore.counting.windows import StreamWindows, Windows

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from aded.errors import BadInput
-from aded.files.array_file import format_of
-from aded.files.ngram_file import VERSION as NGRAMS
-from aded.files.ngram_file import NgramFile, open_ngrams
-from aded.files.suffix_file import FORMAT as SUFFIX_FORMAT
-from aded.files.suffix_file import VERSION as SUFFIXES
-from aded.files.suffix_file import SuffixFile, open_suffixes
+from aded.files.datastores.array_file import format_of
+from aded.files.datastores.ngram_file import VERSION as NGRAMS
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.suffix_file import FORMAT as SUFFIX_FORMAT
+from aded.files.datastores.suffix_file import VERSION as SUFFIXES
+from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.settings import FilePath, NgramOrder
 from datastore.builder import build

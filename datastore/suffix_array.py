@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from pydivsufsort import divsufsort
 
-from aded.files.array_file import write_arrays
-from aded.files.suffix_file import FORMAT, VERSION
+from aded.files.datastores.array_file import write_arrays
+from aded.files.datastores.suffix_file import FORMAT, VERSION
 from datastore.token_stream import token_type
 
 

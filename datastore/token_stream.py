@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from aded.files.array_file import Spill
+from aded.files.datastores.array_file import Spill
 from datastore.corpora.corpus import Corpus
 
 if TYPE_CHECKING:

@@ -41,8 +41,8 @@ from tabulate import tabulate
 from aded.command_line import compose_config, plain, run_command
 from aded.config import instantiate
 from aded.drafters.trigram.matrix import BITS, UNCOUNTED, read_base
-from aded.files.ngram_file import open_ngrams
-from aded.files.ngram_trie import Ngrams, vocabulary_of
+from aded.files.datastores.ngram_file import open_ngrams
+from aded.files.datastores.ngram_trie import Ngrams, vocabulary_of
 from aded.files.tokenizer import load_tokenizer
 from aded.settings import Positive
 from datastore.corpora.corpus import Corpus

@@ -34,7 +34,7 @@ from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
 from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.mcts import Mcts
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Positive
 from datastore.ngrams import count_ngrams
 from scripts import check_no_arguments

@@ -35,7 +35,7 @@ from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
-from aded.files.ngram_file import open_ngrams
+from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.tokenizer import tokenizer_of
 from aded.settings import Budget, Share
 from scripts import check_no_arguments

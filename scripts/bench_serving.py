@@ -29,7 +29,7 @@ from aded.bench.build import cache_folder, load_benchmark, prompt_template
 from aded.command_line import compose_config, run_command
 from aded.config import instantiate
 from aded.errors import BadInput
-from aded.files.array_file import ArrayFile
+from aded.files.datastores.array_file import ArrayFile
 from aded.files.embedded_model import EMBEDDED, embedded_model
 from aded.files.tokenizer import load_tokenizer
 from aded.records.environment import machine

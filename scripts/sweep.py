@@ -25,9 +25,9 @@ from aded.bench.progress import Shown, Silent
 from aded.choices import names_of, read_choice
 from aded.command_line import CONF, compose_config, name_pretrained, run_command
 from aded.errors import BadInput
-from aded.files.array_file import format_of
-from aded.files.ngram_file import FORMAT as NGRAMS
-from aded.files.suffix_file import FORMAT as SUFFIXES
+from aded.files.datastores.array_file import format_of
+from aded.files.datastores.ngram_file import FORMAT as NGRAMS
+from aded.files.datastores.suffix_file import FORMAT as SUFFIXES
 from aded.methods import datastore_kinds, with_whole_parts
 from aded.records.finished_runs import read_runs
 from aded.run import run as run_one

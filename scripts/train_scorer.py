@@ -32,8 +32,8 @@ from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.fingerprint import fingerprint
-from aded.files.ngram_file import NgramFile, open_ngrams
 from aded.kernels import threads
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
     from works import Works
 
-    from aded.files.ngram_file import NgramFile
+    from aded.files.datastores.ngram_file import NgramFile
 
 numba.core.config.reload_config()  # a plugin of pytest's may have imported numba before the setting above
 # Compilation and loading make the first example of a property slow.
@@ -106,7 +106,7 @@ def ngram_file(
 ) -> NgramFile:
     from tiny import VOCABULARY
 
-    from aded.files.ngram_file import open_ngrams
+    from aded.files.datastores.ngram_file import open_ngrams
     from aded.files.tokenizer import tokenizer_fingerprint
     from datastore.ngrams import count_ngrams, write_ngrams
 

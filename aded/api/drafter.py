@@ -12,10 +12,10 @@ from aded.api.cache import cache_folder
 from aded.api.shared import SharedDrafter
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
-from aded.files.array_file import ArrayFile, format_of
-from aded.files.ngram_file import NgramFile, no_ngrams, open_ngrams
-from aded.files.suffix_file import FORMAT as SUFFIXES
-from aded.files.suffix_file import SuffixFile, open_suffixes
+from aded.files.datastores.array_file import ArrayFile, format_of
+from aded.files.datastores.ngram_file import NgramFile, no_ngrams, open_ngrams
+from aded.files.datastores.suffix_file import FORMAT as SUFFIXES
+from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.files.tokenizer import known_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 

@@ -10,8 +10,8 @@ import numpy as np
 from aded.bench.build import Experiment
 from aded.bench.progress import Progress
 from aded.bench.watch import wait_for_quiet
-from aded.records.disturbance import MOST_TIMINGS, taken, to_decode_again
 from aded.records.environment import environment
+from aded.records.noise.disturbance import MOST_TIMINGS, taken, to_decode_again
 from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 

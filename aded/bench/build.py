@@ -22,7 +22,7 @@ from aded.core.sampler import Decoding
 from aded.core.slices import SECONDS, WHOLE
 from aded.core.target import Target
 from aded.errors import BadInput
-from aded.files.array_file import ArrayFile
+from aded.files.datastores.array_file import ArrayFile
 from aded.methods import checked_method
 from aded.records.trees import TreeRecorder
 from aded.settings import Positive, checked_keys

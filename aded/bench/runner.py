@@ -22,10 +22,10 @@ from aded.core.step import Step
 from aded.core.target import Target
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
+from aded.records.noise.warm_up import MOST, slice_warm_up
 from aded.records.repetition import compression
 from aded.records.rows import Calibration, Divergence, PartUse, Row, Timing
 from aded.records.trees import TreeRecorder
-from aded.records.warm_up import MOST, slice_warm_up
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

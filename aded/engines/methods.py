@@ -12,8 +12,8 @@ from aded.core.drafter import Drafter, Step
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.engines.step_times import StepTimes
 from aded.errors import BadInput
-from aded.files.ngram_file import open_ngrams
-from aded.files.suffix_file import open_suffixes
+from aded.files.datastores.ngram_file import open_ngrams
+from aded.files.datastores.suffix_file import open_suffixes
 from aded.files.tokenizer import tokenizer_fingerprint, tokenizer_of
 from aded.methods import method_config
 from aded.settings import FilePath, Text, checked

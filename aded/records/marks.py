@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from aded.records.disturbance import ENOUGH, pairs_of, to_decode_again
+from aded.records.noise.disturbance import ENOUGH, pairs_of, to_decode_again
+from aded.records.noise.warm_up import MOST, slice_warm_up
 from aded.records.rows import Row, Timing
-from aded.records.warm_up import MOST, slice_warm_up
 
 FEWEST = 20
 """Undisturbed slices of a run, of both arms."""

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from aded.records.disturbance import pairs_of, step_seconds
 from aded.records.marks import marks_of, others_share
+from aded.records.noise.disturbance import pairs_of, step_seconds
+from aded.records.noise.warm_up import slice_warm_up
 from aded.records.repetition import is_repetitive
 from aded.records.rows import PartUse, Row
 from aded.records.summary import AcceptanceByPosition, PartShare, Summary
-from aded.records.warm_up import slice_warm_up
 
 RESAMPLES = 2000
 Values = Sequence[float] | np.ndarray

@@ -82,7 +82,7 @@ class Summary:
     speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=UNPAIRED)
     slices: Whole | None = about("slices of both arms", null=UNPAIRED)
     disturbed_share: Number | None = about(
-        "slices that were disturbed, or whose pair was / slices (aded.records.disturbance)", null=UNPAIRED
+        "slices that were disturbed, or whose pair was / slices (aded.records.noise.disturbance)", null=UNPAIRED
     )
     slice_warm_up: Number | None = about(
         "what the first step of a slice takes longer than the others, as a share of its slice", null=UNPAIRED

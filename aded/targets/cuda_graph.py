@@ -18,8 +18,8 @@ from aded.core.sampler import Greedy, Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.targets.attention.tree_mask import TreeMask
 from aded.targets.compiled_cpu import CompiledCpuTarget, Forward
-from aded.targets.tree_mask import TreeMask
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 257)
 """Nodes a tree is padded to, the root included."""

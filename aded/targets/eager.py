@@ -15,12 +15,12 @@ from transformers import PreTrainedModel
 from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
+from aded.targets.attention.kv_cache import KVCache
+from aded.targets.attention.rope_switch import RopeSwitch
+from aded.targets.attention.row_bias import RowBias
+from aded.targets.attention.tree_mask import Mask, TreeMask, visible
 from aded.targets.hidden_states import HiddenStates
-from aded.targets.kv_cache import KVCache
-from aded.targets.rope_switch import RopeSwitch
-from aded.targets.row_bias import RowBias
 from aded.targets.self_check import SelfCheck, context_length
-from aded.targets.tree_mask import Mask, TreeMask, visible
 
 FIELDS = frozenset({"logits", "hidden", "layers", "prompt_hidden", "prompt_layers"})
 """The fields of a step that a target with weights offers."""

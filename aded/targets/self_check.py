@@ -20,7 +20,7 @@ from aded.core.sampler import Recorded
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.rope_switch import RopeSwitch
+from aded.targets.attention.rope_switch import RopeSwitch
 
 STANDARD_LAYERS = {"full_attention", "sliding_attention"}
 WINDOW = 4

@@ -14,7 +14,7 @@ from numba import njit
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
-from aded.files.suffix_file import SuffixFile, token_at
+from aded.files.datastores.suffix_file import SuffixFile, token_at
 from aded.settings import Budget, Count, LearningScope
 from baselines.logits.token_recycling import TokenRecycling
 from baselines.tokens.sam_decoding import SamDecoding, first_of

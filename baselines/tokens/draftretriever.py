@@ -24,7 +24,7 @@ from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Budget, Count, LearningScope
 
 PADDING = -2

@@ -13,7 +13,7 @@ from numba import njit, prange
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.suffix_file import Suffixes, SuffixFile, are_tokens_whole, suffix_at, token_at
+from aded.files.datastores.suffix_file import Suffixes, SuffixFile, are_tokens_whole, suffix_at, token_at
 from aded.settings import Budget, Count, Positive
 
 

@@ -19,7 +19,7 @@ from numba import njit
 
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
-from aded.files.suffix_file import Suffixes, SuffixFile, suffix_at, token_at
+from aded.files.datastores.suffix_file import Suffixes, SuffixFile, suffix_at, token_at
 from aded.settings import Budget, Count, Weight
 from baselines.tokens.rest import occurrences
 from baselines.tokens.suffix_automaton import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from aded.errors import BadInput
 from aded.files.atomic import Named
-from aded.files.contamination import MARK, to_header
+from aded.files.datastores.contamination import MARK, to_header
 from aded.files.fingerprint import fingerprint
 from aded.settings import Text
 from datastore.cleaning.benchmarks import asked_texts

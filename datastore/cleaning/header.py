@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from aded.files.array_file import KEY
-from aded.files.contamination import HEADER, NOT_CHECKED, from_header, in_short, summed, to_header
+from aded.files.datastores.array_file import KEY
+from aded.files.datastores.contamination import HEADER, NOT_CHECKED, from_header, in_short, summed, to_header
 from aded.files.json_lines import json_value, typed
 
 LEFT_OUT = "left_out"

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
-from aded.files.contamination import Check
+from aded.files.datastores.contamination import Check
 from datastore.cleaning.benchmarks import AskedTexts
 from datastore.cleaning.words import base_to_the, mixed, ngram_hashes, prefix_sums, words
 

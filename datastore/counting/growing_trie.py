@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from aded.files.array_file import Spill
-from aded.files.ngram_trie import LONG, MANY, WIDE
+from aded.files.datastores.array_file import Spill
+from aded.files.datastores.ngram_trie import LONG, MANY, WIDE
 from datastore.counting.part import Part, frequent_first
 from datastore.token_stream import token_type
 
@@ -31,7 +31,7 @@ class Joined:
 
 
 class GrowingTrie:
-    """The arrays of aded.files.ngram_trie, which grow on disk level by level."""
+    """The arrays of aded.files.datastores.ngram_trie, which grow on disk level by level."""
 
     def __init__(self, folder: Path, order: int, vocabulary: int) -> None:
         self.order, self.vocabulary = order, vocabulary

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from aded.errors import BadInput
-from aded.files.ngram_file import open_ngrams
+from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from datastore.corpora.corpus import Corpus
 from datastore.merge import merge

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from aded.errors import BadInput
-from aded.files.ngram_file import open_ngrams
+from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from datastore.builder import header_of
 from datastore.corpora.corpus import Corpus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aded.errors import BadInput
 from aded.files.atomic import lock_file, whole_file, write_text
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from datastore.open import open_datastore
 from datastore.sharing.card import card, file_of

@@ -13,8 +13,8 @@ import requests
 from tqdm import tqdm
 
 from aded.errors import BadInput
-from aded.files.array_file import ArrayFile
 from aded.files.atomic import check_no_folder, lock_file, whole_file
+from aded.files.datastores.array_file import ArrayFile
 from datastore.open import open_datastore
 from datastore.sharing.manifest import LARGEST, NAME, Manifest, read_manifest, runs
 from datastore.sharing.places import Place, place_of

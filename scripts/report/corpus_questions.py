@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from aded.files.contamination import NOT_CHECKED, held_of
+from aded.files.datastores.contamination import NOT_CHECKED, held_of
 from aded.records.finished_runs import FinishedRun
 from scripts.report.cells import line_names
 from scripts.report.remarks import MISSING

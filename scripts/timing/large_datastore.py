@@ -13,7 +13,7 @@ import numpy as np
 
 from aded.command_line import compose_config
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_ngrams, count_windows, write_ngrams
 from datastore.token_stream import TokenStream

@@ -16,7 +16,7 @@ import torch
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
-from aded.files.suffix_file import SuffixFile
+from aded.files.datastores.suffix_file import SuffixFile
 from baselines.heads.medusa import Medusa
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
 from baselines.logits.logitspec import LogitSpec

@@ -15,8 +15,8 @@ from aded.command_line import compose_config, name_pretrained
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.ngram_file import NgramFile
-from aded.files.suffix_file import SuffixFile
+from aded.files.datastores.ngram_file import NgramFile
+from aded.files.datastores.suffix_file import SuffixFile
 from aded.plugins import settings_of
 from aded.settings import Budget
 

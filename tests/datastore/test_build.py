@@ -22,8 +22,8 @@ from tiny import tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
-from aded.files.ngram_file import open_ngrams
-from aded.files.suffix_file import open_suffixes
+from aded.files.datastores.ngram_file import open_ngrams
+from aded.files.datastores.suffix_file import open_suffixes
 from datastore import build as command
 from datastore import info, merge
 from datastore.builder import build

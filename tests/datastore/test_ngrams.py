@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore import ngrams
 from datastore.corpora.dataset_corpus import DatasetCorpus
 from datastore.counting import windows as reading

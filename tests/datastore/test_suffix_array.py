@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.errors import BadInput
-from aded.files.array_file import write_arrays
-from aded.files.suffix_file import FORMAT, VERSION, open_suffixes, suffix_at, token_at
+from aded.files.datastores.array_file import write_arrays
+from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes, suffix_at, token_at
 from baselines.tokens.rest import Rest, starts_behind
 from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 

@@ -19,11 +19,11 @@ from tiny import VOCABULARY, tiny_tokenizer
 from xxhash import xxh3_128_digest
 
 from aded.files.answer_file import read_answers
-from aded.files.array_file import CHECKSUM
-from aded.files.blocks import WORD
 from aded.files.cost_table import read_cost_table
-from aded.files.ngram_file import open_ngrams
-from aded.files.suffix_file import open_suffixes
+from aded.files.datastores.array_file import CHECKSUM
+from aded.files.datastores.blocks import WORD
+from aded.files.datastores.ngram_file import open_ngrams
+from aded.files.datastores.suffix_file import open_suffixes
 from aded.files.tokenizer import load_tokenizer
 from aded.records.finished_runs import read_run
 from aded.records.rows import to_json

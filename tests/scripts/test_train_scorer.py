@@ -18,7 +18,7 @@ from aded.drafters.backoff.candidates import ON, PROMPT, SOURCES, TARGET
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import read_scorer
 from aded.errors import BadInput
-from aded.files.ngram_file import no_ngrams
+from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
 from datastore.ngrams import count_ngrams, write_ngrams
 from scripts.scorer.examples import Class, Examples, Student, joined

@@ -14,9 +14,9 @@ from survey import Verdict, judge
 
 from aded.errors import BadInput
 from aded.kernels.linear import PackedLinear
+from aded.targets.attention.rope_switch import RopeSwitch
 from aded.targets.eager import EagerTarget
 from aded.targets.load import checked_target
-from aded.targets.rope_switch import RopeSwitch
 from aded.targets.self_check import SelfCheck
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def test_the_self_check_finds_a_cache_that_generate_would_forget(monkeypatch: py
 
 @pytest.mark.parametrize("family", ["bloom", "falcon, ALiBi", "gpt_neo", "mpt"])
 def test_the_self_check_finds_attention_that_counts_rows(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aded.targets.row_bias._counts_rows", lambda _: False)
+    monkeypatch.setattr("aded.targets.attention.row_bias._counts_rows", lambda _: False)
     with pytest.raises(BadInput, match=r"ForCausalLM (cannot verify|does not honour)"):
         EagerTarget(tiny_family(family)).self_check()
 

@@ -1,7 +1,8 @@
 """Corpus contexts of 1 to 4 tokens, looked up one token at a time.
 
-Each node of a draft tree stores its contexts as nodes of the corpus's trie (aded.files.ngram_trie). A child's
-contexts continue its parent's by one token, so each is found among a few neighbours, mostly in one cache line.
+Each node of a draft tree stores its contexts as nodes of the corpus's trie (aded.files.datastores.ngram_trie). A
+child's contexts continue its parent's by one token, so each is found among a few neighbours, mostly in one cache
+line.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import numpy as np
 from numba import njit
 
 from aded.compiled import INLINED, UNCOUNTED
-from aded.files.ngram_file import NgramFile
-from aded.files.ngram_trie import Ngrams, children, find_child, read_successors
+from aded.files.datastores.ngram_file import NgramFile
+from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
 
 CONTEXTS = 4
 """Longest context in tokens."""

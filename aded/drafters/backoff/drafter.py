@@ -32,7 +32,7 @@ from aded.drafters.backoff.tree_search import new_scratch
 from aded.drafters.packed_state import PackedState
 from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Budget, Count, FilePath, Positive, Scope
 
 

@@ -10,7 +10,7 @@ from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.draft_maker import DraftMaker
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Budget, Count, Positive, Scope, Weight
 
 

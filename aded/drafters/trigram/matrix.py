@@ -19,7 +19,7 @@ from numba import njit
 
 from aded.compiled import INLINED as INLINED
 from aded.compiled import UNCOUNTED as UNCOUNTED
-from aded.files.ngram_trie import Ngrams, find_child, read_successors, vocabulary_of
+from aded.files.datastores.ngram_trie import Ngrams, find_child, read_successors, vocabulary_of
 
 ROW = 32
 """Most successors of an overlay row. In a full row a new successor replaces the one with the smallest weight."""

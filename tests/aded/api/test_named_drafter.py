@@ -18,7 +18,7 @@ from aded.command_line import compose_config
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.ngram_file import open_ngrams
+from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.tokenizer import tokenizer_fingerprint
 from aded.targets.eager import EagerTarget
 from aded.targets.weightless import WeightlessTarget

@@ -42,7 +42,7 @@ def set_noise(monkeypatch: pytest.MonkeyPatch, noise: Noise, *, quiet_later: boo
     monkeypatch.setattr(TurnWatch, "__init__", begun)
     monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, noise(decoded[-1]), 0.0))
     monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: quiet_later)
-    monkeypatch.setattr("aded.records.disturbance.SLOW", 1e9)  # the baseline's real times are this machine's
+    monkeypatch.setattr("aded.records.noise.disturbance.SLOW", 1e9)  # the baseline's real times are this machine's
     return decoded
 
 

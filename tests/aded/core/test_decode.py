@@ -15,7 +15,7 @@ from aded.core.sampler import Decoding, Greedy, Sampler
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Scope
 from aded.targets.eager import EagerTarget
 from baselines.autoregressive import Autoregressive

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
-from aded.files.suffix_file import SuffixFile
+from aded.files.datastores.suffix_file import SuffixFile
 from baselines.logits.sam_token_recycling import SamTokenRecycling
 from baselines.logits.token_recycling import TokenRecycling
 from datastore.suffix_array import sorted_suffixes, with_separators

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from baselines.tokens.draftretriever import DraftRetriever, index_fields, write_index
 from datastore.ngrams import count_ngrams
 

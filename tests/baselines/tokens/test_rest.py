@@ -11,7 +11,7 @@ from tiny import tiny_tokenizer
 
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.suffix_file import SuffixFile
+from aded.files.datastores.suffix_file import SuffixFile
 from baselines.tokens.rest import Rest, occurrences
 from datastore.corpora.python_stdlib import PythonStdlib
 from datastore.ngrams import count_ngrams, write_ngrams

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.files.suffix_file import SuffixFile
+from aded.files.datastores.suffix_file import SuffixFile
 from baselines.tokens.sam_decoding import SamDecoding
 from baselines.tokens.suffix_automaton import SMALLEST_ROOM
 from datastore.suffix_array import sorted_suffixes, with_separators

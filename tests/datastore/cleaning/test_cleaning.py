@@ -13,9 +13,9 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.config import instantiate
 from aded.errors import BadInput
-from aded.files.contamination import held_of
+from aded.files.datastores.contamination import held_of
+from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.fingerprint import fingerprint
-from aded.files.ngram_file import open_ngrams
 from datastore import info
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
 from aded.files.atomic import lock_file
-from aded.files.ngram_file import open_ngrams
+from aded.files.datastores.ngram_file import open_ngrams
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
 from datastore.corpora.dataset_corpus import DatasetCorpus

@@ -24,7 +24,7 @@ from aded.drafters.trigram.matrix import (
     state_of,
 )
 from aded.drafters.trigram.search.draft_maker import DraftMaker
-from aded.files.ngram_trie import Ngrams
+from aded.files.datastores.ngram_trie import Ngrams
 from aded.settings import Count
 
 

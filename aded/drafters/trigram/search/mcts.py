@@ -57,7 +57,7 @@ from aded.drafters.trigram.search.mcts_scratch import (
     new_mcts_scratch,
     open_state,
 )
-from aded.files.ngram_trie import Ngrams
+from aded.files.datastores.ngram_trie import Ngrams
 from aded.settings import Count, Weight
 
 

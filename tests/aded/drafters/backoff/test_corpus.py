@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aded.drafters.backoff.corpus import CONTEXTS, CorpusNgrams, follow_token, locate, open_corpus, read_context
 from aded.errors import BadInput
-from aded.files.ngram_file import open_ngrams
+from aded.files.datastores.ngram_file import open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 7

@@ -13,7 +13,7 @@ from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
-from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 50

@@ -14,7 +14,7 @@ from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.suggestions import MOST
 from aded.drafters.mixing import mixed, new_mixing
-from aded.files.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 5000

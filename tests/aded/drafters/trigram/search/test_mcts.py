@@ -11,7 +11,7 @@ from tiny import path_to
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.mcts import Mcts
-from aded.files.ngram_file import NgramFile
+from aded.files.datastores.ngram_file import NgramFile
 from datastore.ngrams import count_ngrams
 
 Row = list[tuple[int, float]]

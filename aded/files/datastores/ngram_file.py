@@ -1,7 +1,7 @@
 """The n-gram file: how often every n-gram of 1 to `order` tokens occurs in a corpus, memory-mapped.
 
-Its arrays are those of aded.files.ngram_trie, and `prompts`. The header has `levels`, how many n-grams there are of
-each length.
+Its arrays are those of aded.files.datastores.ngram_trie, and `prompts`. The header has `levels`, how many n-grams
+there are of each length.
 Opening reads the header alone; each block is verified when a lookup first reads it, and `verify` reads all of them.
 """
 
@@ -16,10 +16,9 @@ import numpy as np
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.files.array_file import KEY, ArrayFile, open_arrays
-from aded.files.blocks import are_whole, no_blocks
-from aded.files.json_lines import json_value
-from aded.files.ngram_trie import (
+from aded.files.datastores.array_file import KEY, ArrayFile, open_arrays
+from aded.files.datastores.blocks import are_whole, no_blocks
+from aded.files.datastores.ngram_trie import (
     BY_TOKEN,
     COUNTS,
     HIGH,
@@ -34,6 +33,7 @@ from aded.files.ngram_trie import (
     last_token,
     read_successors,
 )
+from aded.files.json_lines import json_value
 from aded.settings import NgramOrder, checked
 
 FORMAT = "aded-ngrams"

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.targets.kv_cache import KVCache
+from aded.targets.attention.kv_cache import KVCache
 
 CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.files.blocks import BLOCK, WORD, Blocks, are_whole, block_sum, no_blocks, verify_all
+from aded.files.datastores.blocks import BLOCK, WORD, Blocks, are_whole, block_sum, no_blocks, verify_all
 
 WORDS = 3 * BLOCK // WORD - 7
 

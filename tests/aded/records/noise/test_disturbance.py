@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_run import row, timing
 
-from aded.records.disturbance import pairs_of, sums, to_decode_again
 from aded.records.metrics import summarise
+from aded.records.noise.disturbance import pairs_of, sums, to_decode_again
 from aded.records.rows import Row
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from aded.records.disturbance import step_seconds, taken
+from aded.records.noise.disturbance import step_seconds, taken
 from aded.records.rows import Row, Timing
 
 MOST = 0.03

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from made_up_run import row, timing
 
+from aded.records.noise.warm_up import slice_warm_up
 from aded.records.rows import Row
-from aded.records.warm_up import slice_warm_up
 
 
 def measured(first_ms: float, *, baseline: bool = False, others: float = 0.0) -> Row:

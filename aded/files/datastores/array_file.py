@@ -2,8 +2,8 @@
 
 The layout is safetensors (8 bytes of header length, a JSON header, the arrays' bytes): opening a file executes
 nothing, and other programs can read it. The array `sums` has a checksum of each block of the arrays before it
-(aded.files.blocks). The last array, `checksum`, is a hash of the header and of `sums`. So `open_arrays` refuses a
-file that is cut short or whose header was changed, and a block is verified when it is first read.
+(aded.files.datastores.blocks). The last array, `checksum`, is a hash of the header and of `sums`. So `open_arrays`
+refuses a file that is cut short or whose header was changed, and a block is verified when it is first read.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import xxhash
 
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
-from aded.files.blocks import BLOCK, WORD, Blocks, block_sum, no_blocks, verify_all
-from aded.files.contamination import from_header, in_short
+from aded.files.datastores.blocks import BLOCK, WORD, Blocks, block_sum, no_blocks, verify_all
+from aded.files.datastores.contamination import from_header, in_short
 from aded.files.json_lines import LINE, json_value
 from aded.settings import checked
 

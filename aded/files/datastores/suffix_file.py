@@ -24,8 +24,8 @@ from numba import njit
 
 from aded.compiled import INLINED
 from aded.errors import BadInput
-from aded.files.array_file import KEY, ArrayFile, open_arrays
-from aded.files.blocks import Blocks, are_whole
+from aded.files.datastores.array_file import KEY, ArrayFile, open_arrays
+from aded.files.datastores.blocks import Blocks, are_whole
 
 FORMAT = "aded-suffixes"
 VERSION = "3"

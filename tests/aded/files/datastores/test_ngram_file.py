@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from aded.errors import BadInput
-from aded.files.array_file import write_arrays
-from aded.files.blocks import BLOCK
-from aded.files.ngram_file import FORMAT, VERSION, NgramFile, no_ngrams, open_ngrams
-from aded.files.ngram_trie import MANY, find_child, last_token, read_successors
+from aded.files.datastores.array_file import write_arrays
+from aded.files.datastores.blocks import BLOCK
+from aded.files.datastores.ngram_file import FORMAT, VERSION, NgramFile, no_ngrams, open_ngrams
+from aded.files.datastores.ngram_trie import MANY, find_child, last_token, read_successors
 from datastore.ngrams import count_ngrams, write_ngrams
 
 V = 3

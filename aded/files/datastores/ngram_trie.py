@@ -32,7 +32,7 @@ import numpy as np
 from numba import njit
 
 from aded.compiled import INLINED, UNCOUNTED
-from aded.files.blocks import Blocks, are_whole
+from aded.files.datastores.blocks import Blocks, are_whole
 
 LONG = 32
 """Children that are searched one by one, and counted when they are read."""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from aded.errors import BadInput
-from aded.files.array_file import ArrayFile, Spill, open_arrays, write_arrays
-from aded.files.blocks import BLOCK
+from aded.files.datastores.array_file import ArrayFile, Spill, open_arrays, write_arrays
+from aded.files.datastores.blocks import BLOCK
 
 HEADER = {"format": "f", "version": "1", "tokenizer": "t", "vocabulary": "9"}
 ARRAYS: dict[str, np.ndarray] = {

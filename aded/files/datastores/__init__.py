@@ -1,0 +1,1 @@
+"""Datastore files: n-grams or suffixes of a corpus, memory-mapped and verified block by block."""
