@@ -85,8 +85,11 @@ TOP: Mapping[str, Kinds] = {
     },
     "train_scorer": {
         **TRAINING,
-        "recorded": list[dict[Literal["answers", "questions", "tokenizer", "template", "corpus"], FilePath]],
+        "recorded": list[
+            dict[Literal["answers", "questions", "tokenizer", "template", "corpus", "retrieval"], FilePath]
+        ],
         "own_corpus": FilePath,
+        "own_retrieval": FilePath,
         **dict.fromkeys(("share", "share_of_parts"), Share),
         "passes": Positive,
         **dict.fromkeys(("first_rate", "last_rate"), RATE),

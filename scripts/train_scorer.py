@@ -4,18 +4,19 @@
 
 conf/train_scorer.yaml explains every key. Drafters with several settings read the same answers: with a corpus and
 without, over the session and cold, and with each part switched off. What their experts say of each token, and which
-token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order.
+token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order. This is done twice,
+for drafters without retrieval and for drafters with it; the file has the weights of both.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from os.path import expanduser
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -30,9 +31,11 @@ from aded.core.drafter import Drafter
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.scorer import WITH_RETRIEVAL
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.files.fingerprint import fingerprint
 from aded.kernels import threads
 from aded.targets.eager import EagerTarget
@@ -42,7 +45,7 @@ from scripts.scorer.examples import Class, Examples, Student, joined
 from scripts.scorer.gradient import learned
 from scripts.train_medusa import answered
 
-CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
+CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6, "nearest": 4}
 USED: tuple[dict[str, Any], ...] = tuple(
     {"adaptation": adaptation, "contexts": {**CONTEXTS, **without}}
     for adaptation in ("session", "prompt")
@@ -59,17 +62,25 @@ WITHOUT: tuple[dict[str, Any], ...] = (
     {"adaptation": "off"},
 )
 """Settings without a part."""
+File = TypeVar("File", NgramFile, SuffixFile)
 log = logging.getLogger(__name__)
 
 
-def class_of(corpus: NgramFile, cfg: DictConfig) -> Class:
+class Corpus(NamedTuple):
+    """retrieval: None: there is none"""
+
+    ngrams: NgramFile
+    retrieval: SuffixFile | None
+
+
+def class_of(corpus: Corpus, cfg: DictConfig) -> Class:
     """Students with all settings."""
+    retrieval = None if corpus.retrieval is None else str(corpus.retrieval.path)
+    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "cost": "none"}
     shares = [cfg.share] * len(USED) + [cfg.share_of_parts] * len(WITHOUT)
     return Class(
         [
-            Student(
-                BackoffDrafter(corpus, cost="none", **{"contexts": CONTEXTS, **settings}), share, cfg.seed + number
-            )
+            Student(BackoffDrafter(corpus.ngrams, **{**fixed, **settings}), share, cfg.seed + number)
             for number, (settings, share) in enumerate(zip(USED + WITHOUT, shares, strict=True))
         ]
     )
@@ -86,19 +97,23 @@ def hear(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits:
         drafter.draft(context[: end + 1])
 
 
-def open_corpora(cfg: DictConfig) -> list[NgramFile]:
+def open_corpora(cfg: DictConfig) -> list[Corpus]:
     """The corpora of the recorded answers, then the model's own. Raises BadInput, naming the key."""
-    named = [(f"recorded.{i}.corpus", source.corpus) for i, source in enumerate(cfg.recorded)]
-    files = []
-    for key, path in [*named, ("own_corpus", cfg.own_corpus)]:
-        try:
-            files.append(open_ngrams(expanduser(path)))
-        except BadInput as error:
-            raise BadInput(key, error.problem) from None
-    return files
+    named = [(f"recorded.{i}.", source.corpus, source.retrieval) for i, source in enumerate(cfg.recorded)]
+    return [
+        Corpus(_opened(f"{where}corpus", ngrams, open_ngrams), _opened(f"{where}retrieval", suffixes, open_suffixes))
+        for where, ngrams, suffixes in [*named, ("own_", cfg.own_corpus, cfg.own_retrieval)]
+    ]
 
 
-def from_recorded(cfg: DictConfig, corpora: Sequence[NgramFile]) -> Iterator[tuple[Examples, str]]:
+def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
+    try:
+        return open_file(expanduser(path))
+    except BadInput as error:
+        raise BadInput(key, error.problem) from None
+
+
+def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[Examples, str]]:
     """Examples of each recorded file, and what it is."""
     for source, corpus in zip(cfg.recorded, corpora, strict=True):
         files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
@@ -108,7 +123,7 @@ def from_recorded(cfg: DictConfig, corpora: Sequence[NgramFile]) -> Iterator[tup
         yield joined([student.examples for student in pupils.students]), about
 
 
-def from_own(cfg: DictConfig, corpus: NgramFile, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
+def from_own(cfg: DictConfig, corpus: Corpus, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
     """Examples of what the model itself answers, with its distributions."""
     assert isinstance(loaded.target, EagerTarget)
     shards, facts = answered(cfg, loaded)
@@ -121,23 +136,31 @@ def from_own(cfg: DictConfig, corpus: NgramFile, loaded: Loaded) -> Iterator[tup
     yield joined([student.examples for student in pupils.students]), about
 
 
-def run(cfg: DictConfig) -> None:
-    """Examples, learning, the file of weights."""
-    check_top(plain(cfg), "train_scorer")
-    inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
-    check_outputs([("out", Path(cfg.out))], inputs.items())
-    *corpora, own = open_corpora(cfg)
-    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
-    threads.use_torch(cfg.threads)
+def examples_of(cfg: DictConfig, corpora: Sequence[Corpus], loaded: Loaded) -> tuple[Examples, list[str]]:
+    """All examples, and what they are of. corpora: those of the recorded answers, then the model's own"""
     groups, sources = [], []
-    for examples, about in chain(from_recorded(cfg, corpora), from_own(cfg, own, loaded)):
+    for examples, about in chain(from_recorded(cfg, corpora[:-1]), from_own(cfg, corpora[-1], loaded)):
         log.info("%d examples of %s", len(examples.decided), about)
         groups.append(examples)
         sources.append(about)
+    return joined(groups), sources
+
+
+def run(cfg: DictConfig) -> None:
+    """Examples, learning, the file of weights; without retrieval, then with it."""
+    check_top(plain(cfg), "train_scorer")
+    inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
+    check_outputs([("out", Path(cfg.out))], inputs.items())
+    corpora = open_corpora(cfg)
+    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
+    threads.use_torch(cfg.threads)
     how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
-    scorer = learned(joined(groups), **how)
+    weights: dict[str, np.ndarray] = {}
+    for prefix, read in (("", [one._replace(retrieval=None) for one in corpora]), (WITH_RETRIEVAL, corpora)):
+        examples, sources = examples_of(cfg, read, loaded)
+        weights |= {prefix + name: array for name, array in learned(examples, **how)._asdict().items()}
     with whole_file(Path(cfg.out)) as file:
-        file.write(save(scorer._asdict(), metadata={"learned_from": "; ".join(sources), "how": json.dumps(how)}))
+        file.write(save(weights, metadata={"learned_from": "; ".join(sources), "how": json.dumps(how)}))
     print(f"scorer: {cfg.out}")
 
 

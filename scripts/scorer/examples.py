@@ -11,9 +11,10 @@ from numba import njit
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.candidates import EXPERTS, MENTIONS
+from aded.drafters.backoff.candidates import EXPERTS, MENTIONS, NEAREST
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.learning import read
+from aded.drafters.backoff.retrieval.passages import EACH_STEP, retrieve
 from aded.drafters.backoff.tree_search import ROOT, move_root, predict
 from aded.drafters.packed_state import PackedState
 
@@ -82,6 +83,8 @@ def _collect(
             into.mentions[p] = start + m
         read(experts, context[: i + 1], i, keep)
         move_root(experts, scratch, context[i])
+    if experts.longest[NEAREST] > 0:
+        retrieve(experts.nearest, experts.longest[NEAREST], EACH_STEP)
     return p
 
 

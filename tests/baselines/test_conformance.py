@@ -104,9 +104,13 @@ def build(folder: Path) -> Build:
 
     def build_one(name: str, **settings: object) -> Drafter:
         cfg = deepcopy(config_of(name))
-        files = {"heads": str(folder / HEADS.get(name, ".")), "model": str(folder / "draft"), "layers": 1}
+        files = {
+            "heads": folder / HEADS.get(name, "."),
+            "model": folder / "draft",
+            "retrieval": folder / "tiny.suffixes",
+        }
         depth = {"depth": 3} if name in DEEP else {}  # deeper trees take longer and show nothing else
-        given = {**FIXED, **files, **depth, **settings}
+        given = {**FIXED, **{key: str(path) for key, path in files.items()}, "layers": 1, **depth, **settings}
         cfg.method.update({key: value for key, value in given.items() if key in cfg.method})
         kinds = datastore_kinds(with_whole_parts(plain(cfg.method)))
         cfg.datastore.path = f"{folder / 'tiny'}.{''.join(kinds)}"

@@ -14,13 +14,14 @@ from test_train_medusa import SOURCE
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.api.drafter import drafter as method
-from aded.drafters.backoff.candidates import ON, PROMPT, SOURCES, TARGET
+from aded.drafters.backoff.candidates import NEAREST, ON, PROMPT, SOURCES, TARGET
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import read_scorer
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
 from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
 from scripts.scorer.examples import Class, Examples, Student, joined
 from scripts.train_scorer import hear, main, open_corpora
 
@@ -79,8 +80,12 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     (tmp_path / "answers.jsonl").write_text(json.dumps(answer))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+    write_suffixes(
+        tmp_path / "tiny.suffixes", with_separators([stream], 128), {"tokenizer": "t", "vocabulary": "128"}
+    )
     recorded = (
-        "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams}"
+        "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams, "
+        "retrieval: tiny.suffixes}"
     )
     settings = [
         "prompts=2",
@@ -88,13 +93,16 @@ def test_the_command_writes_weights_that_a_drafter_reads(
         "passes=2",
         "share=1",
         "own_corpus=tiny.ngrams",
+        "own_retrieval=tiny.suffixes",
         "out=w.safetensors",
     ]
     monkeypatch.setattr("sys.argv", ["train_scorer", "model=model", f"recorded=[{recorded}]", *settings])
     main()
     assert "scorer: w.safetensors" in capsys.readouterr().out
-    _, learned_from = read_scorer("w.safetensors")
+    (without, learned_from), (scorer, _) = (read_scorer("w.safetensors", retrieval=on) for on in (False, True))
     assert "answers.jsonl" in learned_from
+    known = ON + NEAREST
+    assert (without.contexts[known] != scorer.contexts[known]).any()
     mine = method("aded_backoff", scorer=str(tmp_path / "w.safetensors"))
     mine.setup(WeightlessTarget())
     mine.begin(np.array([5, 6, 7, 5]))
@@ -102,8 +110,16 @@ def test_the_command_writes_weights_that_a_drafter_reads(
 
 
 def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:
-    write_ngrams(tmp_path / "here", count_ngrams([np.arange(9)], 5, 128), {"tokenizer": "t", "vocabulary": "128"})
-    for first, own, key in (("missing", "here", "recorded.0.corpus"), ("here", "missing", "own_corpus")):
-        settings = {"recorded": [{"corpus": str(tmp_path / first)}], "own_corpus": str(tmp_path / own)}
+    header = {"tokenizer": "t", "vocabulary": "128"}
+    write_ngrams(tmp_path / "n", count_ngrams([np.arange(9)], 5, 128), header)
+    write_suffixes(tmp_path / "s", with_separators([np.arange(9)], 128), header)
+    here = ["n", "s", "n", "s"]
+    for place, key in enumerate(("recorded.0.corpus", "recorded.0.retrieval", "own_corpus", "own_retrieval")):
+        first, second, *own = (str(tmp_path / name) for name in (*here[:place], "missing", *here[place + 1 :]))
+        settings = {
+            "recorded": [{"corpus": first, "retrieval": second}],
+            "own_corpus": own[0],
+            "own_retrieval": own[1],
+        }
         with pytest.raises(BadInput, match=f"^{key}: no file {tmp_path}/missing"):
             open_corpora(DictConfig(settings))

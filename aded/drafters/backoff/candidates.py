@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-CORPUS, TARGET, SESSION, PROMPT = 0, 1, 2, 3
-SOURCE_NAMES = ("corpus", "target", "session", "prompt")
+CORPUS, TARGET, SESSION, PROMPT, NEAREST = 0, 1, 2, 3, 4
+SOURCE_NAMES = ("corpus", "target", "session", "prompt", "nearest")
 SOURCES = len(SOURCE_NAMES)
 LENGTHS = 6
 """Longest context in tokens."""

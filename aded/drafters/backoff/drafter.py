@@ -1,15 +1,16 @@
 """ADED beyond the paper: an adaptive back-off model of the target's output in place of the tri-gram matrix.
 
 Its experts are corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long
-matches, and the target's own distributions at all verified nodes. A small network, learned from the answers of other
-models, weighs what they say. The draft tree holds the most probable paths, and has the size at which this machine
-decodes fastest.
+matches, the target's own distributions at all verified nodes, and the passages of a corpus nearest to the text. A
+small network, learned from the answers of other models, weighs what they say. The draft tree holds the most probable
+paths, and has the size at which this machine decodes fastest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy as copied
+from os.path import expanduser
 from typing import Annotated, Literal
 
 import numpy as np
@@ -19,12 +20,22 @@ from aded.core.drafter import Drafter, Step
 from aded.core.step_cost import TreeSize
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.candidates import CORPUS, LENGTHS, PROMPT, SESSION, SOURCE_NAMES, SOURCES, TARGET
+from aded.drafters.backoff.candidates import (
+    CORPUS,
+    LENGTHS,
+    NEAREST,
+    PROMPT,
+    SESSION,
+    SOURCE_NAMES,
+    SOURCES,
+    TARGET,
+)
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
 from aded.drafters.backoff.experts import Experts
 from aded.drafters.backoff.history import clear, empty_history
 from aded.drafters.backoff.learning import read_and_search, read_prompt, recycle
+from aded.drafters.backoff.retrieval.passages import another, forget_text, open_nearest
 from aded.drafters.backoff.said_tokens import forget_all, nothing_said
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.suggestions import suggest
@@ -33,6 +44,7 @@ from aded.drafters.packed_state import PackedState
 from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
+from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.settings import Budget, Count, FilePath, Positive, Scope
 
 
@@ -43,8 +55,9 @@ class BackoffDrafter(Drafter):
     budget: most drafted nodes per step
     adaptation: how long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session
         (kept across questions)
-    contexts: longest context in tokens per source, 0: the source is off. Sources: corpus (up to 4), target, session
-        and prompt (up to 6)
+    contexts: longest context in tokens per source, 0: the source is off. Sources: corpus (up to 4), target, session,
+        prompt and nearest (up to 6)
+    retrieval: the suffix file of the corpus whose passages nearest to the text are read (source nearest); None: none
     copy: copy what followed the longest match
     gaps: contexts with a gap, in session and prompt
     said: the frequent tokens, and how often each was said
@@ -66,6 +79,7 @@ class BackoffDrafter(Drafter):
         budget: Budget = 64,
         adaptation: Scope = "session",
         contexts: Mapping[str, int],
+        retrieval: FilePath | None = None,
         copy: bool = True,
         gaps: bool = True,
         said: bool = True,
@@ -85,18 +99,22 @@ class BackoffDrafter(Drafter):
         if not datastore.has_ngrams:
             longest[CORPUS] = 0
         learns = adaptation != "off"
+        self.corpus = _open_retrieval(retrieval, datastore) if retrieval and learns and longest[NEAREST] else None
+        if self.corpus is None:
+            longest[NEAREST] = 0
         self.experts = Experts(
             open_corpus(datastore, int(longest[CORPUS]), top_k),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
             session=empty_table(max_contexts if longest[SESSION] else 1),
             prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
+            nearest=open_nearest(self.corpus),
             history=empty_history(max_history),
             said=nothing_said(),
             longest=longest,
             switches=np.array([copy and learns, gaps and learns, said and learns]),
             vocabulary=np.array([datastore.vocabulary]),
         )
-        self.scorer, self.learned_from = read_scorer(scorer)
+        self.scorer, self.learned_from = read_scorer(scorer, retrieval=self.corpus is not None)
         self.tree_size: TreeSize | None = None
         self._no_stop = np.zeros(self.budget + 1)
         self._read_nothing()
@@ -115,6 +133,7 @@ class BackoffDrafter(Drafter):
         other, experts = copied(self), self.experts
         other.experts = experts._replace(
             prompt=empty_table(len(experts.prompt.marks)),
+            nearest=another(experts.nearest),
             history=empty_history(len(experts.history.tokens)),
             said=nothing_said(),
         )
@@ -137,6 +156,7 @@ class BackoffDrafter(Drafter):
         if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self.context):
             forget(self.experts.prompt)
             self.experts.said.here[:] = 0
+            forget_text(self.experts.nearest)
             first = 0
         read_prompt(self.state, prompt_ids, first, self.keep)
         self.context = prompt_ids
@@ -153,7 +173,9 @@ class BackoffDrafter(Drafter):
             self._no_stop if self.tree_size is None else self.tree_size.least_probabilities,
             self.chain,
         )
-        self.datastore.check_blocks()
+        for file in (self.datastore, self.corpus):
+            if file is not None:
+                file.check_blocks()
         self.context = context
         probabilities = scratch.probabilities[:n].copy()
         if self.tree_size is not None:
@@ -203,6 +225,7 @@ class BackoffDrafter(Drafter):
     def reset(self) -> None:
         for table in (self.experts.target, self.experts.session, self.experts.prompt):
             forget(table)
+        forget_text(self.experts.nearest)
         clear(self.experts.history)
         forget_all(self.experts.said)
         self.context = np.empty(0, np.int64)
@@ -210,7 +233,8 @@ class BackoffDrafter(Drafter):
             self.tree_size.restart()
 
     def describe(self) -> dict[str, str]:
-        return {**self.datastore.describe(), "scorer": self.learned_from}
+        facts = {**self.datastore.describe(), "scorer": self.learned_from}
+        return facts if self.corpus is None else {**facts, "retrieval": self.corpus.header["fingerprint"]}
 
 
 def _known_by(lengths: np.ndarray, copied: bool) -> str:
@@ -218,6 +242,17 @@ def _known_by(lengths: np.ndarray, copied: bool) -> str:
     order = np.argsort(-lengths, kind="stable")
     known = [f"{SOURCE_NAMES[source]} {lengths[source]}" for source in order if lengths[source]]
     return ", ".join([*known, "copy"] if copied else known) or "gap or said"
+
+
+def _open_retrieval(path: str, datastore: NgramFile) -> SuffixFile:
+    """The corpus of retrieval. Raises BadInput, naming the key, unless it has the datastore's tokenizer."""
+    try:
+        file = open_suffixes(expanduser(path))
+        if datastore.has_ngrams:
+            file.check_tokenizer(datastore.header["tokenizer"])
+    except BadInput as error:
+        raise BadInput("method.retrieval", error.problem) from None
+    return file
 
 
 def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
@@ -233,5 +268,5 @@ def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
     if adaptation != "session":
         longest[SESSION] = 0
     if adaptation == "off":
-        longest[TARGET] = longest[PROMPT] = 0
+        longest[TARGET] = longest[PROMPT] = longest[NEAREST] = 0
     return longest

@@ -1,7 +1,7 @@
 """The experts: what each source says of the next token after the last tokens.
 
-source: where predictions come from: the corpus, the target's own distributions, earlier answers (the session), or
-    the current prompt and its answer
+source: where predictions come from: the corpus, the target's own distributions, earlier answers (the session), the
+    current prompt and its answer, or the passages of a corpus that are nearest to them
 context: the last 1 to 6 tokens (corpus: 1 to 4), or some of the last three with a gap
 expert: one source with one kind of context; one more copies the longest match, and one counts tokens
 mention: an expert names a token, with the token's share of what followed the context, and its count
@@ -21,6 +21,7 @@ from aded.drafters.backoff.candidates import (
     COPY,
     GAPS,
     LENGTHS,
+    NEAREST,
     ON,
     PROMPT,
     SAID,
@@ -36,6 +37,7 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
 from aded.drafters.backoff.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.history import History, token_at
+from aded.drafters.backoff.retrieval.passages import Nearest
 from aded.drafters.backoff.said_tokens import FREQUENT, SaidTokens, place
 
 COPIES, GAPPED, SAYS = 0, 1, 2
@@ -59,6 +61,7 @@ class Experts(NamedTuple):
     target: ContextTable
     session: ContextTable
     prompt: ContextTable
+    nearest: Nearest
     history: History
     said: SaidTokens
     longest: np.ndarray
@@ -123,6 +126,8 @@ def ask(
             _ask_table(experts.session, hashes[length], SESSION, length, candidates)
         if length <= longest[TARGET]:
             _ask_table(experts.target, hashes[length], TARGET, length, candidates)
+        if length <= longest[NEAREST]:
+            _ask_table(experts.nearest.table, hashes[length], NEAREST, length, candidates)
         if length <= longest[0] and indices[length - 1] >= 0:
             _ask_corpus(experts.corpus, indices[length - 1], length, candidates)
     if experts.switches[GAPPED] and probability >= LIKELY and len(context) >= 3:

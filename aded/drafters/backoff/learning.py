@@ -6,10 +6,11 @@ import numpy as np
 from numba import njit
 
 from aded.compiled import INLINED, UNCOUNTED
-from aded.drafters.backoff.candidates import GAPS, LENGTHS, PROMPT, SESSION
+from aded.drafters.backoff.candidates import GAPS, LENGTHS, NEAREST, PROMPT, SESSION
 from aded.drafters.backoff.context_table import ContextTable, count_successor, extend_hash, replace_row
 from aded.drafters.backoff.experts import COPIES, GAPPED, SAYS, Experts, gap_hash
 from aded.drafters.backoff.history import append
+from aded.drafters.backoff.retrieval.passages import EACH_STEP, MOST, hear, rank, read_waiting, retrieve
 from aded.drafters.backoff.said_tokens import say
 from aded.drafters.backoff.tree_search import move_root, search, search_chain, start
 from aded.drafters.packed_state import PackedState
@@ -30,6 +31,8 @@ def read(experts: Experts, context: np.ndarray, first: int, keep: float) -> None
             say(experts.said, context[i])
         if experts.switches[COPIES]:
             append(experts.history, context[i])
+        if experts.longest[NEAREST] > 0:
+            hear(experts.nearest, context, i)
 
 
 @njit(**INLINED)
@@ -46,6 +49,9 @@ def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float
     """`read`, then put the root at the prompt's end. state: experts, scorer, scratch."""
     experts, _, scratch = state.parts
     read(experts, context, first, keep)
+    if experts.longest[NEAREST] > 0:
+        rank(experts.nearest)
+        read_waiting(experts.nearest, experts.longest[NEAREST], MOST)
     start(experts, scratch, context)
 
 
@@ -69,6 +75,8 @@ def read_and_search(
     for i in range(first, len(context)):
         read(experts, context[: i + 1], i, keep)
         move_root(experts, scratch, context[i])
+    if experts.longest[NEAREST] > 0:
+        retrieve(experts.nearest, experts.longest[NEAREST], EACH_STEP)
     if chain:
         return search_chain(experts, scorer, scratch, budget, depth, least_probabilities)
     return search(experts, scorer, scratch, budget, depth, least_probabilities)

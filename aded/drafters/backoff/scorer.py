@@ -43,13 +43,16 @@ class Scorer(NamedTuple):
     mentions: np.ndarray
 
 
+WITH_RETRIEVAL = "retrieval."
+"""In a file, before the names of the weights that were learned with retrieval."""
 SHAPES = {"bias": (3, UNITS), "contexts": (EXPERTS, 3, UNITS), "mentions": (EXPERTS, 3, UNITS)}
 
 
-def read_scorer(place: str) -> tuple[Scorer, str]:
+def read_scorer(place: str, retrieval: bool = False) -> tuple[Scorer, str]:
     """The weights of a file, and what they were learned from. Raises BadInput naming the file.
 
     place: a relative path is searched in the working directory, then in the repository
+    retrieval: the weights that were learned with retrieval, not those that were learned without
     """
     path = Path(expanduser(place))
     path = path if path.is_file() else ROOT / path
@@ -60,9 +63,12 @@ def read_scorer(place: str) -> tuple[Scorer, str]:
     except (OSError, SafetensorError):
         raise BadInput("method.scorer", f"{place} is no safetensors file; give one of scripts.train_scorer") from None
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    if shapes != SHAPES or not all(np.isfinite(tensor).all() for tensor in tensors.values()):
+    if shapes != SHAPES | {WITH_RETRIEVAL + name: shape for name, shape in SHAPES.items()} or not all(
+        np.isfinite(tensor).all() for tensor in tensors.values()
+    ):
         raise BadInput("method.scorer", f"{place} holds other weights; this version needs those of {SHAPES}")
-    return Scorer(*(tensors[name].astype(np.float32) for name in Scorer._fields)), learned_from
+    prefix = WITH_RETRIEVAL if retrieval else ""
+    return Scorer(*(tensors[prefix + name].astype(np.float32) for name in Scorer._fields)), learned_from
 
 
 @njit(cache=True, inline="always")

@@ -189,7 +189,7 @@ def test_an_endless_session_keeps_a_bounded_memory(datastore: NgramFile) -> None
     [
         ({"cost": "guessed"}, "method.cost: 'guessed' must be measured, none or the file of a cost table"),
         ({"contexts": {"corpus": 5}}, "method.contexts.corpus: 5 must lie between 0 and 4"),
-        ({"contexts": {"copy": 1}}, "method.contexts: copy is none of corpus, target, session, prompt"),
+        ({"contexts": {"copy": 1}}, "method.contexts: copy is none of corpus, target, session, prompt, nearest"),
     ],
 )
 def test_bad_settings_are_named(datastore: NgramFile, settings: dict[str, Any], line: str) -> None:

@@ -10,7 +10,7 @@ from safetensors.numpy import save
 from scored_by_hand import by_formula, random_candidates, random_scorer
 
 from aded.drafters.backoff.candidates import CANDIDATES, MENTIONS, clear, mention, new_candidates
-from aded.drafters.backoff.scorer import SHIPPED, exponential, read_scorer, score
+from aded.drafters.backoff.scorer import SHIPPED, WITH_RETRIEVAL, exponential, read_scorer, score
 from aded.errors import BadInput
 
 
@@ -44,9 +44,10 @@ def test_more_than_fits_is_left_out() -> None:
 
 
 def test_the_shipped_weights_say_what_they_were_learned_from() -> None:
-    scorer, learned_from = read_scorer(SHIPPED)
-    assert "alpaca/vicuna-7b-v1.3.jsonl" in learned_from
-    assert all(weights.dtype == np.float32 for weights in scorer)
+    for retrieval in (False, True):
+        scorer, learned_from = read_scorer(SHIPPED, retrieval)
+        assert "alpaca/vicuna-7b-v1.3.jsonl" in learned_from
+        assert all(weights.dtype == np.float32 for weights in scorer)
 
 
 def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
@@ -54,7 +55,13 @@ def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"no tensors")
     with pytest.raises(BadInput, match="is no safetensors file"):
         read_scorer(str(path))
-    weights = random_scorer(np.random.default_rng(0))._asdict()
+    without = random_scorer(np.random.default_rng(0))._asdict()
+    path.write_bytes(save(without))
+    with pytest.raises(BadInput, match="holds other weights"):
+        read_scorer(str(path))
+    weights = without | {WITH_RETRIEVAL + name: array for name, array in without.items()}
+    path.write_bytes(save(weights))
+    read_scorer(str(path))
     path.write_bytes(save({**weights, "bias": weights["bias"][:2]}))
     with pytest.raises(BadInput, match="holds other weights"):
         read_scorer(str(path))

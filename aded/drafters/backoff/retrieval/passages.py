@@ -1,0 +1,174 @@
+"""The passages of a corpus that are most like the text so far, and what follows their contexts.
+
+A passage is PASSAGE tokens of the corpus. The text's rare n-grams rank the passages by BM25 (Robertson and Zaragoza,
+2009; inverse document frequency as in Lucene). All passages have one length, so BM25's correction for it falls away:
+
+    score(passage) = sum over rare n-grams g of the text   idf(g) * tf * (K1 + 1) / (tf + K1)
+    idf(g) = log(1 + (P - df + 0.5) / (df + 0.5))
+
+with tf the occurrences of g in the passage, df the number of passages with g, and P that of all passages. The MOST
+passages of the highest scores are read into a table of contexts, like the prompt. The ranking is made after the
+prompt and again every REFRESH tokens of the answer; passages that are new among the highest are read a few at each
+step.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from aded.compiled import INLINED, UNCOUNTED
+from aded.drafters.backoff.context_table import ContextTable, count_successor, empty_table, extend_hash
+from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library, rare_ngram
+from aded.files.datastores.suffix_file import SuffixFile, are_tokens_whole, suffix_at
+
+PASSAGE = 256
+"""Tokens."""
+MOST = 64
+"""Passages that are read at once."""
+REFRESH = 32
+"""Tokens from one ranking to the next."""
+EACH_STEP = 4
+"""Passages read at each step."""
+K1 = 1.2
+CONTEXTS = 1 << 17
+"""Contexts of the table."""
+HEARD, WAITING, DONE = 0, 1, 2
+"""Places in Nearest.numbers."""
+
+
+class Nearest(NamedTuple):
+    """What retrieval knows of the text.
+
+    table: what followed each context in the passages that were read
+    scores: float32 [P], of each passage
+    idf: float32 [RARE + 1], by df
+    found: int64 [RARE], the passage of each occurrence of an n-gram
+    times: int32 [P], occurrences of that n-gram in each passage, 0 between two n-grams
+    was_read: bool [P]
+    queue: int64 [MOST], passages, those of the highest scores first
+    best: float32 [MOST], their scores
+    numbers: int64 [3], tokens since the last ranking; passages in the queue; how many of them are done with
+    """
+
+    library: Library
+    table: ContextTable
+    scores: np.ndarray
+    idf: np.ndarray
+    found: np.ndarray
+    times: np.ndarray
+    was_read: np.ndarray
+    queue: np.ndarray
+    best: np.ndarray
+    numbers: np.ndarray
+
+
+def open_nearest(file: SuffixFile | None) -> Nearest:
+    """Retrieval from a corpus; None: there is none, and nothing is ever near."""
+    library = no_library() if file is None else open_library(file.corpus, file.vocabulary)
+    passages = -(-len(library.corpus.tokens) // PASSAGE)
+    df = np.minimum(np.arange(RARE + 1), passages)
+    return Nearest(
+        library,
+        empty_table(CONTEXTS if passages else 1),
+        np.zeros(passages, np.float32),
+        # Rounded: a logarithm's last digit differs between machines.
+        np.log1p((passages - df + 0.5) / (df + 0.5)).round(4).astype(np.float32),
+        np.zeros(RARE, np.int64),
+        np.zeros(passages, np.int32),
+        np.zeros(passages, np.bool_),
+        np.zeros(MOST, np.int64),
+        np.zeros(MOST, np.float32),
+        np.zeros(3, np.int64),
+    )
+
+
+def another(nearest: Nearest) -> Nearest:
+    """Retrieval from the same corpus for another text."""
+    own = {name: np.zeros_like(getattr(nearest, name)) for name in ("scores", "was_read", "queue", "best", "numbers")}
+    return nearest._replace(table=empty_table(len(nearest.table.marks)), **own)
+
+
+def forget_text(nearest: Nearest) -> None:
+    """A new text begins. The table becomes as new: contexts crowd in it, and which ones stay must not depend on the
+    texts before."""
+    nearest.table.marks[:], nearest.table.clock[:] = 0, 1
+    nearest.scores[:], nearest.was_read[:], nearest.numbers[:] = 0, False, 0
+
+
+@njit(**UNCOUNTED)
+def hear(nearest: Nearest, context: np.ndarray, i: int) -> None:
+    """The text went on to context[i]: score the passages with the rare n-gram that begins SPAN - 1 tokens before."""
+    nearest.numbers[HEARD] += 1
+    if i < SPAN - 1:
+        return
+    corpus, found, times = nearest.library.corpus, nearest.found, nearest.times
+    start, end = rare_ngram(nearest.library, context, i - SPAN + 1)
+    df = 0
+    for k in range(end - start):
+        found[k] = max(0, suffix_at(corpus, start + k)) // PASSAGE
+        df += times[found[k]] == 0
+        times[found[k]] += 1
+    for k in range(end - start):
+        tf = np.float32(times[found[k]])
+        if tf > 0:
+            nearest.scores[found[k]] += nearest.idf[df] * tf * np.float32(K1 + 1) / (tf + np.float32(K1))
+            times[found[k]] = 0
+
+
+@njit(**UNCOUNTED)
+def rank(nearest: Nearest) -> None:
+    """Put the passages of the highest scores that were not read yet into the queue."""
+    queue, best, n = nearest.queue, nearest.best, 0
+    for passage in range(len(nearest.scores)):
+        score = nearest.scores[passage]
+        if score > (best[MOST - 1] if n == MOST else np.float32(0)):
+            at = min(n, MOST - 1)
+            while at > 0 and best[at - 1] < score:
+                queue[at], best[at] = queue[at - 1], best[at - 1]
+                at -= 1
+            queue[at], best[at] = passage, score
+            n = min(n + 1, MOST)
+    nearest.numbers[HEARD], nearest.numbers[WAITING], nearest.numbers[DONE] = 0, n, 0
+
+
+@njit(**UNCOUNTED)
+def read_waiting(nearest: Nearest, longest: int, most: int) -> None:
+    """Read at most `most` passages of the queue into the table. longest: tokens of the longest context"""
+    numbers = nearest.numbers
+    while numbers[DONE] < numbers[WAITING] and most > 0:
+        passage = int(nearest.queue[numbers[DONE]])
+        numbers[DONE] += 1
+        if not nearest.was_read[passage]:
+            nearest.was_read[passage] = True
+            _read_passage(nearest, passage, longest)
+            most -= 1
+
+
+@njit(**INLINED)
+def _read_passage(nearest: Nearest, passage: int, longest: int) -> None:
+    corpus, separator = nearest.library.corpus, len(nearest.library.firsts)
+    first, end = passage * PASSAGE, min((passage + 1) * PASSAGE, len(corpus.tokens))
+    if not are_tokens_whole(corpus, first, end):
+        return
+    begin = first  # of the document
+    for i in range(first, end):
+        token = np.int64(corpus.tokens[i])
+        if token == separator:
+            begin = i + 1
+            continue
+        hashed = np.uint64(0)
+        for length in range(1, min(longest, i - begin) + 1):
+            hashed = extend_hash(hashed, int(np.int64(corpus.tokens[i - length])))
+            count_successor(nearest.table, hashed, token, 1.0)
+
+
+@njit(**UNCOUNTED)
+def retrieve(nearest: Nearest, longest: int, most: int) -> None:
+    """Between two searches: rank when enough was heard since, else read a few passages."""
+    if nearest.numbers[HEARD] >= REFRESH:
+        rank(nearest)
+    else:
+        read_waiting(nearest, longest, most)

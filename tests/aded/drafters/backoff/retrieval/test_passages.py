@@ -1,0 +1,186 @@
+"""Ranking against BM25 by its formula, and what is read of the nearest passages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aded.drafters.backoff.candidates import NEAREST
+from aded.drafters.backoff.context_table import ROW, extend_hash, find
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.retrieval.passages import (
+    K1,
+    MOST,
+    PASSAGE,
+    REFRESH,
+    Nearest,
+    another,
+    forget_text,
+    hear,
+    open_nearest,
+    rank,
+    read_waiting,
+)
+from aded.drafters.backoff.retrieval.rare_ngrams import SPAN, rare_ngram
+from aded.errors import BadInput
+from aded.files.datastores.ngram_file import no_ngrams, open_ngrams
+from aded.files.datastores.suffix_file import open_suffixes
+from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.suffix_array import with_separators, write_suffixes
+
+VOCABULARY = 3000
+HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
+RANDOM = np.random.default_rng(0)
+# Each document has words of its own beside those of all.
+DOCUMENTS = [
+    np.where(
+        RANDOM.random(700) < 0.5, RANDOM.integers(20, size=700), 20 + 25 * number + RANDOM.integers(25, size=700)
+    )
+    for number in range(100)
+]
+STREAM = with_separators(DOCUMENTS, VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("passages") / "tiny.suffixes"
+    write_suffixes(path, STREAM, HEADER)
+    return path
+
+
+@pytest.fixture
+def nearest(path: Path) -> Nearest:
+    return open_nearest(open_suffixes(path))
+
+
+def hear_all(nearest: Nearest, text: np.ndarray) -> None:
+    for i in range(len(text)):
+        hear(nearest, text, i)
+
+
+def by_formula(nearest: Nearest, text: np.ndarray) -> np.ndarray:
+    """The score of each passage."""
+    scores = np.zeros(-(-len(STREAM) // PASSAGE))
+    for at in range(len(text) - SPAN + 1):
+        start, end = rare_ngram(nearest.library, text, at)
+        passages = Counter((nearest.library.corpus.suffixes[start:end] // PASSAGE).tolist())
+        idf = np.log(1 + (len(scores) - len(passages) + 0.5) / (len(passages) + 0.5))
+        for passage, tf in passages.items():
+            scores[passage] += idf * tf * (K1 + 1) / (tf + K1)
+    return scores
+
+
+def test_passages_are_ranked_by_bm25(nearest: Nearest) -> None:
+    text = DOCUMENTS[40][100:160]
+    hear_all(nearest, text)
+    expected = by_formula(nearest, text)
+    np.testing.assert_allclose(nearest.scores, expected, rtol=1e-3)
+    assert not nearest.times.any(), "nothing is left of the last n-gram"
+    rank(nearest)
+    best = np.argsort(-nearest.scores, kind="stable")[:MOST]
+    best = best[nearest.scores[best] > 0]
+    waiting = nearest.queue[: nearest.numbers[1]]
+    np.testing.assert_array_equal(waiting, best)
+    assert waiting[0] == (40 * 701 + 130) // PASSAGE
+
+
+def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Nearest) -> None:
+    hear_all(nearest, DOCUMENTS[7][:40])
+    rank(nearest)
+    first = nearest.queue[0]
+    for _ in range(2):
+        read_waiting(nearest, 2, 1)
+        rank(nearest)
+    tokens = STREAM[first * PASSAGE : (first + 1) * PASSAGE]
+    followed: dict[tuple[int, ...], Counter[int]] = {}
+    other = nearest.queue[1]
+    for passage in (tokens, STREAM[other * PASSAGE : (other + 1) * PASSAGE]):
+        for i in range(1, len(passage)):
+            for context in ((passage[i - 1],), tuple(passage[max(0, i - 2) : i])):
+                if VOCABULARY not in (*context, passage[i]):
+                    followed.setdefault(context, Counter())[passage[i]] += 1
+    pair = next(context for context in followed if len(context) == 2)
+    for context in (pair, pair[1:]):
+        hashed = np.uint64(0)
+        for token in reversed(context):
+            hashed = np.uint64(extend_hash(hashed, int(token)))
+        slot = find(nearest.table, hashed)
+        assert slot >= 0
+        weights = dict(zip(nearest.table.tokens[slot], nearest.table.weights[slot], strict=True))
+        if len(followed[context]) <= ROW:
+            assert {token: weight for token, weight in weights.items() if weight} == followed[context]
+
+
+def test_a_new_text_starts_from_nothing(nearest: Nearest) -> None:
+    fresh = another(nearest)
+    for one, document in ((nearest, 3), (nearest, 60), (fresh, 60)):
+        forget_text(one)
+        hear_all(one, DOCUMENTS[document][:50])
+        rank(one)
+        read_waiting(one, 4, MOST)
+    np.testing.assert_array_equal(nearest.queue, fresh.queue)
+    np.testing.assert_array_equal(nearest.scores, fresh.scores)
+
+
+def drafter(path: Path, **settings: Any) -> BackoffDrafter:
+    contexts = {"nearest": 4, "prompt": 6}
+    fixed: dict[str, Any] = {"contexts": contexts, "cost": "none", "retrieval": str(path)}
+    return BackoffDrafter(no_ngrams(), **{**fixed, **settings})
+
+
+def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -> None:
+    text = DOCUMENTS[20]
+    mine = drafter(path)
+    mine.begin(text[:60])
+    tree = mine.draft(text[:61])
+    node = tree.child(0, int(text[61]))
+    assert node is not None
+    assert mine.node_parts(tree)[node].startswith("nearest")
+    for end in range(62, 62 + 2 * REFRESH):
+        mine.draft(text[:end])
+    assert mine.experts.nearest.numbers[0] < REFRESH, "ranked again"
+    for settings in ({"adaptation": "off"}, {"retrieval": None}, {"contexts": {"prompt": 6}}):
+        other = drafter(path, **settings)
+        assert not other.experts.longest[NEAREST]
+        assert "retrieval" not in other.describe()
+    assert mine.describe()["retrieval"] == open_suffixes(path).header["fingerprint"]
+
+
+def test_two_answers_at_once_retrieve_as_one_after_the_other(path: Path) -> None:
+    alone, first = drafter(path, adaptation="prompt"), drafter(path, adaptation="prompt")
+    both = (first, first.sibling())
+    for text in DOCUMENTS[:2]:
+        alone.begin(text[:50])
+        expected = [alone.draft(text[:end]) for end in range(51, 120, 3)]
+        mine = both[int(text is DOCUMENTS[1])]
+        other = both[int(text is DOCUMENTS[0])]
+        mine.begin(text[:50])
+        for tree, end in zip(expected, range(51, 120, 3), strict=True):
+            other.begin(DOCUMENTS[9][:end])
+            found = mine.draft(text[:end])
+            np.testing.assert_array_equal(found.tokens, tree.tokens)
+            np.testing.assert_array_equal(found.parents, tree.parents)
+
+
+def test_a_wrong_file_is_named_by_its_key(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^method.retrieval: no file"):
+        drafter(tmp_path / "missing")
+    other = {"tokenizer": "another", "vocabulary": str(VOCABULARY)}
+    write_ngrams(tmp_path / "other", count_ngrams([np.arange(9)], 5, VOCABULARY), other)
+    with pytest.raises(BadInput, match=r"^method.retrieval: .* was built with the tokenizer"):
+        BackoffDrafter(open_ngrams(tmp_path / "other"), contexts={"nearest": 4}, retrieval=str(path), cost="none")
+
+
+def test_a_damaged_block_is_named_and_nothing_of_it_is_drafted(path: Path, tmp_path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "damaged").write_bytes(content)
+    mine = drafter(tmp_path / "damaged")
+    with pytest.raises(BadInput, match="is damaged"):  # noqa: PT012 - one of the prompts comes upon it
+        for document in DOCUMENTS:
+            mine.begin(document[:60])
+            mine.draft(document[:61])
