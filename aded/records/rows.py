@@ -191,6 +191,9 @@ class Environment:
     scorer: str | None = about(
         "what the weights of aded_backoff's scorer were learned from", null="the method has none", default=None
     )
+    retrieval: str | None = about(
+        "fingerprint of the suffix file that aded_backoff retrieves from", null="it retrieves nothing", default=None
+    )
     answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
     files: dict[str, str] = field(
         default_factory=dict, metadata={"about": "fingerprints of the files that settings name, by key"}

@@ -234,7 +234,12 @@ class BackoffDrafter(Drafter):
 
     def describe(self) -> dict[str, str]:
         facts = {**self.datastore.describe(), "scorer": self.learned_from}
-        return facts if self.corpus is None else {**facts, "retrieval": self.corpus.header["fingerprint"]}
+        if self.corpus is not None:
+            facts["retrieval"] = self.corpus.header["fingerprint"]
+            # A check of one corpus for a benchmark's questions says nothing of another corpus.
+            if (key := "datastore_questions") in facts and facts[key] != self.corpus.describe().get(key):
+                del facts[key]
+        return facts
 
 
 def _known_by(lengths: np.ndarray, copied: bool) -> str:

@@ -27,6 +27,7 @@ from aded.drafters.backoff.retrieval.passages import (
 )
 from aded.drafters.backoff.retrieval.rare_ngrams import SPAN, rare_ngram
 from aded.errors import BadInput
+from aded.files.datastores.contamination import Check, to_header
 from aded.files.datastores.ngram_file import no_ngrams, open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -148,6 +149,16 @@ def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -
         assert not other.experts.longest[NEAREST]
         assert "retrieval" not in other.describe()
     assert mine.describe()["retrieval"] == open_suffixes(path).header["fingerprint"]
+
+
+def test_questions_count_as_checked_where_both_corpora_were(path: Path, tmp_path: Path) -> None:
+    checked = {**HEADER, **to_header({"mt_bench": Check(80, "0" * 16, True, {})})}
+    write_suffixes(tmp_path / "checked", STREAM, checked)
+    write_ngrams(tmp_path / "ngrams", count_ngrams([np.arange(9)], 5, VOCABULARY), checked)
+    ngrams = open_ngrams(tmp_path / "ngrams")
+    for corpus, says in ((tmp_path / "checked", "mt_bench 0 of 80"), (path, None)):
+        mine = BackoffDrafter(ngrams, contexts={"nearest": 4}, retrieval=str(corpus), cost="none")
+        assert mine.describe().get("datastore_questions") == says
 
 
 def test_two_answers_at_once_retrieve_as_one_after_the_other(path: Path) -> None:
