@@ -6,6 +6,7 @@
     datastore=FILE    n-gram file of order 5
     answers=FILE      recorded answers, as model.answers takes them
     tokenizer=DIR     their tokenizer, that of the datastore
+    retrieval=FILE    a suffix file to retrieve from; by default nothing is retrieved
     random=true       random tokens in place of answers: nothing can predict them
     millions=10       tokens to replay, in millions
     changed=0.1       share of the answers' tokens that is drawn anew in each round
@@ -37,10 +38,10 @@ from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.tokenizer import tokenizer_of
-from aded.settings import Budget, Share
+from aded.settings import Budget, FilePath, Share
 from scripts import check_no_arguments
 
-CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
+CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6, "nearest": 4}
 PROMPT, LENGTH, PART = 16, 512, 1_000_000
 COLUMNS = ("tokens", "mean_accepted_tokens", "draft_ms_median", "draft_ms_p99", "own_mb", "mapped_mb")
 
@@ -52,6 +53,7 @@ class Settings:
     datastore: str | None = None
     answers: str | None = None
     tokenizer: str | None = None
+    retrieval: FilePath | None = None
     random: bool = False
     millions: Annotated[float, Field(gt=0)] = 10
     changed: Share = 0.1
@@ -131,7 +133,9 @@ def run(arguments: list[str], settings: Settings) -> None:
         texts = endless(answers_of(Path(settings.answers), str(settings.tokenizer)), settings.changed, rng)
     else:
         texts = unpredictable(datastore.vocabulary, rng)
-    drafter = BackoffDrafter(datastore, budget=settings.budget, contexts=CONTEXTS, cost="none")
+    drafter = BackoffDrafter(
+        datastore, budget=settings.budget, contexts=CONTEXTS, retrieval=settings.retrieval, cost="none"
+    )
     parts = math.ceil(settings.millions)
     rows = []
     print(*COLUMNS)
