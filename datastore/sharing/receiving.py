@@ -63,6 +63,7 @@ def _fetch(place: Place, manifest: Manifest, out: Path) -> ArrayFile:
     part, source = out.with_name(f"{out.name}.part"), out.with_name(f"{out.name}.part.source")
     if _is_whole(out, manifest):
         log.info("%s is there", out)
+        source.unlink(missing_ok=True)  # of a fetch that was interrupted at its very end
         return _opened(out)
     _check_replaceable(place, manifest, out, part, source)
     with whole_file(source) as note:
