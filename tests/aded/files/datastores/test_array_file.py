@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from aded.errors import BadInput
+from aded.files.datastores import array_file
 from aded.files.datastores.array_file import ArrayFile, Spill, open_arrays, write_arrays
 from aded.files.datastores.blocks import BLOCK
 
@@ -32,6 +33,25 @@ def opened(path: Path) -> ArrayFile:
 def refused(path: Path) -> None:
     with pytest.raises(BadInput, match=f"^datastore.path: .*{re.escape(str(path))}"):
         opened(path).verify()
+
+
+def test_a_file_larger_than_memory_is_read_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells how a mapping is to be read: the flag `rr` of /proc/self/smaps."""
+    smaps = Path("/proc/self/smaps")
+    if not smaps.exists():
+        pytest.skip("no /proc")
+    path = tmp_path / "x.arrays"
+    write_arrays(path, HEADER, ARRAYS)
+
+    def flags() -> list[str]:
+        _, arrays, _, _ = open_arrays(path, "f", "1")
+        assert arrays["b"][2] == 2
+        mapping = smaps.read_text().split(str(path))[1]
+        return next(line for line in mapping.splitlines() if line.startswith("VmFlags")).split()
+
+    assert "rr" not in flags()
+    monkeypatch.setattr(array_file, "memory", lambda: path.stat().st_size - 1)
+    assert "rr" in flags()
 
 
 @pytest.fixture
