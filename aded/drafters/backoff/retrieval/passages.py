@@ -106,9 +106,10 @@ def hear(nearest: Nearest, context: np.ndarray, i: int) -> None:
         return
     corpus, found, times = nearest.library.corpus, nearest.found, nearest.times
     start, end = rare_ngram(nearest.library, context, i - SPAN + 1)
-    df = 0
+    df, last = 0, len(times) - 1
     for k in range(end - start):
-        found[k] = max(0, suffix_at(corpus, start + k)) // PASSAGE
+        # Bounded: a crafted file may name places that its text does not have.
+        found[k] = min(max(0, suffix_at(corpus, start + k)) // PASSAGE, last)
         df += times[found[k]] == 0
         times[found[k]] += 1
     for k in range(end - start):
@@ -120,7 +121,7 @@ def hear(nearest: Nearest, context: np.ndarray, i: int) -> None:
 
 @njit(**UNCOUNTED)
 def rank(nearest: Nearest) -> None:
-    """Put the passages of the highest scores that were not read yet into the queue."""
+    """Put the passages of the highest scores into the queue."""
     queue, best, n = nearest.queue, nearest.best, 0
     for passage in range(len(nearest.scores)):
         score = nearest.scores[passage]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aded.drafters.backoff.candidates import NEAREST
 from aded.drafters.backoff.context_table import ROW, extend_hash, find
@@ -27,9 +29,10 @@ from aded.drafters.backoff.retrieval.passages import (
 )
 from aded.drafters.backoff.retrieval.rare_ngrams import SPAN, rare_ngram
 from aded.errors import BadInput
+from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.contamination import Check, to_header
 from aded.files.datastores.ngram_file import no_ngrams, open_ngrams
-from aded.files.datastores.suffix_file import open_suffixes
+from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
@@ -127,10 +130,10 @@ def test_a_new_text_starts_from_nothing(nearest: Nearest) -> None:
     np.testing.assert_array_equal(nearest.scores, fresh.scores)
 
 
-def drafter(path: Path, **settings: Any) -> BackoffDrafter:
+def drafter(path: Path, **given_settings: Any) -> BackoffDrafter:
     contexts = {"nearest": 4, "prompt": 6}
     fixed: dict[str, Any] = {"contexts": contexts, "cost": "none", "retrieval": str(path)}
-    return BackoffDrafter(no_ngrams(), **{**fixed, **settings})
+    return BackoffDrafter(no_ngrams(), **{**fixed, **given_settings})
 
 
 def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -> None:
@@ -144,8 +147,8 @@ def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -
     for end in range(62, 62 + 2 * REFRESH):
         mine.draft(text[:end])
     assert mine.experts.nearest.numbers[0] < REFRESH, "ranked again"
-    for settings in ({"adaptation": "off"}, {"retrieval": None}, {"contexts": {"prompt": 6}}):
-        other = drafter(path, **settings)
+    for other_settings in ({"adaptation": "off"}, {"retrieval": None}, {"contexts": {"prompt": 6}}):
+        other = drafter(path, **other_settings)
         assert not other.experts.longest[NEAREST]
         assert "retrieval" not in other.describe()
     assert mine.describe()["retrieval"] == open_suffixes(path).header["fingerprint"]
@@ -184,6 +187,23 @@ def test_a_wrong_file_is_named_by_its_key(path: Path, tmp_path: Path) -> None:
     write_ngrams(tmp_path / "other", count_ngrams([np.arange(9)], 5, VOCABULARY), other)
     with pytest.raises(BadInput, match=r"^method.retrieval: .* was built with the tokenizer"):
         BackoffDrafter(open_ngrams(tmp_path / "other"), contexts={"nearest": 4}, retrieval=str(path), cost="none")
+
+
+@given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=40, max_size=40))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+def test_a_crafted_file_leads_nowhere(tmp_path: Path, suffixes: list[int]) -> None:
+    """Its checksums are right, and its suffixes are not sorted, or no places of its text at all."""
+    arrays: dict[str, np.ndarray] = {
+        "tokens": np.arange(40, dtype=np.uint16) % 7,
+        "suffixes": np.array(suffixes, np.int32),
+    }
+    write_arrays(tmp_path / "crafted", {"format": FORMAT, "version": VERSION, **HEADER}, arrays)
+    nearest = open_nearest(open_suffixes(tmp_path / "crafted"))
+    hear_all(nearest, np.arange(60) % 7)
+    rank(nearest)
+    read_waiting(nearest, 4, MOST)
+    assert len(nearest.scores) == 1
+    assert np.isfinite(nearest.scores).all()
 
 
 def test_a_damaged_block_is_named_and_nothing_of_it_is_drafted(path: Path, tmp_path: Path) -> None:
