@@ -27,7 +27,7 @@ QUESTIONS = 5
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model, its n-grams, questions of two turns on few words, and recorded answers to them."""
+    """A tiny model, its n-grams, questions of two turns on few words, and short and long recorded answers to them."""
     place = tmp_path_factory.mktemp("place")
     tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2).save_pretrained(place)
     tokenizer = tiny_tokenizer()
@@ -38,10 +38,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids = [np.array(tokenizer(text)["input_ids"]) for text in texts[:3]]
     write_ngrams(place / "tiny.ngrams", count_ngrams(ids, 5, VOCABULARY), header)
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
-    answers = [
-        {"question_id": n, "choices": [{"index": 0, "turns": texts[2 * n : 2 * n + 2]}]} for n in range(QUESTIONS)
-    ]
-    for name, rows in (("questions", questions), ("answers", answers)):
+    answers, long_answers = (
+        [
+            {"question_id": n, "choices": [{"index": 0, "turns": [f"{text} " * times for text in texts[2 * n :][:2]]}]}
+            for n in range(QUESTIONS)
+        ]
+        for times in (1, 8)
+    )
+    for name, rows in (("questions", questions), ("answers", answers), ("long_answers", long_answers)):
         (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return place
 
@@ -117,8 +121,8 @@ def test_what_a_session_learned_matters_here(shell: Shell, place: Path) -> None:
 def test_killed_again_and_again_a_run_ends_with_the_rows_of_an_uninterrupted_one(place: Path, tmp_path: Path) -> None:
     """SIGKILL at random moments, from before the first row on; each start goes on from what is on disk."""
     run = overrides_of(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
-    # Slow drafts, so that there is something to interrupt.
-    run += ["method.draft_maker.iterations=20000"]
+    # Slow drafts and long answers: a run takes seconds, so a busy machine, too, sees its rows in time to kill it.
+    run += ["method.draft_maker.iterations=20000", f"model.answers={place / 'long_answers.jsonl'}"]
 
     def start(out: Path) -> BaseProcess:
         environment = os.environ | {"ADED_CACHE": str(tmp_path / "cache")}
