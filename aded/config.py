@@ -47,6 +47,7 @@ TRAINING: Kinds = {
 """What all trainings have."""
 HEADS: Kinds = {
     **TRAINING,
+    "chat": GROUP | None,
     "epochs": Count,
     **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
     "learning_rate": RATE,

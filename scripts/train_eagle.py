@@ -3,9 +3,10 @@
     python -m scripts.train_eagle kind=eagle2|eagle3 [model=NAME] [out=FOLDER] [prompts=N] [KEY=VALUE ...]
 
 conf/train_eagle.yaml explains every key. First the target answers prompts of the datastore's corpus, greedily, and
-reads them once more: a head learns to continue its features. Embedding and output projection stay the target's, and
-the head uses the rows of the most frequent tokens. It begins as the target's last layer. An interrupted run goes on
-after its last checkpoint; the head's file is written at each checkpoint too.
+those of a corpus of conversations, if `chat` names one. It reads them once more: a head learns to continue its
+features. Embedding and output projection stay the target's, and the head uses the rows of the most frequent tokens.
+It begins as the target's last layer. An interrupted run goes on after its last checkpoint; the head's file is written
+at each checkpoint too.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from baselines.heads.eagle.files import WEIGHTS, published_layers, save_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
 from scripts.eagle.training import Lesson, Text, begin_as_last_layer, read_text
 from scripts.medusa.answers import read_pairs
-from scripts.train_medusa import answered, most_frequent
+from scripts.train_medusa import answered, inputs, most_frequent
 
 KINDS: dict[str, type[EagleHead]] = {"eagle2": EagleHead, "eagle3": Eagle3Head}
 CHECKPOINT = "checkpoint.pt"
@@ -144,8 +145,7 @@ def accuracies(lesson: Lesson, texts: list[Text]) -> list[float]:
 def run(cfg: DictConfig) -> None:
     """Answers, training, the head's files; prints the accuracy on the answers set aside for validation."""
     check_top(plain(cfg), "train_eagle")
-    inputs = {"model.path": cfg.model.path, "datastore.corpus.path": cfg.datastore.corpus.get("path")}
-    check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs.items())
+    check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
     loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)

@@ -2,21 +2,22 @@
 
     python -m scripts.train_medusa [model=NAME] [out=FOLDER] [prompts=N] [KEY=VALUE ...]
 
-conf/train_medusa.yaml explains every key. First the target answers prompts of the datastore's corpus, greedily. Then
-head k learns, from the hidden state that decided a token of such an answer, the token k places further. The answers
-are kept in the cache, and an interrupted run goes on after the last whole batch. The target's output projection stays
-as it is, and all heads share it. The loss runs over the `vocabulary` most frequent tokens of the answers, which are
-nearly all that occur.
+conf/train_medusa.yaml explains every key. First the target answers prompts of the datastore's corpus, greedily, and
+those of a corpus of conversations, if `chat` names one. Then head k learns, from the hidden state that decided a
+token of such an answer, the token k places further. The answers are kept in the cache, and an interrupted run goes on
+after the last whole batch. The target's output projection stays as it is, and all heads share it. The loss runs over
+the `vocabulary` most frequent tokens of the answers, which are nearly all that occur.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import logging
 import math
 import sys
+from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
 
 import torch
@@ -37,7 +38,7 @@ from aded.targets.loaded import Loaded
 from baselines.heads.medusa import most_probable_paths
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
 from datastore.corpora.corpus import Corpus
-from scripts.medusa.answers import answer_all, prompts, read_answers
+from scripts.medusa.answers import answer_all, chat_prompts, prompts, read_answers
 
 IGNORED = -100
 log = logging.getLogger(__name__)
@@ -148,35 +149,52 @@ def accepted(
 
 def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
     """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
-    assert isinstance(loaded.target, EagerTarget)
-    corpus = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus)
-    asking = cfg.asking
+    corpus, asking = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus), cfg.asking
     facts = {
         "model": str(cfg.model.path),
         "tokenizer": tokenizer_fingerprint(loaded.tokenizer),
         "corpus": corpus.name,
         "asking": json.dumps(OmegaConf.to_container(asking, resolve=True), sort_keys=True),
     }
+    code = prompts(corpus.documents(), loaded.tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
+    asked: dict[str, Iterable[list[int]]] = {corpus.name: code}
+    if cfg.get("chat"):
+        chat = instantiate(plain(cfg.chat), "chat", Corpus)
+        found = list(chat_prompts(chat, loaded.tokenizer, asking.longest_prompt, asking.seed))
+        if not found:
+            problem = f"no conversation of {chat.name} begins with a prompt of at most {asking.longest_prompt} tokens"
+            raise BadInput("chat", problem)
+        asked[chat.identity] = found
+    shards = [_answers(cfg, loaded, stream, facts | {"corpus": name}) for name, stream in asked.items()]
+    return list(chain.from_iterable(shards)), facts | {"corpus": ", ".join(asked)}
+
+
+def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
+    """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
+    assert isinstance(loaded.target, EagerTarget)
     folder = Path(cache_folder(cfg)) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    stream = prompts(corpus.documents(), loaded.tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
-    log.info("answering %d prompts of %s into %s", cfg.prompts, corpus.name, folder)
-    shards = answer_all(
+    log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
+    return answer_all(
         loaded.target.model,
-        itertools.islice(stream, cfg.prompts),
+        islice(asked, cfg.prompts),
         loaded.eos_token_ids,
         folder,
-        most=asking.max_new_tokens,
-        batch_size=asking.batch_size,
+        most=cfg.asking.max_new_tokens,
+        batch_size=cfg.asking.batch_size,
     )
-    return shards, facts
+
+
+def inputs(cfg: DictConfig) -> dict[str, str | None]:
+    """The files that a training of heads reads, by their keys."""
+    corpora = {"datastore.corpus.path": cfg.datastore.corpus, "chat.path": cfg.chat or {}}
+    return {"model.path": cfg.model.path} | {key: corpus.get("path") for key, corpus in corpora.items()}
 
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
     check_top(plain(cfg), "train_medusa")
     out = Path(cfg.out) / OURS
-    inputs = {"model.path": cfg.model.path, "datastore.corpus.path": cfg.datastore.corpus.get("path")}
-    check_outputs([("out", out)], inputs.items())
+    check_outputs([("out", out)], inputs(cfg).items())
     loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)

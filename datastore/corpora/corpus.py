@@ -63,16 +63,21 @@ class Corpus(ABC):
         """Part `number` of `parts` of this corpus, from 0 on; all of them together are the corpus."""
         return EveryNthDocument(self, number, parts)
 
+    def cleaned(self) -> Iterator[Conversation]:
+        """The conversations that stay. Raises BadInput."""
+        self.cleaner = Cleaner(self.cleaning)
+        for conversation in self.conversations():
+            if self.cleaner.keeps(*conversation):
+                yield conversation
+        self.cleaner.forget()
+
     def documents(self) -> Iterator[str]:
         """The messages of the conversations that stay, one after another. Raises BadInput."""
         self._prompts = array("Q")
-        self.cleaner = Cleaner(self.cleaning)
-        for messages, prompt in self.conversations():
-            if self.cleaner.keeps(messages, prompt):
-                if prompt is not None:
-                    self._prompts.append(xxhash.xxh3_64_intdigest(" ".join(messages[prompt].split()).encode()))
-                yield from messages
-        self.cleaner.forget()
+        for messages, prompt in self.cleaned():
+            if prompt is not None:
+                self._prompts.append(xxhash.xxh3_64_intdigest(" ".join(messages[prompt].split()).encode()))
+            yield from messages
 
     def prompts(self) -> np.ndarray:
         """The distinct prompts of the last reading as hashes, white space apart: uint64 [n], sorted."""

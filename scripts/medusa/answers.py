@@ -1,6 +1,7 @@
 """What heads are trained on: a target's own greedy answers, with the hidden state that decided each token.
 
-The prompts come from a corpus of Python source files: chat requests to complete a function, and code to continue.
+The prompts come from a corpus of Python source files: chat requests to complete a function, and code to continue. A
+corpus of conversations has prompts of its own.
 Answers are computed in batches, padded on the left, one shard file per batch, so that an interrupted run goes on.
 """
 
@@ -21,6 +22,7 @@ from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from aded.bench.questions import ChatTemplate
 from aded.files.atomic import whole_file
+from datastore.corpora.corpus import Corpus
 
 REQUESTS = (
     "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{}```",
@@ -67,6 +69,15 @@ def prompts(
             request = REQUESTS[int(rng.integers(len(REQUESTS)))].format(found[at])
             ids = ChatTemplate().ids(tokenizer, [request], [])
         if 0 < len(ids) <= longest:
+            yield ids
+
+
+def chat_prompts(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, longest: int, seed: int) -> Iterator[list[int]]:
+    """Token ids of the distinct prompts of conversations, in random order. longest: most tokens of a prompt."""
+    asked = list(dict.fromkeys(messages[prompt] for messages, prompt in corpus.cleaned() if prompt is not None))
+    for at in np.random.default_rng(seed).permutation(len(asked)):
+        ids = ChatTemplate().ids(tokenizer, [asked[at]], [])
+        if len(ids) <= longest:
             yield ids
 
 

@@ -1,17 +1,23 @@
 from __future__ import annotations
 
 import itertools
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from code_corpus import CORPUS, write_corpus
+from safetensors import safe_open
 from safetensors.torch import load_file
 from tiny import tiny_model, tiny_tokenizer
 
+from aded.bench.questions import ChatTemplate
 from aded.targets.eager import EagerTarget
 from baselines.heads.medusa_heads import MedusaHeads
-from scripts.medusa.answers import answer_all, answer_batch, batches, prompts, read_answers, stubs
+from datastore.cleaning.cleaning import Cleaning
+from datastore.corpora.corpus import Conversation, Corpus
+from scripts.medusa.answers import answer_all, answer_batch, batches, chat_prompts, prompts, read_answers, stubs
 from scripts.train_medusa import IGNORED, accepted, accuracies, examples, main, most_frequent, renumbered, train
 
 SOURCE = '''
@@ -50,6 +56,35 @@ def test_prompts_are_as_asked() -> None:
     assert len(raw) == 12
     assert chat == some(0.0)
     assert chat != some(0.0, seed=1)
+
+
+class Chats(Corpus):
+    def __init__(self, chats: list[Conversation], cleaning: Cleaning = Cleaning()) -> None:  # noqa: B008
+        super().__init__("chats", cleaning)
+        self.chats = chats
+
+    def conversations(self) -> Iterator[Conversation]:
+        yield from self.chats
+
+
+def test_each_prompt_of_conversations_is_asked_once() -> None:
+    """Not what only answers, not a later message, and not a prompt that is too long."""
+    tokenizer = tiny_tokenizer()
+    chats = [Conversation([f"hi {n % 3}", "hello", "bye"], 0) for n in range(9)]
+    chats += [Conversation(["be kind", "why"], 1), Conversation(["an answer"], None), Conversation(["a " * 99], 0)]
+    expected = [ChatTemplate().ids(tokenizer, [text], []) for text in ("hi 0", "hi 1", "hi 2", "why")]
+    longest = max(map(len, expected))
+    found = list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
+    assert sorted(found) == sorted(expected)
+    assert found == list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
+    orders = [list(chat_prompts(Chats(chats), tokenizer, longest, seed)) for seed in range(8)]
+    assert any(order != found for order in orders)
+
+
+def test_no_prompt_of_a_conversation_that_was_left_out_is_asked() -> None:
+    chats = [Conversation(["hi", "hello " * 99], 0), Conversation(["why", "so"], 0)]
+    found = list(chat_prompts(Chats(chats, Cleaning(clean=["degenerate"])), tiny_tokenizer(), 200, seed=0))
+    assert found == [ChatTemplate().ids(tiny_tokenizer(), ["why"], [])]
 
 
 @pytest.mark.parametrize("eos", [frozenset(), frozenset({5, 9, 40})])
@@ -124,21 +159,52 @@ def test_heads_learn_what_can_be_known() -> None:
     assert accepted(heads, states, targets, projection) == 4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("every", [2, 50])
-def test_the_command_writes_heads_and_prints_what_they_are_worth(
-    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """validation_every=50: too few answers for any to be set aside."""
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with a model, a corpus of code and a cache."""
     tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     write_corpus(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
-    settings = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", f"validation_every={every}", *CORPUS]
-    monkeypatch.setattr("sys.argv", ["train_medusa", f"model={tmp_path / 'model'}", *settings])
+    return tmp_path
+
+
+def train_heads(monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+    settings = ["model=model", "prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", *CORPUS]
+    monkeypatch.setattr("sys.argv", ["train_medusa", *settings, *more])
     main()
-    assert len(load_file(tmp_path / "heads" / "heads.safetensors")["tokens"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [2, 50])
+def test_the_command_writes_heads_and_prints_what_they_are_worth(
+    every: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """validation_every=50: too few answers for any to be set aside."""
+    train_heads(monkeypatch, f"validation_every={every}")
+    assert len(load_file(folder / "heads" / "heads.safetensors")["tokens"])
     printed = capsys.readouterr().out
     assert ("head 4: top1" in printed) == (every == 2)
     assert ("mean accepted tokens on validation answers" in printed) == (every == 2)
+
+
+@pytest.mark.slow
+def test_the_command_asks_prompts_of_conversations_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside those of code, whose answers are kept."""
+    train_heads(monkeypatch)
+    code = {path: path.stat().st_mtime_ns for path in (folder / "cache").rglob("answers-*.safetensors")}
+    rows = [{"conversations": [{"from": "human", "value": f"hi {n}"}]} for n in range(4)]
+    (folder / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    train_heads(monkeypatch, "corpus@chat=jsonl", "chat.path=chat.jsonl")
+    after = {path: path.stat().st_mtime_ns for path in (folder / "cache").rglob("answers-*.safetensors")}
+    assert code.items() < after.items()
+    shards = [load_file(path) for path in after.keys() - code.keys()]
+    assert sum(len(shard["lengths"]) for shard in shards) == len(rows)
+    with safe_open(folder / "heads" / "heads.safetensors", "pt") as file:
+        assert file.metadata()["corpus"].startswith("jsonl, jsonl-")
+    with pytest.raises(SystemExit):
+        train_heads(monkeypatch, "corpus@chat=jsonl", "chat.path=chat.jsonl", "asking.longest_prompt=1")
+    assert "chat: no conversation of jsonl begins with a prompt of at most 1 tokens" in capsys.readouterr().err
