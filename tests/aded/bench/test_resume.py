@@ -40,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
     answers, long_answers = (
         [
-            {"question_id": n, "choices": [{"index": 0, "turns": [f"{text} " * times for text in texts[2 * n :][:2]]}]}
+            {"question_id": n, "choices": [{"turns": [f"{text} " * times for text in texts[2 * n : 2 * n + 2]]}]}
             for n in range(QUESTIONS)
         ]
         for times in (1, 8)
