@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 from pydantic import Field
 
@@ -53,6 +53,7 @@ HEADS: Kinds = {
     "learning_rate": RATE,
 }
 """What all trainings of heads have."""
+OF_A_CORPUS = Literal["corpus", "retrieval", "transformer"]
 TOP: Mapping[str, Kinds] = {
     "config": {
         **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger"), GROUP),
@@ -86,14 +87,21 @@ TOP: Mapping[str, Kinds] = {
     },
     "train_scorer": {
         **TRAINING,
-        "recorded": list[
-            dict[Literal["answers", "questions", "tokenizer", "template", "corpus", "retrieval"], FilePath]
-        ],
-        "own_corpus": FilePath,
-        "own_retrieval": FilePath,
+        "recorded": list[dict[Literal["answers", "questions", "tokenizer", "template", OF_A_CORPUS], FilePath]],
+        **dict.fromkeys((f"own_{name}" for name in get_args(OF_A_CORPUS)), FilePath),
         **dict.fromkeys(("share", "share_of_parts"), Share),
         "passes": Positive,
         **dict.fromkeys(("first_rate", "last_rate"), RATE),
+        "seed": SEED,
+    },
+    "train_transformer": {
+        **dict.fromkeys(("suffixes", "out"), FilePath),
+        "paths": PATHS,
+        "threads": Count | None,
+        "dtype": Literal["float32", "bfloat16"],
+        "outputs": Annotated[int, Field(ge=2)],
+        **dict.fromkeys(("width", "layers", "batch_size", "length", "steps"), Positive),
+        "learning_rate": RATE,
         "seed": SEED,
     },
 }

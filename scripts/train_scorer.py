@@ -4,8 +4,8 @@
 
 conf/train_scorer.yaml explains every key. Drafters with several settings read the same answers: with a corpus and
 without, over the session and cold, and with each part switched off. What their experts say of each token, and which
-token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order. This is done twice,
-for drafters without retrieval and for drafters with it; the file has the weights of both.
+token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order. This is done four
+times: for drafters without and with retrieval, and without and with a transformer. The file has the weights of all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from aded.core.drafter import Drafter
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.scorer import WITH_RETRIEVAL
+from aded.drafters.backoff.scorer import PREFIXES
+from aded.drafters.backoff.transformer.weights import read_weights
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
@@ -67,16 +68,17 @@ log = logging.getLogger(__name__)
 
 
 class Corpus(NamedTuple):
-    """retrieval: None: there is none"""
+    """retrieval, transformer: None: there is none"""
 
     ngrams: NgramFile
     retrieval: SuffixFile | None
+    transformer: str | None
 
 
 def class_of(corpus: Corpus, cfg: DictConfig) -> Class:
     """Students with all settings."""
     retrieval = None if corpus.retrieval is None else str(corpus.retrieval.path)
-    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "cost": "none"}
+    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "transformer": corpus.transformer, "cost": "none"}
     shares = [cfg.share] * len(USED) + [cfg.share_of_parts] * len(WITHOUT)
     return Class(
         [
@@ -99,11 +101,24 @@ def hear(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits:
 
 def open_corpora(cfg: DictConfig) -> list[Corpus]:
     """The corpora of the recorded answers, then the model's own. Raises BadInput, naming the key."""
-    named = [(f"recorded.{i}.", source.corpus, source.retrieval) for i, source in enumerate(cfg.recorded)]
+    named = [(f"recorded.{i}.", source) for i, source in enumerate(cfg.recorded)]
+    own = {name: cfg[f"own_{name}"] for name in ("corpus", "retrieval", "transformer")}
     return [
-        Corpus(_opened(f"{where}corpus", ngrams, open_ngrams), _opened(f"{where}retrieval", suffixes, open_suffixes))
-        for where, ngrams, suffixes in [*named, ("own_", cfg.own_corpus, cfg.own_retrieval)]
+        Corpus(
+            _opened(f"{where}corpus", source["corpus"], open_ngrams),
+            _opened(f"{where}retrieval", source["retrieval"], open_suffixes),
+            _checked(f"{where}transformer", source["transformer"]),
+        )
+        for where, source in [*named, ("own_", own)]
     ]
+
+
+def _checked(key: str, path: str) -> str:
+    try:
+        read_weights(path)
+    except BadInput as error:
+        raise BadInput(key, error.problem) from None
+    return path
 
 
 def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
@@ -147,7 +162,7 @@ def examples_of(cfg: DictConfig, corpora: Sequence[Corpus], loaded: Loaded) -> t
 
 
 def run(cfg: DictConfig) -> None:
-    """Examples, learning, the file of weights; without retrieval, then with it."""
+    """Examples, learning, the file of weights."""
     check_top(plain(cfg), "train_scorer")
     inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
     check_outputs([("out", Path(cfg.out))], inputs.items())
@@ -156,7 +171,11 @@ def run(cfg: DictConfig) -> None:
     threads.use_torch(cfg.threads)
     how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
     weights: dict[str, np.ndarray] = {}
-    for prefix, read in (("", [one._replace(retrieval=None) for one in corpora]), (WITH_RETRIEVAL, corpora)):
+    for (retrieval, transformer), prefix in PREFIXES.items():
+        read = [
+            Corpus(ngrams, suffixes if retrieval else None, path if transformer else None)
+            for ngrams, suffixes, path in corpora
+        ]
         examples, sources = examples_of(cfg, read, loaded)
         weights |= {prefix + name: array for name, array in learned(examples, **how)._asdict().items()}
     with whole_file(Path(cfg.out)) as file:

@@ -12,10 +12,10 @@ from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import EXPERTS, MENTIONS, NEAREST
-from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.drafter import NO_NODES, BackoffDrafter
 from aded.drafters.backoff.learning import read
 from aded.drafters.backoff.retrieval.passages import EACH_STEP, retrieve
-from aded.drafters.backoff.tree_search import ROOT, move_root, predict
+from aded.drafters.backoff.tree_search import ROOT, find_root, move_root, predict
 from aded.drafters.packed_state import PackedState
 
 
@@ -62,11 +62,12 @@ def _collect(
 
     Return how many examples there are then.
     """
-    experts, scorer, scratch = state.parts
+    experts, scorers, scratch = state.parts
     candidates = scratch.candidates
     for i in range(first, len(context)):
         if taken[i - first]:
-            n = predict(experts, scorer, scratch, ROOT)
+            find_root(experts, scratch)
+            n = predict(experts, scorers, scratch, ROOT)
             m, start = candidates.sizes[1], into.mentions[p]
             into.candidates[p], into.decided[p] = n, n
             for k in range(n):
@@ -147,6 +148,7 @@ class Class(Drafter):
 
     def __init__(self, students: Sequence[Student]) -> None:
         self.students = students
+        self._readers = [reader for student in students if (reader := student.drafter.reader) is not None]
 
     def setup(self, target: Target) -> None:
         for student in self.students:
@@ -158,6 +160,8 @@ class Class(Drafter):
 
     def draft(self, context: np.ndarray) -> DraftTree:
         trees = [student.draft(context) for student in self.students]
+        if self._readers:
+            self._read(context[-1:])
         return trees[0]
 
     def observe(self, step: Step) -> None:
@@ -167,6 +171,13 @@ class Class(Drafter):
     def reset(self) -> None:
         for student in self.students:
             student.reset()
+
+    def _read(self, token: np.ndarray) -> None:
+        """The first student's transformer reads the token, the others' say the same."""
+        first, *others = self._readers
+        first.read(token, NO_NODES, NO_NODES)
+        for other in others:
+            other.predictions.logarithms[0] = first.predictions.logarithms[0]
 
 
 def joined(groups: Sequence[Examples]) -> Examples:

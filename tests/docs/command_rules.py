@@ -70,6 +70,7 @@ SMALL = {
         *MODEL,
     ],
     "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL],
+    "scripts.train_transformer": ["steps=2", "length=8", "width=32"],
     "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
     "scripts.bench_kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
     "scripts.bench_engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],

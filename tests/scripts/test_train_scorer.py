@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import torch
 from omegaconf import DictConfig
+from scored_by_hand import random_transformer, write_transformer
 from test_train_medusa import SOURCE
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.api.drafter import drafter as method
 from aded.drafters.backoff.candidates import NEAREST, ON, PROMPT, SOURCES, TARGET
+from aded.drafters.backoff.candidates import TRANSFORMER as EXPERT
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import read_scorer
 from aded.errors import BadInput
@@ -24,6 +26,8 @@ from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 from scripts.scorer.examples import Class, Examples, Student, joined
 from scripts.train_scorer import hear, main, open_corpora
+
+TRANSFORMER = random_transformer(np.random.default_rng(0), np.arange(128), width=32, layers=1)
 
 
 def heard(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
@@ -83,9 +87,10 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     write_suffixes(
         tmp_path / "tiny.suffixes", with_separators([stream], 128), {"tokenizer": "t", "vocabulary": "128"}
     )
+    write_transformer(tmp_path / "tiny.transformer", TRANSFORMER, "t")
     recorded = (
         "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams, "
-        "retrieval: tiny.suffixes}"
+        "retrieval: tiny.suffixes, transformer: tiny.transformer}"
     )
     settings = [
         "prompts=2",
@@ -94,15 +99,17 @@ def test_the_command_writes_weights_that_a_drafter_reads(
         "share=1",
         "own_corpus=tiny.ngrams",
         "own_retrieval=tiny.suffixes",
+        "own_transformer=tiny.transformer",
         "out=w.safetensors",
     ]
     monkeypatch.setattr("sys.argv", ["train_scorer", "model=model", f"recorded=[{recorded}]", *settings])
     main()
     assert "scorer: w.safetensors" in capsys.readouterr().out
-    (without, learned_from), (scorer, _) = (read_scorer("w.safetensors", retrieval=on) for on in (False, True))
+    without, learned_from = read_scorer("w.safetensors")
     assert "answers.jsonl" in learned_from
-    known = ON + NEAREST
-    assert (without.contexts[known] != scorer.contexts[known]).any()
+    for part, expert in (("retrieval", ON + NEAREST), ("transformer", EXPERT)):
+        scorer, _ = read_scorer("w.safetensors", **{part: True})
+        assert (without.contexts[expert] != scorer.contexts[expert]).any()
     mine = method("aded_backoff", scorer=str(tmp_path / "w.safetensors"))
     mine.setup(WeightlessTarget())
     mine.begin(np.array([5, 6, 7, 5]))
@@ -113,13 +120,12 @@ def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:
     header = {"tokenizer": "t", "vocabulary": "128"}
     write_ngrams(tmp_path / "n", count_ngrams([np.arange(9)], 5, 128), header)
     write_suffixes(tmp_path / "s", with_separators([np.arange(9)], 128), header)
-    here = ["n", "s", "n", "s"]
-    for place, key in enumerate(("recorded.0.corpus", "recorded.0.retrieval", "own_corpus", "own_retrieval")):
-        first, second, *own = (str(tmp_path / name) for name in (*here[:place], "missing", *here[place + 1 :]))
-        settings = {
-            "recorded": [{"corpus": first, "retrieval": second}],
-            "own_corpus": own[0],
-            "own_retrieval": own[1],
-        }
-        with pytest.raises(BadInput, match=f"^{key}: no file {tmp_path}/missing"):
+    write_transformer(tmp_path / "t", TRANSFORMER, "t")
+    kinds = ("corpus", "retrieval", "transformer")
+    for place, key in enumerate([where + kind for where in ("recorded.0.", "own_") for kind in kinds]):
+        files = [str(tmp_path / name) for name in ("n", "s", "t", "n", "s", "t")]
+        files[place] = str(tmp_path / "missing")
+        own = {f"own_{kind}": file for kind, file in zip(kinds, files[3:], strict=True)}
+        settings = {"recorded": [dict(zip(kinds, files[:3], strict=True))], **own}
+        with pytest.raises(BadInput, match=f"^{key}: .*{tmp_path}/missing"):
             open_corpora(DictConfig(settings))

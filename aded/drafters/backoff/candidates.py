@@ -20,7 +20,9 @@ SAID = COPY + 1
 """The expert that knows how often each token was said in the prompt and its answer."""
 ON = SAID + 1
 """One more expert per source knows every context while the source is on, and mentions nothing."""
-EXPERTS = ON + SOURCES
+TRANSFORMER = ON + SOURCES
+"""The expert that is a small transformer."""
+EXPERTS = TRANSFORMER + 1
 CANDIDATES = 127
 """Most tokens after one context."""
 MENTIONS = 384

@@ -1,16 +1,15 @@
 """ADED beyond the paper: an adaptive back-off model of the target's output in place of the tri-gram matrix.
 
 Its experts are corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long
-matches, the target's own distributions at all verified nodes, and the passages of a corpus nearest to the text. A
-small network, learned from the answers of other models, weighs what they say. The draft tree holds the most probable
-paths, and has the size at which this machine decodes fastest.
+matches, the target's own distributions at all verified nodes, the passages of a corpus nearest to the text, and a
+small transformer. A network, learned from the answers of other models, weighs what they say. The draft tree holds the
+most probable paths, and has the size at which this machine decodes fastest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy as copied
-from os.path import expanduser
 from typing import Annotated, Literal
 
 import numpy as np
@@ -34,18 +33,21 @@ from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
 from aded.drafters.backoff.experts import Experts
 from aded.drafters.backoff.history import clear, empty_history
-from aded.drafters.backoff.learning import read_and_search, read_prompt, recycle
-from aded.drafters.backoff.retrieval.passages import another, forget_text, open_nearest
+from aded.drafters.backoff.learning import read_decided, read_prompt, recycle, search_below
+from aded.drafters.backoff.retrieval.passages import another, forget_text, open_nearest, open_retrieval
 from aded.drafters.backoff.said_tokens import forget_all, nothing_said
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
+from aded.drafters.backoff.scratch import new_scratch
 from aded.drafters.backoff.suggestions import suggest
-from aded.drafters.backoff.tree_search import new_scratch
+from aded.drafters.backoff.transformer.predictions import NODES, no_predictions
+from aded.drafters.backoff.transformer.reader import Reader, open_transformer
 from aded.drafters.packed_state import PackedState
 from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
-from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.settings import Budget, Count, FilePath, Positive, Scope
+
+NO_NODES = np.empty(0, np.int64)
 
 
 class BackoffDrafter(Drafter):
@@ -64,6 +66,8 @@ class BackoffDrafter(Drafter):
     top_k: successors per corpus context
     keep: factor by which the weights of a context's successors shrink each time a token follows it
     scorer: the file of the network's weights
+    transformer: the file of a small transformer (scripts.train_transformer) that reads the text and the most probable
+        nodes; None: none
     depth: most drafted tokens on one path
     shape: of a draft: tree (the most probable nodes), or chain (below each node its most probable token alone)
     max_contexts: contexts of the session's table, 72 bytes each
@@ -86,6 +90,7 @@ class BackoffDrafter(Drafter):
         top_k: Count = 12,
         keep: Annotated[float, Field(gt=0, le=1)] = 0.9,
         scorer: FilePath = SHIPPED,
+        transformer: FilePath | None = None,
         depth: Count = 32,
         shape: Literal["tree", "chain"] = "tree",
         max_contexts: Positive = 1 << 20,
@@ -98,8 +103,11 @@ class BackoffDrafter(Drafter):
         longest = _longest(contexts, adaptation)
         if not datastore.has_ngrams:
             longest[CORPUS] = 0
+        self.reader: Reader | None = None
+        if transformer is not None:
+            self.reader, self.transformer = open_transformer(transformer, datastore)
         learns = adaptation != "off"
-        self.corpus = _open_retrieval(retrieval, datastore) if retrieval and learns and longest[NEAREST] else None
+        self.corpus = open_retrieval(retrieval, datastore) if retrieval and learns and longest[NEAREST] else None
         if self.corpus is None:
             longest[NEAREST] = 0
         self.experts = Experts(
@@ -110,18 +118,21 @@ class BackoffDrafter(Drafter):
             nearest=open_nearest(self.corpus),
             history=empty_history(max_history),
             said=nothing_said(),
+            predictions=no_predictions() if self.reader is None else self.reader.predictions,
             longest=longest,
             switches=np.array([copy and learns, gaps and learns, said and learns]),
             vocabulary=np.array([datastore.vocabulary]),
         )
-        self.scorer, self.learned_from = read_scorer(scorer, retrieval=self.corpus is not None)
+        retrieves = self.corpus is not None
+        plain, self.learned_from = read_scorer(scorer, retrieval=retrieves)
+        self.scorers = plain, plain if self.reader is None else read_scorer(scorer, retrieves, transformer=True)[0]
         self.tree_size: TreeSize | None = None
         self._no_stop = np.zeros(self.budget + 1)
         self._read_nothing()
 
     def _read_nothing(self) -> None:
         self.scratch = new_scratch(self.budget)
-        self.state = PackedState((self.experts, self.scorer, self.scratch))
+        self.state = PackedState((self.experts, self.scorers, self.scratch))
         self.context, self._drafted = np.empty(0, np.int64), DraftTree.root(0)
 
     def sibling(self) -> BackoffDrafter:
@@ -137,6 +148,9 @@ class BackoffDrafter(Drafter):
             history=empty_history(len(experts.history.tokens)),
             said=nothing_said(),
         )
+        if self.reader is not None:
+            other.reader = Reader(self.reader.weights)
+            other.experts = other.experts._replace(predictions=other.reader.predictions)
         if self.adaptation != "session":
             other.experts = other.experts._replace(target=empty_table(len(experts.target.marks)))
         other._read_nothing()
@@ -159,20 +173,20 @@ class BackoffDrafter(Drafter):
             forget_text(self.experts.nearest)
             first = 0
         read_prompt(self.state, prompt_ids, first, self.keep)
+        if self.reader is not None:
+            self.reader.forget()
+            self.reader.read(prompt_ids, NO_NODES, NO_NODES)
         self.context = prompt_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        scratch = self.scratch
-        n = read_and_search(
-            self.state,
-            context,
-            len(self.context),
-            self.keep,
-            self.budget,
-            self.depth,
-            self._no_stop if self.tree_size is None else self.tree_size.least_probabilities,
-            self.chain,
-        )
+        scratch, decided = self.scratch, context[len(self.context) :]
+        read_decided(self.state, context, len(self.context), self.keep)
+        self.experts.predictions.nodes[0] = 0
+        n = self._search()
+        if self.reader is not None and len(decided):
+            probable = slice(1, min(n, NODES + 1))
+            self.reader.read(decided, scratch.tokens[probable], scratch.parents[probable])
+            n = self._search()
         for file in (self.datastore, self.corpus):
             if file is not None:
                 file.check_blocks()
@@ -182,6 +196,10 @@ class BackoffDrafter(Drafter):
             n = self.tree_size.choose_size(probabilities)
         self._drafted = DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
         return self._drafted
+
+    def _search(self) -> int:
+        least = self._no_stop if self.tree_size is None else self.tree_size.least_probabilities
+        return search_below(self.state, self.budget, self.depth, least, self.chain)
 
     def draft_beside(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
@@ -234,6 +252,8 @@ class BackoffDrafter(Drafter):
 
     def describe(self) -> dict[str, str]:
         facts = {**self.datastore.describe(), "scorer": self.learned_from}
+        if self.reader is not None:
+            facts["transformer"] = self.transformer
         if self.corpus is not None:
             facts["retrieval"] = self.corpus.header["fingerprint"]
             # A check of one corpus for a benchmark's questions says nothing of another corpus.
@@ -247,17 +267,6 @@ def _known_by(lengths: np.ndarray, copied: bool) -> str:
     order = np.argsort(-lengths, kind="stable")
     known = [f"{SOURCE_NAMES[source]} {lengths[source]}" for source in order if lengths[source]]
     return ", ".join([*known, "copy"] if copied else known) or "gap or said"
-
-
-def _open_retrieval(path: str, datastore: NgramFile) -> SuffixFile:
-    """The corpus of retrieval. Raises BadInput, naming the key, unless it has the datastore's tokenizer."""
-    try:
-        file = open_suffixes(expanduser(path))
-        if datastore.has_ngrams:
-            file.check_tokenizer(datastore.header["tokenizer"])
-    except BadInput as error:
-        raise BadInput("method.retrieval", error.problem) from None
-    return file
 
 
 def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:

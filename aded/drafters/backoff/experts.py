@@ -28,6 +28,7 @@ from aded.drafters.backoff.candidates import (
     SESSION,
     SOURCES,
     TARGET,
+    TRANSFORMER,
     Candidates,
     Real,
     clear,
@@ -39,6 +40,7 @@ from aded.drafters.backoff.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.history import History, token_at
 from aded.drafters.backoff.retrieval.passages import Nearest
 from aded.drafters.backoff.said_tokens import FREQUENT, SaidTokens, place
+from aded.drafters.backoff.transformer.predictions import Predictions, output_of
 
 COPIES, GAPPED, SAYS = 0, 1, 2
 """Places in Experts.switches: copies, contexts with a gap, and counts of tokens."""
@@ -47,6 +49,10 @@ LIKELY = 0.05
 tree has room for what they add."""
 SCALE = np.float32(1 / 8)
 """Of logarithms: it keeps the inputs of the scorer near 1."""
+NATS = SCALE / np.float32(np.log(2))
+"""What turns natural logarithms into those of `log`."""
+LIKELY_NEXT = np.float32(np.log(0.01))
+"""The transformer proposes tokens of higher logarithms."""
 
 
 class Experts(NamedTuple):
@@ -64,6 +70,7 @@ class Experts(NamedTuple):
     nearest: Nearest
     history: History
     said: SaidTokens
+    predictions: Predictions
     longest: np.ndarray
     switches: np.ndarray
     vocabulary: np.ndarray
@@ -97,6 +104,7 @@ def ask(
     indices: np.ndarray,
     match: np.ndarray,
     probability: float,
+    node: int,
     candidates: Candidates,
 ) -> None:
     """Write what all experts say of the next token to `candidates`.
@@ -106,6 +114,7 @@ def ask(
     indices: int64 [4], the corpus contexts at the end of `context`
     match: int64 [2], the position in the history of the token to copy, or -1, and the match's length
     probability: of the context
+    node: of those that the transformer has read; -1: it has not read this one
     """
     clear(candidates)
     for source in range(SOURCES):
@@ -139,6 +148,8 @@ def ask(
                 _ask_table(experts.session, hashed, SESSION, LENGTHS + 1 + gap, candidates)
     if experts.switches[SAYS]:
         _ask_said(experts.said, probability >= LIKELY, candidates)
+    if node >= 0:
+        _ask_transformer(experts.predictions, node, candidates)
 
 
 @njit(**INLINED)
@@ -157,6 +168,26 @@ def _ask_said(said: SaidTokens, fill: bool, candidates: Candidates) -> None:
         times = said.here[place(token)]
         if times > 0:
             mention(candidates, token, PROMPT, 0, SAID, np.float32(0.0), log(times))
+
+
+@njit(**INLINED)
+def _ask_transformer(predictions: Predictions, node: int, candidates: Candidates) -> None:
+    """Propose the tokens that it finds likely, and say of each candidate how likely it is.
+
+    node: of those that it has read
+    """
+    said, largest = predictions.logarithms[node], np.float32(-np.inf)
+    for output in range(len(predictions.known)):
+        largest = max(largest, said[output])
+        if said[output] > LIKELY_NEXT:
+            propose(candidates, predictions.known[output])
+    for i in range(candidates.sizes[0]):
+        token = candidates.tokens[i]
+        output = output_of(predictions, token)
+        if output >= 0:
+            mention(candidates, token, PROMPT, 0, TRANSFORMER, said[output] * NATS, np.float32(0.0))
+    candidates.seen[TRANSFORMER] = True
+    candidates.evidence[TRANSFORMER, 0], candidates.evidence[TRANSFORMER, 1] = largest * NATS, said[-1] * NATS
 
 
 @njit(**INLINED)

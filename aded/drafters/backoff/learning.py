@@ -46,7 +46,7 @@ def _count(experts: Experts, hashed: np.uint64, length: int, token: int, keep: f
 
 @njit(cache=True)
 def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float) -> None:
-    """`read`, then put the root at the prompt's end. state: experts, scorer, scratch."""
+    """`read`, then put the root at the prompt's end. state: experts, scorers, scratch."""
     experts, _, scratch = state.parts
     read(experts, context, first, keep)
     if experts.longest[NEAREST] > 0:
@@ -56,30 +56,23 @@ def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float
 
 
 @njit(cache=True)
-def read_and_search(
-    state: PackedState,
-    context: np.ndarray,
-    first: int,
-    keep: float,
-    budget: int,
-    depth: int,
-    least_probabilities: np.ndarray,
-    chain: bool,
-) -> int:
-    """Read context[first:], the tokens decided since the last search, and search below them, in one call from Python.
-
-    state: experts, scorer, scratch
-    chain: `search_chain`, not `search`
-    """
-    experts, scorer, scratch = state.parts
+def read_decided(state: PackedState, context: np.ndarray, first: int, keep: float) -> None:
+    """Read context[first:], the tokens decided since the last search, and move the root to their end."""
+    experts, _, scratch = state.parts
     for i in range(first, len(context)):
         read(experts, context[: i + 1], i, keep)
         move_root(experts, scratch, context[i])
     if experts.longest[NEAREST] > 0:
         retrieve(experts.nearest, experts.longest[NEAREST], EACH_STEP)
+
+
+@njit(cache=True)
+def search_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray, chain: bool) -> int:
+    """`search`, or `search_chain`, below the root."""
+    experts, scorers, scratch = state.parts
     if chain:
-        return search_chain(experts, scorer, scratch, budget, depth, least_probabilities)
-    return search(experts, scorer, scratch, budget, depth, least_probabilities)
+        return search_chain(experts, scorers, scratch, budget, depth, least_probabilities)
+    return search(experts, scorers, scratch, budget, depth, least_probabilities)
 
 
 @njit(**UNCOUNTED)

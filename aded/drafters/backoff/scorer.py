@@ -43,16 +43,20 @@ class Scorer(NamedTuple):
     mentions: np.ndarray
 
 
-WITH_RETRIEVAL = "retrieval."
-"""In a file, before the names of the weights that were learned with retrieval."""
+PREFIXES = {
+    (retrieval, transformer): "retrieval." * retrieval + "transformer." * transformer
+    for retrieval in (False, True)
+    for transformer in (False, True)
+}
+"""Of the names in a file: one network for drafts without the two, three for drafts with them."""
 SHAPES = {"bias": (3, UNITS), "contexts": (EXPERTS, 3, UNITS), "mentions": (EXPERTS, 3, UNITS)}
 
 
-def read_scorer(place: str, retrieval: bool = False) -> tuple[Scorer, str]:
+def read_scorer(place: str, retrieval: bool = False, transformer: bool = False) -> tuple[Scorer, str]:
     """The weights of a file, and what they were learned from. Raises BadInput naming the file.
 
     place: a relative path is searched in the working directory, then in the repository
-    retrieval: the weights that were learned with retrieval, not those that were learned without
+    retrieval, transformer: the weights that were learned with these
     """
     path = Path(expanduser(place))
     path = path if path.is_file() else ROOT / path
@@ -62,12 +66,12 @@ def read_scorer(place: str, retrieval: bool = False) -> tuple[Scorer, str]:
             learned_from = (file.metadata() or {}).get("learned_from", "an unknown source")
     except (OSError, SafetensorError):
         raise BadInput("method.scorer", f"{place} is no safetensors file; give one of scripts.train_scorer") from None
-    shapes = {name: tensor.shape for name, tensor in tensors.items()}
-    if shapes != SHAPES | {WITH_RETRIEVAL + name: shape for name, shape in SHAPES.items()} or not all(
+    shapes = {prefix + name: shape for prefix in PREFIXES.values() for name, shape in SHAPES.items()}
+    if {name: tensor.shape for name, tensor in tensors.items()} != shapes or not all(
         np.isfinite(tensor).all() for tensor in tensors.values()
     ):
         raise BadInput("method.scorer", f"{place} holds other weights; this version needs those of {SHAPES}")
-    prefix = WITH_RETRIEVAL if retrieval else ""
+    prefix = PREFIXES[retrieval, transformer]
     return Scorer(*(tensors[prefix + name].astype(np.float32) for name in Scorer._fields)), learned_from
 
 

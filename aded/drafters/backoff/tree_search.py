@@ -5,102 +5,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
 from aded.compiled import INLINED, UNCOUNTED
-from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, Candidates, new_candidates
-from aded.drafters.backoff.corpus import CONTEXTS, follow_token, locate
+from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET
+from aded.drafters.backoff.corpus import follow_token, locate
 from aded.drafters.backoff.experts import COPIES, Experts, ask
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.scorer import Scorer, score
-from aded.drafters.backoff.suggestions import Suggestions, add_suggested, no_suggestions
+from aded.drafters.backoff.scratch import MAX_WAITING, BackoffScratch
+from aded.drafters.backoff.suggestions import add_suggested
+from aded.drafters.backoff.transformer.predictions import read_child
 from aded.drafters.heap import pop, push
 
-BUCKETS = 104
-"""Buckets of probabilities, see `_bucket`."""
 ROOT: int = np.int64(0)  # type: ignore[assignment]
 """Of numpy's type: numba would compile a function once per plain number passed to it."""
-MAX_WAITING = 2048
-"""Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
-
-
-class BackoffScratch(NamedTuple):
-    """Memory of the search, used again at each step.
-
-    Per node of the tree, the root first:
-    tokens, parents, depths: int64 [nodes]
-    recent_lengths: int64 [nodes], tokens in a row of `recent`
-    probabilities: float64 [nodes]
-    recent: int64 [nodes, LENGTHS], the last tokens up to the node, at the end of the row
-    indices: int64 [nodes, CONTEXTS], the corpus contexts at the node
-    longest: int64 [nodes, SOURCES], the longest context to look up in each source
-    known_by: int64 [nodes, SOURCES], the longest context after which each source knew the node's token, or 0
-    matches: int64 [nodes, 2], position in the history of the token to copy, or -1, and the match's length
-    suggested: int64 [nodes], the node of the suggestions that is the same, or -1
-    own: float64 [nodes], the scorer's own probability of the node given its parent, 0: it is suggested alone
-
-    Per draft, a possible node that waits in the heap:
-    heap: float64 [MAX_WAITING, 2]
-    draft_parents, draft_tokens: int64 [MAX_WAITING]
-    known_lengths: int64 [MAX_WAITING, SOURCES], see Candidates
-    draft_suggested, draft_own: int64 and float64 [MAX_WAITING], as of a node
-    waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
-
-    candidates: of the latest `predict`
-    suggestions: of other drafters
-    """
-
-    tokens: np.ndarray
-    parents: np.ndarray
-    depths: np.ndarray
-    recent_lengths: np.ndarray
-    probabilities: np.ndarray
-    recent: np.ndarray
-    indices: np.ndarray
-    longest: np.ndarray
-    known_by: np.ndarray
-    matches: np.ndarray
-    suggested: np.ndarray
-    own: np.ndarray
-    heap: np.ndarray
-    draft_parents: np.ndarray
-    draft_tokens: np.ndarray
-    known_lengths: np.ndarray
-    draft_suggested: np.ndarray
-    draft_own: np.ndarray
-    waiting_at: np.ndarray
-    candidates: Candidates
-    suggestions: Suggestions
-
-
-def new_scratch(budget: int) -> BackoffScratch:
-    nodes = budget + 1
-    return BackoffScratch(
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes),
-        np.zeros((nodes, LENGTHS), np.int64),
-        np.zeros((nodes, CONTEXTS), np.int64),
-        np.zeros((nodes, SOURCES), np.int64),
-        np.zeros((nodes, SOURCES), np.int64),
-        np.zeros((nodes, 2), np.int64),
-        np.full(nodes, -1),
-        np.ones(nodes),
-        np.zeros((MAX_WAITING, 2)),
-        np.zeros(MAX_WAITING, np.int64),
-        np.zeros(MAX_WAITING, np.int64),
-        np.zeros((MAX_WAITING, SOURCES), np.int64),
-        np.full(MAX_WAITING, -1),
-        np.ones(MAX_WAITING),
-        np.zeros(BUCKETS, np.int64),
-        new_candidates(),
-        no_suggestions(),
-    )
+Scorers = tuple[Scorer, Scorer]
+"""For nodes that the transformer has not read, and for those that it has."""
 
 
 @njit(**UNCOUNTED)
@@ -163,24 +85,35 @@ def _add_node(experts: Experts, scratch: BackoffScratch, node: int, draft: int, 
     scratch.parents[node], scratch.depths[node] = parent, scratch.depths[parent] + 1
     scratch.probabilities[node] = probability
     scratch.suggested[node], scratch.own[node] = scratch.draft_suggested[draft], scratch.draft_own[draft]
+    scratch.was_read[node] = read_child(experts.predictions, scratch.was_read[parent], token)
     _set_token(experts, scratch, parent, token, node)
 
 
 @njit(**INLINED)
-def predict(experts: Experts, scorer: Scorer, scratch: BackoffScratch, node: int) -> int:
+def find_root(experts: Experts, scratch: BackoffScratch) -> None:
+    """Has the transformer read the root?"""
+    scratch.was_read[ROOT] = 0 if experts.predictions.nodes[0] > 0 else -1
+
+
+@njit(**INLINED)
+def predict(experts: Experts, scorers: Scorers, scratch: BackoffScratch, node: int) -> int:
     """Write what may follow a node to scratch.candidates; return how many tokens that are."""
     recent = scratch.recent[node, LENGTHS - scratch.recent_lengths[node] :]
     longest, indices, match = scratch.longest[node], scratch.indices[node], scratch.matches[node]
-    ask(experts, recent, longest, indices, match, scratch.probabilities[node], scratch.candidates)
-    score(scorer, scratch.candidates)
+    was_read = scratch.was_read[node]
+    ask(experts, recent, longest, indices, match, scratch.probabilities[node], was_read, scratch.candidates)
+    if was_read >= 0:
+        score(scorers[1], scratch.candidates)
+    else:
+        score(scorers[0], scratch.candidates)
     return scratch.candidates.sizes[0]
 
 
 @njit(**INLINED)
-def _candidates_at(experts: Experts, scorer: Scorer, scratch: BackoffScratch, node: int) -> int:
+def _candidates_at(experts: Experts, scorers: Scorers, scratch: BackoffScratch, node: int) -> int:
     """`predict`, and mix in what is suggested."""
     candidates, suggested = scratch.candidates, scratch.suggested[node]
-    found = predict(experts, scorer, scratch, node)
+    found = predict(experts, scorers, scratch, node)
     candidates.suggested[:] = -1
     for i in range(found):
         candidates.own[i] = candidates.probabilities[i]
@@ -202,7 +135,7 @@ def _smallest_of(bucket: int) -> float:
 @njit(**UNCOUNTED)
 def search(
     experts: Experts,
-    scorer: Scorer,
+    scorers: Scorers,
     scratch: BackoffScratch,
     budget: int,
     depth: int,
@@ -221,12 +154,13 @@ def search(
     waiting_at[:] = 0
     n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
     scratch.suggested[ROOT] = 0 if scratch.suggestions.nodes[0] > 0 else -1
+    find_root(experts, scratch)
     # Drafts below the bucket `cutoff` are never taken; `above` drafts wait in that bucket and higher ones.
     cutoff, above = max(0, _bucket(0.1 / (budget + 1))), 0
     while True:
         useful = _smallest_of(cutoff)
         if scratch.depths[at] < depth and scratch.probabilities[at] > useful:
-            found = _candidates_at(experts, scorer, scratch, at)
+            found = _candidates_at(experts, scorers, scratch, at)
             for i in range(found):
                 probability = scratch.probabilities[at] * scratch.candidates.probabilities[i]
                 bucket = _bucket(probability)
@@ -266,7 +200,7 @@ def search(
 @njit(**UNCOUNTED)
 def search_chain(
     experts: Experts,
-    scorer: Scorer,
+    scorers: Scorers,
     scratch: BackoffScratch,
     budget: int,
     depth: int,
@@ -274,8 +208,9 @@ def search_chain(
 ) -> int:
     """`search` for a tree without branches: below each node its most probable token alone."""
     n, candidates = ROOT + 1, scratch.candidates
+    find_root(experts, scratch)
     while n <= min(budget, depth):
-        found = predict(experts, scorer, scratch, n - 1)
+        found = predict(experts, scorers, scratch, n - 1)
         if found == 0:
             return n
         best = np.argmax(candidates.probabilities[:found])

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scored_by_hand import random_transformer, write_transformer
 
 from aded.core.drafter import Step
 from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.transformer.weights import Weights
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -254,3 +256,50 @@ def test_siblings_share_what_answers_teach_and_not_their_prompts(datastore: Ngra
     assert span[5] not in other.draft(np.array([1, 2, 3, *span[:5]])).tokens
     assert apart.draft(np.array([*span, *span[:5]])).tokens[1] == span[5], "the other's begin left it alone"
     assert second.experts.corpus is first.experts.corpus
+
+
+def sure_of(token: int) -> Weights:
+    """A transformer that always says the same token: its last hidden state is one vector, which is that output's."""
+    weights = random_transformer(np.random.default_rng(0), np.arange(VOCABULARY), width=32, layers=1)
+    weights.embedding[:] = weights.embedding[0]
+    weights.out[:], weights.down[:], weights.output[:] = 0, 0, 0
+    weights.output[:, token] = weights.embedding[0]
+    return weights
+
+
+def test_a_transformer_proposes_what_it_is_sure_of(datastore: NgramFile, tmp_path: Path) -> None:
+    path = write_transformer(tmp_path / "t", sure_of(44), "t")
+    prompt = np.array([31, 33, 32])
+    trees = []
+    for settings in ({}, {"transformer": str(path)}):
+        mine = drafter(datastore, **settings)
+        mine.begin(prompt)
+        trees.append(mine.draft(np.array([31, 33, 32, 30])))
+    without, tree = trees
+    assert without.child(0, 44) is None
+    first = tree.child(0, 44)
+    assert first is not None, "nobody else has ever seen it"
+    assert tree.probabilities is not None
+    assert tree.probabilities[first] == max(tree.probabilities[1:])
+    assert mine.describe()["transformer"] == "nothing"
+
+
+def test_a_sibling_has_a_transformer_of_its_own(datastore: NgramFile, tmp_path: Path) -> None:
+    weights = random_transformer(np.random.default_rng(0), np.arange(VOCABULARY), width=32, layers=1)
+    path = str(write_transformer(tmp_path / "t", weights, "t"))
+    text, other_text = np.random.default_rng(1).integers(20, size=(2, 60))
+    alone, first = (drafter(datastore, transformer=path, adaptation="prompt") for _ in range(2))
+    second = first.sibling()
+    for one, read in ((alone, text), (first, text), (second, other_text)):
+        one.begin(read[:30])
+    for n in range(31, 60):
+        expected, found = alone.draft(text[:n]), first.draft(text[:n])
+        second.draft(other_text[:n])
+        np.testing.assert_array_equal(found.tokens, expected.tokens)
+        np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+
+
+def test_a_transformer_for_another_tokenizer_is_refused(datastore: NgramFile, tmp_path: Path) -> None:
+    path = write_transformer(tmp_path / "t", sure_of(44), "another")
+    with pytest.raises(BadInput, match=r"^method\.transformer: .* is for another tokenizer"):
+        drafter(datastore, transformer=str(path))

@@ -60,7 +60,7 @@ def by_hand(text: list[int]) -> Said:
 def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
     DRAFTER.reset()
     DRAFTER.begin(np.array(text))
-    predict(DRAFTER.experts, DRAFTER.scorer, DRAFTER.scratch, ROOT)
+    predict(DRAFTER.experts, DRAFTER.scorers, DRAFTER.scratch, ROOT)
     candidates, expected = DRAFTER.scratch.candidates, by_hand(text)
     n, m = candidates.sizes
     found: Said = defaultdict(dict)
@@ -93,6 +93,6 @@ def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
 def test_no_context_is_longer_than_the_text() -> None:
     DRAFTER.reset()
     DRAFTER.begin(np.array([3]))
-    predict(DRAFTER.experts, DRAFTER.scorer, DRAFTER.scratch, ROOT)
+    predict(DRAFTER.experts, DRAFTER.scorers, DRAFTER.scratch, ROOT)
     known = np.flatnonzero(DRAFTER.scratch.candidates.seen[: LENGTHS * SOURCES]) // SOURCES
     assert set(known.tolist()) <= {0}

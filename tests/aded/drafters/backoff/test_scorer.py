@@ -10,7 +10,7 @@ from safetensors.numpy import save
 from scored_by_hand import by_formula, random_candidates, random_scorer
 
 from aded.drafters.backoff.candidates import CANDIDATES, MENTIONS, clear, mention, new_candidates
-from aded.drafters.backoff.scorer import SHIPPED, WITH_RETRIEVAL, exponential, read_scorer, score
+from aded.drafters.backoff.scorer import PREFIXES, SHIPPED, exponential, read_scorer, score
 from aded.errors import BadInput
 
 
@@ -44,8 +44,8 @@ def test_more_than_fits_is_left_out() -> None:
 
 
 def test_the_shipped_weights_say_what_they_were_learned_from() -> None:
-    for retrieval in (False, True):
-        scorer, learned_from = read_scorer(SHIPPED, retrieval)
+    for retrieval, transformer in PREFIXES:
+        scorer, learned_from = read_scorer(SHIPPED, retrieval, transformer)
         assert "alpaca/vicuna-7b-v1.3.jsonl" in learned_from
         assert all(weights.dtype == np.float32 for weights in scorer)
 
@@ -59,7 +59,7 @@ def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(save(without))
     with pytest.raises(BadInput, match="holds other weights"):
         read_scorer(str(path))
-    weights = without | {WITH_RETRIEVAL + name: array for name, array in without.items()}
+    weights = {prefix + name: array for prefix in PREFIXES.values() for name, array in without.items()}
     path.write_bytes(save(weights))
     read_scorer(str(path))
     path.write_bytes(save({**weights, "bias": weights["bias"][:2]}))

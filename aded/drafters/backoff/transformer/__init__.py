@@ -1,0 +1,1 @@
+"""A small transformer, learned from a corpus, as one more expert."""
