@@ -63,7 +63,7 @@ WITHOUT: tuple[dict[str, Any], ...] = (
     {"adaptation": "off"},
 )
 """Settings without a part."""
-File = TypeVar("File", NgramFile, SuffixFile)
+File = TypeVar("File")
 log = logging.getLogger(__name__)
 
 
@@ -101,24 +101,18 @@ def hear(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits:
 
 def open_corpora(cfg: DictConfig) -> list[Corpus]:
     """The corpora of the recorded answers, then the model's own. Raises BadInput, naming the key."""
-    named = [(f"recorded.{i}.", source) for i, source in enumerate(cfg.recorded)]
     own = {name: cfg[f"own_{name}"] for name in ("corpus", "retrieval", "transformer")}
+    named = [*((f"recorded.{i}.", source) for i, source in enumerate(cfg.recorded)), ("own_", own)]
+    for where, source in named:
+        _opened(f"{where}transformer", source["transformer"], read_weights)
     return [
         Corpus(
             _opened(f"{where}corpus", source["corpus"], open_ngrams),
             _opened(f"{where}retrieval", source["retrieval"], open_suffixes),
-            _checked(f"{where}transformer", source["transformer"]),
+            source["transformer"],
         )
-        for where, source in [*named, ("own_", own)]
+        for where, source in named
     ]
-
-
-def _checked(key: str, path: str) -> str:
-    try:
-        read_weights(path)
-    except BadInput as error:
-        raise BadInput(key, error.problem) from None
-    return path
 
 
 def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:

@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from aded.command_line import plain, run_config
 from aded.config import check_top
+from aded.drafters.backoff.transformer.reader import BASE
 from aded.drafters.backoff.transformer.weights import HEAD
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
@@ -33,8 +34,6 @@ from aded.kernels import threads
 HOW = ("steps", "batch_size", "length", "learning_rate", "dtype", "seed")
 """Settings that the file keeps."""
 IGNORED = -100
-BASE = 10_000.0
-"""Of rotary positions."""
 
 
 class Stream:

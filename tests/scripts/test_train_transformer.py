@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from aded.drafters.backoff.transformer.reader import Reader
-from aded.drafters.backoff.transformer.weights import read_weights
+from aded.drafters.backoff.transformer.weights import Weights, read_weights
+from aded.files.datastores.suffix_file import open_suffixes
 from datastore.suffix_array import with_separators, write_suffixes
 from scripts.train_transformer import IGNORED, Stream, first_weights, logits, main
 
@@ -50,11 +51,8 @@ def test_it_learns_what_follows_and_the_reader_says_so(
 def test_what_is_trained_is_what_the_reader_reads() -> None:
     torch.manual_seed(0)
     weights = {name: torch.randn(array.shape) * 0.3 for name, array in first_weights(8, 64, 2).items()}
-    torch.save(weights, "w")
     ids = torch.randint(7, (1, 30))
     expected = logits(weights, ids)[0].log_softmax(-1)
-    from aded.drafters.backoff.transformer.weights import Weights
-
     reader = Reader(Weights(np.arange(7), **{name: array.numpy() for name, array in weights.items()}))
     for end in range(30):
         reader.read(ids[0, end : end + 1].numpy(), np.empty(0, np.int64), np.empty(0, np.int64))
@@ -62,8 +60,6 @@ def test_what_is_trained_is_what_the_reader_reads() -> None:
 
 
 def test_the_stream_separates_documents(corpus: Path) -> None:
-    from aded.files.datastores.suffix_file import open_suffixes
-
     stream = Stream(open_suffixes(corpus), 11)
     assert stream.tokens.tolist() == list(range(10))
     assert (stream.inputs[40], stream.targets[40]) == (10, IGNORED)
