@@ -103,9 +103,7 @@ class BackoffDrafter(Drafter):
         longest = _longest(contexts, adaptation)
         if not datastore.has_ngrams:
             longest[CORPUS] = 0
-        self.reader: Reader | None = None
-        if transformer is not None:
-            self.reader, self.transformer = open_transformer(transformer, datastore)
+        self.reader = None if transformer is None else open_transformer(transformer, datastore)
         learns = adaptation != "off"
         self.corpus = open_retrieval(retrieval, datastore) if retrieval and learns and longest[NEAREST] else None
         if self.corpus is None:
@@ -149,7 +147,7 @@ class BackoffDrafter(Drafter):
             said=nothing_said(),
         )
         if self.reader is not None:
-            other.reader = Reader(self.reader.weights)
+            other.reader = Reader(self.reader.weights, self.reader.learned_from)
             other.experts = other.experts._replace(predictions=other.reader.predictions)
         if self.adaptation != "session":
             other.experts = other.experts._replace(target=empty_table(len(experts.target.marks)))
@@ -253,7 +251,7 @@ class BackoffDrafter(Drafter):
     def describe(self) -> dict[str, str]:
         facts = {**self.datastore.describe(), "scorer": self.learned_from}
         if self.reader is not None:
-            facts["transformer"] = self.transformer
+            facts["transformer"] = self.reader.learned_from
         if self.corpus is not None:
             facts["retrieval"] = self.corpus.header["fingerprint"]
             # A check of one corpus for a benchmark's questions says nothing of another corpus.

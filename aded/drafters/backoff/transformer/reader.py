@@ -45,9 +45,10 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 class Reader:
-    """predictions: what was said of the nodes of the latest `read`."""
+    """predictions: what was said of the nodes of the latest `read`; learned_from: where the weights come from."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, learned_from: str = "an unknown source") -> None:
+        self.learned_from = learned_from
         self.weights, self.predictions = weights, no_predictions(weights.tokens)
         layers, width = len(weights.qkv), weights.embedding.shape[1]
         self._keys = np.zeros((layers, width // HEAD, ROWS, HEAD), np.float32)
@@ -127,10 +128,10 @@ def _below(m: int, parents: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(attends, np.float32(0), np.float32(-np.inf)), at
 
 
-def open_transformer(path: str, datastore: NgramFile) -> tuple[Reader, str]:
-    """The reader, and what it learned from. Raises BadInput, naming the key, unless it is for the datastore's
+def open_transformer(path: str, datastore: NgramFile) -> Reader:
+    """A reader with the file's weights. Raises BadInput, naming the key, unless it is for the datastore's
     tokenizer."""
     weights, facts = read_weights(path)
     if datastore.has_ngrams and facts.get("tokenizer") != datastore.header["tokenizer"]:
         raise BadInput(KEY, f"{path} is for another tokenizer than the datastore {datastore.path}")
-    return Reader(weights), facts.get("learned_from", "an unknown source")
+    return Reader(weights, facts.get("learned_from", "an unknown source"))
