@@ -1,5 +1,6 @@
 """ADED (arXiv 2407.12021): the drafters, the engine that every method shares, and the benchmark harness.
 
+    model, tokenizer = aded.load("embedded")
     drafter = aded.drafter("aded_backoff")
     answer = aded.generate(model, tokenizer, "Write ...", drafter=drafter)
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from aded.core.tree import DraftTree
     from aded.errors import BadInput
     from aded.targets.eager import EagerTarget
-    from aded.targets.load import load_target
+    from aded.targets.load import load, load_target
 
 __version__ = "0.1.0"
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "decode",
     "drafter",
     "generate",
+    "load",
     "load_target",
     "replay",
     "stream",
@@ -62,6 +64,7 @@ _HOMES = {
     "decode": "aded.core.decode",
     "drafter": "aded.api.drafter",
     "generate": "aded.api.generate",
+    "load": "aded.targets.load",
     "load_target": "aded.targets.load",
     "replay": "aded.api.replay",
     "stream": "aded.api.generate",

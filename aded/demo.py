@@ -1,4 +1,4 @@
-"""A chat in the terminal: python -m aded.demo [model=FOLDER_OR_ID] [method=NAME] [datastore=FILE] [plain=true]
+"""A chat in the terminal: python -m aded.demo [model=NAME_OR_DIR] [method=NAME] [datastore=FILE] [plain=true]
 
 The answer appears as it is written; what a draft said before the model did is in another colour. After it stand the
 tokens per second with drafts, and without them: the same answer is decoded once more, unseen, one token per step.
@@ -38,23 +38,14 @@ class Settings:
 def chat(lines: Iterable[str], settings: Settings) -> Iterator[str]:
     """What to write, piece by piece, for a conversation of these lines."""
     # Imported here, so that -h and wrong keys answer at once.
-    from transformers import AutoModelForCausalLM
-
-    from aded.api.cache import cache_folder
     from aded.api.drafter import drafter
     from aded.api.generate import generate, request
     from aded.api.text import TextStream
     from aded.core.decode import Answer
-    from aded.files.embedded_model import EMBEDDED, embedded_model
-    from aded.files.hub import pretrained
-    from aded.files.tokenizer import tokenizer_of
-    from aded.targets.load import checked_device, checked_dtype
+    from aded.targets.load import load
 
-    folder = str(embedded_model(cache_folder())) if settings.model == EMBEDDED else settings.model
-    dtype, device = checked_dtype(settings.dtype), checked_device(settings.device)
     named = drafter(settings.method, datastore=settings.datastore)
-    tokenizer = tokenizer_of(folder, "model")
-    model = pretrained(AutoModelForCausalLM, folder, "model", dtype=dtype).to(device)
+    model, tokenizer = load(settings.model, dtype=settings.dtype, device=settings.device)
     messages: list[dict[str, str]] = []
     for line in lines:
         messages.append({"role": "user", "content": line})

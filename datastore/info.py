@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from omegaconf import OmegaConf
 from tabulate import tabulate
 
-from aded.command_line import CONF, run_command
+from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.datastores.array_file import KEY, READ
 from aded.files.datastores.contamination import Check, from_header
@@ -33,7 +32,7 @@ Decode = Callable[[Sequence[int]], str]
 @dataclass
 class InfoSettings:
     tokenizer: str | None = None
-    """A Hub id or folder of the tokenizer that the file was built with; None: print token ids."""
+    """A Hub id, a folder or `embedded`: the tokenizer that the file was built with; None: print token ids."""
     top: Positive = 10
     """Entries to print per table."""
     verify: bool = False
@@ -47,7 +46,7 @@ def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) 
         file.verify()
     decode: Decode = lambda ids: " ".join(map(str, ids))  # noqa: E731
     if tokenizer is not None:
-        loaded = load_tokenizer(tokenizer, OmegaConf.load(CONF / "paths" / "default.yaml").cache)
+        loaded = load_tokenizer(tokenizer)
         file.check_tokenizer(tokenizer_fingerprint(loaded))
         decode = lambda ids: repr(loaded.decode(list(ids)))  # noqa: E731
     facts = {**described(file.header, str(path)), "bytes": str(path.stat().st_size)}

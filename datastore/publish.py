@@ -2,7 +2,7 @@
 
     licence     the Hub's identifier, such as mit or cc-by-nc-4.0; a corpus passes its own on
     sources     what the corpus was made of, in words
-    tokenizer   its Hub id or folder, held against the file's
+    tokenizer   its Hub id, folder or `embedded`, held against the file's
 
 Writes the file, a card (README.md) and a manifest with the sha256 of each block. `aded fetch` fetches it from there,
 or from a web server that has the folder, and goes on where it was interrupted.
@@ -13,9 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import OmegaConf
-
-from aded.command_line import CONF, run_command
+from aded.command_line import run_command
 from aded.errors import BadInput
 from datastore.sharing.publishing import publish
 
@@ -40,7 +38,6 @@ def _run(files: list[str], settings: PublishSettings) -> None:
         licence=settings.licence,
         sources=settings.sources,
         tokenizer=settings.tokenizer,
-        cache=OmegaConf.load(CONF / "paths" / "default.yaml").cache,
     )
     print(f"published {files[0]} to {settings.to}; `aded fetch {settings.to} out=FILE` fetches it")
 

@@ -41,7 +41,7 @@ class ExportSettings:
     model_id: str | None = None
     """The model's name for FastChat; None: the names of the run's model and method."""
     tokenizer: str | None = None
-    """A Hub id or folder; None: the tokenizer of the run's model."""
+    """A Hub id, a folder or `embedded`; None: the tokenizer of the run's model."""
 
 
 def as_fastchat(turns: Sequence[Row], line: Line) -> Line:

@@ -37,7 +37,7 @@ from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.tokenizer import tokenizer_of
+from aded.files.tokenizer import load_tokenizer
 from aded.settings import Budget, FilePath, Share
 from scripts import check_no_arguments
 
@@ -68,7 +68,7 @@ class Settings:
 
 def answers_of(path: Path, tokenizer: str) -> list[np.ndarray]:
     """The tokens, int64 [m], of each recorded answer that is longer than a prompt."""
-    ids = tokenizer_of(tokenizer, "tokenizer")
+    ids = load_tokenizer(tokenizer)
     texts = [turn.text for turns in read_answers(path).values() for turn in turns if turn.text]
     tokens = [np.array(ids(text, add_special_tokens=False)["input_ids"], np.int64) for text in texts]
     return [answer for answer in tokens if len(answer) > PROMPT + 1]

@@ -36,7 +36,7 @@ from aded.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
-from aded.files.embedded_model import EMBEDDED, embedded_model, quantised_file
+from aded.files.embedded_model import EMBEDDED, place_of, quantised_file
 from aded.kernels.threads import threads_for
 from aded.records.environment import machine
 from aded.settings import Positive
@@ -110,7 +110,7 @@ def other(engine: str, model: str, settings: Settings) -> Iterator[dict[str, Ans
 def model_for(engine: str, cfg: DictConfig, settings: Settings) -> str:
     """The model in the form that the engine reads."""
     if engine == "transformers":
-        return str(embedded_model(cache_folder(cfg)) if cfg.model.path == EMBEDDED else cfg.model.path)
+        return place_of(cfg.model.path, "model.path", cache_folder(cfg))
     if engine == "onnxruntime":
         if settings.onnx is None:
             raise BadInput("onnx", "must be given: a folder that onnxruntime_genai.models.builder wrote")

@@ -30,7 +30,7 @@ from aded.command_line import compose_config, run_command
 from aded.config import instantiate
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
-from aded.files.embedded_model import EMBEDDED, embedded_model
+from aded.files.embedded_model import place_of
 from aded.files.tokenizer import load_tokenizer
 from aded.records.environment import machine
 from aded.settings import Positive
@@ -140,7 +140,7 @@ def run(overrides: list[str], settings: Settings) -> None:
     if "path" not in cfg.model:
         raise BadInput("model", "must be one with weights: the server runs it")
     cache = cache_folder(cfg)
-    model = str(embedded_model(cache) if cfg.model.path == EMBEDDED else cfg.model.path)
+    model = place_of(cfg.model.path, "model.path", cache)
     tokenizer = load_tokenizer(model, cache, "model.path")
     template, (_, questions) = prompt_template(cfg), load_benchmark(cfg.benchmark)
     prompts = [list(map(int, template.ids(tokenizer, one.turns[:1], []))) for one in questions[: settings.requests]]

@@ -36,7 +36,7 @@ class ExportSettings:
     model_id: str | None = None
     """The model's name in the file; None: the names of the run's model and method."""
     tokenizer: str | None = None
-    """A Hub id or folder; None: the tokenizer of the run's model."""
+    """A Hub id, a folder or `embedded`; None: the tokenizer of the run's model."""
 
 
 def run(arguments: list[str], settings: ExportSettings) -> None:

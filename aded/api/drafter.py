@@ -8,10 +8,10 @@ from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aded.api.cache import cache_folder
 from aded.api.shared import SharedDrafter
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
+from aded.files.cache import cache_folder
 from aded.files.datastores.array_file import ArrayFile, format_of
 from aded.files.datastores.ngram_file import NgramFile, no_ngrams, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT as SUFFIXES

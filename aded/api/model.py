@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from aded.api.cache import cache_folder
 from aded.api.shared import SharedDrafter
 from aded.core.decode import Answer, StopRule, steps
 from aded.core.sampler import Sampler
 from aded.errors import BadInput
+from aded.files.cache import cache_folder
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import ENGINES, with_engine
 from aded.targets.load import KERNELS, checked_target

@@ -20,7 +20,7 @@ from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_prompts
 from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
-from aded.files.tokenizer import tokenizer_of
+from aded.files.tokenizer import load_tokenizer
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
 from aded.settings import Positive, checked
@@ -79,8 +79,8 @@ def replay(
 
     answers: a pack (docs/packs.md), or a file of recorded answers (docs/recorded_answers.md); lines with `prompt` and
         `answer` need no questions.
-    tokenizer: the folder of the model that gave them, a tokenizer of transformers, or of the package tokenizers; a
-        pack needs none.
+    tokenizer: of the model that gave them: its folder, Hub id or `embedded`, a tokenizer of transformers, or of the
+        package tokenizers; a pack needs none.
     methods: names, or drafters; new ones with the same settings are made, as these may have learned.
     datastore: the file for those names whose method reads one.
     questions: a benchmark's name, or a file in FastChat's form.
@@ -128,9 +128,9 @@ def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyToke
         return AbsentTokenizer(pack.tokenizer, pack.vocabulary)
     if isinstance(given, str | Path):
         try:
-            return tokenizer_of(str(given), "tokenizer")
+            return load_tokenizer(given)
         except ImportError:  # transformers is not installed
-            return read_plain_tokenizer(str(given), "tokenizer")
+            return read_plain_tokenizer(given, "tokenizer")
     if isinstance(given, Tokenizer):
         return PlainTokenizer(given, eos_token)
     if callable(given) and hasattr(given, "get_vocab"):

@@ -28,7 +28,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.answer_file import KEY, read_answers
 from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
-from aded.files.tokenizer import known_fingerprint, tokenizer_of
+from aded.files.tokenizer import known_fingerprint, load_tokenizer
 from aded.records.rows import Row
 from aded.settings import FilePath
 from aded.targets.loaded import Loaded
@@ -174,17 +174,17 @@ def load_for_replay(
     compute: FilePath | None = None,
     dtype: str = "bfloat16",
     device: str = "cpu",
-    cache: str = "",
+    cache: str | None = None,
 ) -> Loaded:
     """Target and tokenizer of `model=recorded`.
 
     answers: the file or pack.
-    tokenizer: a Hub id or folder, of the model that gave the answers; None: the answers are a pack.
+    tokenizer, cache: as load_tokenizer takes them, of the model that gave the answers; None: the answers are a pack.
     compute: a shape in conf/model/compute that runs every step with random weights; None: no model runs.
     """
     loaded: Any
     if tokenizer is not None:
-        loaded = tokenizer_of(tokenizer, "model.tokenizer")
+        loaded = load_tokenizer(tokenizer, cache, "model.tokenizer")
     elif is_pack(answers):
         pack = read_about(answers, KEY)
         loaded = AbsentTokenizer(pack.tokenizer, pack.vocabulary)

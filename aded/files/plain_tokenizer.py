@@ -9,6 +9,7 @@ from typing import Any
 from tokenizers import Tokenizer, pre_tokenizers
 
 from aded.errors import BadInput
+from aded.files.embedded_model import place_of
 from aded.files.json_lines import json_value, read_text
 
 FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -42,9 +43,13 @@ class PlainTokenizer:
         return self.backend.get_vocab()
 
 
-def read_plain_tokenizer(folder: str, key: str) -> PlainTokenizer:
-    """The tokenizer of a folder with tokenizer.json and tokenizer_config.json. Raises BadInput naming `key`."""
-    file, config_file = (Path(folder).expanduser() / name for name in FILES)
+def read_plain_tokenizer(name: str | Path, key: str) -> PlainTokenizer:
+    """The tokenizer of a folder with tokenizer.json and tokenizer_config.json, or `embedded`.
+
+    Raises BadInput naming `key`.
+    """
+    folder = Path(place_of(name, key)).expanduser()
+    file, config_file = (folder / name for name in FILES)
     try:
         tokenizer = Tokenizer.from_str(read_text(file, key))
     except BadInput:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from aded.errors import BadInput
-from aded.files.embedded_model import EMBEDDED, embedded_model
+from aded.files.embedded_model import place_of
 from aded.files.hub import pretrained
 from aded.files.pack import AbsentTokenizer
 
@@ -28,23 +27,17 @@ _fingerprints: WeakKeyDictionary[Any, tuple[int, str]] = WeakKeyDictionary()
 _PROBE = 'def f(x):\n    return x  # 3.14, "naïve" 東京\n<|im_start|></s>'
 
 
-def load_tokenizer(name: str, cache: str | Path, key: str = "tokenizer") -> PreTrainedTokenizerBase:
-    """The tokenizer of a Hub id or a folder. Raises BadInput naming `key`.
+def load_tokenizer(
+    name: str | Path, cache: str | Path | None = None, key: str = "tokenizer", **options: Any
+) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model, tried on a text. Raises BadInput naming `key`.
 
-    name: the Hub id or folder, or `embedded` for the embedded model's tokenizer.
-    cache: the folder that keeps the converted embedded model.
-    """
-    folder = str(embedded_model(Path(expanduser(cache)))) if name == EMBEDDED else name
-    return tokenizer_of(folder, key)
-
-
-def tokenizer_of(folder: str, key: str, **options: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer of a Hub id or a folder, tried on a text. Raises BadInput naming `key`.
-
+    name, cache: as place_of takes them.
     options: of from_pretrained.
     """
     from transformers import AutoTokenizer  # takes seconds to import, and most commands load no tokenizer
 
+    folder = place_of(name, key, cache)
     tokenizer: PreTrainedTokenizerBase = pretrained(AutoTokenizer, folder, key, **options)
     try:
         tokenizer.decode(tokenizer(_PROBE)["input_ids"])

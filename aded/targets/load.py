@@ -11,13 +11,14 @@ from typing import Any
 import torch
 import transformers
 from pydantic import TypeAdapter, ValidationError
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 from aded.errors import BadInput
 from aded.files.atomic import write_text
-from aded.files.embedded_model import EMBEDDED, embedded_model
+from aded.files.cache import cache_folder
+from aded.files.embedded_model import place_of
 from aded.files.hub import pretrained
-from aded.files.tokenizer import tokenizer_of
+from aded.files.tokenizer import load_tokenizer
 from aded.kernels import ops
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention
@@ -50,12 +51,34 @@ class Float32Head(torch.nn.Module):
         return torch.nn.functional.linear(hidden.float(), self.weight, self.bias)
 
 
+def load(
+    name: str | Path,
+    *,
+    dtype: str = "float32",
+    device: str = "cpu",
+    cache: str | None = None,
+    key: str = "model",
+    revision: str = "main",
+    **options: Any,
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """A model and its tokenizer, as the ordinary `from_pretrained` gives them. Raises BadInput naming `key`.
+
+    name, cache: a Hub id, a folder, or `embedded`; see place_of.
+    dtype: float32, bfloat16 or float16.
+    options: of the model's from_pretrained.
+    """
+    number, placed, folder = checked_dtype(dtype), checked_device(device), place_of(name, key, cache)
+    tokenizer = load_tokenizer(folder, key=key, revision=revision)
+    model: Any = pretrained(AutoModelForCausalLM, folder, key, dtype=number, revision=revision, **options)
+    return (model if options.get("device_map") else model.to(placed)), tokenizer
+
+
 def load_target(
     path: FilePath,
     *,
     dtype: str = "bfloat16",
     device: str = "cpu",
-    cache: str = "~/.cache/aded",
+    cache: str | None = None,
     revision: str | None = None,
     device_map: str | dict[str, Any] | None = None,
     attention: str | None = None,
@@ -65,38 +88,34 @@ def load_target(
 ) -> Loaded:
     """Load model and tokenizer with the ordinary `from_pretrained`. Raises BadInput naming the key.
 
-    path: a Hub id, a folder, or `embedded`.
+    path, cache: as `load` takes them.
     attention: transformers' attn_implementation; None: sdpa where the model has it.
     head: `model`, or `float32` for an output projection in float32.
     kernels: on processors `exact` for our linear layers and attention, the same to the last bit in a tree and alone;
         `fast` where each number of rows may have another kernel; `torch` for none of ours.
     threads: of the forward pass on a processor; None: one per core.
     """
-    number = checked_dtype(dtype)
     if head not in ("model", "float32"):
         raise BadInput("model.head", f"{head!r} must be model or float32")
     if kernels not in KERNELS:
         raise BadInput("model.kernels", f"{kernels!r} must be one of {', '.join(KERNELS)}")
-    placed = checked_device(device)
     _quiet()
-    folder = str(embedded_model(Path(cache).expanduser())) if path == EMBEDDED else path
-    options: dict[str, Any] = {"dtype": number, "revision": revision or "main"}
+    options: dict[str, Any] = {"revision": revision or "main"}
     if attention:
         options["attn_implementation"] = attention
     if device_map:
         options["device_map"] = device_map
-    tokenizer = tokenizer_of(folder, "model.path", revision=options["revision"])
-    model: Any = pretrained(AutoModelForCausalLM, folder, **options)
-    if not device_map:
-        model = model.to(placed)
-    if placed.type == "cpu":
+    model, tokenizer = load(path, dtype=dtype, device=device, cache=cache, key="model.path", **options)
+    on_cpu = checked_device(device).type == "cpu"
+    if on_cpu:
         # Weights mapped from safetensors decode slower than the same weights in anonymous memory.
         for parameter in model.parameters():
             parameter.data = parameter.data.clone()
         model.tie_weights()
-    check, own = SelfCheck(model), kernels if placed.type == "cpu" else "torch"
-    target = checked_target(model, check, own, own_attention=attention is None, threads=threads, cache=Path(cache))
-    if head == "float32" and number != torch.float32:
+    check, own = SelfCheck(model), kernels if on_cpu else "torch"
+    where = cache_folder() if cache is None else Path(cache)
+    target = checked_target(model, check, own, own_attention=attention is None, threads=threads, cache=where)
+    if head == "float32" and dtype != "float32":
         target = with_float32_head(target)
     return Loaded(target, tokenizer, eos_token_ids(model))
 

@@ -18,21 +18,19 @@ from datastore.sharing.places import dataset_of, place_of
 CARD, LOCK = "README.md", ".publishing"
 
 
-def publish(
-    path: Path, to: str, *, licence: str | None, sources: str | None, tokenizer: str | None, cache: str
-) -> None:
+def publish(path: Path, to: str, *, licence: str | None, sources: str | None, tokenizer: str | None) -> None:
     """Publish a datastore file that is whole. Raises BadInput.
 
     to: a folder, or hf://datasets/OWNER/NAME, both made if they are missing.
     licence: the Hub's identifier of one, such as mit or cc-by-nc-4.0; sources: what the corpus was made of, in words.
-    tokenizer: a Hub id or folder, which must be that of the file; cache: as load_tokenizer takes it.
+    tokenizer: a Hub id, a folder or `embedded`, which must be that of the file.
     """
     if "://" in to:
         dataset_of(to)  # before the file is read
     file = open_datastore(path)
     file.verify()
     if tokenizer:
-        file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer, cache)))
+        file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
     manifest = manifest_of(path)
     read_manifest(manifest.text(), str(path))  # its name must be one that others may have
     order = file.order if isinstance(file, NgramFile) else 0

@@ -56,6 +56,21 @@ core.pre_tokenizer = pre_tokenizers.Whitespace()
 """
 
 
+def test_the_embedded_model_is_converted_elsewhere() -> None:
+    said = run(
+        """
+import os, tempfile, aded
+with tempfile.TemporaryDirectory() as os.environ["ADED_CACHE"]:
+    try:
+        aded.replay("answers.jsonl", "embedded", ["aded"])
+    except aded.BadInput as error:
+        print(error)
+"""
+    )
+    assert said.startswith("torch: ")
+    assert "[models]" in said
+
+
 def test_a_drafter_drafts_and_learns() -> None:
     said = run(
         ANSWERS

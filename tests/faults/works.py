@@ -93,4 +93,4 @@ def write_files(place: Path) -> None:
         build(TextCorpus(name, path=str(place / f"{name}.txt")), tokenizer, out=place / name, order=3)
     large = count_ngrams([np.random.default_rng(0).integers(128, size=9000)], 5, 128)
     write_ngrams(place / "large.ngrams", large, header)
-    publish(place / "large.ngrams", str(place / "shared"), licence=None, sources=None, tokenizer=None, cache="")
+    publish(place / "large.ngrams", str(place / "shared"), licence=None, sources=None, tokenizer=None)

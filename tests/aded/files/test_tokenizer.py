@@ -10,19 +10,9 @@ from tiny import tiny_tokenizer
 from tokenizers import pre_tokenizers
 
 from aded.errors import BadInput
-from aded.files import tokenizer as module
 from aded.files.tokenizer import cut_at, load_tokenizer, stop_rule, tokenizer_fingerprint
 
 TOKENIZER = tiny_tokenizer()
-
-
-def test_a_tokenizer_is_loaded_from_a_folder_or_is_the_embedded_models(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    TOKENIZER.save_pretrained(tmp_path / "models")
-    monkeypatch.setattr(module, "embedded_model", lambda cache: cache / "models")
-    for name in (str(tmp_path / "models"), "embedded"):
-        assert tokenizer_fingerprint(load_tokenizer(name, tmp_path)) == tokenizer_fingerprint(TOKENIZER)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "./nowhere", ""])

@@ -54,7 +54,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shared(built: Path, to: str | Path, name: str = "a.ngrams", **said: str) -> Path:
     keys: dict[str, Any] = {"licence": None, "sources": None, "tokenizer": None} | said
-    publishing.publish(built / name, str(to), **keys, cache=str(built))
+    publishing.publish(built / name, str(to), **keys)
     return Path(to)
 
 
