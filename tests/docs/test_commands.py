@@ -2,7 +2,8 @@
 
 The blocks of a page run in order, in a folder that has the files which the pages name: models by their Hub ids, a
 corpus, datastores, questions and recorded answers. Where the first line of a block is a comment with the name of a
-file, the block is that file. A block that no rule covers fails.
+file, the block is that file. A block that no rule covers fails. The Python of the pages that people meet first runs
+as printed in an empty folder, with the embedded model.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import NamedTuple
 
 import forked
@@ -24,6 +26,7 @@ from code_corpus import write_corpus
 from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, run_command
 from tiny import tiny_model, tiny_tokenizer
 
+from aded.files.embedded_model import embedded_model
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
@@ -32,6 +35,10 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "aded/kernels/README.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
+
+
+FIRST = (ROOT / "README.md", ROOT / "docs" / "python_api.md")
+"""Their Python needs no file."""
 
 
 class Block(NamedTuple):
@@ -72,7 +79,7 @@ def run_block(block: Block, folder: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(block.text.partition("\n")[2], encoding="utf-8")
     elif block.language == "python":
-        run_python(block, folder)
+        run_python(block, Path(mkdtemp(dir=folder)) if block.page in FIRST else folder)
     elif block.language == "bash":
         for arguments in commands(block, folder):
             run_command(arguments, folder, block.place)
@@ -89,6 +96,8 @@ def write_lines(path: Path, rows: Sequence[object]) -> None:
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with everything that the pages name."""
     folder = tmp_path_factory.mktemp("files")
+    (folder / "cache" / "models").mkdir(parents=True)
+    (folder / "cache" / "models" / embedded_model().name).symlink_to(embedded_model())  # converting it takes a minute
     tokenizer = tiny_tokenizer()
     model = tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
     for name in HUB_IDS:
@@ -131,7 +140,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_commands_of_a_page_run(page: Path, files: Path, tmp_path: Path) -> None:
     folder = tmp_path / "work"
-    shutil.copytree(files, folder)
+    shutil.copytree(files, folder, symlinks=True)
     for block in blocks(page):
         run_block(block, folder)
 
