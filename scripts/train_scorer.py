@@ -31,7 +31,7 @@ from aded.core.drafter import Drafter
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.scorer import PREFIXES
+from aded.drafters.backoff.scorer import PREFIXES, SHAPES
 from aded.drafters.backoff.transformer.weights import read_weights
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
@@ -171,7 +171,8 @@ def run(cfg: DictConfig) -> None:
             for ngrams, suffixes, path in corpora
         ]
         examples, sources = examples_of(cfg, read, loaded)
-        weights |= {prefix + name: array for name, array in learned(examples, **how)._asdict().items()}
+        scorer = learned(examples, **how)
+        weights |= {prefix + name: scorer[name] for name in SHAPES}
     with whole_file(Path(cfg.out)) as file:
         file.write(save(weights, metadata={"learned_from": "; ".join(sources), "how": json.dumps(how)}))
     print(f"scorer: {cfg.out}")

@@ -9,12 +9,12 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from aded.drafters.backoff.candidates import EXPERTS, Candidates, clear, mention, new_candidates
-from aded.drafters.backoff.scorer import SHAPES, Scorer
+from aded.drafters.backoff.scorer import SHAPES, Scorer, new_scorer
 from aded.drafters.backoff.transformer.weights import Weights
 
 
 def random_scorer(random: np.random.Generator) -> Scorer:
-    return Scorer(*(0.3 * random.standard_normal(SHAPES[name]).astype(np.float32) for name in Scorer._fields))
+    return new_scorer({name: 0.3 * random.standard_normal(shape) for name, shape in SHAPES.items()})
 
 
 def random_candidates(random: np.random.Generator, mentions: int) -> Candidates:
@@ -36,7 +36,7 @@ def random_candidates(random: np.random.Generator, mentions: int) -> Candidates:
 def by_formula(scorer: Scorer, candidates: Candidates) -> np.ndarray:
     """float64 [n + 1]: the probabilities of the module's docstring."""
     n, m = candidates.sizes
-    bias, contexts, mentions = (weights.astype(np.float64) for weights in scorer)
+    bias, contexts, mentions = (scorer[name].astype(np.float64) for name in SHAPES)
     hidden = np.tile(bias[0], (n + 1, 1))
     for expert in np.flatnonzero(candidates.seen):
         hidden += np.array([1, *candidates.evidence[expert]]) @ contexts[expert]

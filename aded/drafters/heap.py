@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from aded.compiled import inner
 
 
-@njit(cache=True, inline="always")
+@inner
 def push(heap: np.ndarray, n: int, probability: float, entry: int) -> None:
     """Add an entry to a heap of n rows: sift the new last row up."""
     i = n
@@ -19,7 +20,7 @@ def push(heap: np.ndarray, n: int, probability: float, entry: int) -> None:
     heap[i, 0], heap[i, 1] = -probability, entry
 
 
-@njit(cache=True, inline="always")
+@inner
 def pop(heap: np.ndarray, n: int) -> int:
     """Remove and return the most probable entry of a heap of n rows: sift the last row down."""
     top = int(heap[0, 1])

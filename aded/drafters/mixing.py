@@ -15,6 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from aded.compiled import inner
+
 LEAST, MOST = 1e-4, 0.9995
 """Bounds of a probability."""
 EVIDENCE = 10.0
@@ -36,7 +38,7 @@ def new_mixing() -> Mixing:
     return Mixing(weights, np.full((3, 3), EVIDENCE))
 
 
-@njit(cache=True, inline="always")
+@inner
 def _logit(probability: float) -> float:
     bounded = min(MOST, max(LEAST, probability))
     return np.log(bounded / (1.0 - bounded))

@@ -14,7 +14,7 @@ from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import EXPERTS, MENTIONS, NEAREST
 from aded.drafters.backoff.drafter import NO_NODES, BackoffDrafter
 from aded.drafters.backoff.learning import read
-from aded.drafters.backoff.retrieval.passages import EACH_STEP, retrieve
+from aded.drafters.backoff.retrieval.passages import retrieve_for_answer
 from aded.drafters.backoff.tree_search import ROOT, find_root, move_root, predict
 from aded.drafters.packed_state import PackedState
 
@@ -66,8 +66,9 @@ def _collect(
     candidates = scratch.candidates
     for i in range(first, len(context)):
         if taken[i - first]:
-            find_root(experts, scratch)
-            n = predict(experts, scorers, scratch, ROOT)
+            root = scratch.nodes[ROOT]
+            find_root(experts.predictions, root)
+            n = predict(experts, scorers, root, candidates)
             m, start = candidates.sizes[1], into.mentions[p]
             into.candidates[p], into.decided[p] = n, n
             for k in range(n):
@@ -84,8 +85,6 @@ def _collect(
             into.mentions[p] = start + m
         read(experts, context[: i + 1], i, keep)
         move_root(experts, scratch, context[i])
-    if experts.longest[NEAREST] > 0:
-        retrieve(experts.nearest, experts.longest[NEAREST], EACH_STEP)
     return p
 
 
@@ -119,6 +118,8 @@ class Student(Drafter):
         taken = self._random.random(len(context) - first) < self._share
         self._make_room(len(taken))
         self._count = _collect(drafter.state, context, first, drafter.keep, taken, self._examples, self._count)
+        if drafter.corpus is not None:
+            retrieve_for_answer(drafter.nearest, context, first, drafter.experts.on.longest[NEAREST])
         # The target's distribution names the token that was just read: only now may the drafter know it.
         if self._late is not None:
             drafter.observe(self._late)

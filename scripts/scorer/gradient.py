@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from aded.drafters.backoff.candidates import EXPERTS, UNITS, Candidates, new_candidates
-from aded.drafters.backoff.scorer import SHAPES, ZERO, Scorer, score
+from aded.drafters.backoff.scorer import SHAPES, ZERO, Scorer, new_scorer, score
 from scripts.scorer.examples import Examples
 
 log = logging.getLogger(__name__)
@@ -16,20 +17,26 @@ EVERY = 64
 """Steps from one of the weights that are averaged to the next."""
 
 
+class Sums(NamedTuple):
+    """Of weights, float64, with the shapes of a scorer's."""
+
+    bias: np.ndarray
+    contexts: np.ndarray
+    mentions: np.ndarray
+
+
 def first_scorer(seed: int) -> Scorer:
     """Small random weights, with which scores lie near 0."""
     random = np.random.default_rng(seed)
     scales = {"bias": np.array([[0.1], [0.1], [UNITS**-0.5]]), "contexts": np.array(0.1), "mentions": np.array(0.2)}
-    return Scorer(
-        *((random.standard_normal(SHAPES[name]) * scales[name]).astype(np.float32) for name in Scorer._fields)
-    )
+    return new_scorer({name: random.standard_normal(shape) * scales[name] for name, shape in SHAPES.items()})
 
 
 def learned(examples: Examples, *, passes: int, first_rate: float, last_rate: float, seed: int) -> Scorer:
     """The mean weights of the last of `passes` passes over all examples, in random order, at rates that fall
     geometrically."""
     scorer, candidates = first_scorer(seed), new_candidates()
-    sums = Scorer(*(np.zeros(weights.shape) for weights in scorer))
+    sums = Sums(*(np.zeros(shape) for shape in SHAPES.values()))
     random, count = np.random.default_rng(seed), len(examples.decided)
     rates = np.geomspace(first_rate, last_rate, passes * count)
     for number in range(passes):
@@ -38,12 +45,12 @@ def learned(examples: Examples, *, passes: int, first_rate: float, last_rate: fl
         order = random.permutation(count)
         loss = _pass(scorer, sums, candidates, examples, order, rates[number * count : (number + 1) * count])
         log.info("pass %d of %d: %.4f nats a token", number + 1, passes, loss / count)
-    return Scorer(*((weights / -(-count // EVERY)).astype(np.float32) for weights in sums))
+    return new_scorer({name: weights / -(-count // EVERY) for name, weights in sums._asdict().items()})
 
 
 @njit(cache=True)
 def _pass(
-    scorer: Scorer, sums: Scorer, candidates: Candidates, examples: Examples, order: np.ndarray, rates: np.ndarray
+    scorer: Scorer, sums: Sums, candidates: Candidates, examples: Examples, order: np.ndarray, rates: np.ndarray
 ) -> float:
     """A step of descent per example. Add every EVERY-th weights to `sums`; return the sum of -log p."""
     loss = 0.0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import njit
+
+from aded.compiled import inner, new_record
 
 CORPUS, TARGET, SESSION, PROMPT, NEAREST = 0, 1, 2, 3, 4
 SOURCE_NAMES = ("corpus", "target", "session", "prompt", "nearest")
@@ -34,67 +35,54 @@ Whole = int | np.integer[Any]
 Real = float | np.floating[Any]
 
 
-class Candidates(NamedTuple):
-    """What may follow one context.
-
-    sizes: int64 [2], the number of candidates and of mentions
-    tokens: int64 [CANDIDATES]
-    probabilities: float64 [CANDIDATES + 1]; after the last candidate, that of all other tokens
-    known_lengths: int64 [CANDIDATES, SOURCES], the longest context after which each source knows the token, or 0
-    first, following: int64 [BUCKETS] and [CANDIDATES], lists of the candidates whose tokens end in the same bits: the
-        first one, and the one after each; -1: there is none
-    seen: bool [EXPERTS], does the expert know the context
-    evidence: float32 [EXPERTS, 2], how often the expert saw the context, as a logarithm, and the share of its most
-        frequent token
-    mentioned, mentioned_by: int64 [MENTIONS], the candidate and the expert of each mention
-    frequency: float32 [MENTIONS, 2], logarithms of the token's share and of its count
-    hashes: uint64 [LENGTHS + 1], of the contexts
-    hidden: float32 [CANDIDATES + 1, UNITS], the scorer's hidden units
-    sums: float32 [2, UNITS], memory of the scorer
-    suggested: int64 [CANDIDATES], the node of the suggestions that is the same, or -1
-    own: float64 [CANDIDATES], the scorer's probability where something is suggested beside it, 0: it has none
-    """
-
-    sizes: np.ndarray
-    tokens: np.ndarray
-    probabilities: np.ndarray
-    known_lengths: np.ndarray
-    first: np.ndarray
-    following: np.ndarray
-    seen: np.ndarray
-    evidence: np.ndarray
-    mentioned: np.ndarray
-    mentioned_by: np.ndarray
-    frequency: np.ndarray
-    hashes: np.ndarray
-    hidden: np.ndarray
-    sums: np.ndarray
-    suggested: np.ndarray
-    own: np.ndarray
+Candidates = np.record
+"""What may follow one context: a record of CANDIDATES_TYPE."""
+CANDIDATES_TYPE = np.dtype(
+    [
+        ("sizes", np.int64, 2),
+        ("tokens", np.int64, CANDIDATES),
+        ("probabilities", np.float64, CANDIDATES + 1),
+        ("known_lengths", np.int64, (CANDIDATES, SOURCES)),
+        ("first", np.int64, BUCKETS),
+        ("following", np.int64, CANDIDATES),
+        ("seen", np.uint8, EXPERTS),
+        ("evidence", np.float32, (EXPERTS, 2)),
+        ("mentioned", np.int64, MENTIONS),
+        ("mentioned_by", np.int64, MENTIONS),
+        ("frequency", np.float32, (MENTIONS, 2)),
+        ("hashes", np.uint64, LENGTHS + 1),
+        ("hidden", np.float32, (CANDIDATES + 1, UNITS)),
+        ("sums", np.float32, (2, UNITS)),
+        ("suggested", np.int64, CANDIDATES),
+        ("own", np.float64, CANDIDATES),
+    ],
+    align=True,
+)
+"""
+sizes: the number of candidates and of mentions
+probabilities: after the last candidate, that of all other tokens
+known_lengths: the longest context after which each source knows the token, or 0
+first, following: lists of the candidates whose tokens end in the same bits: the first one, and the one after each;
+    -1: there is none
+seen: does the expert know the context? (numba knows no bool in the arrays of a record)
+evidence: how often the expert saw the context, as a logarithm, and the share of its most frequent token
+mentioned, mentioned_by: the candidate and the expert of each mention
+frequency: logarithms of the token's share and of its count
+hashes: of the contexts
+hidden: the scorer's hidden units
+sums: memory of the scorer
+suggested: the node of the suggestions that is the same, or -1
+own: the scorer's probability where something is suggested beside it, 0: it has none
+"""
 
 
 def new_candidates() -> Candidates:
-    return Candidates(
-        sizes=np.zeros(2, np.int64),
-        tokens=np.zeros(CANDIDATES, np.int64),
-        probabilities=np.zeros(CANDIDATES + 1),
-        known_lengths=np.zeros((CANDIDATES, SOURCES), np.int64),
-        first=np.full(BUCKETS, -1),
-        following=np.zeros(CANDIDATES, np.int64),
-        seen=np.zeros(EXPERTS, np.bool_),
-        evidence=np.zeros((EXPERTS, 2), np.float32),
-        mentioned=np.zeros(MENTIONS, np.int64),
-        mentioned_by=np.zeros(MENTIONS, np.int64),
-        frequency=np.zeros((MENTIONS, 2), np.float32),
-        hashes=np.zeros(LENGTHS + 1, np.uint64),
-        hidden=np.zeros((CANDIDATES + 1, UNITS), np.float32),
-        sums=np.zeros((2, UNITS), np.float32),
-        suggested=np.zeros(CANDIDATES, np.int64),
-        own=np.zeros(CANDIDATES),
-    )
+    candidates: Candidates = new_record(CANDIDATES_TYPE)
+    candidates.first[:] = -1
+    return candidates
 
 
-@njit(cache=True, inline="always")
+@inner
 def clear(candidates: Candidates) -> None:
     """No candidates, and no expert that knows the context."""
     candidates.sizes[:] = 0
@@ -102,7 +90,7 @@ def clear(candidates: Candidates) -> None:
     candidates.seen[:] = False
 
 
-@njit(cache=True, inline="always")
+@inner
 def propose(candidates: Candidates, token: Whole) -> int:
     """The token's place among the candidates, at their end if it is new; -1 if they are full."""
     bucket = token & (BUCKETS - 1)
@@ -120,7 +108,7 @@ def propose(candidates: Candidates, token: Whole) -> int:
     return at
 
 
-@njit(cache=True, inline="always")
+@inner
 def mention(
     candidates: Candidates, token: Whole, source: int, length: int, expert: int, share: Real, count: Real
 ) -> None:

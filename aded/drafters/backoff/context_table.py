@@ -8,12 +8,11 @@ most. The tags of a bucket fill one cache line and so does a row, because a look
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from aded.compiled import INLINED, UNCOUNTED
+from aded.compiled import inner, new_record
 
 ROW = 8
 """Successors in a row. In a full row a new successor replaces the one with the smallest weight."""
@@ -21,104 +20,98 @@ BUCKET = 8
 """Slots in a bucket."""
 CACHE_LINE = 64
 """Bytes."""
-TAG, UPDATED = 0, 1
-"""Columns of ContextTable.marks."""
+MARK = np.dtype([("tag", np.uint32), ("updated", np.uint32)])
+"""Of a slot: its tag, 0 while the slot is free, and the clock at its last update."""
+SUCCESSORS = np.dtype([("tokens", np.int32, ROW), ("weights", np.float32, ROW)])
+"""What followed the slot's context; the weights in falling order, 0 where the row is free."""
+STATE = np.dtype([("clock", np.uint32), ("salt", np.uint64)], align=True)
+"""The number of updates, and a part of the hash that `forget` changes, so that no older tag matches."""
 ONE = np.uint32(1)
 
 
 class ContextTable(NamedTuple):
-    """The arrays of a table with S slots.
+    """A table with S slots.
 
-    marks: uint32 [S, 2], a slot's tag (0: the slot is free) and the clock at its last update
-    tokens: int32 [S, ROW], the successors of the slot's context
-    weights: float32 [S, ROW], their weights in falling order, 0 where the row is free
-    clock: uint32 [1], the number of updates
-    salt: uint64 [1], part of the hash; `forget` changes it, so that no older tag matches
+    marks: MARK [S]
+    rows: SUCCESSORS [S]
+    state: STATE
     """
 
     marks: np.ndarray
-    tokens: np.ndarray
-    weights: np.ndarray
-    clock: np.ndarray
-    salt: np.ndarray
+    rows: np.ndarray
+    state: np.record
 
 
 def empty_table(contexts: int) -> ContextTable:
     """A table for about `contexts` contexts, 72 bytes each; the system provides the memory as the table fills."""
     size = max(BUCKET, 1 << (max(1, contexts) - 1).bit_length())
-    rows = _aligned_zeros(size, 2 * ROW)
-    return ContextTable(
-        _aligned_zeros(size, 2).view(np.uint32),
-        rows[:, :ROW],
-        rows[:, ROW:].view(np.float32),
-        np.ones(1, np.uint32),
-        np.ones(1, np.uint64),
-    )
+    table = ContextTable(_aligned_zeros(size, MARK), _aligned_zeros(size, SUCCESSORS), new_record(STATE))
+    table.state.clock = table.state.salt = 1
+    return table
 
 
-def _aligned_zeros(rows: int, columns: int) -> np.ndarray:
-    """int32 [rows, columns] of zeros that start on a cache line."""
-    size = rows * columns * 4
+def _aligned_zeros(slots: int, kind: np.dtype[Any]) -> np.ndarray:
+    """[slots] of zeros that start on a cache line."""
+    size = slots * kind.itemsize
     memory = np.zeros(size + CACHE_LINE, np.uint8)
     start = -memory.ctypes.data % CACHE_LINE
-    return memory[start : start + size].view(np.int32).reshape(rows, columns)
+    return memory[start : start + size].view(kind)
 
 
-@njit(**UNCOUNTED)
 def forget(table: ContextTable) -> None:
     """Free all slots without touching them."""
-    table.salt[0] += np.uint64(2)
+    table.state.salt += np.uint64(2)
 
 
-@njit(cache=True, inline="always")
+@inner
 def extend_hash(hashed: np.uint64, token: int) -> np.uint64:
     """The hash of a context after one older token is put in front of it; the hash of the empty context is 0."""
     mixed = (hashed ^ np.uint64(token + 1)) * np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(29))
 
 
-@njit(cache=True, inline="always")
+@inner
 def _bucket_and_tag(table: ContextTable, hashed: np.uint64) -> tuple[int, np.uint32]:
     """The first slot of the context's bucket, and the context's tag."""
-    key = hashed * table.salt[0]
+    key = hashed * table.state.salt
     bucket = (key >> np.uint64(8)) & np.uint64(len(table.marks) - BUCKET)
     return int(np.int64(bucket)), np.uint32(key >> np.uint64(32)) | ONE
 
 
-@njit(cache=True, inline="always")
+@inner
 def find(table: ContextTable, hashed: np.uint64) -> int:
     """The context's slot, or -1."""
     start, tag = _bucket_and_tag(table, hashed)
     for slot in range(start, start + BUCKET):
-        if table.marks[slot, TAG] == tag:
+        if table.marks[slot].tag == tag:
             return slot
     return -1
 
 
-@njit(cache=True, inline="always")
+@inner
 def find_or_replace(table: ContextTable, hashed: np.uint64) -> int:
     """The context's slot; a context without one gets the slot of its bucket whose last update is oldest, emptied."""
     start, tag = _bucket_and_tag(table, hashed)
-    table.clock[0] += ONE
-    now, oldest, greatest_age = table.clock[0], start, -1
+    table.state.clock += ONE
+    now, oldest, greatest_age = table.state.clock, start, -1
     for slot in range(start, start + BUCKET):
-        if table.marks[slot, TAG] == tag:
-            table.marks[slot, UPDATED] = now
+        if table.marks[slot].tag == tag:
+            table.marks[slot].updated = now
             return slot
         # The clock wraps around after 2^32 updates. A difference modulo 2^32 is right all the same.
-        age = int(np.int64(now - table.marks[slot, UPDATED])) & 0xFFFFFFFF
+        age = int(np.int64(now - table.marks[slot].updated)) & 0xFFFFFFFF
         if age > greatest_age:
             oldest, greatest_age = slot, age
-    table.marks[oldest, TAG], table.marks[oldest, UPDATED] = tag, now
-    table.weights[oldest, :] = 0.0
+    table.marks[oldest].tag, table.marks[oldest].updated = tag, now
+    table.rows[oldest].weights[:] = 0.0
     return oldest
 
 
-@njit(**INLINED)
+@inner
 def count_successor(table: ContextTable, hashed: np.uint64, token: int, keep: float) -> None:
     """The token followed the context: multiply the weights of the row by `keep`, then add 1 to the token's."""
     slot = find_or_replace(table, hashed)
-    tokens, weights = table.tokens[slot], table.weights[slot]
+    tokens, weights = table.rows[slot].tokens, table.rows[slot].weights
     at = ROW - 1
     for i in range(ROW - 1, -1, -1):
         weights[i] *= keep
@@ -132,9 +125,9 @@ def count_successor(table: ContextTable, hashed: np.uint64, token: int, keep: fl
     tokens[at], weights[at] = token, weight
 
 
-@njit(**INLINED)
+@inner
 def replace_row(table: ContextTable, hashed: np.uint64, tokens: np.ndarray, weights: np.ndarray) -> None:
     """Replace the context's row. tokens: int [ROW]; weights: float [ROW], in falling order."""
     slot = find_or_replace(table, hashed)
     for i in range(ROW):
-        table.tokens[slot, i], table.weights[slot, i] = tokens[i], weights[i]
+        table.rows[slot].tokens[i], table.rows[slot].weights[i] = tokens[i], weights[i]

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from aded.compiled import INLINED, UNCOUNTED
+from aded.compiled import inner
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
 
@@ -37,7 +36,7 @@ def open_corpus(file: NgramFile, longest: int, top_k: int) -> CorpusNgrams:
     return CorpusNgrams(file.up_to(longest + 1), np.empty(top_k, np.int64), np.empty(top_k, np.int64))
 
 
-@njit(**INLINED)
+@inner
 def follow_token(
     corpus: CorpusNgrams, vocabulary: int, parent: np.ndarray, token: int, longest: int, child: np.ndarray
 ) -> None:
@@ -51,12 +50,12 @@ def follow_token(
     for k in range(CONTEXTS - 1, -1, -1):
         child[k] = -1
         if known and (k == 0 or (k < longest and parent[k - 1] >= 0)):
-            node = find_child(corpus.ngrams, parent[k - 1], token) if k > 0 else np.int64(token)
+            node = find_child(corpus.ngrams, parent[k - 1], token) if k > 0 else token
             first, end = children(corpus.ngrams, node)
             child[k] = node if first < end else -1
 
 
-@njit(**UNCOUNTED)
+@inner
 def locate(corpus: CorpusNgrams, vocabulary: int, context: np.ndarray, indices: np.ndarray) -> None:
     """Write the contexts at the end of `context`, int64 [m], to `indices`, int64 [4]."""
     indices[:] = -1
@@ -64,7 +63,7 @@ def locate(corpus: CorpusNgrams, vocabulary: int, context: np.ndarray, indices: 
         follow_token(corpus, vocabulary, indices, context[i], CONTEXTS, indices)
 
 
-@njit(**INLINED)
+@inner
 def read_context(corpus: CorpusNgrams, index: int) -> tuple[int, int, int]:
     """Read the most frequent successors of a context into corpus.tokens and corpus.times.
 

@@ -9,12 +9,13 @@ most probable paths, and has the size at which this machine decodes fastest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy as copied
+from copy import copy as shallow_copy
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
+from aded.compiled import new_record
 from aded.core.drafter import Drafter, Step
 from aded.core.step_cost import TreeSize
 from aded.core.target import Target
@@ -31,10 +32,17 @@ from aded.drafters.backoff.candidates import (
 )
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
-from aded.drafters.backoff.experts import Experts
+from aded.drafters.backoff.experts import IN_USE, Experts
 from aded.drafters.backoff.history import clear, empty_history
-from aded.drafters.backoff.learning import read_decided, read_prompt, recycle, search_below
-from aded.drafters.backoff.retrieval.passages import another, forget_text, open_nearest, open_retrieval
+from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
+from aded.drafters.backoff.retrieval.passages import (
+    another,
+    forget_text,
+    open_nearest,
+    open_retrieval,
+    retrieve_for_answer,
+    retrieve_for_prompt,
+)
 from aded.drafters.backoff.said_tokens import forget_all, nothing_said
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
@@ -108,20 +116,21 @@ class BackoffDrafter(Drafter):
         self.corpus = open_retrieval(retrieval, datastore) if retrieval and learns and longest[NEAREST] else None
         if self.corpus is None:
             longest[NEAREST] = 0
+        self.nearest = open_nearest(self.corpus)
         self.experts = Experts(
             open_corpus(datastore, int(longest[CORPUS]), top_k),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
             session=empty_table(max_contexts if longest[SESSION] else 1),
             prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
-            nearest=open_nearest(self.corpus),
+            nearest=self.nearest.table,
             history=empty_history(max_history),
             said=nothing_said(),
             predictions=no_predictions() if self.reader is None else self.reader.predictions,
-            longest=longest,
-            switches=np.array([copy and learns, gaps and learns, said and learns]),
-            vocabulary=np.array([datastore.vocabulary]),
+            on=new_record(IN_USE),
         )
-        retrieves = self.corpus is not None
+        on, retrieves = self.experts.on, self.corpus is not None
+        on.longest[:], on.vocabulary = longest, datastore.vocabulary
+        on.copies, on.gaps, on.said = copy and learns, gaps and learns, said and learns
         plain, self.learned_from = read_scorer(scorer, retrieval=retrieves)
         self.scorers = plain, plain if self.reader is None else read_scorer(scorer, retrieves, transformer=True)[0]
         self.tree_size: TreeSize | None = None
@@ -139,10 +148,11 @@ class BackoffDrafter(Drafter):
         The two share the corpus and, with adaptation session, the session's contexts. Each has its own prompt,
         history and search. Not for several threads.
         """
-        other, experts = copied(self), self.experts
+        other, experts = shallow_copy(self), self.experts
+        other.nearest = another(self.nearest)
         other.experts = experts._replace(
             prompt=empty_table(len(experts.prompt.marks)),
-            nearest=another(experts.nearest),
+            nearest=other.nearest.table,
             history=empty_history(len(experts.history.tokens)),
             said=nothing_said(),
         )
@@ -155,7 +165,7 @@ class BackoffDrafter(Drafter):
         return other
 
     def setup(self, target: Target) -> None:
-        recycles = self.experts.longest[TARGET] and "logits" in target.provides
+        recycles = self.experts.on.longest[TARGET] and "logits" in target.provides
         self.requires = frozenset({"logits"} if recycles else ())
         self.tree_size = tree_size(self.cost, target, self.budget)
 
@@ -168,36 +178,41 @@ class BackoffDrafter(Drafter):
         if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self.context):
             forget(self.experts.prompt)
             self.experts.said.here[:] = 0
-            forget_text(self.experts.nearest)
+            forget_text(self.nearest)
             first = 0
         read_prompt(self.state, prompt_ids, first, self.keep)
+        if self.corpus is not None:
+            retrieve_for_prompt(self.nearest, prompt_ids, first, self.experts.on.longest[NEAREST])
         if self.reader is not None:
             self.reader.forget()
             self.reader.read(prompt_ids, NO_NODES, NO_NODES)
         self.context = prompt_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        scratch, decided = self.scratch, context[len(self.context) :]
-        read_decided(self.state, context, len(self.context), self.keep)
+        nodes, first = self.scratch.nodes, len(self.context)
+        read_decided(self.state, context, first, self.keep)
+        if self.corpus is not None:
+            retrieve_for_answer(self.nearest, context, first, self.experts.on.longest[NEAREST])
         self.experts.predictions.nodes[0] = 0
         n = self._search()
-        if self.reader is not None and len(decided):
-            probable = slice(1, min(n, NODES + 1))
-            self.reader.read(decided, scratch.tokens[probable], scratch.parents[probable])
+        if self.reader is not None and first < len(context):
+            probable = nodes[1 : min(n, NODES + 1)]
+            self.reader.read(context[first:], probable["token"], probable["parent"])
             n = self._search()
         for file in (self.datastore, self.corpus):
             if file is not None:
                 file.check_blocks()
         self.context = context
-        probabilities = scratch.probabilities[:n].copy()
+        probabilities = nodes["probability"][:n].copy()
         if self.tree_size is not None:
             n = self.tree_size.choose_size(probabilities)
-        self._drafted = DraftTree(scratch.tokens[:n].copy(), scratch.parents[:n].copy(), probabilities[:n])
+        self._drafted = DraftTree(nodes["token"][:n].copy(), nodes["parent"][:n].copy(), probabilities[:n])
         return self._drafted
 
     def _search(self) -> int:
         least = self._no_stop if self.tree_size is None else self.tree_size.least_probabilities
-        return search_below(self.state, self.budget, self.depth, least, self.chain)
+        below = chain_below if self.chain else tree_below
+        return below(self.state, self.budget, self.depth, least)
 
     def draft_beside(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
@@ -208,8 +223,8 @@ class BackoffDrafter(Drafter):
         suggestions = self.scratch.suggestions
         suggest(suggestions, others, mixing)
         tree = self.draft(context)
-        suggestions.nodes[0] = 0
-        return tree, self.scratch.own[: len(tree)].copy()
+        suggestions.nodes = 0
+        return tree, self.scratch.nodes["own"][: len(tree)].copy()
 
     def observe(self, step: Step) -> None:
         if self.tree_size is not None:
@@ -222,7 +237,7 @@ class BackoffDrafter(Drafter):
         probabilities /= probabilities.sum(1, keepdims=True)
         recycle(
             self.experts.target,
-            int(self.experts.longest[TARGET]),
+            int(self.experts.on.longest[TARGET]),
             self.context,
             step.tree.tokens,
             step.tree.parents,
@@ -235,13 +250,14 @@ class BackoffDrafter(Drafter):
 
         `copy` is the longest match; `gap or said` stands where neither a source nor the match drafted the node.
         """
-        known_by, matches, drafted = self.scratch.known_by, self.scratch.matches, self._drafted.find(tree)[1:]
-        return ["", *(_known_by(known_by[node], matches[node, 0] >= 0) if node >= 0 else "" for node in drafted)]
+        nodes, drafted = self.scratch.nodes, self._drafted.find(tree)[1:]
+        known_by, copied = nodes["known_by"], nodes["match"][:, 0] >= 0
+        return ["", *(_known_by(known_by[node], copied[node]) if node >= 0 else "" for node in drafted)]
 
     def reset(self) -> None:
         for table in (self.experts.target, self.experts.session, self.experts.prompt):
             forget(table)
-        forget_text(self.experts.nearest)
+        forget_text(self.nearest)
         clear(self.experts.history)
         forget_all(self.experts.said)
         self.context = np.empty(0, np.int64)

@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from aded.compiled import INLINED
+from aded.compiled import inner
 from aded.drafters.backoff.candidates import (
     COPY,
+    CORPUS,
     GAPS,
     LENGTHS,
     NEAREST,
@@ -38,12 +38,9 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
 from aded.drafters.backoff.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.history import History, token_at
-from aded.drafters.backoff.retrieval.passages import Nearest
 from aded.drafters.backoff.said_tokens import FREQUENT, SaidTokens, place
 from aded.drafters.backoff.transformer.predictions import Predictions, output_of
 
-COPIES, GAPPED, SAYS = 0, 1, 2
-"""Places in Experts.switches: copies, contexts with a gap, and counts of tokens."""
 LIKELY = 0.05
 """At nodes that are at least as probable, contexts with a gap are asked, and frequent tokens proposed. Elsewhere no
 tree has room for what they add."""
@@ -55,35 +52,50 @@ LIKELY_NEXT = np.float32(np.log(0.01))
 """The transformer proposes tokens of higher logarithms."""
 
 
+IN_USE = np.dtype(
+    [
+        ("longest", np.int64, SOURCES),
+        ("copies", np.bool_),
+        ("gaps", np.bool_),
+        ("said", np.bool_),
+        ("vocabulary", np.int64),
+    ],
+    align=True,
+)
+"""What is on.
+
+longest: the longest context of each source in tokens, 0: the source is off
+copies, gaps, said: is the copying of matches, are contexts with a gap, and counts of tokens?
+vocabulary: of the corpus
+"""
+
+
 class Experts(NamedTuple):
     """Everything that predicts.
 
-    longest: int64 [SOURCES], the longest context of each source in tokens, 0: the source is off
-    switches: bool [3], what is on beside the sources
-    vocabulary: int64 [1], of the corpus
+    nearest: what followed each context in the nearest passages
+    on: a record of IN_USE
     """
 
     corpus: CorpusNgrams
     target: ContextTable
     session: ContextTable
     prompt: ContextTable
-    nearest: Nearest
+    nearest: ContextTable
     history: History
     said: SaidTokens
     predictions: Predictions
-    longest: np.ndarray
-    switches: np.ndarray
-    vocabulary: np.ndarray
+    on: np.record
 
 
-@njit(cache=True, inline="always")
+@inner
 def log(number: Real) -> Real:
     """Base 2, scaled, between powers of 2 a straight line: the bits of a floating point number are that."""
     bits = np.float32(number).view(np.int32)
     return (np.float32(bits) * np.float32(2.0**-23) - np.float32(127.0)) * SCALE
 
 
-@njit(cache=True, inline="always")
+@inner
 def gap_hash(context: np.ndarray, end: int, gap: int) -> np.uint64:
     """The hash of a context with a gap, before context[end], end >= 3. Of the last three tokens it has:
 
@@ -96,7 +108,7 @@ def gap_hash(context: np.ndarray, end: int, gap: int) -> np.uint64:
     return extend_hash(extend_hash(hashed, context[end - 2]), context[end - 3])
 
 
-@njit(**INLINED)
+@inner
 def ask(
     experts: Experts,
     context: np.ndarray,
@@ -118,7 +130,7 @@ def ask(
     """
     clear(candidates)
     for source in range(SOURCES):
-        candidates.seen[ON + source] = experts.longest[source] > 0
+        candidates.seen[ON + source] = experts.on.longest[source] > 0
     if match[0] >= 0:
         matched = log(match[1])
         candidates.seen[COPY] = True
@@ -136,23 +148,23 @@ def ask(
         if length <= longest[TARGET]:
             _ask_table(experts.target, hashes[length], TARGET, length, candidates)
         if length <= longest[NEAREST]:
-            _ask_table(experts.nearest.table, hashes[length], NEAREST, length, candidates)
+            _ask_table(experts.nearest, hashes[length], NEAREST, length, candidates)
         if length <= longest[0] and indices[length - 1] >= 0:
             _ask_corpus(experts.corpus, indices[length - 1], length, candidates)
-    if experts.switches[GAPPED] and probability >= LIKELY and len(context) >= 3:
+    if experts.on.gaps and probability >= LIKELY and len(context) >= 3:
         for gap in range(GAPS):
             hashed = gap_hash(context, len(context), gap)
             if longest[PROMPT] > 0:
                 _ask_table(experts.prompt, hashed, PROMPT, LENGTHS + 1 + gap, candidates)
             if longest[SESSION] > 0:
                 _ask_table(experts.session, hashed, SESSION, LENGTHS + 1 + gap, candidates)
-    if experts.switches[SAYS]:
+    if experts.on.said:
         _ask_said(experts.said, probability >= LIKELY, candidates)
     if node >= 0:
         _ask_transformer(experts.predictions, node, candidates)
 
 
-@njit(**INLINED)
+@inner
 def _ask_said(said: SaidTokens, fill: bool, candidates: Candidates) -> None:
     """Say of each candidate how often it was said here.
 
@@ -170,7 +182,7 @@ def _ask_said(said: SaidTokens, fill: bool, candidates: Candidates) -> None:
             mention(candidates, token, PROMPT, 0, SAID, np.float32(0.0), log(times))
 
 
-@njit(**INLINED)
+@inner
 def _ask_transformer(predictions: Predictions, node: int, candidates: Candidates) -> None:
     """Propose the tokens that it finds likely, and say of each candidate how likely it is.
 
@@ -190,26 +202,26 @@ def _ask_transformer(predictions: Predictions, node: int, candidates: Candidates
     candidates.evidence[TRANSFORMER, 0], candidates.evidence[TRANSFORMER, 1] = largest * NATS, said[-1] * NATS
 
 
-@njit(**INLINED)
+@inner
 def _ask_table(table: ContextTable, hashed: np.uint64, source: int, length: int, candidates: Candidates) -> None:
     slot = find(table, hashed)
     if slot < 0:
         return
-    row, total = table.weights[slot], np.float32(0.0)
+    row, total = table.rows[slot].weights, np.float32(0.0)
     for i in range(ROW):
         total += row[i]
-    _mention_all(table.tokens[slot], row, total, source, length, candidates)
+    _mention_all(table.rows[slot].tokens, row, total, source, length, candidates)
 
 
-@njit(**INLINED)
+@inner
 def _ask_corpus(corpus: CorpusNgrams, index: int, length: int, candidates: Candidates) -> None:
     read, total, _ = read_context(corpus, index)
     if read > 0:  # else its block is damaged
         tokens, times = corpus.tokens[:read], corpus.times[:read]
-        _mention_all(tokens, times, np.float32(total), np.int64(0), length, candidates)
+        _mention_all(tokens, times, np.float32(total), CORPUS, length, candidates)
 
 
-@njit(**INLINED)
+@inner
 def _mention_all(
     tokens: np.ndarray, row: np.ndarray, total: Real, source: int, length: int, candidates: Candidates
 ) -> None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from aded.compiled import INLINED
+from aded.compiled import inner
 from aded.drafters.backoff.context_table import extend_hash
 
 MIN_MATCH = 5
@@ -52,7 +51,7 @@ def clear(history: History) -> None:
     history.length[0] = 0
 
 
-@njit(cache=True, inline="always")
+@inner
 def _hash_slot(history: History) -> np.int64:
     """The index in `latest` of the last MIN_MATCH tokens."""
     mask = len(history.tokens) - 1
@@ -62,7 +61,7 @@ def _hash_slot(history: History) -> np.int64:
     return np.int64(hashed & np.uint64(mask))
 
 
-@njit(**INLINED)
+@inner
 def append(history: History, token: int) -> None:
     """Add a token to the end."""
     mask = len(history.tokens) - 1
@@ -74,7 +73,7 @@ def append(history: History, token: int) -> None:
         history.latest[slot] = history.length[0]
 
 
-@njit(**INLINED)
+@inner
 def longest_match(history: History, match: np.ndarray) -> None:
     """Write the longest earlier match of the history's last tokens to `match`, int64 [2].
 
@@ -102,7 +101,7 @@ def longest_match(history: History, match: np.ndarray) -> None:
         position = history.previous[position & mask]
 
 
-@njit(cache=True, inline="always")
+@inner
 def token_at(history: History, position: int) -> int:
     """The token at a position that the ring has not overwritten."""
     return history.tokens[position & (len(history.tokens) - 1)]

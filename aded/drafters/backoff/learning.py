@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aded.compiled import INLINED, UNCOUNTED
-from aded.drafters.backoff.candidates import GAPS, LENGTHS, NEAREST, PROMPT, SESSION
+from aded.compiled import UNCOUNTED, inner
+from aded.drafters.backoff.candidates import GAPS, LENGTHS, PROMPT, SESSION
 from aded.drafters.backoff.context_table import ContextTable, count_successor, extend_hash, replace_row
-from aded.drafters.backoff.experts import COPIES, GAPPED, SAYS, Experts, gap_hash
+from aded.drafters.backoff.experts import Experts, gap_hash
 from aded.drafters.backoff.history import append
-from aded.drafters.backoff.retrieval.passages import EACH_STEP, MOST, hear, rank, read_waiting, retrieve
 from aded.drafters.backoff.said_tokens import say
 from aded.drafters.backoff.tree_search import move_root, search, search_chain, start
 from aded.drafters.packed_state import PackedState
 
 
-@njit(**UNCOUNTED)
+@inner
 def read(experts: Experts, context: np.ndarray, first: int, keep: float) -> None:
     """Add the tokens context[first:] to all that is kept of the text, each as the successor of what stands before."""
     for i in range(first, len(context)):
@@ -24,23 +23,21 @@ def read(experts: Experts, context: np.ndarray, first: int, keep: float) -> None
         for length in range(1, min(LENGTHS, i) + 1):
             hashed = extend_hash(hashed, context[i - length])
             _count(experts, hashed, length, context[i], keep)
-        if experts.switches[GAPPED] and i >= 3:
+        if experts.on.gaps and i >= 3:
             for gap in range(GAPS):
                 _count(experts, gap_hash(context, i, gap), 1, context[i], keep)
-        if experts.switches[SAYS]:
+        if experts.on.said:
             say(experts.said, context[i])
-        if experts.switches[COPIES]:
+        if experts.on.copies:
             append(experts.history, context[i])
-        if experts.longest[NEAREST] > 0:
-            hear(experts.nearest, context, i)
 
 
-@njit(**INLINED)
+@inner
 def _count(experts: Experts, hashed: np.uint64, length: int, token: int, keep: float) -> None:
     """The token followed a context, here and in the session."""
-    if length <= experts.longest[SESSION]:
+    if length <= experts.on.longest[SESSION]:
         count_successor(experts.session, hashed, token, keep)
-    if length <= experts.longest[PROMPT]:
+    if length <= experts.on.longest[PROMPT]:
         count_successor(experts.prompt, hashed, token, keep)
 
 
@@ -49,9 +46,6 @@ def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float
     """`read`, then put the root at the prompt's end. state: experts, scorers, scratch."""
     experts, _, scratch = state.parts
     read(experts, context, first, keep)
-    if experts.longest[NEAREST] > 0:
-        rank(experts.nearest)
-        read_waiting(experts.nearest, experts.longest[NEAREST], MOST)
     start(experts, scratch, context)
 
 
@@ -62,17 +56,20 @@ def read_decided(state: PackedState, context: np.ndarray, first: int, keep: floa
     for i in range(first, len(context)):
         read(experts, context[: i + 1], i, keep)
         move_root(experts, scratch, context[i])
-    if experts.longest[NEAREST] > 0:
-        retrieve(experts.nearest, experts.longest[NEAREST], EACH_STEP)
 
 
 @njit(cache=True)
-def search_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray, chain: bool) -> int:
-    """`search`, or `search_chain`, below the root."""
+def tree_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
+    """`search` below the root."""
     experts, scorers, scratch = state.parts
-    if chain:
-        return search_chain(experts, scorers, scratch, budget, depth, least_probabilities)
     return search(experts, scorers, scratch, budget, depth, least_probabilities)
+
+
+@njit(cache=True)
+def chain_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
+    """`search_chain` below the root. Who drafts trees never compiles it."""
+    experts, scorers, scratch = state.parts
+    return search_chain(experts, scorers, scratch, budget, depth, least_probabilities)
 
 
 @njit(**UNCOUNTED)

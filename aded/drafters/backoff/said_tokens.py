@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 
-from aded.compiled import INLINED
+from aded.compiled import inner, new_record
 
 SIZE = 1 << 16
 """Tokens that agree in their last 16 bits are counted as one."""
 FREQUENT = 32
 
 
-class SaidTokens(NamedTuple):
-    """here, ever: float32 [SIZE], counts in the prompt and its answer, and since all was forgotten, by `place`
-    frequent: int64 [FREQUENT], the tokens with the highest counts of `ever`, highest first; -1: there is none
-    """
-
-    here: np.ndarray
-    ever: np.ndarray
-    frequent: np.ndarray
+SaidTokens = np.record
+"""A record of COUNTS."""
+COUNTS = np.dtype([("here", np.float32, SIZE), ("ever", np.float32, SIZE), ("frequent", np.int64, FREQUENT)])
+"""
+here, ever: counts in the prompt and its answer, and since all was forgotten, by `place`
+frequent: the tokens with the highest counts of `ever`, highest first; -1: there is none
+"""
 
 
 def nothing_said() -> SaidTokens:
-    return SaidTokens(np.zeros(SIZE, np.float32), np.zeros(SIZE, np.float32), np.full(FREQUENT, -1))
+    said: SaidTokens = new_record(COUNTS)
+    said.frequent[:] = -1
+    return said
 
 
 def forget_all(said: SaidTokens) -> None:
     said.here[:], said.ever[:], said.frequent[:] = 0, 0, -1
 
 
-@njit(cache=True, inline="always")
+@inner
 def place(token: int) -> int:
     return token & (SIZE - 1)
 
 
-@njit(**INLINED)
+@inner
 def say(said: SaidTokens, token: int) -> None:
     """Count a token."""
     ever, frequent = said.ever, said.frequent

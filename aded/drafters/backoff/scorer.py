@@ -13,15 +13,14 @@ what the next answer's evidence is worth.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os.path import expanduser
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from safetensors import SafetensorError, safe_open
 
-from aded.compiled import INLINED
+from aded.compiled import inner, new_record
 from aded.drafters.backoff.candidates import EXPERTS, UNITS, Candidates
 from aded.errors import BadInput
 
@@ -30,26 +29,29 @@ ROOT = Path(__file__).parents[3]
 ZERO = np.float32(0.0)
 
 
-class Scorer(NamedTuple):
-    """The network's weights, all float32.
-
-    bias: [3, UNITS], b, what is added for "another token", and w
-    contexts: [EXPERTS, 3, UNITS], A: known, its evidence
-    mentions: [EXPERTS, 3, UNITS], B: mentioned, log share, log count
-    """
-
-    bias: np.ndarray
-    contexts: np.ndarray
-    mentions: np.ndarray
-
-
+Scorer = np.record
+"""The network's weights: a record of WEIGHTS."""
+SHAPES = {"bias": (3, UNITS), "contexts": (EXPERTS, 3, UNITS), "mentions": (EXPERTS, 3, UNITS)}
+"""
+bias: b, what is added for "another token", and w
+contexts: A: known, its evidence
+mentions: B: mentioned, log share, log count
+"""
+WEIGHTS = np.dtype([(name, np.float32, shape) for name, shape in SHAPES.items()])
 PREFIXES = {
     (retrieval, transformer): "retrieval." * retrieval + "transformer." * transformer
     for retrieval in (False, True)
     for transformer in (False, True)
 }
 """Of the names in a file: one network for drafts without the two, three for drafts with them."""
-SHAPES = {"bias": (3, UNITS), "contexts": (EXPERTS, 3, UNITS), "mentions": (EXPERTS, 3, UNITS)}
+
+
+def new_scorer(weights: Mapping[str, np.ndarray]) -> Scorer:
+    """Of weights by name, with the shapes of SHAPES."""
+    scorer: Scorer = new_record(WEIGHTS)
+    for name in SHAPES:
+        scorer[name][:] = weights[name]
+    return scorer
 
 
 def read_scorer(place: str, retrieval: bool = False, transformer: bool = False) -> tuple[Scorer, str]:
@@ -72,10 +74,10 @@ def read_scorer(place: str, retrieval: bool = False, transformer: bool = False) 
     ):
         raise BadInput("method.scorer", f"{place} holds other weights; this version needs those of {SHAPES}")
     prefix = PREFIXES[retrieval, transformer]
-    return Scorer(*(tensors[prefix + name].astype(np.float32) for name in Scorer._fields)), learned_from
+    return new_scorer({name: tensors[prefix + name] for name in SHAPES}), learned_from
 
 
-@njit(cache=True, inline="always")
+@inner
 def exponential(x: float) -> float:
     """e^x for x <= 0, to nine digits: the C library's differs between machines in the last digit.
 
@@ -90,7 +92,7 @@ def exponential(x: float) -> float:
     return series * np.int64((np.int64(k) + 1023) << 52).view(np.float64)
 
 
-@njit(**INLINED)
+@inner
 def score(scorer: Scorer, candidates: Candidates) -> None:
     """Write hidden units and probabilities of all candidates."""
     n, m = candidates.sizes[0], candidates.sizes[1]

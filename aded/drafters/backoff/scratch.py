@@ -16,78 +16,68 @@ MAX_WAITING = 2048
 """Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
 
 
+NODE = np.dtype(
+    [
+        ("token", np.int64),
+        ("parent", np.int64),
+        ("depth", np.int64),
+        ("probability", np.float64),
+        ("recent", np.int64, LENGTHS),
+        ("recent_length", np.int64),
+        ("indices", np.int64, CONTEXTS),
+        ("longest", np.int64, SOURCES),
+        ("known_by", np.int64, SOURCES),
+        ("match", np.int64, 2),
+        ("suggested", np.int64),
+        ("own", np.float64),
+        ("was_read", np.int64),
+    ]
+)
+"""A node of the tree.
+
+recent, recent_length: the last tokens up to the node, at the array's end, and how many they are
+indices: the corpus contexts at the node
+longest: the longest context to look up in each source
+known_by: the longest context after which each source knew the node's token, or 0
+match: position in the history of the token to copy, or -1, and the match's length
+suggested: the node of the suggestions that is the same, or -1
+own: the scorer's own probability of the node given its parent, 0: it is suggested alone
+was_read: the node of the predictions that is the same, or -1
+"""
+DRAFT = np.dtype(
+    [
+        ("parent", np.int64),
+        ("token", np.int64),
+        ("known_lengths", np.int64, SOURCES),
+        ("suggested", np.int64),
+        ("own", np.float64),
+    ]
+)
+"""A possible node, which waits in the heap. known_lengths: see CANDIDATES_TYPE; suggested, own: as of a node"""
+
+
 class BackoffScratch(NamedTuple):
-    """Per node of the tree, the root first:
-    tokens, parents, depths: int64 [nodes]
-    recent_lengths: int64 [nodes], tokens in a row of `recent`
-    probabilities: float64 [nodes]
-    recent: int64 [nodes, LENGTHS], the last tokens up to the node, at the end of the row
-    indices: int64 [nodes, CONTEXTS], the corpus contexts at the node
-    longest: int64 [nodes, SOURCES], the longest context to look up in each source
-    known_by: int64 [nodes, SOURCES], the longest context after which each source knew the node's token, or 0
-    matches: int64 [nodes, 2], position in the history of the token to copy, or -1, and the match's length
-    suggested: int64 [nodes], the node of the suggestions that is the same, or -1
-    own: float64 [nodes], the scorer's own probability of the node given its parent, 0: it is suggested alone
-    was_read: int64 [nodes], the node of the predictions that is the same, or -1
-
-    Per draft, a possible node that waits in the heap:
+    """
+    nodes: NODE [budget + 1], of the tree, the root first
+    drafts: DRAFT [MAX_WAITING]
     heap: float64 [MAX_WAITING, 2]
-    draft_parents, draft_tokens: int64 [MAX_WAITING]
-    known_lengths: int64 [MAX_WAITING, SOURCES], see Candidates
-    draft_suggested, draft_own: int64 and float64 [MAX_WAITING], as of a node
     waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
-
     candidates: of the latest `predict`
     suggestions: of other drafters
     """
 
-    tokens: np.ndarray
-    parents: np.ndarray
-    depths: np.ndarray
-    recent_lengths: np.ndarray
-    probabilities: np.ndarray
-    recent: np.ndarray
-    indices: np.ndarray
-    longest: np.ndarray
-    known_by: np.ndarray
-    matches: np.ndarray
-    suggested: np.ndarray
-    own: np.ndarray
-    was_read: np.ndarray
+    nodes: np.ndarray
+    drafts: np.ndarray
     heap: np.ndarray
-    draft_parents: np.ndarray
-    draft_tokens: np.ndarray
-    known_lengths: np.ndarray
-    draft_suggested: np.ndarray
-    draft_own: np.ndarray
     waiting_at: np.ndarray
     candidates: Candidates
     suggestions: Suggestions
 
 
 def new_scratch(budget: int) -> BackoffScratch:
-    nodes = budget + 1
-    return BackoffScratch(
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes, np.int64),
-        np.zeros(nodes),
-        np.zeros((nodes, LENGTHS), np.int64),
-        np.zeros((nodes, CONTEXTS), np.int64),
-        np.zeros((nodes, SOURCES), np.int64),
-        np.zeros((nodes, SOURCES), np.int64),
-        np.zeros((nodes, 2), np.int64),
-        np.full(nodes, -1),
-        np.ones(nodes),
-        np.full(nodes, -1),
-        np.zeros((MAX_WAITING, 2)),
-        np.zeros(MAX_WAITING, np.int64),
-        np.zeros(MAX_WAITING, np.int64),
-        np.zeros((MAX_WAITING, SOURCES), np.int64),
-        np.full(MAX_WAITING, -1),
-        np.ones(MAX_WAITING),
-        np.zeros(BUCKETS, np.int64),
-        new_candidates(),
-        no_suggestions(),
-    )
+    nodes, drafts = np.zeros(budget + 1, NODE), np.zeros(MAX_WAITING, DRAFT)
+    for memory in (nodes, drafts):
+        memory["suggested"], memory["own"] = -1, 1
+    nodes["was_read"] = -1
+    heap, waiting_at = np.zeros((MAX_WAITING, 2)), np.zeros(BUCKETS, np.int64)
+    return BackoffScratch(nodes, drafts, heap, waiting_at, new_candidates(), no_suggestions())

@@ -2,58 +2,58 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 
-from aded.compiled import UNCOUNTED
+from aded.compiled import inner, new_record
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import SOURCES, Candidates
-from aded.drafters.mixing import mixed, new_mixing
+from aded.drafters.mixing import mixed
 
 MOST = 1024
 """Suggested nodes of one search; further ones are left out."""
 
 
-class Suggestions(NamedTuple):
-    """A tree of other drafters, the root first.
+Suggestions = np.record
+"""A record of SUGGESTED."""
+SUGGESTED = np.dtype(
+    [
+        ("nodes", np.int64),
+        ("tokens", np.int64, MOST),
+        ("parents", np.int64, MOST),
+        ("probabilities", np.float64, MOST),
+        ("mixing", np.float64, (3, 3)),
+    ]
+)
+"""A tree of other drafters, the root first.
 
-    nodes: int64 [1], how many there are; 0: nothing is suggested
-    tokens, parents: int64 [MOST]
-    probabilities: float64 [MOST], of each node given its parent
-    mixing: float64 [3, 3], the weights of the search's own word and theirs (aded.drafters.mixing)
-    """
-
-    nodes: np.ndarray
-    tokens: np.ndarray
-    parents: np.ndarray
-    probabilities: np.ndarray
-    mixing: np.ndarray
+nodes: how many there are; 0: nothing is suggested
+probabilities: of each node given its parent
+mixing: the weights of the search's own word and theirs (aded.drafters.mixing)
+"""
 
 
 def no_suggestions() -> Suggestions:
-    tokens, parents = np.zeros(MOST, np.int64), np.zeros(MOST, np.int64)
-    return Suggestions(np.zeros(1, np.int64), tokens, parents, np.zeros(MOST), new_mixing().weights)
+    suggestions: Suggestions = new_record(SUGGESTED)
+    return suggestions
 
 
 def suggest(suggestions: Suggestions, tree: DraftTree, mixing: np.ndarray) -> None:
     """Fill in a tree with probabilities, and the weights of mixing."""
     n = min(len(tree), MOST)
-    suggestions.nodes[0] = n
+    suggestions.nodes = n
     suggestions.tokens[:n], suggestions.parents[:n] = tree.tokens[:n], tree.parents[:n]
     suggestions.probabilities[:n] = tree.given_parent[:n]
     suggestions.mixing[:] = mixing
 
 
-@njit(**UNCOUNTED)
+@inner
 def add_suggested(suggestions: Suggestions, parent: int, candidates: Candidates, n: int) -> int:
     """Mix what is suggested below the suggestions' node `parent` with n candidates; return how many there are.
 
     What no source knows has no context that is longer than itself.
     """
     own, any_suggested = n, False
-    for node in range(parent + 1, suggestions.nodes[0]):
+    for node in range(parent + 1, suggestions.nodes):
         if suggestions.parents[node] != parent:
             continue
         i = 0

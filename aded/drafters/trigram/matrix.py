@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.compiled import INLINED as INLINED
-from aded.compiled import UNCOUNTED as UNCOUNTED
+from aded.compiled import UNCOUNTED, inner
 from aded.files.datastores.ngram_trie import Ngrams, find_child, read_successors, vocabulary_of
 
 ROW = 32
@@ -62,7 +61,7 @@ def empty_overlay(rows: int) -> Overlay:
     )
 
 
-@njit(cache=True, inline="always")
+@inner
 def next_state(state: int, token: int, order: int) -> int:
     """The state after `token` follows `state`."""
     return ((state << BITS) | token) & ((1 << (BITS * (order - 1))) - 1)
@@ -77,7 +76,7 @@ def state_of(context: np.ndarray, order: int) -> int:
     return state
 
 
-@njit(cache=True, inline="always")
+@inner
 def _slot(overlay: Overlay, state: int) -> np.int64:
     """The state's slot, or the free slot to put it in."""
     mask = len(overlay.slots) - 1
@@ -88,7 +87,7 @@ def _slot(overlay: Overlay, state: int) -> np.int64:
     return slot
 
 
-@njit(cache=True, inline="always")
+@inner
 def state_below(tokens: np.ndarray, parents: np.ndarray, node: int, root_state: int, order: int) -> int:
     """The state at a node of a draft tree whose root has the state `root_state`."""
     state, n = 0, 0
@@ -116,7 +115,7 @@ def read_row(
     return read_base(base, top_k, order, state, tokens, weights)
 
 
-@njit(**UNCOUNTED)
+@inner
 def read_base(base: Ngrams, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray) -> int:
     """`read_row` without the overlay: count / total of the state's top k successors."""
     node = state >> (BITS * (order - 2))
@@ -145,7 +144,7 @@ def adapt(
         state = next_state(state, context[i], order)
 
 
-@njit(**UNCOUNTED)
+@inner
 def _gain(
     base: Ngrams, overlay: Overlay, top_k: int, order: int, state: int, token: int, gain: float, cap: float
 ) -> None:

@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.compiled import INLINED, UNCOUNTED
+from aded.compiled import INLINED, UNCOUNTED, inner
 from aded.files.datastores.blocks import Blocks, are_whole
 
 LONG = 32
@@ -60,7 +60,7 @@ class Ngrams(NamedTuple):
     blocks: Blocks
 
 
-@njit(**INLINED)
+@inner
 def _whole(ngrams: Ngrams, array: int, size: int, first: int, last: int) -> bool:
     """Are the numbers `first` to `last` of an array, of `size` bytes each, what was written?"""
     return are_whole(ngrams.blocks, ngrams.at[array] + first * size, ngrams.at[array] + (last + 1) * size - 1)
@@ -72,7 +72,7 @@ def vocabulary_of(ngrams: Ngrams) -> int:
     return int(ngrams.start[0]) if len(ngrams.start) > 0 else 0
 
 
-@njit(**INLINED)
+@inner
 def _tokens_whole(ngrams: Ngrams, first: int, last: int) -> bool:
     whole = _whole(ngrams, TOKEN, 2, first, last)
     return whole and (len(ngrams.high) == 0 or _whole(ngrams, HIGH, 1, first, last))
@@ -87,7 +87,7 @@ def last_token(ngrams: Ngrams, node: int) -> int:
     return int(token)
 
 
-@njit(**INLINED)
+@inner
 def children(ngrams: Ngrams, node: int) -> tuple[int, int]:
     """(first, end): the node's children are nodes first to end - 1; (0, 0) if it has none. node: -1 has none."""
     if node < 0 or node + 1 >= len(ngrams.start) or not _whole(ngrams, START, ngrams.start.itemsize, node, node + 1):
@@ -110,13 +110,13 @@ def find_child(ngrams: Ngrams, node: int, token: int) -> int:
     return -1
 
 
-@njit(**UNCOUNTED)
+@inner
 def _find_by_token(ngrams: Ngrams, node: int, token: int, first: int, end: int) -> int:
     """`find_child` for a node with many children."""
     row = _find_row(ngrams, OF_LONG, ngrams.long, 3, node)
     if row < 0:
         return -1
-    begin, low, high = np.int64(ngrams.long[row + 1]), 0, end - first
+    begin, low, high = int(np.int64(ngrams.long[row + 1])), 0, end - first
     if begin < 0 or begin + high > len(ngrams.by_token):
         return -1
     while low < high:
@@ -136,7 +136,7 @@ def _find_by_token(ngrams: Ngrams, node: int, token: int, first: int, end: int) 
     return -1
 
 
-@njit(**UNCOUNTED)
+@inner
 def _find_row(ngrams: Ngrams, array: int, rows: np.ndarray, width: int, node: int) -> int:
     """Where the node's row of `width` numbers begins in `large` or `long`, or -1."""
     low, high = 0, len(rows) // width

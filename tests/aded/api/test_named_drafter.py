@@ -57,7 +57,7 @@ def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
 
 def test_settings_are_merged_into_the_config() -> None:
     drafter = aded.drafter("aded_backoff", contexts={"prompt": 2}, budget=5)
-    assert drafter._drafter.experts.longest.tolist() == [0, 3, 5, 2, 0]  # type: ignore[attr-defined]
+    assert drafter._drafter.experts.on.longest.tolist() == [0, 3, 5, 2, 0]  # type: ignore[attr-defined]
     assert drafter._drafter.budget == 5  # type: ignore[attr-defined]
     maker = aded.drafter("aded", draft_maker="full")._drafter.draft_maker  # type: ignore[attr-defined]
     assert type(maker).__name__ == "Full"

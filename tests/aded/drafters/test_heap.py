@@ -1,10 +1,13 @@
 """The compiled heap against a sorted list."""
 
 import numpy as np
+from from_python import compiled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.heap import pop, push
+from aded.drafters import heap as heaps
+
+push, pop = compiled(heaps.push), compiled(heaps.pop)
 
 
 @given(st.lists(st.floats(0, 1), max_size=40), st.integers(0, 40))

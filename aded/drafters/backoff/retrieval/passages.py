@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.compiled import INLINED, UNCOUNTED
+from aded.compiled import UNCOUNTED, inner
 from aded.drafters.backoff.context_table import ContextTable, count_successor, empty_table, extend_hash
 from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library, rare_ngram
 from aded.errors import BadInput
@@ -108,11 +108,11 @@ def another(nearest: Nearest) -> Nearest:
 def forget_text(nearest: Nearest) -> None:
     """A new text begins. The table becomes as new: contexts crowd in it, and which ones stay must not depend on the
     texts before."""
-    nearest.table.marks[:], nearest.table.clock[:] = 0, 1
+    nearest.table.marks[:], nearest.table.state.clock = 0, 1
     nearest.scores[:], nearest.was_read[:], nearest.numbers[:] = 0, False, 0
 
 
-@njit(**UNCOUNTED)
+@inner
 def hear(nearest: Nearest, context: np.ndarray, i: int) -> None:
     """The text went on to context[i]: score the passages with the rare n-gram that begins SPAN - 1 tokens before."""
     nearest.numbers[HEARD] += 1
@@ -133,7 +133,7 @@ def hear(nearest: Nearest, context: np.ndarray, i: int) -> None:
             times[found[k]] = 0
 
 
-@njit(**UNCOUNTED)
+@inner
 def rank(nearest: Nearest) -> None:
     """Put the passages of the highest scores into the queue."""
     queue, best, n = nearest.queue, nearest.best, 0
@@ -149,7 +149,7 @@ def rank(nearest: Nearest) -> None:
     nearest.numbers[HEARD], nearest.numbers[WAITING], nearest.numbers[DONE] = 0, n, 0
 
 
-@njit(**UNCOUNTED)
+@inner
 def read_waiting(nearest: Nearest, longest: int, most: int) -> None:
     """Read at most `most` passages of the queue into the table. longest: tokens of the longest context"""
     numbers = nearest.numbers
@@ -162,7 +162,7 @@ def read_waiting(nearest: Nearest, longest: int, most: int) -> None:
             most -= 1
 
 
-@njit(**INLINED)
+@inner
 def _read_passage(nearest: Nearest, passage: int, longest: int) -> None:
     corpus, separator = nearest.library.corpus, len(nearest.library.firsts)
     first, end = passage * PASSAGE, min((passage + 1) * PASSAGE, len(corpus.tokens))
@@ -170,7 +170,7 @@ def _read_passage(nearest: Nearest, passage: int, longest: int) -> None:
         return
     begin = first  # of the document
     for i in range(first, end):
-        token = np.int64(corpus.tokens[i])
+        token = int(np.int64(corpus.tokens[i]))
         if token == separator:
             begin = i + 1
             continue
@@ -181,9 +181,21 @@ def _read_passage(nearest: Nearest, passage: int, longest: int) -> None:
 
 
 @njit(**UNCOUNTED)
-def retrieve(nearest: Nearest, longest: int, most: int) -> None:
-    """Between two searches: rank when enough was heard since, else read a few passages."""
+def retrieve_for_prompt(nearest: Nearest, context: np.ndarray, first: int, longest: int) -> None:
+    """The text went on by the prompt, context[first:]: rank, and read all passages that are nearest."""
+    for i in range(first, len(context)):
+        hear(nearest, context, i)
+    rank(nearest)
+    read_waiting(nearest, longest, MOST)
+
+
+@njit(**UNCOUNTED)
+def retrieve_for_answer(nearest: Nearest, context: np.ndarray, first: int, longest: int) -> None:
+    """The text went on by context[first:], between two searches: rank when enough was heard since, else read a few
+    passages."""
+    for i in range(first, len(context)):
+        hear(nearest, context, i)
     if nearest.numbers[HEARD] >= REFRESH:
         rank(nearest)
     else:
-        read_waiting(nearest, longest, most)
+        read_waiting(nearest, longest, EACH_STEP)

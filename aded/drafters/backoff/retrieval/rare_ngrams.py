@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from aded.compiled import INLINED, UNCOUNTED
+from aded.compiled import inner
 from aded.files.datastores.blocks import no_blocks
 from aded.files.datastores.suffix_file import Suffixes, suffix_at, token_at
 
@@ -44,7 +43,7 @@ def no_library() -> Library:
     return open_library(Suffixes(tokens, suffixes, np.zeros(2, np.int64), no_blocks()), 0)
 
 
-@njit(**INLINED)
+@inner
 def _first_from(corpus: Suffixes, start: int, end: int, offset: int, token: int) -> int:
     """The first suffix from `start` on that has `token` or a larger one at `offset`; before it they agree."""
     while start < end:
@@ -56,7 +55,7 @@ def _first_from(corpus: Suffixes, start: int, end: int, offset: int, token: int)
     return start
 
 
-@njit(**UNCOUNTED)
+@inner
 def rare_ngram(library: Library, context: np.ndarray, at: int) -> tuple[int, int]:
     """The shortest rare n-gram that begins at context[at], int64 [m >= at + SPAN], as its suffixes: `start` to
     `end` - 1. No suffix: every one of up to SPAN tokens is frequent, or it does not occur."""

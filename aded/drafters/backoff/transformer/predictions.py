@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from aded.compiled import INLINED
+from aded.compiled import inner
 
 NODES = 16
 """Nodes below the root that are read at a step, the most probable ones. 10 bring most of the gain, 32 little more."""
@@ -47,13 +46,13 @@ def no_predictions(known: np.ndarray | None = None) -> Predictions:
     )
 
 
-@njit(cache=True, inline="always")
+@inner
 def output_of(predictions: Predictions, token: int) -> int:
     """Where the token stands in a row of logarithms; -1: nowhere."""
     return int(predictions.places[min(token, len(predictions.places) - 1)])
 
 
-@njit(**INLINED)
+@inner
 def read_child(predictions: Predictions, parent: int, token: int) -> int:
     """The node that was read below `parent`; -1: it was not, or neither was the parent."""
     if parent >= 0:

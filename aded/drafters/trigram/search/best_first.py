@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from aded.compiled import inner
 from aded.drafters.heap import pop, push
 from aded.drafters.trigram.matrix import (
     LATEST,
     ROW,
-    UNCOUNTED,
     Overlay,
     TrigramMatrix,
     read_row,
@@ -51,7 +51,7 @@ class BestFirstScratch(NamedTuple):
     heap: np.ndarray
 
 
-@njit(**UNCOUNTED)
+@inner
 def _grow(
     base: Ngrams,
     overlay: Overlay,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from aded.compiled import inner
 
 
-@njit(cache=True, inline="always")
+@inner
 def uniform(stream: np.ndarray) -> float:
     """A number in [0, 1), by xorshift64*. stream: uint64 [1], the generator's state, never 0."""
     x = stream[0]
@@ -17,7 +18,7 @@ def uniform(stream: np.ndarray) -> float:
     return ((x * np.uint64(2685821657736338717)) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, inline="always")
+@inner
 def pick(weights: np.ndarray, n: int, stream: np.ndarray) -> int:
     """Draw one of the first n weights with probability in proportion to it; return its index."""
     mass = 0.0

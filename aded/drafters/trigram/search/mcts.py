@@ -29,10 +29,10 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from aded.compiled import inner
 from aded.drafters.trigram.matrix import (
     LATEST,
     ROW,
-    UNCOUNTED,
     Overlay,
     TrigramMatrix,
     next_state,
@@ -61,7 +61,7 @@ from aded.files.datastores.ngram_trie import Ngrams
 from aded.settings import Count, Weight
 
 
-@njit(cache=True, inline="always")
+@inner
 def _weight_of(tokens: np.ndarray, weights: np.ndarray, start: int, n: int, token: int) -> float:
     for i in range(start, start + n):
         if tokens[i] == token:
@@ -69,7 +69,7 @@ def _weight_of(tokens: np.ndarray, weights: np.ndarray, start: int, n: int, toke
     return 0.0
 
 
-@njit(**UNCOUNTED)
+@inner
 def _roll_out(
     base: Ngrams,
     overlay: Overlay,
@@ -98,7 +98,7 @@ def _roll_out(
     return reward
 
 
-@njit(cache=True, inline="always")
+@inner
 def _best_child(q: np.ndarray, share: np.ndarray, first: int, n: int, scale: float) -> int:
     """The child with the largest PUCT score, the first of equals. share: p / (1 + n), as of the latest visits."""
     best, best_score = first, q[first] + scale * share[first]
@@ -109,7 +109,7 @@ def _best_child(q: np.ndarray, share: np.ndarray, first: int, n: int, scale: flo
     return best
 
 
-@njit(**UNCOUNTED)
+@inner
 def search(
     base: Ngrams,
     overlay: Overlay,
@@ -171,7 +171,7 @@ def search(
     return slots
 
 
-@njit(**UNCOUNTED)
+@inner
 def collect(
     base: Ngrams,
     overlay: Overlay,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from aded.compiled import inner
 
 TOKEN, PARENT, FIRST, SIZE, OPENED, VISITS, NODE = range(7)
 """Rows of MctsScratch.states: token, parent, first child, number of children (-1: not expanded), children that have
@@ -46,7 +47,7 @@ def new_mcts_scratch(iterations: int, depth: int, sequences: int, row: int) -> M
     )
 
 
-@njit(cache=True, inline="always")
+@inner
 def open_state(states: np.ndarray, values: np.ndarray, weights: np.ndarray, slot: int, parent: int) -> None:
     """Make a state of a slot whose token and weight are there already."""
     states[PARENT, slot], states[SIZE, slot], states[OPENED, slot] = parent, -1, 0
@@ -54,7 +55,7 @@ def open_state(states: np.ndarray, values: np.ndarray, weights: np.ndarray, slot
     values[Q, slot], values[SHARE, slot] = 0.0, weights[slot]
 
 
-@njit(cache=True, inline="always")
+@inner
 def most_visited(states: np.ndarray, best: np.ndarray) -> int:
     """Write the most visited states to `best`, in falling order; return how many. Equals are in depth-first order.
 

@@ -1,27 +1,23 @@
 """The context table against a dictionary: decay, replacement and forgetting."""
 
 import numpy as np
+from from_python import compiled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.context_table import (
-    BUCKET,
-    ROW,
-    ContextTable,
-    count_successor,
-    empty_table,
-    extend_hash,
-    find,
-    forget,
-    replace_row,
-)
+from aded.drafters.backoff import context_table
+from aded.drafters.backoff.context_table import BUCKET, ROW, ContextTable, empty_table, forget
+
+count_successor, replace_row = compiled(context_table.count_successor), compiled(context_table.replace_row)
+extend_hash, find = compiled(context_table.extend_hash), compiled(context_table.find)
 
 
 def row(table: ContextTable, hashed: np.uint64) -> dict[int, float]:
     slot = find(table, hashed)
     if slot < 0:
         return {}
-    return {int(t): float(w) for t, w in zip(table.tokens[slot], table.weights[slot], strict=True) if w > 0}
+    tokens, weights = table.rows[slot]["tokens"], table.rows[slot]["weights"]
+    return {int(t): float(w) for t, w in zip(tokens, weights, strict=True) if w > 0}
 
 
 def hash_of(*context: int) -> np.uint64:

@@ -175,7 +175,7 @@ def test_the_next_turn_reads_only_the_new_tokens(datastore: NgramFile) -> None:
 
 def test_an_endless_session_keeps_a_bounded_memory(datastore: NgramFile) -> None:
     mine = drafter(datastore, max_contexts=1024, max_history=512)
-    tables = [array for table in (mine.experts.session, mine.experts.prompt) for array in table]
+    tables = [array for table in (mine.experts.session, mine.experts.prompt) for array in (table.marks, table.rows)]
     sizes = [array.nbytes for array in [*tables, *mine.experts.history]]
     rng = np.random.default_rng(4)
     for _ in range(20):

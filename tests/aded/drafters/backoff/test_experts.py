@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
+from from_python import compiled
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import njit
 
-from aded.drafters.backoff.candidates import COPY, CORPUS, LENGTHS, ON, PROMPT, SAID, SESSION, SOURCES
+from aded.drafters.backoff import experts
+from aded.drafters.backoff.candidates import COPY, CORPUS, LENGTHS, ON, PROMPT, SAID, SESSION, SOURCES, Candidates
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.experts import log
 from aded.drafters.backoff.said_tokens import FREQUENT
 from aded.drafters.backoff.tree_search import ROOT, predict
+from aded.drafters.packed_state import PackedState
 from datastore.ngrams import count_ngrams
 
 VOCABULARY, KEEP = 6, 0.9
@@ -20,6 +23,7 @@ CORPUS_TEXT = np.random.default_rng(0).integers(VOCABULARY, size=200)
 LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
 CORPUS_NGRAMS = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
 DRAFTER = BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, cost="none", keep=KEEP)
+log = compiled(experts.log)
 Said = dict[int, dict[int, float]]
 """By expert, the weight of each token."""
 
@@ -56,12 +60,22 @@ def by_hand(text: list[int]) -> Said:
     return said
 
 
-@given(st.lists(st.integers(0, VOCABULARY - 1), min_size=2, max_size=40))
-def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
+@njit
+def predict_root(state: PackedState) -> None:
+    experts, scorers, scratch = state.parts
+    predict(experts, scorers, scratch.nodes[ROOT], scratch.candidates)
+
+
+def predicted_after(text: list[int]) -> Candidates:
     DRAFTER.reset()
     DRAFTER.begin(np.array(text))
-    predict(DRAFTER.experts, DRAFTER.scorers, DRAFTER.scratch, ROOT)
-    candidates, expected = DRAFTER.scratch.candidates, by_hand(text)
+    predict_root(DRAFTER.state)
+    return DRAFTER.scratch.candidates
+
+
+@given(st.lists(st.integers(0, VOCABULARY - 1), min_size=2, max_size=40))
+def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
+    candidates, expected = predicted_after(text), by_hand(text)
     n, m = candidates.sizes
     found: Said = defaultdict(dict)
     for k in range(m):
@@ -91,8 +105,5 @@ def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
 
 
 def test_no_context_is_longer_than_the_text() -> None:
-    DRAFTER.reset()
-    DRAFTER.begin(np.array([3]))
-    predict(DRAFTER.experts, DRAFTER.scorers, DRAFTER.scratch, ROOT)
-    known = np.flatnonzero(DRAFTER.scratch.candidates.seen[: LENGTHS * SOURCES]) // SOURCES
+    known = np.flatnonzero(predicted_after([3]).seen[: LENGTHS * SOURCES]) // SOURCES
     assert set(known.tolist()) <= {0}

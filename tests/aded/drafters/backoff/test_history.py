@@ -1,10 +1,15 @@
 """The longest earlier match, against a search of the whole history."""
 
 import numpy as np
+from from_python import compiled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.history import MAX_MATCH, MIN_MATCH, append, clear, empty_history, longest_match, token_at
+from aded.drafters.backoff import history as histories
+from aded.drafters.backoff.history import MAX_MATCH, MIN_MATCH, clear, empty_history
+
+append, longest_match = compiled(histories.append), compiled(histories.longest_match)
+token_at = compiled(histories.token_at)
 
 
 def match_in(tokens: list[int]) -> tuple[int, int]:

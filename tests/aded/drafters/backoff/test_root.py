@@ -8,7 +8,6 @@ from aded.drafters.backoff.candidates import LENGTHS
 from aded.drafters.backoff.corpus import CONTEXTS
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.history import MIN_MATCH
-from aded.drafters.backoff.tree_search import start
 from datastore.ngrams import count_ngrams
 
 VOCABULARY = 6
@@ -29,15 +28,14 @@ def test_a_moved_root_equals_a_new_root(text: list[int], data: st.DataObject) ->
         MOVED.draft(context[:n])
     NEW.reset()
     NEW.begin(context)
-    moved, new = MOVED.scratch, NEW.scratch
-    start(NEW.experts, new, context)
-    assert moved.tokens[0] == new.tokens[0] == text[-1]
-    assert moved.recent_lengths[0] == new.recent_lengths[0] == min(LENGTHS, len(text))
-    assert moved.indices[0].tolist() == new.indices[0].tolist()
+    moved, new = (drafter.scratch.nodes.view(np.recarray)[0] for drafter in (MOVED, NEW))
+    assert moved.token == new.token == text[-1]
+    assert moved.recent_length == new.recent_length == min(LENGTHS, len(text))
+    assert moved.indices.tolist() == new.indices.tolist()
     recent = slice(LENGTHS - min(LENGTHS, len(text)), LENGTHS)
-    assert moved.recent[0, recent].tolist() == new.recent[0, recent].tolist()
-    position, length = moved.matches[0].tolist()
-    assert (position >= 0) == (new.matches[0, 0] >= 0)
+    assert moved.recent[recent].tolist() == new.recent[recent].tolist()
+    position, length = moved.match.tolist()
+    assert (position >= 0) == (new.match[0] >= 0)
     if position >= 0:  # a match that continues is kept; a new search may find a longer one
         assert length >= MIN_MATCH
         assert text[position - length : position] == text[len(text) - length :]

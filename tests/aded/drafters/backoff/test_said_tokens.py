@@ -2,10 +2,14 @@
 
 from collections import Counter
 
+from from_python import compiled
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.said_tokens import FREQUENT, SIZE, forget_all, nothing_said, place, say
+from aded.drafters.backoff import said_tokens
+from aded.drafters.backoff.said_tokens import FREQUENT, SIZE, forget_all, nothing_said, place
+
+say = compiled(said_tokens.say)
 
 SAID = nothing_said()
 

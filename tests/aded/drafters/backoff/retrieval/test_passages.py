@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from from_python import compiled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aded.drafters.backoff import context_table
 from aded.drafters.backoff.candidates import NEAREST
-from aded.drafters.backoff.context_table import ROW, extend_hash, find
+from aded.drafters.backoff.context_table import ROW
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.retrieval import passages, rare_ngrams
 from aded.drafters.backoff.retrieval.passages import (
     K1,
     MOST,
@@ -22,12 +25,9 @@ from aded.drafters.backoff.retrieval.passages import (
     Nearest,
     another,
     forget_text,
-    hear,
     open_nearest,
-    rank,
-    read_waiting,
 )
-from aded.drafters.backoff.retrieval.rare_ngrams import SPAN, rare_ngram
+from aded.drafters.backoff.retrieval.rare_ngrams import SPAN
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.contamination import Check, to_header
@@ -36,6 +36,9 @@ from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
+hear, rank, read_waiting = compiled(passages.hear), compiled(passages.rank), compiled(passages.read_waiting)
+extend_hash, find = compiled(context_table.extend_hash), compiled(context_table.find)
+rare_ngram = compiled(rare_ngrams.rare_ngram)
 VOCABULARY = 3000
 HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
 RANDOM = np.random.default_rng(0)
@@ -114,7 +117,7 @@ def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Neares
             hashed = np.uint64(extend_hash(hashed, int(token)))
         slot = find(nearest.table, hashed)
         assert slot >= 0
-        weights = dict(zip(nearest.table.tokens[slot], nearest.table.weights[slot], strict=True))
+        weights = dict(zip(*nearest.table.rows[slot], strict=True))
         if len(followed[context]) <= ROW:
             assert {token: weight for token, weight in weights.items() if weight} == followed[context]
 
@@ -146,10 +149,10 @@ def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -
     assert mine.node_parts(tree)[node].startswith("nearest")
     for end in range(62, 62 + 2 * REFRESH):
         mine.draft(text[:end])
-    assert mine.experts.nearest.numbers[0] < REFRESH, "ranked again"
+    assert mine.nearest.numbers[0] < REFRESH, "ranked again"
     for other_settings in ({"adaptation": "off"}, {"retrieval": None}, {"contexts": {"prompt": 6}}):
         other = drafter(path, **other_settings)
-        assert not other.experts.longest[NEAREST]
+        assert not other.experts.on.longest[NEAREST]
         assert "retrieval" not in other.describe()
     assert mine.describe()["retrieval"] == open_suffixes(path).header["fingerprint"]
 

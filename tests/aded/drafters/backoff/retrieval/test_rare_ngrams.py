@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from from_python import compiled
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.drafters.backoff.retrieval import rare_ngrams
-from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, no_library, open_library, rare_ngram
+from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, no_library, open_library
 from aded.files.datastores.suffix_file import open_suffixes
 from datastore.suffix_array import with_separators, write_suffixes
 
+rare_ngram = compiled(rare_ngrams.rare_ngram)
 VOCABULARY = 12
 HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
 RANDOM = np.random.default_rng(5)

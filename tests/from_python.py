@@ -1,0 +1,14 @@
+"""Compiled functions that only compiled functions call (aded.compiled.inner), as tests call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, compiled also when Python calls it."""
+    called: Callable[..., Any] = njit(lambda *arguments: function(*arguments))
+    return called
