@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 class NamedDrafter(SharedDrafter):
     """A method with a name. It is made at once, and set up for the model that it is used with."""
 
-    def __init__(self, name: str, make: Callable[[], Drafter], datastore: ArrayFile | None = None) -> None:
-        """make: a new object of the method, which reads `datastore`."""
-        super().__init__(name, make())
+    def __init__(
+        self, name: str, make: Callable[[], Drafter], datastore: ArrayFile | None = None, *, given: bool = False
+    ) -> None:
+        """make: an object of the method, which reads `datastore`: a new one, or the one that was given."""
+        super().__init__(name, make(), given=given)
         self._make, self.datastore = make, datastore
 
     def fresh(self) -> NamedDrafter:
         """The same method with the same settings, which has learned nothing; a drafter made elsewhere forgets all."""
-        named = NamedDrafter(self.name, self._make, self.datastore)
+        named = NamedDrafter(self.name, self._make, self.datastore, given=self.given)
         named.reset()
         return named
 
@@ -126,7 +128,7 @@ def as_drafter(given: str | Drafter | None) -> NamedDrafter:
     if isinstance(given, NamedDrafter):
         return given
     if isinstance(given, Drafter):
-        return NamedDrafter(type(given).__name__, lambda: given)
+        return NamedDrafter(type(given).__name__, lambda: given, given=True)
     if given is None or isinstance(given, str):
         return drafter(given or "autoregressive")
     raise BadInput("drafter", f"{type(given).__name__} is neither the name of a method nor an aded.Drafter")

@@ -13,8 +13,8 @@ import torch
 from transformers import PreTrainedModel
 
 from aded.api.shared import SharedDrafter
-from aded.core.decode import Answer, StopRule, steps
-from aded.core.sampler import Sampler
+from aded.core.decode import Answer, StopRule, decode, steps
+from aded.core.sampler import Greedy, Sampler
 from aded.errors import BadInput
 from aded.files.cache import cache_folder
 from aded.targets.eager import EagerTarget
@@ -22,6 +22,9 @@ from aded.targets.engine import ENGINES, with_engine
 from aded.targets.load import KERNELS, checked_target
 from aded.targets.self_check import SelfCheck
 from aded.targets.twin import twin_of
+
+WARM_UP_TOKENS = 8
+"""Steps after which all of a drafter is compiled."""
 
 
 class Host:
@@ -119,7 +122,7 @@ def decoded(
     """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput."""
     with drafter.in_use(), host.in_use():
         with host.at_work():
-            drafter.setup(host.target)
+            _set_up(drafter, host.target)
         answers = steps(
             host.target,
             drafter,
@@ -136,3 +139,12 @@ def decoded(
             if answer is None:
                 return
             yield answer
+
+
+def _set_up(drafter: SharedDrafter, target: EagerTarget) -> None:
+    """Make the drafter ready. Its code compiles before any clock runs, as in a run."""
+    new = drafter.is_new
+    drafter.setup(target)
+    if new:
+        decode(target, drafter, np.arange(WARM_UP_TOKENS), Greedy(), max_new_tokens=WARM_UP_TOKENS)
+        drafter.reset()

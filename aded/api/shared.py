@@ -30,10 +30,16 @@ _uses: weakref.WeakKeyDictionary[Drafter, Use] = weakref.WeakKeyDictionary()
 class SharedDrafter(Drafter):
     """A drafter with a name. A second answer, in another thread or beside an open stream, is refused."""
 
-    def __init__(self, name: str, drafter: Drafter) -> None:
-        self.name, self._drafter = name, drafter
+    def __init__(self, name: str, drafter: Drafter, *, given: bool) -> None:
+        """given: it was made elsewhere, and may have learned there."""
+        self.name, self._drafter, self.given = name, drafter, given
         self._use = _uses.setdefault(drafter, Use())
         self.requires, self.adaptation = drafter.requires, drafter.adaptation
+
+    @property
+    def is_new(self) -> bool:
+        """Was it never set up, and has learned nothing?"""
+        return self._use.target is None and not self.given
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ import torch
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
+from aded.api.drafter import NamedDrafter
 from aded.errors import BadInput
 
 VOCABULARY = 128
@@ -45,6 +46,35 @@ def test_the_answer_is_that_of_generate(name: str | None, kernels: str) -> None:
     assert answer.mean_accepted_tokens == 39 / answer.steps
     assert answer.tokens_per_second is not None
     assert answer.tokens_per_second > 0
+
+
+class Counting(aded.Drafter):
+    """Drafts nothing, and counts prompts."""
+
+    prompts = 0
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.prompts += 1
+
+    def draft(self, context: np.ndarray) -> aded.DraftTree:
+        return aded.DraftTree.root(int(context[-1]))
+
+    def reset(self) -> None:
+        self.prompts = 0
+
+
+def test_a_method_is_compiled_before_its_first_answer_and_a_drafter_of_the_users_keeps_what_it_knows() -> None:
+    tokenizer, mine = tiny_tokenizer(), Counting()
+    by_name = NamedDrafter("counting", Counting)
+    for drafter in (mine, by_name):
+        aded.generate(model(), tokenizer, TEXT, drafter=drafter, max_new_tokens=2)
+    assert (mine.prompts, by_name._drafter.prompts) == (1, 1)  # type: ignore[attr-defined]
+    calls: list[str] = []
+    named = NamedDrafter("counting", Counting)
+    named._drafter.reset = lambda: calls.append("reset")  # type: ignore[method-assign]
+    for _ in range(2):
+        aded.generate(model(), tokenizer, TEXT, drafter=named, max_new_tokens=2)
+    assert calls == ["reset"], "once, after the text that made numba compile"
 
 
 def test_a_prompt_has_many_forms() -> None:

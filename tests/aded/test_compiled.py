@@ -1,0 +1,44 @@
+"""Compiled functions: what Python may call, and what the user is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from from_python import compiled
+
+from aded.compiled import inner, new_record
+
+KIND = np.dtype([("count", np.int64), ("weights", np.float32, (2, 3))])
+
+
+@inner
+def add(record: Any, weight: float) -> int:
+    record.count += 1
+    record.weights[1, 2] += weight
+    count: int = record.count
+    return count
+
+
+def test_an_inner_function_writes_to_a_record_compiled_or_not() -> None:
+    record = new_record(KIND)
+    assert compiled(add)(record, 0.5) == 1
+    assert add(record, 0.25) == 2
+    assert record.weights.tolist() == [[0, 0, 0], [0, 0, 0.75]]
+
+
+def test_who_waits_for_the_compiler_is_told_once(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    code = "from aded.drafters.mixing import mixed, new_mixing; mixed(new_mixing().weights, 0.5, 0.5)"
+    lines = []
+    for _ in range(2):
+        ran = subprocess.run(
+            [sys.executable, "-c", f"{code}; {code}"], env=environment, capture_output=True, text=True, check=True
+        )
+        lines.append(ran.stderr.splitlines())
+    assert [len(one) for one in lines] == [1, 0]
+    assert "compiling" in lines[0][0]
