@@ -119,6 +119,7 @@ def write_run(
     method: str = "aded",
     benchmark: str = "mt_bench",
     answers: str | None = "answers/vicuna-7b-v1.5.jsonl",
+    model: str = "tiny",
     settings: dict[str, Any] | None = None,
     seed: int = 0,
     machine: dict[str, Any] = MACHINE,
@@ -126,13 +127,13 @@ def write_run(
     adaptation: str | None = None,
     **known: Any,
 ) -> Path:
-    """A finished run's folder; recorded answers unless `answers` is None. settings: further keys, joined by dots.
+    """A finished run's folder; recorded answers unless `answers` is None, then a run of `model`.
 
-    known: further keys of the environment.
+    settings: further keys, joined by dots; known: further keys of the environment.
     """
-    model = {"name": "tiny"} if answers is None else {"name": "recorded", "answers": answers}
+    source = {"name": model} if answers is None else {"name": "recorded", "answers": answers}
     config: dict[str, Any] = {
-        "model": model,
+        "model": source,
         "benchmark": {"name": benchmark, "limit": None},
         "method": {"name": method},
         "decoding": {"temperature": 0.0, "seed": seed},
@@ -143,7 +144,7 @@ def write_run(
         config = OmegaConf.to_container(tree)  # type: ignore[assignment]
     folder.mkdir(parents=True)
     identity = run_id(config, {})
-    names = {"method": method, "model": str(model["name"]), "benchmark": benchmark}
+    names = {"method": method, "model": str(source["name"]), "benchmark": benchmark}
     summary = summarise(rows, **names, run_id=identity, adaptation=adaptation)
     environment = Environment(
         python="3.11.0",

@@ -6,17 +6,25 @@ Each plot has one panel per model and benchmark.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from textwrap import fill
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from aded.core.calibration import total
 from scripts.report.cells import Cell, settings_key
-from scripts.report.plots.style import MARKERS, MOST_LINES, PALETTE, grouped_bars, of_metric, panels
+from scripts.report.plots.style import (
+    MARKERS,
+    MOST_LINES,
+    PALETTE,
+    by_place,
+    grouped_bars,
+    label_panel,
+    of_metric,
+    panels_of_bars,
+    panels_of_lines,
+    title_of,
+)
 
 LONGEST = 12
 """Accepted lengths from here on share the last place of the histogram."""
@@ -29,12 +37,10 @@ def by_category(cells: Sequence[Cell]) -> Figure | None:
     found = [mine for mine in panels_of_acceptance(cells) if len(_categories(mine)) > 1]
     if not found:
         return None
-    figure, all_axes = panels(len(found), 7.0, 4.0)
+    figure, all_axes = panels_of_bars(list(map(_categories, found)), list(map(len, found)))
     for axes, mine in zip(all_axes, found, strict=True):
-        categories = _categories(mine)
-        bars = {cell.line: [_mean_accepted(cell, category) for category in categories] for cell in mine}
-        grouped_bars(axes, categories, bars)
-        label_panel(axes, mine, ylabel="mean accepted tokens")
+        grouped_bars(axes, {cell.line: [_mean_accepted(cell, one) for one in _categories(mine)] for cell in mine})
+        label_panel(axes, title_of(mine), xlabel="mean accepted tokens")
     return figure
 
 
@@ -54,7 +60,7 @@ def over_tokens(cells: Sequence[Cell]) -> Figure | None:
     found = [mine for mine in map(_of_several_scopes, panels_of_acceptance(cells)) if mine]
     if not found:
         return None
-    figure, all_axes = panels(len(found), 5.5, 4.0)
+    figure, all_axes = panels_of_lines(found)
     for axes, mine in zip(all_axes, found, strict=True):
         for number, cell in enumerate(mine):
             lengths = np.concatenate([row.accept_lengths for row in cell.runs[0].rows])
@@ -63,7 +69,7 @@ def over_tokens(cells: Sequence[Cell]) -> Figure | None:
             first = min(len(tokens) // 100, 50)  # a mean of a few steps says nothing
             style = ("-", "--", ":", "-.")[number % 4]
             axes.plot(tokens[first:], mean[first:], style, color=PALETTE[number], label=cell.line, linewidth=1.3)
-        label_panel(axes, mine, xlabel="tokens generated", ylabel="mean accepted tokens so far")
+        label_panel(axes, title_of(mine), xlabel="tokens generated", ylabel="mean accepted tokens so far")
     return figure
 
 
@@ -76,10 +82,10 @@ def _of_several_scopes(cells: Sequence[Cell]) -> list[Cell]:
 
 def histogram(cells: Sequence[Cell]) -> Figure | None:
     """The share of steps that added 1, 2, .. tokens."""
-    found = list(panels_of_acceptance(cells))
+    found = panels_of_acceptance(cells)
     if not found:
         return None
-    figure, all_axes = panels(len(found), 5.0, 4.0)
+    figure, all_axes = panels_of_lines(found)
     for axes, mine in zip(all_axes, found, strict=True):
         for number, cell in enumerate(mine):
             lengths = np.concatenate([row.accept_lengths for run in cell.runs for row in run.rows])
@@ -94,7 +100,7 @@ def histogram(cells: Sequence[Cell]) -> Figure | None:
                 label=cell.line,
             )
         axes.set_xticks(range(1, LONGEST + 1), [*map(str, range(1, LONGEST)), f"{LONGEST}+"])
-        label_panel(axes, mine, xlabel="accepted tokens of a step", ylabel="share of steps")
+        label_panel(axes, title_of(mine), xlabel="accepted tokens of a step", ylabel="share of steps")
         axes.set_ylim(bottom=0)
     return figure
 
@@ -107,10 +113,10 @@ def calibration(cells: Sequence[Cell]) -> Figure | None:
     with_probabilities = [
         cell for cell in of_metric(cells, "mean_accepted_tokens") if _histogram_sums(cell) is not None
     ]
-    found = list(panels_of_acceptance(with_probabilities))
+    found = panels_of_acceptance(with_probabilities)
     if not found:
         return None
-    figure, all_axes = panels(len(found), 4.4, 4.6)
+    figure, all_axes = panels_of_lines(found, 4.0)
     for axes, mine in zip(all_axes, found, strict=True):
         axes.plot([0, 1], [0, 1], ":", color="black", linewidth=0.8)
         for number, cell in enumerate(mine):
@@ -125,9 +131,9 @@ def calibration(cells: Sequence[Cell]) -> Figure | None:
                 marker=MARKERS[number],
                 markersize=4,
                 linewidth=1,
-                label=f"{cell.line}: {away:.1%} away",
+                label=f"{cell.line}: {away:.1%} from the diagonal",
             )
-        label_panel(axes, mine, xlabel="probability given by the drafter", ylabel="share of nodes accepted")
+        label_panel(axes, title_of(mine), xlabel="probability given by the drafter", ylabel="share of nodes accepted")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     return figure
 
@@ -139,20 +145,6 @@ def _histogram_sums(cell: Cell) -> np.ndarray | None:
     return None if sums is None or (sums[0] < FEWEST).all() else sums
 
 
-def panels_of_acceptance(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
+def panels_of_acceptance(cells: Sequence[Cell]) -> list[list[Cell]]:
     """Cells of mean accepted tokens by benchmark and model; none where the lines are more than the colours."""
-    mine = of_metric(cells, "mean_accepted_tokens")
-    for key in sorted({(cell.benchmark, cell.model) for cell in mine}):
-        here = [cell for cell in mine if (cell.benchmark, cell.model) == key]
-        if len(here) <= MOST_LINES:
-            yield here
-
-
-def label_panel(axes: Axes, cells: Sequence[Cell], **labels: str) -> None:
-    """Title, names of the axes, and a legend below."""
-    axes.set(title=f"{cells[0].model}, {cells[0].benchmark}", **labels)
-    handles, names = axes.get_legend_handles_labels()
-    columns = 2 if max(map(len, names)) < 30 else 1
-    # Below the panel, where it covers nothing.
-    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
-    axes.legend(handles, [fill(name, 60) for name in names], frameon=False, fontsize=7, ncols=columns, **place)
+    return [mine for mine in by_place(of_metric(cells, "mean_accepted_tokens")) if len(mine) <= MOST_LINES]

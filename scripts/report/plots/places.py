@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from aded.records.rows import Row
 from scripts.report.cells import Cell
-from scripts.report.plots.acceptance import label_panel, panels_of_acceptance
-from scripts.report.plots.style import MARKERS, PALETTE, panels
+from scripts.report.plots.acceptance import panels_of_acceptance
+from scripts.report.plots.style import MARKERS, PALETTE, label_panel, panels_of_lines, title_of
 
 FEWEST = 10
 """A point over fewer steps is not drawn."""
@@ -30,18 +30,25 @@ def tree_size(cells: Sequence[Cell]) -> Figure | None:
 
 def _lines(cells: Sequence[Cell], place: Callable[[Row], np.ndarray], xlabel: str) -> Figure | None:
     """place: of each step of a row, int64 [steps]."""
-    found = list(panels_of_acceptance(cells))
+    found = [(mine, points) for mine in panels_of_acceptance(cells) if (points := _points(mine, place))]
     if not found:
         return None
-    figure, all_axes = panels(len(found), 5.0, 4.0)
-    for axes, mine in zip(all_axes, found, strict=True):
-        most = max(int(place(row).max()) for cell in mine for run in cell.runs for row in run.rows if row.steps)
+    figure, all_axes = panels_of_lines([mine for mine, _ in found])
+    for axes, (mine, points) in zip(all_axes, found, strict=True):
         for number, cell in enumerate(mine):
-            xs, ys = _means([row for run in cell.runs for row in run.rows if row.steps], place, most)
-            style = {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
-            axes.plot(xs, ys, label=cell.line, **style)  # type: ignore[arg-type]
-        label_panel(axes, mine, xlabel=xlabel, ylabel="mean accepted tokens")
+            if cell.line in points:
+                style = {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
+                axes.plot(*points[cell.line], label=cell.line, **style)  # type: ignore[arg-type]
+        label_panel(axes, title_of(mine), xlabel=xlabel, ylabel="mean accepted tokens")
     return figure
+
+
+def _points(cells: Sequence[Cell], place: Callable[[Row], np.ndarray]) -> dict[str, tuple[list[float], list[float]]]:
+    """x and y of each line that has a point."""
+    rows = {cell.line: [row for run in cell.runs for row in run.rows if row.steps] for cell in cells}
+    most = max((int(place(row).max()) for own in rows.values() for row in own), default=0)
+    means = {line: _means(own, place, most) for line, own in rows.items()}
+    return {line: (xs, ys) for line, (xs, ys) in means.items() if xs}
 
 
 def _means(rows: Sequence[Row], place: Callable[[Row], np.ndarray], most: int) -> tuple[list[float], list[float]]:

@@ -3,120 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from textwrap import wrap
+from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from scripts.report.cells import BASELINE, Cell, doubts, table_order
-from scripts.report.plots.style import DARK, MOST_LINES, PALETTE, error_bars, grouped_bars, of_metric, panels
+from scripts.report.cells import BASELINE, Cell
+from scripts.report.plots.style import (
+    DARK,
+    HATCHES,
+    PALETTE,
+    by_place,
+    error_bars,
+    grouped_bars,
+    label_panel,
+    of_metric,
+    panels_of_bars,
+    title_of,
+)
 from scripts.report.remarks import MARK
 
 
 def speedup_bars(cells: Sequence[Cell]) -> Figure | None:
     """Speedup with its interval, and mean accepted tokens: a pair of bars per line of the table."""
-    runs = sorted(of_metric(cells, "speedup"), key=lambda cell: cell.value)
-    if not runs:
+    found = _methods(cells, "speedup")
+    if not found:
         return None
-    accepted = {
-        (cell.benchmark, cell.model, cell.line): cell.value for cell in of_metric(cells, "mean_accepted_tokens")
-    }
-    figure, (axes,) = panels(1, 6.4, 0.7 * len(runs) + 1.4)
-    ends = error_bars(runs)
-    for y, cell in enumerate(runs):
-        error = [[ends[0][y]], [ends[1][y]]]
-        names = ("speedup", "mean accepted tokens") if y == 0 else (None, None)
-        axes.barh(y + 0.19, cell.value, 0.36, xerr=error, capsize=3, color=PALETTE[0], label=names[0])
-        tokens = accepted[cell.benchmark, cell.model, cell.line]
-        axes.barh(y - 0.19, tokens, 0.36, color=PALETTE[1], hatch="//", edgecolor="white", label=names[1])
-    axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(runs)), names_of(runs))
-    axes.set_xlabel("times autoregressive decoding")
-    axes.legend(loc="lower right", frameon=False)
-    explain_marks(figure, runs)
+    accepted = _by_line(cells, "mean_accepted_tokens")
+    figure, all_axes = panels_of_bars([_names(mine) for mine in found], [2] * len(found))
+    for axes, mine in zip(all_axes, found, strict=True):
+        speedups = [cell.value for cell in mine]
+        bars, _ = grouped_bars(axes, {"speedup": speedups, "mean accepted tokens": [accepted[_key(c)] for c in mine]})
+        ys = [bar.get_y() + bar.get_height() / 2 for bar in bars]
+        axes.errorbar(speedups, ys, xerr=error_bars(mine), fmt="none", ecolor=DARK, capsize=3)
+        axes.axvline(1, color=DARK, linewidth=0.8, linestyle=":")
+        label_panel(axes, title_of(mine), xlabel="times autoregressive decoding" + _explained(mine))
     return figure
-
-
-def names_of(cells: Sequence[Cell]) -> list[str]:
-    """The lines, with model and benchmark where there are several."""
-    models, benchmarks = {cell.model for cell in cells}, {cell.benchmark for cell in cells}
-    return [
-        "\n".join(
-            [
-                *wrap(f"{cell.line}{MARK if cell.marks else ''}", 36),
-                *([cell.model] if len(models) > 1 else []),
-                *([cell.benchmark] if len(benchmarks) > 1 else []),
-            ]
-        )
-        for cell in cells
-    ]
 
 
 def throughput_bars(cells: Sequence[Cell]) -> Figure | None:
-    """As figure 3: tokens per second by model, a panel per benchmark, the speedup above each bar."""
-    timed = of_metric(cells, "latency_ms_per_token")
-    lines = sorted({cell.line for cell in timed}, key=lambda line: (line != BASELINE, line))
-    if not timed or len(lines) > MOST_LINES:
+    """As figure 3: tokens per second, the speedup beside them, and those of the run's own autoregressive decoding."""
+    found = _methods(cells, "latency_ms_per_token")
+    if not found:
         return None
-    benchmarks = sorted({cell.benchmark for cell in timed})
-    speedups = {(cell.benchmark, cell.model, cell.line): cell.value for cell in of_metric(cells, "speedup")}
-    marked = {(cell.benchmark, cell.model, cell.line) for cell in timed if cell.marks}
-    figure, all_axes = panels(len(benchmarks), 7.0, 4.0)
-    for axes, benchmark in zip(all_axes, benchmarks, strict=True):
-        here = {(cell.model, cell.line): 1000 / cell.value for cell in timed if cell.benchmark == benchmark}
-        models = sorted({model for model, _ in here})
-        bars = {line: [here.get((model, line)) for model in models] for line in lines}
-        for line, drawn in zip(lines, grouped_bars(axes, models, bars), strict=True):
-            measured = [model for model in models if (model, line) in here]
-            for model, bar in zip(measured, drawn, strict=True):
-                if (times := speedups.get((benchmark, model, line))) is not None:
-                    mark = MARK if (benchmark, model, line) in marked else ""
-                    axes.annotate(f"{times:.2f}×{mark}", _top(bar), ha="center", va="bottom", fontsize=7)
-        axes.set(title=benchmark, ylabel="tokens per second")
-        axes.legend(frameon=False, fontsize=7, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.12))
-    explain_marks(figure, timed)
+    speedups = _by_line(cells, "speedup")
+    figure, all_axes = panels_of_bars([_names(mine) for mine in found], [2] * len(found))
+    for axes, mine in zip(all_axes, found, strict=True):
+        rates = [1000 / cell.value for cell in mine]
+        bars, _ = grouped_bars(axes, {"method": rates, "autoregressive decoding in turn": list(map(_baseline, mine))})
+        times = [f"{speedups[_key(cell)]:.2f}×" if _key(cell) in speedups else "" for cell in mine]
+        axes.bar_label(bars, times, padding=3, fontsize=8)
+        label_panel(axes, title_of(mine), xlabel="tokens per second" + _explained(mine))
     return figure
 
 
-def explain_marks(figure: Figure, cells: Sequence[Cell]) -> None:
-    """Below the figure, why marked cells are doubtful."""
-    lines = [line for cell in cells for line in doubts(cell)]
-    if lines:
-        figure.supxlabel("\n".join(part for line in lines for part in wrap(line, 90)), fontsize=6.5)
+def _methods(cells: Sequence[Cell], metric: str) -> list[list[Cell]]:
+    """The methods' cells of each benchmark and model, the highest speedup first."""
+    speedups = _by_line(cells, "speedup")
+    mine = [cell for cell in of_metric(cells, metric) if cell.line != BASELINE]
+    return by_place(sorted(mine, key=lambda cell: -speedups.get(_key(cell), 0.0)))
 
 
-def _top(bar: Rectangle) -> tuple[float, float]:
-    return bar.get_x() + bar.get_width() / 2, bar.get_height()
+def _key(cell: Cell) -> tuple[str, str, str]:
+    return cell.benchmark, cell.model, cell.line
+
+
+def _by_line(cells: Sequence[Cell], metric: str) -> dict[tuple[str, str, str], float]:
+    return {_key(cell): cell.value for cell in of_metric(cells, metric)}
+
+
+def _names(cells: Sequence[Cell]) -> list[str]:
+    return [f"{cell.line}{MARK if cell.marks else ''}" for cell in cells]
+
+
+def _explained(cells: Sequence[Cell]) -> str:
+    """What a mark beside a name means. The reasons, which would hide the bars, stand in the tables."""
+    return f"\n{MARK} doubtful: its marks say why" if any(cell.marks for cell in cells) else ""
+
+
+def _baseline(cell: Cell) -> float | None:
+    """Tokens per second of autoregressive decoding in the cell's runs, the median; None where none ran in turn."""
+    rates = [rate for run in cell.runs if (rate := run.summary.autoregressive_tokens_per_second) is not None]
+    return median(rates) if rates else None
 
 
 def step_time(cells: Sequence[Cell]) -> Figure | None:
-    """Milliseconds per step: draft, the target (forward, accepted path, commit to the cache), observe.
-
-    The lines stand in the order of the summary table, from top to bottom.
-    """
-    timed = [cell for cell in of_metric(cells, "latency_ms_per_token") if cell.line != BASELINE]
-    if not timed:
+    """Milliseconds per step: draft, the target (forward, accepted path, commit to the cache), observe."""
+    found = _methods(cells, "latency_ms_per_token")
+    if not found:
         return None
-    speedups = {(cell.benchmark, cell.model, cell.line): cell.value for cell in of_metric(cells, "speedup")}
-    timed.sort(
-        key=lambda cell: table_order(
-            cell.benchmark, cell.model, speedups.get((cell.benchmark, cell.model, cell.line)), cell.line
-        )
-    )
-    figure, (axes,) = panels(1, 6.4, 0.45 * len(timed) + 1.4)
-    for y, cell in enumerate(timed):
-        left = 0.0
-        for number, (name, value) in enumerate(_parts_of_a_step(cell).items()):
-            color, hatch = (PALETTE[0], PALETTE[1], DARK)[number], ("", "//", "")[number]
-            # White makes the hatch; as an edge it would hide the thin parts, which need an edge to be seen.
-            style: dict[str, Any] = {"edgecolor": "white" if hatch else color, "linewidth": 0 if hatch else 0.8}
-            axes.barh(y, value, 0.7, left, color=color, hatch=hatch, label=name if y == 0 else None, **style)
-            left += value
-    axes.set_yticks(range(len(timed)), names_of(timed))
-    axes.invert_yaxis()
-    axes.set_xlabel("milliseconds per step")
-    axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    figure, all_axes = panels_of_bars([_names(mine) for mine in found], [1] * len(found))
+    for axes, mine in zip(all_axes, found, strict=True):
+        for y, cell in enumerate(mine):
+            left = 0.0
+            for number, (name, value) in enumerate(_parts_of_a_step(cell).items()):
+                color, hatch = (PALETTE[0], PALETTE[1], DARK)[number], HATCHES[number % 2]
+                # White makes the hatch; as an edge it would hide the thin parts, which need an edge to be seen.
+                style: dict[str, Any] = {"edgecolor": "white" if hatch else color, "linewidth": 0 if hatch else 0.8}
+                axes.barh(y, value, 0.7, left, color=color, hatch=hatch, label=name if y == 0 else None, **style)
+                left += value
+        label_panel(axes, title_of(mine), xlabel="milliseconds per step" + _explained(mine))
     return figure
 
 

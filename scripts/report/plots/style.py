@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib
@@ -10,7 +12,9 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 from scripts.report.cells import Cell
 
@@ -21,19 +25,102 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DARK = PALETTE[-1]
 MOST_LINES = len(PALETTE)
 """More lines than colours cannot be distinguished."""
-# Type 42 keeps the letters of a PDF selectable, as publishers ask.
-plt.rcParams.update({"pdf.fonttype": 42, "axes.spines.top": False, "axes.spines.right": False, "font.size": 9})
+WIDTH = 4.1
+"""Of a panel, in inches: that of a phone's page, on which the panels of a figure stand one below the other."""
+LINE = 0.16
+"""Height of a line of text, or of a bar beside another, in inches."""
+# Type 42 keeps the letters of a PDF selectable, as publishers ask; a name may contain $.
+plt.rcParams.update(
+    {
+        "pdf.fonttype": 42,
+        "text.parse_math": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "font.size": 9,
+    }
+)
 
 
-def panels(count: int, width: float = 4.2, height: float = 3.0) -> tuple[Figure, list[Axes]]:
-    """Panels of `width` by `height` inches, at most three in a row; spare places stay blank."""
-    columns = min(count, 3)
-    rows = -(-count // columns)
-    size = (width * columns, height * rows)
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for blank in axes.flat[count:]:
-        blank.set_axis_off()
-    return figure, list(axes.flat[:count])
+def panels(heights: Sequence[float], columns: int = 3) -> tuple[Figure, list[Axes]]:
+    """Panels of these heights in inches, at most `columns` in a row: subfigures, which can be drawn alone."""
+    columns = min(len(heights), columns)
+    rows = [max(heights[at : at + columns]) for at in range(0, len(heights), columns)]
+    figure = plt.figure(figsize=(WIDTH * columns, sum(rows)), layout="constrained")
+    places = figure.subfigures(len(rows), columns, squeeze=False, height_ratios=rows).flat
+    return figure, [place.subplots() for place, _ in zip(places, heights, strict=False)]
+
+
+def panels_of_lines(lines: Sequence[Sequence[object]], height: float = 2.8) -> tuple[Figure, list[Axes]]:
+    """A panel for each of these groups of lines. height: in inches, without the legend."""
+    return panels([height + LINE * len(own) for own in lines])
+
+
+def panels_of_bars(groups: Sequence[Sequence[str]], bars: Sequence[int]) -> tuple[Figure, list[Axes]]:
+    """Panels, one below the other, with so many bars for each of their groups; the first group on top."""
+    heights = []
+    for own, many in zip(groups, bars, strict=True):
+        lines = max(min(many, 2 + many / 3), *(_name(group).count("\n") + 1 for group in own))  # many become thin
+        heights.append(1.2 + LINE * many + len(own) * LINE * (lines + 0.8))
+    figure, all_axes = panels(heights, columns=1)
+    for axes, own in zip(all_axes, groups, strict=True):
+        axes.set_yticks(range(len(own)), map(_name, own))
+        axes.set_ylim(len(own) - 0.5, -0.5)
+    return figure, all_axes
+
+
+def _name(group: str) -> str:
+    return fill(group, 22)
+
+
+def grouped_bars(axes: Axes, bars: dict[str, Sequence[float | None]]) -> list[BarContainer]:
+    """For each name a bar in every group, in a colour and hatch; None leaves its place empty."""
+    height = 0.8 / len(bars)
+    drawn = []
+    for number, (name, values) in enumerate(bars.items()):
+        ys = [y + (number - (len(bars) - 1) / 2) * height for y, value in enumerate(values) if value is not None]
+        style: dict[str, Any] = {"color": PALETTE[number], "hatch": HATCHES[number], "edgecolor": "white"}
+        drawn.append(axes.barh(ys, [x for x in values if x is not None], height, label=name, **style))
+    return drawn
+
+
+def label_panel(axes: Axes, title: str, **labels: str) -> None:
+    """Names of the axes; above them, where it covers nothing, the title and a legend."""
+    axes.set(**labels)
+    handles, names = axes.get_legend_handles_labels()
+    columns = 2 if max(map(len, names)) < 24 else 1
+    axes.figure.legend(
+        handles,
+        [fill(name, 50) for name in names],
+        loc="outside upper left",
+        title=fill(title, 46),
+        title_fontproperties={"weight": "bold", "size": 9},
+        alignment="left",
+        ncols=columns,
+        frameon=False,
+        fontsize=8,
+    )
+
+
+def log_axis(axes: Axes) -> None:
+    """x as powers of two, few enough that their labels have room: 4, 16, 64."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=6))
+    large = EngFormatter(places=1, sep="")
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}" if x < 10_000 else large(x))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def by_place(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """The cells of each benchmark and model: those of a panel."""
+    found: dict[tuple[str, str], list[Cell]] = defaultdict(list)
+    for cell in cells:
+        found[cell.benchmark, cell.model].append(cell)
+    return [found[place] for place in sorted(found)]
+
+
+def title_of(cells: Sequence[Cell]) -> str:
+    """Of a panel."""
+    return f"{cells[0].model}, {cells[0].benchmark}"
 
 
 def error_bars(cells: Sequence[Cell]) -> list[list[float]]:
@@ -45,16 +132,3 @@ def error_bars(cells: Sequence[Cell]) -> list[list[float]]:
 
 def of_metric(cells: Sequence[Cell], metric: str) -> list[Cell]:
     return [cell for cell in cells if cell.metric == metric]
-
-
-def grouped_bars(axes: Axes, groups: Sequence[str], bars: dict[str, list[float | None]]) -> list[list[Any]]:
-    """Upright bars: a place on x per group, a colour and hatch per name; None leaves its place empty."""
-    width = 0.8 / max(1, len(bars))
-    drawn: list[list[Any]] = []
-    for number, (name, values) in enumerate(bars.items()):
-        xs = [x + (number - (len(bars) - 1) / 2) * width for x, y in enumerate(values) if y is not None]
-        colour, hatch = PALETTE[number % MOST_LINES], HATCHES[number % MOST_LINES]
-        heights = [y for y in values if y is not None]
-        drawn.append(list(axes.bar(xs, heights, width, label=name, color=colour, hatch=hatch, edgecolor="white")))
-    axes.set_xticks(range(len(groups)), groups, rotation=20 if len(groups) > 3 else 0, ha="center")
-    return drawn

@@ -11,7 +11,16 @@ from matplotlib.figure import Figure
 from aded.records.metrics import draft_seconds
 from scripts.report.cells import Cell, settings_key
 from scripts.report.corpus_size import growths
-from scripts.report.plots.style import MARKERS, MOST_LINES, PALETTE, error_bars, of_metric, panels
+from scripts.report.plots.style import (
+    MARKERS,
+    MOST_LINES,
+    PALETTE,
+    error_bars,
+    label_panel,
+    log_axis,
+    of_metric,
+    panels_of_lines,
+)
 
 SIZE_LABELS = {"tokens": "tokens of the corpus", "prompts": "distinct prompts of the corpus"}
 Family = list[Cell]
@@ -44,7 +53,7 @@ def corpus_size(cells: Sequence[Cell]) -> Figure | None:
     names = list(dict.fromkeys(growth.name for growth in found))
     if not found or len(names) > MOST_LINES:
         return None
-    figure, axes = panels(len(measures), 4.6)
+    figure, axes = panels_of_lines([[one for one in found if one.over == over] for over in measures])
     for growth in found:
         one, number = axes[measures.index(growth.over)], names.index(growth.name)
         style = {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linestyle": "none"}
@@ -52,10 +61,8 @@ def corpus_size(cells: Sequence[Cell]) -> Figure | None:
         one.errorbar(growth.sizes, values, error_bars(growth.cells), capsize=2, label=growth.name, **style)  # type: ignore[arg-type]
         one.plot(growth.sizes, [growth.at(size)[0] for size in growth.sizes], color=PALETTE[number], linewidth=1)
     for one, over in zip(axes, measures, strict=True):
-        one.set_xscale("log", base=2)
-        one.set_xlabel(SIZE_LABELS[over])
-    axes[0].set_ylabel("mean accepted tokens")
-    axes[0].legend(frameon=False, fontsize=7)
+        log_axis(one)
+        label_panel(one, "", xlabel=SIZE_LABELS[over], ylabel="mean accepted tokens")
     return figure
 
 
@@ -91,7 +98,7 @@ def _sweep(
     if not found or len(found) > MOST_LINES:
         return None
     timed = any(cell.kind != "recorded" for mine in found.values() for cell in mine)
-    figure, axes = panels(2 if cost else 1, 4.6)
+    figure, axes = panels_of_lines([list(found)] * (2 if cost else 1))
     for number, (name, mine) in enumerate(found.items()):
         style = {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1, "label": name}
         xs = [place(cell.runs[0].settings[key]) for cell in mine]
@@ -99,14 +106,12 @@ def _sweep(
         if cost:
             costs = _costs(mine, cells, timed)
             axes[1].plot([x for x, y in zip(xs, costs, strict=True) if y], [y for y in costs if y], **style)  # type: ignore[arg-type]
-    for one in axes:
-        one.set_xscale("log", base=2)
-        one.set_xlabel(label)
-    axes[0].set_ylabel("mean accepted tokens")
+    ylabels = "mean accepted tokens", "tokens per second" if timed else "milliseconds to draft, median step"
+    for one, ylabel in zip(axes, ylabels, strict=False):
+        log_axis(one)
+        label_panel(one, "", xlabel=label, ylabel=ylabel)
     if cost:
-        axes[1].set_ylabel("tokens per second" if timed else "milliseconds to draft, median step")
         axes[1].set_ylim(bottom=0)
-    axes[0].legend(frameon=False, fontsize=7)
     return figure
 
 

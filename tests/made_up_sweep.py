@@ -1,0 +1,106 @@
+"""A made-up sweep of runs, for tests of plots and reports: long names, marks, trees, two baselines, short answers."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from made_up_run import row, times, timing, write_run
+
+from aded.records.rows import Calibration, Row, to_json
+from aded.records.trees import AnswerTrees, RecordedTree
+
+MODELS = ("SmolLM2-135M-Instruct", "vicuna-7b-v1.5")
+BENCHMARKS = ("human_eval", "mt_bench")
+METHODS = {"aded_backoff": 3, "medusa": 2, "prompt_lookup": 1}
+"""Each with the most tokens that its steps add, less one."""
+PART = "session 2, prompt, said often, corpus of chat answers"
+"""A node's parts: more than a node of a drawn tree has room for."""
+
+
+def write_sweep(folder: Path) -> Path:
+    """2 models, 2 benchmarks and 3 methods; further a scope of the first and, compiled, a sweep of the budget."""
+    for at, (model, benchmark, method) in enumerate(product(MODELS, BENCHMARKS, METHODS)):
+        rows = _rows(METHODS[method], 40, seed=at, busy=0.3 + at / 20)
+        learns = {"method.adaptation": "session"} if method == "aded_backoff" else {}
+        run = write_run(
+            folder / f"{model}-{benchmark}-{method}",
+            rows,
+            method=method,
+            benchmark=benchmark,
+            answers=None,
+            model=model,
+            settings={"benchmark.default._partial_": benchmark == "mt_bench", "method.budget": 64, **learns},
+            engine="eager",
+        )
+        _write_trees(run, rows[0])
+    cold = {"method.budget": 64, "method.adaptation": "prompt", "benchmark.default._partial_": False}
+    more: list[tuple[str, int, float, dict[str, Any]]] = [
+        ("eager", 2, 0.06, {"method.name": "aded_backoff", **cold}),
+        *(("compiled", most, 0.03, {"method.budget": 4**most}) for most in range(1, 5)),
+    ]
+    for at, (engine, most, plain, settings) in enumerate(more):
+        write_run(
+            folder / f"more-{at}",
+            _rows(most, 40, seed=100 + at, plain=plain),
+            method=settings.get("method.name", "aded"),
+            benchmark=BENCHMARKS[0],
+            answers=None,
+            model=MODELS[0],
+            settings=settings,
+            engine=engine,
+        )
+    return folder
+
+
+def write_short_sweep(folder: Path) -> Path:
+    """Answers of 32 tokens to two questions."""
+    for at, method in enumerate(METHODS):
+        rows = _rows(METHODS[method], 12, seed=200 + at, questions=2)
+        write_run(folder / method, rows, method=method, benchmark=BENCHMARKS[0], answers=None)
+    return folder
+
+
+def _rows(
+    most: int, steps: int, *, seed: int, questions: int = 6, plain: float = 0.06, busy: float = 0.0
+) -> list[Row]:
+    """plain: seconds of autoregressive decoding per token; busy: share of slices that others disturbed."""
+    generator = np.random.default_rng(seed)
+    made = []
+    for question in range(questions):
+        lengths = generator.integers(1, most + 2, steps).tolist()
+        new, seconds = sum(lengths), 0.07 * steps
+        nodes = generator.integers(10, 200, 20)
+        probabilities = nodes * (np.arange(20) + 0.5) / 20
+        calibration = Calibration(
+            nodes.tolist(), probabilities.tolist(), [int(one) for one in probabilities * generator.uniform(0.7, 1)]
+        )
+        others = (generator.random(20) < busy).astype(float).tolist()
+        made.append(
+            row(
+                question,
+                0,
+                lengths,
+                drafted_nodes=generator.integers(3, 9, steps).tolist(),
+                calibration=calibration,
+                timings=[timing(steps, seconds, new, plain * new, others=others)],
+                **times(seconds, plain * new, new),
+            )
+        )
+    return made
+
+
+def _write_trees(run: Path, answer: Row) -> None:
+    """Each step's accepted path, and the other nodes below the root."""
+    steps, at = [], 1
+    for length, nodes in zip(answer.accept_lengths, answer.drafted_nodes, strict=True):
+        tokens = [*answer.token_ids[at - 1 : at - 1 + length], *range(nodes + 1 - length)]
+        parents = [*range(-1, length - 1), *[0] * (nodes + 1 - length)]
+        parts = ["", *[PART] * nodes]
+        bonus = answer.token_ids[at + length - 1]
+        steps.append(RecordedTree(tokens, parents, [0.5] * (nodes + 1), parts, list(range(length)), bonus))
+        at += length
+    texts = {str(token): f" a rather long token {token}" for token in answer.token_ids}
+    (run / "trees.jsonl").write_text(to_json(AnswerTrees("0", 0, "Write it.", texts, steps, 0)) + "\n")
