@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import NEEDED, TABS, Page
 from made_up_run import row, times, write_run
 
 from aded.bench.progress import Silent
@@ -19,13 +19,7 @@ from aded.run import run
 from scripts.html_report import write_report
 from scripts.report.literal import literal
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser: pip install selenium")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-DRIVER = shutil.which("chromedriver")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium with its chromedriver on the path"),
-]
+pytestmark = NEEDED
 TOKENS = {
     1: "</script><script>window.hit = 1</script>",
     2: '<img src=x onerror="window.hit = 2">',
@@ -35,18 +29,6 @@ TOKENS = {
     6: "عربي",
 }
 HOSTILE = "<script>window.hit = 3</script>\u202e"
-TABS = (
-    "ranking",
-    "trees",
-    "accepted",
-    "times",
-    "calibration",
-    "session",
-    "machine",
-    "runs",
-    "definitions",
-    "commands",
-)
 
 
 @pytest.fixture(scope="module")
@@ -84,75 +66,6 @@ def report(real: Path) -> Path:
     return real.parent / "report.html"
 
 
-class Page:
-    """The report, open in a browser."""
-
-    def __init__(self, browser: Any, path: Path) -> None:
-        self.browser = browser
-        self.wide(1280)
-        browser.get(path.as_uri())
-        self.wait("return document.querySelector('.tree svg') !== null")
-
-    def __call__(self, script: str, *arguments: object) -> Any:
-        return self.browser.execute_script(script, *arguments)
-
-    def wait(self, script: str) -> None:
-        from selenium.webdriver.support.wait import WebDriverWait
-
-        WebDriverWait(self.browser, 60).until(lambda _: self(script))
-
-    def wide(self, width: int) -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-
-    def scheme(self, name: str) -> None:
-        features = [{"name": "prefers-color-scheme", "value": name}]
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-    def press(self, *keys: str) -> None:
-        from selenium.webdriver.common.action_chains import ActionChains
-
-        ActionChains(self.browser).send_keys(*keys).perform()
-
-    def choose(self, select: str, value: str) -> None:
-        """An option whose text holds the value."""
-        self(
-            "const s = document.getElementById(arguments[0]);"
-            "s.value = [...s.options].find((one) => one.textContent.includes(arguments[1])).value;"
-            "s.dispatchEvent(new Event('change'))",
-            select,
-            value,
-        )
-
-    def see(self, question: str, method: str) -> None:
-        """Choose a question, and wait until the first method's trees are there."""
-        self.choose("question", question)
-        self.wait(
-            f"return document.querySelector('#pane-first h3')?.textContent.startsWith('{method}') && "
-            "document.querySelector('#pane-first svg') !== null"
-        )
-
-    def texts(self, selector: str) -> list[str]:
-        found: list[str] = self(
-            "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector
-        )
-        return found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.binary_location = CHROMIUM
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
-
-
 @pytest.fixture
 def page(browser: Any, report: Path) -> Iterator[Page]:
     """Whatever a test does, the browser has nothing to complain of, and no hostile text has run."""
@@ -164,7 +77,7 @@ def page(browser: Any, report: Path) -> Iterator[Page]:
 
 def test_each_tab_shows_its_part_alone(page: Page) -> None:
     for name in TABS:
-        page("document.getElementById(arguments[0]).click()", f"tab-{name}")
+        page.show(name)
         visible = page(
             "return [...document.querySelectorAll('section')].filter((one) => !one.hidden).map((one) => one.id)"
         )
@@ -175,7 +88,7 @@ def test_each_tab_shows_its_part_alone(page: Page) -> None:
 def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, real: Path) -> None:
     rows = [parse(Row, line, "row") for line in (real / "rows.jsonl").read_text().splitlines()]
     recorded = read_trees(real, rows)[0]
-    page("document.getElementById('tab-trees').click()")
+    page.show("trees")
     page.see("HumanEval/0", "token_recycling")
     assert int(page("return document.getElementById('step').max")) == len(recorded.steps)
     for number in (1, len(recorded.steps)):
@@ -194,7 +107,7 @@ def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, real: Path) -
 
 
 def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
-    page("document.getElementById('tab-trees').click()")
+    page.show("trees")
     page.see("window.hit", "hostile")
     shown = page.texts("#pane-first .answer:not(details *) span")
     assert shown == [
@@ -215,7 +128,7 @@ def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
 
 
 def test_the_second_method_stands_at_the_same_place_in_the_answer(page: Page) -> None:
-    page("document.getElementById('tab-trees').click()")
+    page.show("trees")
     page.see("window.hit", "hostile")
     page.choose("second", "hostile")
     page.wait("return document.querySelectorAll('.pane .status').length === 2")
@@ -292,14 +205,14 @@ def test_each_part_is_readable(page: Page, scheme: str, width: int) -> None:
     page.scheme(scheme)
     page.wide(width)
     for name in TABS:
-        page("document.getElementById(arguments[0]).click()", f"tab-{name}")
+        page.show(name)
         assert page("return document.documentElement.scrollWidth") <= width, name
         assert page(CONTRAST) == [], name
 
 
 def test_a_step_is_drawn_at_once(page: Page) -> None:
     """Drawing is one event long: when the slider has moved, the tree is there."""
-    page("document.getElementById('tab-trees').click()")
+    page.show("trees")
     shown = page(
         "const s = document.getElementById('step'); s.value = 2; s.dispatchEvent(new Event('input'));"
         "return document.querySelector('#pane-first .status').textContent"

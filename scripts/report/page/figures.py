@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
 import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
 
 from scripts.report.cells import Cell
 from scripts.report.plots.catalogue import PLOTS
@@ -18,7 +19,6 @@ INK = "#0d0e0f"
 """Stands for the page's own colour of text."""
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",  # text stays text: small, selectable, found by a search
-    "text.parse_math": False,  # a name may contain $
     "text.color": INK,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
@@ -26,15 +26,16 @@ STYLE: dict[Any, Any] = {
     "ytick.color": INK,
 }
 CAPTIONS = {
-    "speedup": "Speedup with its 95 % interval (³: see its marks), and mean accepted tokens, its bound.",
-    "throughput": "Tokens per second; above each bar the speedup (³: see its marks).",
+    "speedup": "Speedup with its 95 % interval, and mean accepted tokens, its bound.",
+    "throughput": "Tokens per second and, beside them, the speedup: over autoregressive decoding in the same run.",
     "step_time": "Where the time of a step goes.",
     "category": "Mean accepted tokens by the questions' category.",
     "accepted_lengths": "Steps by the tokens that they added.",
     "answer_position": "Mean accepted tokens by the place in the answer.",
     "tree_size": "Mean accepted tokens by the size of the draft tree.",
     "adaptation": "Mean accepted tokens so far, over the generated tokens.",
-    "calibration": "A calibrated drafter lies on the diagonal: of nodes with probability 0.3, 30 % are accepted.",
+    "calibration": "A calibrated drafter lies on the diagonal: of nodes with probability 0.3, 30 % are accepted. "
+    "Beside its name, how far a method is from it: the mean over its nodes.",
     "node_budget": "Mean accepted tokens over the budget of nodes.",
     "corpus_size": "Mean accepted tokens over the size of the corpus, and a straight line through them.",
     "searches": "Mean accepted tokens over the searches of a step.",
@@ -45,11 +46,11 @@ CAPTIONS = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A plot: its name, as in scripts.plots, what it shows, and the SVG element."""
+    """A plot: its name, as in scripts.plots, what it shows, and an SVG element for each panel."""
 
     name: str
     caption: str
-    svg: str
+    svgs: list[str]
 
 
 def draw(cells: Sequence[Cell]) -> dict[str, Drawn]:
@@ -70,17 +71,32 @@ def best_lines(cells: Sequence[Cell]) -> list[Cell]:
 
 def _drawn(name: str, cells: Sequence[Cell], best: Sequence[Cell]) -> Drawn | None:
     caption = CAPTIONS[name]
-    # The salt makes ids: the same in each report, and in each plot others, since a hidden part lends no hatch.
-    with plt.rc_context({**STYLE, "svg.hashsalt": name}):
+    with plt.rc_context(STYLE):
         figure = PLOTS[name](cells)
         if figure is None and len(best) < len(cells) and (figure := PLOTS[name](best)) is not None:
             caption += f" Of the {MOST_LINES} methods with the most accepted tokens."
         if figure is None:
             return None
-        figure.supxlabel("")  # reasons for marks stand in the table
-        figure.savefig(drawing := BytesIO(), format="svg", transparent=True, metadata={"Date": None})
+        drawn = Drawn(name, caption, [_as_element(svg, caption) for svg in _panels(figure, name)])
         plt.close(figure)
-    return Drawn(name, caption, _as_element(drawing.getvalue().decode(), caption))
+    return drawn
+
+
+def _panels(figure: Figure, name: str) -> Iterator[str]:
+    """Each panel as a file of its own, so that a page may set them side by side or one below the other."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # a panel keeps its place when the others are hidden
+    shown = [panel for panel in figure.subfigs if panel.axes]
+    for number, panel in enumerate(shown):
+        for other in shown:
+            other.set_visible(other is panel)
+        box = panel.bbox.transformed(figure.dpi_scale_trans.inverted())
+        # The salt makes ids: the same in each report, and in each panel others, since a hidden part lends no hatch.
+        with plt.rc_context({"svg.hashsalt": f"{name} {number}"}):
+            figure.savefig(
+                drawing := BytesIO(), format="svg", transparent=True, bbox_inches=box, metadata={"Date": None}
+            )
+        yield drawing.getvalue().decode()
 
 
 def _as_element(svg: str, caption: str) -> str:

@@ -138,10 +138,13 @@
     for (const node of nodes) {
       const group = draw(svg, "g", { class: node.kind });
       draw(group, "title", {}, `${node.full}\n${node.about}`);
+      const whole = `“${node.full.replaceAll("\n", "⏎")}” ${node.about}`;
+      group.addEventListener("pointerover", () => (pane.node.textContent = whole)); // a tap is one too
       draw(group, "rect", { x: left[node.column], y: top(node), width: columns[node.column], height: HIGH, rx: 5 });
       draw(group, "text", { x: left[node.column] + 6, y: top(node) + 14 }, node.text);
       draw(group, "text", { x: left[node.column] + 6, y: top(node) + 28, class: "about" }, short(node.about, ABOUT));
     }
+    pane.node.textContent = "Point at a node, or tap it, to read it in full here.";
     pane.tree.replaceChildren(svg);
   }
 
@@ -184,11 +187,12 @@
     const spans = writeAnswer(box, trees);
     const status = make(box, "p", trees.steps.length ? "" : "No step was needed.", "status");
     if (select === first) status.setAttribute("aria-live", "polite");
+    const node = make(box, "p", "", "node");
     const tree = make(box, "div", "", "tree");
     tree.tabIndex = 0;
     tree.setAttribute("role", "region");
     tree.setAttribute("aria-label", "Draft tree, to scroll");
-    return { trees, spans, status, tree };
+    return { trees, spans, status, node, tree };
   }
 
   async function refresh() {
