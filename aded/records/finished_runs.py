@@ -83,7 +83,8 @@ class FinishedRun:
     @property
     def machine(self) -> str:
         machine = self.environment.machine
-        return f"{machine.gpu or f'{machine.processor}, {machine.cores} cores'}, {machine.torch_threads} threads"
+        threads = f"{machine.torch_threads} thread{'' if machine.torch_threads == 1 else 's'}"
+        return f"{machine.gpu or f'{machine.processor}, {machine.cores} cores'}, {threads}"
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -7,11 +7,13 @@ import json
 import re
 import zlib
 from base64 import b64decode
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_up_run import row, times, write_run
+from made_up_sweep import BENCHMARKS, MODELS, write_sweep
 
 from aded.command_line import compose_config, plain
 from aded.errors import BadInput
@@ -117,12 +119,20 @@ def test_runs_of_every_kind_are_shown_and_what_they_lack_is_said(tmp_path: Path)
         "cut off after 3 questions: the numbers are of these",
         "answers were replayed without a model: no times, no speedup",
         "no draft trees: run it with record.trees=2",
-        "NVIDIA H200, 1 threads",
+        "NVIDIA H200, 1 thread",
         "Left out",
         f"{damaged}/rows.jsonl: line 1: lacks question_id",
     ):
         assert words in page, words
     assert [one["run"] for one in data_of(page)["trees"]["answers"]] == ["whole"]
+
+
+def test_runs_differ_by_what_a_reader_can_set(tmp_path: Path) -> None:
+    tables = data_of(page_of(write_sweep(tmp_path / "sweep")))["csv"]
+    machines = list(csv.DictReader(tables["machine"].splitlines()))
+    assert {(one["model"], one["benchmark"]) for one in machines} == set(product(MODELS, BENCHMARKS))
+    settings = [one["setting"] for one in csv.DictReader(tables["settings"].splitlines())]
+    assert settings == ["engine", "method.adaptation", "method.budget"]
 
 
 def test_the_parts_of_a_hybrid_are_shown(tmp_path: Path) -> None:

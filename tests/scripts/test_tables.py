@@ -154,7 +154,7 @@ def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
     common = as_text(read_runs([tmp_path])).split("\n\n")[0].splitlines()
     assert common[0] == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
     assert common[1].endswith(
-        "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores, 1 threads"
+        "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores, 1 thread"
     )
 
 

@@ -95,7 +95,8 @@ def _tabs(runs: Sequence[FinishedRun], with_trees: set[str]) -> list[Tab]:
         Tab(
             "session",
             "Cold and session",
-            "Cold: what a method learns is forgotten between questions. Session: it is kept over them.",
+            "Cold: what a method learns is forgotten between questions (method.adaptation=prompt). Session: it is "
+            "kept over them (method.adaptation=session). –: no such run is here.",
             tables.cold_and_session(runs),
             ["adaptation"],
         ),

@@ -172,6 +172,8 @@ def machines(runs: Sequence[FinishedRun]) -> Table:
         rows.append(
             {
                 "method": names[run.folder],
+                "model": run.model,
+                "benchmark": run.benchmark,
                 "machine": run.machine,
                 "system": run.environment.machine.system,
                 "engine": run.environment.engine or MISSING,
@@ -187,15 +189,15 @@ def machines(runs: Sequence[FinishedRun]) -> Table:
                 "turns decoded again": str(sum(len(row.timings) > 1 for row in run.rows)),
             }
         )
-    return table("machine", "", without_empty_columns(pd.DataFrame(rows)))
+    return table("machine", "", without_common(without_empty_columns(pd.DataFrame(rows))))
 
 
 def differing_settings(runs: Sequence[FinishedRun]) -> Table:
-    """A row per setting in which the runs differ, a column per run."""
+    """A row per setting in which the runs differ, a column per run; Hydra's own keys, as _partial_, are left out."""
     names = line_names(runs, seeds=True)
-    everything = {key: None for run in runs for key in run.settings}
+    everything = {key for run in runs for key in run.settings}
     rows = []
-    for key in sorted(everything):
+    for key in sorted(key for key in everything if not key.endswith("_")):
         values = [str(run.settings.get(key, MISSING)) for run in ranked(runs)]
         if len(set(values)) > 1:
             rows.append([key, *values])
