@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from aded.choices import names_of, read_choice
@@ -50,7 +50,7 @@ def overrides(settings: Settings) -> list[str]:
     for group in INNER:
         key = f"{group.replace('/', '.')}._target_"
         if key in now and now[key] != settings.get(key, now[key]):
-            chosen = _with(chosen, f"{group}={_nearest(group, settings)}")
+            chosen = [*chosen, f"{group}={_nearest(group, settings)}"]
     return [*chosen, *_differing(deepcopy(_composed(tuple(chosen))), settings)]
 
 
@@ -68,15 +68,6 @@ def _nearest(group: str, settings: Settings) -> str:
     if not equal:
         raise LookupError(own["_target_"])
     return max(equal, key=lambda name: (name == own.get("name"), equal[name]))
-
-
-def _with(chosen: Sequence[str], choice: str) -> list[str]:
-    """The choices and one more, of a group that their configs may or may not have themselves."""
-    try:
-        _composed((*chosen, choice))
-    except ConfigCompositionException:
-        choice = f"+{choice}"
-    return [*chosen, choice]
 
 
 @cache

@@ -36,8 +36,12 @@ def config_of(overrides: list[str]) -> dict[str, Any]:
             "model=smollm2-135m benchmark=human_eval method=aded method/draft_maker=full benchmark.limit=3",
         ),
         (
-            "model=vicuna-7b-v1.5 +model/template=raw benchmark=mt_bench ~model.template.name",
-            "model=vicuna-7b-v1.5 benchmark=mt_bench method=aded +model/template=raw '~model.template.name'",
+            "model=vicuna-7b-v1.5 model/template=raw benchmark=mt_bench",
+            "model=vicuna-7b-v1.5 benchmark=mt_bench method=aded model/template=raw",
+        ),
+        (
+            "model=recorded model.answers=a model/template=llama-2",
+            "model=recorded benchmark=human_eval method=aded model.answers=a model.template.name=llama-2",
         ),
         (
             "model=a/folder decoding=nucleus method=hybrid method.parts=[aded_backoff,prompt_lookup] "
