@@ -38,8 +38,8 @@ def test_refuses_what_is_no_tree(tokens: list[int], parents: list[int]) -> None:
 
 @given(trees())
 def test_lists_and_arrays_are_the_same_tree(tree: DraftTree) -> None:
-    chances = [1 / (1 + depth) for depth in tree.depths]
-    same = DraftTree(tree.tokens.tolist(), tree.parents.tolist(), chances)  # type: ignore[arg-type]
+    probabilities = [1 / (1 + depth) for depth in tree.depths]
+    same = DraftTree(tree.tokens.tolist(), tree.parents.tolist(), probabilities)  # type: ignore[arg-type]
     assert (same.tokens.dtype, same.parents.dtype) == (np.int64, np.int64)
     assert paths(same) == paths(tree)
     assert np.array_equal(same.depths, tree.depths)
