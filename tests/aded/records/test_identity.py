@@ -181,5 +181,10 @@ def test_only_settings_that_name_files_have_fingerprints(place: Path, monkeypatc
         "output_dir": "questions.jsonl",
     }
     assert fingerprints(config).keys() == {"model.path", "method.parts.table"}
+    config["datastore"] = {"corpus": {"path": "model"}}
+    of_corpus = fingerprints(config)["datastore.corpus.path"]
+    (place / "model" / "new.bin").write_text("new")
+    (place / "model" / "notes.md").write_text("new")
+    assert fingerprints(config)["datastore.corpus.path"] not in (of_corpus, fingerprints(config)["model.path"])
     there = fingerprints({"model": {"answers": str(place / "tiny.ngrams")}})
     assert there["model.answers"] == fingerprints(config)["method.parts.table"]
