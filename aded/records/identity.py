@@ -27,6 +27,8 @@ READING = ("model", "benchmark", "method", "datastore")
 """Groups whose settings may name files."""
 ROOT = Path(__file__).parents[2]
 """Where a relative path is searched after the working directory (baselines.heads.tensor_file)."""
+BEFORE = {"benchmark.order": "first"}
+"""What was done before there was the key."""
 MOST = 4
 """Differences that an error names."""
 
@@ -79,7 +81,7 @@ def differences(
     old, new = dict(flat(before)), dict(flat(now))
     texts = []
     for key in sorted(old.keys() | new.keys()):
-        was, is_ = old.get(key, "absent"), new.get(key, "absent")
+        was, is_ = (each.get(key, BEFORE.get(key, "absent")) for each in (old, new))
         if key.split(".")[0] in VOLATILE or files_before.get(key, was) == files_now.get(key, is_):
             continue
         texts.append(f"{key} was {was} and is {is_}" if was != is_ else f"{key} ({is_}) has changed")

@@ -19,7 +19,7 @@ from aded.config import CONF
 from aded.methods import with_whole_parts
 from aded.outside_methods import register
 from aded.plugins import outside_drafters
-from aded.records.identity import VOLATILE, flat
+from aded.records.identity import BEFORE, VOLATILE, flat
 
 Settings = Mapping[str, Any]
 """A resolved config, its keys joined by dots."""
@@ -45,6 +45,8 @@ def command(settings: Settings) -> str | None:
 
 def overrides(settings: Settings) -> list[str]:
     """What `aded run` is to be given. Raises LookupError or an error of Hydra's where conf/ has no such config."""
+    order = "in_turn" if settings.get("benchmark.limit") is None else BEFORE["benchmark.order"]
+    settings = {"benchmark.order": order, **settings}
     chosen = [f"{group}={_nearest(group, settings)}" for group in GROUPS]
     now = dict(flat(_composed(tuple(chosen))))
     for group in INNER:

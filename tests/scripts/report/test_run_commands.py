@@ -73,6 +73,13 @@ def test_the_command_composes_to_the_run(given: str, found: str) -> None:
     }
 
 
+def test_a_record_without_an_order_asked_the_first_questions() -> None:
+    for limit, said in ((None, ""), (3, " benchmark.order=first benchmark.limit=3")):
+        config = config_of([] if limit is None else [f"benchmark.limit={limit}"])
+        del config["benchmark.order"]
+        assert command(config) == f"aded run model=smollm2-135m benchmark=human_eval method=aded{said}"
+
+
 def test_a_run_of_a_config_that_is_not_ours_has_none() -> None:
     config = config_of([])
     assert command({**config, "benchmark._target_": "mine.Questions"}) is None
