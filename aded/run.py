@@ -20,6 +20,7 @@ from aded.bench.build import (
     load_benchmark,
     load_model,
     model_name,
+    settings_of_record,
 )
 from aded.bench.progress import Progress, Shown, Silent
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
@@ -37,7 +38,7 @@ def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple
     decoding = check_decoding(cfg.decoding)
     benchmark, questions = load_benchmark(cfg.benchmark)
     logger = instantiate(plain(cfg.logger), "logger") if cfg.logger else None  # refused now, not after the run
-    settings = {**plain(cfg), "method": with_whole_parts(plain(cfg.method))}
+    settings = {**settings_of_record(cfg, benchmark, questions), "method": with_whole_parts(plain(cfg.method))}
     files = fingerprints(settings)
     folder = Path(cfg.output_dir or default_folder(cfg, run_id(settings, files)))
     directory = RunDirectory(folder, settings, files)

@@ -87,14 +87,17 @@ def _is_at(lock: TextIO, path: Path) -> bool:
 
 
 def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> None:
-    """Raise BadInput when a file to write is an input, counts to a model's folder that is one, or is another output.
+    """Raise BadInput when a file to write is an input, counts to a model's or corpus's folder that is one, or is
+    another output.
 
     Links count as the files that they lead to.
     """
     taken = [(key, Path(path).expanduser()) for key, path in inputs if path]
     for key, path in ((key, Path(path).expanduser()) for key, path in outputs if path):
         for other, used in taken:
-            if _same(path, used) or (path.suffix in OF_A_MODEL and _same(path.parent, used)):
+            in_a_model = path.suffix in OF_A_MODEL and _same(path.parent, used)
+            in_a_corpus = other.endswith("corpus.path") and used.is_dir() and _is_below(path, used)
+            if _same(path, used) or in_a_model or in_a_corpus:
                 raise BadInput(key, f"{path} belongs to {other}={used} too; name another file")
         taken.append((key, path))
 
@@ -103,6 +106,10 @@ def check_no_folder(key: str, path: str | Path | None) -> None:
     """Raise BadInput when a file to write is a folder, before what it is to hold takes hours to make."""
     if path and Path(path).expanduser().is_dir():
         raise BadInput(key, f"{path} is a folder; name a file in it, as {Path(path) / 'NAME'}")
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _same(one: Path, other: Path) -> bool:

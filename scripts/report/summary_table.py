@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
+from aded.records.identity import BEFORE
 from aded.records.rows import to_json
 from aded.records.summary import Summary
 from scripts.report.cells import line_names, settings_key, table_order
@@ -201,6 +202,9 @@ def _common(runs: Sequence[FinishedRun]) -> list[str]:
         limits = {run.config.get("benchmark.limit") for run in mine}
         if limits != {None}:
             parts.append(f"benchmark.limit={_either(limits)}")
+        orders = {run.config.get("benchmark.order", BEFORE["benchmark.order"]) for run in mine}
+        if orders != {BEFORE["benchmark.order"]}:
+            parts.append(f"benchmark.order={_either(orders)}")
         tokens = {run.config.get("benchmark.max_new_tokens") for run in mine} - {None}
         if tokens:
             parts.append(f"at most {_either(tokens)} new tokens per answer")

@@ -151,7 +151,10 @@ def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path:
 def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
     settings = {"method.budget": 7, "benchmark.limit": 6, "benchmark.max_new_tokens": 96, "model.dtype": "float32"}
     write_run(tmp_path / "a", paired(1.5, 20.0), answers=None, settings=settings, engine="eager")
-    common = as_text(read_runs([tmp_path])).split("\n\n")[0].splitlines()
+    in_turn = settings | {"benchmark.order": "in_turn"}
+    write_run(tmp_path / "in_turn" / "a", paired(1.5, 20.0), answers=None, settings=in_turn, engine="eager")
+    assert "benchmark.limit=6, benchmark.order=in_turn, at" in as_text(read_runs([tmp_path / "in_turn"]))
+    common = as_text(read_runs([tmp_path / "a"])).split("\n\n")[0].splitlines()
     assert common[0] == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
     assert common[1].endswith(
         "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores, 1 thread"
