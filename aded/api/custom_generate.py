@@ -28,7 +28,15 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
 KEY = "custom_generate"
-KNOWN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position"}
+KNOWN = {
+    "attention_mask",
+    "cache",
+    "cache_position",
+    "logits_to_keep",
+    "past_key_values",  # `cache` before transformers 5.24
+    "position_ids",
+    "use_cache",
+}
 """What generate hands over for a plain text model. The cache and the positions are our own."""
 log = logging.getLogger(__name__)
 

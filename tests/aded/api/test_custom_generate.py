@@ -10,8 +10,11 @@ import pytest
 import torch
 from tiny import tiny_model, tiny_tokenizer
 from transformers import (
+    DynamicCache,
+    GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
+    MaxLengthCriteria,
     StoppingCriteriaList,
     StopStringCriteria,
     TextStreamer,
@@ -129,6 +132,19 @@ def test_a_streamer_hears_every_token() -> None:
     )
     assert heard.ids == out[0].tolist()
     assert heard.ended
+
+
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_a_cache_by_either_name_is_as_good_as_none(name: str) -> None:
+    """transformers hands one over: `cache` since 5.24, `past_key_values` before."""
+    given = {
+        "logits_processor": LogitsProcessorList(),
+        "stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(IDS.shape[1] + 8)]),
+        "generation_config": GenerationConfig(max_new_tokens=8),
+        name: DynamicCache(),
+    }
+    ours = drafter("prompt_lookup").generate(model(), IDS, **given)
+    assert ours.tolist() == both({"max_new_tokens": 8})[0].tolist()
 
 
 def test_it_takes_fewer_steps_and_its_own_drafter() -> None:
