@@ -116,7 +116,10 @@ def decoded(
     stop: StopRule | None = None,
     seed: int = 0,
 ) -> Iterator[Answer]:
-    """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput."""
+    """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput.
+
+    `drafter.last` is the complete answer.
+    """
     with drafter.in_use(), host.in_use():
         with host.at_work():
             drafter.setup(host.target)
@@ -130,9 +133,11 @@ def decoded(
             stop=stop,
             seed=seed,
         )
+        answer = None
         while True:
             with host.at_work():
-                answer = next(answers, None)
-            if answer is None:
+                following = next(answers, None)
+            if following is None:
+                drafter.last = answer
                 return
-            yield answer
+            yield (answer := following)
