@@ -30,6 +30,7 @@ def summarise(
     draft_ms = 1000 * np.concatenate([np.zeros(0), *(draft_seconds(row) for row in rows)])
     kept = [undisturbed for timings in pairs_of(rows) for _, undisturbed in timings]
     paired = bool(kept)
+    uses = [timing.machine for row in rows for timing in row.timings]
     sums = question_sums([rows], speedup_terms)
     low, high = bootstrap_interval(sums)
     speedup = product_of_ratios(sums.sum(axis=0))
@@ -66,8 +67,14 @@ def summarise(
         acceptance_by_position=acceptance_by_position(rows),
         repetitive_share=repetitive_share(rows),
         mean_accepted_tokens_without_repetitive=accepted_without_repetitive(rows),
+        peak_memory_mb=_most(use.peak_memory_mb for use in uses),
+        peak_gpu_memory_mb=_most(use.peak_gpu_memory_mb for use in uses),
         parts=part_shares(rows),
     )
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def mean_accepted_tokens(rows: Iterable[Row]) -> float | None:

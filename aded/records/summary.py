@@ -124,6 +124,18 @@ class Summary:
         null=f"there is no other, or {OLDER}",
         default=None,
     )
+    peak_memory_mb: Number | None = about(
+        "most over turns of the process's resident memory, of both arms together",
+        unit="MB",
+        null=f"the system cannot tell (it is not Linux), or {OLDER}",
+        default=None,
+    )
+    peak_gpu_memory_mb: Number | None = about(
+        "most over turns of what torch had allocated on the GPU, for both arms together",
+        unit="MB",
+        null=f"no GPU, or {OLDER}",
+        default=None,
+    )
     parts: dict[str, PartShare] | None = about(
         "what each part of the method did",
         null=f"the method has no parts, no step was needed, or {OLDER}",

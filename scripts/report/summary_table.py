@@ -106,6 +106,8 @@ NUMBERS: dict[str, Column] = {
     "identical outputs": _identical,
     "disturbed slices": lambda run: _number(run.summary.disturbed_share, ".0%"),
     "drafting share of the time": lambda run: _number(run.summary.draft_share, ".1%"),
+    "peak memory, MB": lambda run: _number(run.summary.peak_memory_mb, ".0f"),
+    "peak GPU memory, MB": lambda run: _number(run.summary.peak_gpu_memory_mb, ".0f"),
     COLUMN: corpus_questions,
 }
 

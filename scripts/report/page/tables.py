@@ -184,6 +184,8 @@ def machines(runs: Sequence[FinishedRun]) -> Table:
                 "clock, MHz": f"{min(clocks):.0f} to {max(clocks):.0f}" if clocks else MISSING,
                 "throttled turns": f"{sum(hot)} of {len(hot)}" if hot else MISSING,
                 "other GPU processes": str(max((use.gpu_processes or 0 for use in uses), default=0)),
+                "peak memory, MB": number(run.summary.peak_memory_mb, ".0f"),
+                "peak GPU memory, MB": number(run.summary.peak_gpu_memory_mb, ".0f"),
                 "turns decoded again": str(sum(len(row.timings) > 1 for row in run.rows)),
             }
         )
@@ -235,6 +237,8 @@ KEYS = {
     "draft, 99 % ms": "draft_ms_p99",
     "slices": "slices",
     "disturbed slices": "disturbed_share",
+    "peak memory, MB": "peak_memory_mb",
+    "peak GPU memory, MB": "peak_gpu_memory_mb",
 }
 """Of column heads that are keys of a summary."""
 

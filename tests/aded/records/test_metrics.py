@@ -89,10 +89,21 @@ def test_the_summary_of_hand_made_rows() -> None:
         },
         "repetitive_share": None,
         "mean_accepted_tokens_without_repetitive": None,
+        "peak_memory_mb": None,
+        "peak_gpu_memory_mb": None,
         "parts": None,
     }
     # Two questions: resampling takes a alone (1.5 s against 2.4 s: 1.6), both (2.0) or b alone (3.2).
     assert (low, high) == pytest.approx((1.6, 3.2))
+
+
+def test_a_run_s_peak_of_memory_is_that_of_its_largest_turn() -> None:
+    """Of turns that were decoded again too; an older row knows none."""
+    one = PAIRED[0].timings[0]
+    sizes = [one, *(replace(one, machine=replace(one.machine, peak_memory_mb=size)) for size in (50.5, 70.5))]
+    rows = [PAIRED[0], replace(PAIRED[1], timings=[PAIRED[1].timings[0]]), replace(PAIRED[0], timings=sizes)]
+    got = summarise(rows, **NAMES)
+    assert (got.peak_memory_mb, got.peak_gpu_memory_mb) == (70.5, None)
 
 
 def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
@@ -116,6 +127,8 @@ def test_without_a_baseline_what_needs_one_is_null() -> None:
         "adaptation",
         "repetitive_share",
         "mean_accepted_tokens_without_repetitive",
+        "peak_memory_mb",
+        "peak_gpu_memory_mb",
         "parts",
     }
 
