@@ -23,9 +23,9 @@ from aded.records.metrics import (
     baseline_rate_terms,
     bootstrap_interval,
     product_of_ratios,
-    question_sums,
     rate_terms,
     speedup_terms,
+    sums_by_question,
 )
 from aded.records.rows import Row
 from scripts.report.remarks import MARK
@@ -57,7 +57,7 @@ METRICS: dict[str, Terms] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One number with its rows: the median over runs, and the 95 % bootstrap interval over their questions."""
+    """One number with its rows: the median over runs, and its 95 % bootstrap interval over the questions."""
 
     line: str
     """The method, and the settings in which it differs from other lines of the method."""
@@ -119,12 +119,15 @@ def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
 
 def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms) -> list[Cell]:
     """The cell, or none where no run measured it."""
-    by_run = [sums for sums in (question_sums([run.rows], terms) for run in runs) if len(sums)]
-    values = [value for sums in by_run if (value := product_of_ratios(sums.sum(axis=0))) is not None]
-    if not values or len(values) < len(by_run):
+    by_run = [sums for sums in (sums_by_question(run.rows, terms) for run in runs) if sums]
+    shared = [question for question in by_run[0] if all(question in sums for sums in by_run)] if by_run else []
+    if not shared:
         return []
-    whole = by_run[0] if len(runs) == 1 else question_sums([run.rows for run in runs], terms)
-    low, high = bootstrap_interval(whole)
+    sums = [np.array([one[question] for question in shared]) for one in by_run]
+    values = [value for one in sums if (value := product_of_ratios(one.sum(axis=0))) is not None]
+    if len(values) < len(sums):
+        return []
+    low, high = bootstrap_interval(*sums)
     return [Cell(*key, float(np.median(values)), low, high, runs[0].kind, runs[0].machine, tuple(runs))]
 
 

@@ -19,8 +19,8 @@ TITLES = {
 }
 assert TITLES.keys() >= METRICS.keys()
 EXPLAINED = (
-    "Ours: the median over runs, and the 95 % bootstrap interval over the questions of all of them. A cell that does "
-    "not count its runs is one run. Ratio: ours / published. – is missing."
+    "Ours: the median over runs, and its 95 % bootstrap interval over the questions. A cell that does not count its "
+    "runs is one run. Ratio: ours / published. – is missing."
 )
 
 
