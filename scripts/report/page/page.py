@@ -102,7 +102,8 @@ def _tabs(runs: Sequence[FinishedRun], with_trees: set[str]) -> list[Tab]:
         Tab(
             "machine",
             "Machine",
-            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup.",
+            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices do not count in a speedup, "
+            "unless a run has no others: then all count, and the speedup is marked.",
             [tables.machines(runs)],
         ),
         Tab(
