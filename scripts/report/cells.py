@@ -90,13 +90,13 @@ def doubts(cell: Cell) -> list[str]:
 
 
 def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
-    """Every number of the runs, made of their rows, by benchmark, model and line."""
+    """Every number of the runs, made of their rows, in the order of `ranked`; the baselines last."""
     found = []
     names = line_names(runs)
     groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
-    for run in runs:
+    for run in ranked(runs):
         groups[(run.benchmark, run.model, names[run.folder], run.method, run.machine, settings_key(run))].append(run)
-    for (benchmark, model, line, method, *_), mine in sorted(groups.items()):
+    for (benchmark, model, line, method, *_), mine in groups.items():
         for metric, terms in METRICS.items():
             found += _cell(mine, (line, method, model, benchmark, metric), terms)
         found += _pass_rate(mine, line)
@@ -218,12 +218,25 @@ def _shown(key: str, value: Any) -> str:
     return text[:12] if re.fullmatch("[0-9a-f]{32,}", text) else text
 
 
-def table_order(benchmark: str, model: str, speedup: float | None, line: str) -> tuple[Any, ...]:
-    """What tables and plots sort lines by: slowest first, then by name."""
-    return benchmark, model, speedup or 0.0, by_number(line)
+def ranked(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
+    """The runs in the order of every table."""
+    names = line_names(runs, seeds=True)
+    return sorted(
+        runs,
+        key=lambda run: table_order(
+            run.benchmark, run.model, run.summary.speedup, names[run.folder], run.summary.mean_accepted_tokens
+        ),
+    )
 
 
-def by_number(line: str) -> list[tuple[float, str]]:
+def table_order(
+    benchmark: str, model: str, speedup: float | None, line: str, accepted: float | None = None
+) -> tuple[Any, ...]:
+    """What every table and plot sorts by: best first, by speedup, then by accepted tokens; equal ones by name."""
+    return benchmark, model, -(speedup or 0.0), -(accepted or 0.0), _by_number(line)
+
+
+def _by_number(line: str) -> list[tuple[float, str]]:
     """Sorts budget=8 before budget=16: the line's numbers as numbers, and the text before each."""
     parts = re.findall(r"(\d+(?:\.\d+)?)|([^\d]+)", line)
     return [(float(number) if number else -1.0, text) for number, text in parts]
