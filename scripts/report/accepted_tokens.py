@@ -25,7 +25,7 @@ from aded.records.metrics import (
 )
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
-from scripts.report.cells import by_number, line_names
+from scripts.report.cells import line_names, ranked
 from scripts.report.comparison import Sources
 from scripts.report.published import Published, benchmark_family, beside
 from scripts.report.remarks import MISSING, without_empty_columns
@@ -73,12 +73,11 @@ def lines(runs: Sequence[FinishedRun]) -> list[Line]:
     """The runs, those that differ in nothing but scope and seed on one line."""
     names = line_names(runs, without=("method.adaptation",))
     found: dict[tuple[str, str, str], dict[str, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
+    for run in ranked(runs):
         fixed = " (adaptation=off)" if run.config.get("method.adaptation") == "off" else ""
         for scope in run.columns:
             found[run.benchmark, run.model, names[run.folder] + fixed][scope].append(run)
-    ordered = sorted(found.items(), key=lambda item: (*item[0][:2], by_number(item[0][2])))
-    return [Line(name, benchmark, model, mine) for (benchmark, model, name), mine in ordered]
+    return [Line(name, benchmark, model, mine) for (benchmark, model, name), mine in found.items()]
 
 
 NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {

@@ -23,9 +23,9 @@ from aded.records.metrics import (
     baseline_rate_terms,
     bootstrap_interval,
     product_of_ratios,
-    question_sums,
     rate_terms,
     speedup_terms,
+    sums_by_question,
 )
 from aded.records.rows import Row
 from scripts.report.remarks import MARK
@@ -57,7 +57,7 @@ METRICS: dict[str, Terms] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One number with its rows: the median over runs, and the 95 % bootstrap interval over their questions."""
+    """One number with its rows: the median over runs, and its 95 % bootstrap interval over the questions."""
 
     line: str
     """The method, and the settings in which it differs from other lines of the method."""
@@ -90,13 +90,13 @@ def doubts(cell: Cell) -> list[str]:
 
 
 def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
-    """Every number of the runs, made of their rows, by benchmark, model and line."""
+    """Every number of the runs, made of their rows, in the order of `ranked`; the baselines last."""
     found = []
     names = line_names(runs)
     groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
-    for run in runs:
+    for run in ranked(runs):
         groups[(run.benchmark, run.model, names[run.folder], run.method, run.machine, settings_key(run))].append(run)
-    for (benchmark, model, line, method, *_), mine in sorted(groups.items()):
+    for (benchmark, model, line, method, *_), mine in groups.items():
         for metric, terms in METRICS.items():
             found += _cell(mine, (line, method, model, benchmark, metric), terms)
         found += _pass_rate(mine, line)
@@ -119,12 +119,15 @@ def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
 
 def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms) -> list[Cell]:
     """The cell, or none where no run measured it."""
-    by_run = [sums for sums in (question_sums([run.rows], terms) for run in runs) if len(sums)]
-    values = [value for sums in by_run if (value := product_of_ratios(sums.sum(axis=0))) is not None]
-    if not values or len(values) < len(by_run):
+    by_run = [sums for sums in (sums_by_question(run.rows, terms) for run in runs) if sums]
+    shared = [question for question in by_run[0] if all(question in sums for sums in by_run)] if by_run else []
+    if not shared:
         return []
-    whole = by_run[0] if len(runs) == 1 else question_sums([run.rows for run in runs], terms)
-    low, high = bootstrap_interval(whole)
+    sums = [np.array([one[question] for question in shared]) for one in by_run]
+    values = [value for one in sums if (value := product_of_ratios(one.sum(axis=0))) is not None]
+    if len(values) < len(sums):
+        return []
+    low, high = bootstrap_interval(*sums)
     return [Cell(*key, float(np.median(values)), low, high, runs[0].kind, runs[0].machine, tuple(runs))]
 
 
@@ -215,12 +218,25 @@ def _shown(key: str, value: Any) -> str:
     return text[:12] if re.fullmatch("[0-9a-f]{32,}", text) else text
 
 
-def table_order(benchmark: str, model: str, speedup: float | None, line: str) -> tuple[Any, ...]:
-    """What tables and plots sort lines by: slowest first, then by name."""
-    return benchmark, model, speedup or 0.0, by_number(line)
+def ranked(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
+    """The runs in the order of every table."""
+    names = line_names(runs, seeds=True)
+    return sorted(
+        runs,
+        key=lambda run: table_order(
+            run.benchmark, run.model, run.summary.speedup, names[run.folder], run.summary.mean_accepted_tokens
+        ),
+    )
 
 
-def by_number(line: str) -> list[tuple[float, str]]:
+def table_order(
+    benchmark: str, model: str, speedup: float | None, line: str, accepted: float | None = None
+) -> tuple[Any, ...]:
+    """What every table and plot sorts by: best first, by speedup, then by accepted tokens; equal ones by name."""
+    return benchmark, model, -(speedup or 0.0), -(accepted or 0.0), _by_number(line)
+
+
+def _by_number(line: str) -> list[tuple[float, str]]:
     """Sorts budget=8 before budget=16: the line's numbers as numbers, and the text before each."""
     parts = re.findall(r"(\d+(?:\.\d+)?)|([^\d]+)", line)
     return [(float(number) if number else -1.0, text) for number, text in parts]

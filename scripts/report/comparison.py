@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from scripts.report.cells import BASELINE, METRICS, Cell, by_number, doubts
+from scripts.report.cells import BASELINE, METRICS, Cell, doubts
 from scripts.report.published import Published, benchmark_family, beside
 from scripts.report.remarks import FEW, FEW_QUESTIONS, MARK, MISSING, UNDECIDED, UNDECIDED_MARK, without_empty_columns
 
@@ -19,8 +19,8 @@ TITLES = {
 }
 assert TITLES.keys() >= METRICS.keys()
 EXPLAINED = (
-    "Ours: the median over runs, and the 95 % bootstrap interval over the questions of all of them. A cell that does "
-    "not count its runs is one run. Ratio: ours / published. – is missing."
+    "Ours: the median over runs, and its 95 % bootstrap interval over the questions. A cell that does not count its "
+    "runs is one run. Ratio: ours / published. – is missing."
 )
 
 
@@ -79,7 +79,7 @@ def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sourc
     ]
     grid: dict[str, dict[str, str]] = {}
     used: set[Published] = set()
-    for cell in sorted(cells, key=lambda cell: (cell.line != BASELINE, by_number(cell.line))):
+    for cell in sorted(cells, key=lambda cell: cell.line != BASELINE):
         figure = figure_of(cell, published)
         used |= {figure} if figure else set()
         line = _line(grid, cell.line, models)

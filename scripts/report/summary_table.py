@@ -11,7 +11,7 @@ import pandas as pd
 from aded.records.finished_runs import FinishedRun
 from aded.records.rows import to_json
 from aded.records.summary import Summary
-from scripts.report.cells import line_names, settings_key, table_order
+from scripts.report.cells import line_names, ranked, settings_key
 from scripts.report.corpus_questions import COLUMN, corpus_questions, without_unchecked
 from scripts.report.remarks import (
     FEW,
@@ -124,7 +124,7 @@ RANKED = (
 
 
 def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """One row per run, slowest first; columns that are empty in all rows are left out."""
+    """One row per run, best first; columns that are empty in all rows are left out."""
     lines, ordered = _ordered(runs)
     varied = {name: column for name, column in SETTINGS.items() if len(_values(runs, column)) > 1}
     columns = {"method": lambda run: lines[run.folder], **NAMES, **varied, **NUMBERS}
@@ -133,14 +133,8 @@ def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
 
 
 def ranking(runs: Sequence[FinishedRun]) -> str:
-    """The table for a newcomer: best first, without settings, and why numbers are marked.
-
-    The best has the highest speedup or, where no model was timed, the most accepted tokens.
-    """
-    table = summary_frame(runs)[::-1]
-    if "speedup [95 %]" not in table:
-        accepted = table.filter(like="accepted tokens").replace(MISSING, "0").astype(float).max(axis=1)
-        table = table.loc[accepted.sort_values(ascending=False, kind="stable").index]
+    """The table for a newcomer: without settings, and why numbers are marked."""
+    table = summary_frame(runs)
     kept = [name for name in ("model", "benchmark") if table[name].nunique() > 1]
     kept += [name for name in RANKED if name in table]
     remarks = "\n".join([*_remarks(runs), *_doubts(runs)])
@@ -185,9 +179,7 @@ def _doubts(runs: Sequence[FinishedRun]) -> list[str]:
 def _ordered(runs: Sequence[FinishedRun]) -> tuple[dict[Any, str], list[FinishedRun]]:
     """Names of the rows by folder, and the runs in the table's order."""
     lines = line_names(runs, seeds=True)
-    return lines, sorted(
-        runs, key=lambda run: table_order(run.benchmark, run.model, run.summary.speedup, lines[run.folder])
-    )
+    return lines, ranked(runs)
 
 
 def _values(runs: Sequence[FinishedRun], column: Column) -> set[str]:

@@ -13,6 +13,9 @@ from made_up_run import row, times, write_run
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
 from aded.records.summary import Summary
+from scripts.report.accepted_tokens import lines
+from scripts.report.cells import cells
+from scripts.report.comparison import Sources, blocks
 from scripts.report.corpus_questions import COLUMN
 from scripts.report.ranking import ranking_frame
 from scripts.report.summary_table import all_numbers, as_text, summary_frame
@@ -31,17 +34,31 @@ def frame(folder: Path) -> pd.DataFrame:
     return summary_frame(read_runs([folder]))
 
 
-def test_each_method_has_its_own_paired_rate_and_the_slowest_is_first(tmp_path: Path) -> None:
+def test_each_method_has_its_own_paired_rate_and_the_fastest_is_first(tmp_path: Path) -> None:
     write_run(tmp_path / "a", paired(1.5, 20.0), method="fast", answers=None)
     write_run(tmp_path / "b", paired(0.5, 30.0), method="slow", answers=None)
     found = frame(tmp_path)
-    assert found["method"].tolist() == ["slow", "fast"]
-    assert found[RATE].tolist() == ["15.0", "30.0"]
-    assert found[BASELINE_RATE].tolist() == ["30.0", "20.0"]
-    assert found[SPEEDUP].tolist() == ["0.50 [0.50, 0.50]", "1.50 [1.50, 1.50]"]
+    assert found["method"].tolist() == ["fast", "slow"]
+    assert found[RATE].tolist() == ["30.0", "15.0"]
+    assert found[BASELINE_RATE].tolist() == ["20.0", "30.0"]
+    assert found[SPEEDUP].tolist() == ["1.50 [1.50, 1.50]", "0.50 [0.50, 0.50]"]
     assert found["identical outputs"].tolist() == ["6 of 6", "6 of 6"]
     text = as_text(read_runs([tmp_path]))
     assert "Autoregressive decoding of tiny on mt_bench ran at 20.0 to 30.0 tokens/s" in text
+
+
+def test_every_table_is_best_first(tmp_path: Path) -> None:
+    """By speedup; methods without one, by accepted tokens, come last."""
+    for name, accepted in (("few", [1, 1]), ("many", [4, 4]), ("more", [2, 2])):
+        write_run(tmp_path / name, [row(n, 0, accepted) for n in range(6)], method=name, answers="tiny.jsonl")
+    for name, speedup in (("slow", 0.5), ("fast", 2.0)):
+        write_run(tmp_path / name, paired(speedup, 20.0), method=name, answers=None)
+    runs = read_runs([tmp_path])
+    right = ["fast", "slow", "many", "more", "few"]
+    accepted_tokens = blocks(cells(runs), [], Sources())["mt_bench, mean accepted tokens"]
+    for table in (summary_frame(runs), ranking_frame(runs), all_numbers(runs), accepted_tokens):
+        assert table["method"].tolist() == right
+    assert [line.name for line in lines(runs)] == right
 
 
 def test_columns_that_are_empty_in_all_rows_are_left_out(tmp_path: Path) -> None:
@@ -114,8 +131,8 @@ def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str) 
     }
     variant = VARIANTS[key]
     other = {**usual, **variant, "settings": {**usual["settings"], **variant.get("settings", {})}}
-    write_run(tmp_path / "a", paired(2.0, 10.0), answers=None, **usual)
-    write_run(tmp_path / "b", paired(3.0, 10.0), answers=None, **other)
+    write_run(tmp_path / "a", paired(3.0, 10.0), answers=None, **usual)
+    write_run(tmp_path / "b", paired(2.0, 10.0), answers=None, **other)
     values = {
         "method.top_k": ("top_k=4", "top_k=9"),
         "method.draft_maker._target_": ("draft_maker=Mcts", "draft_maker=Full"),

@@ -12,12 +12,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from aded import __version__
 from aded.records.finished_runs import FinishedRun
-from scripts.report.cells import cells, line_names
+from scripts.report.cells import cells, line_names, ranked
 from scripts.report.commands import command
 from scripts.report.literal import literal, literal_run
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
-from scripts.report.ranking import ranked
 
 HERE = Path(__file__).parent
 SWEPT = ("node_budget", "corpus_size", "searches", "c1", "c2")
@@ -102,7 +101,8 @@ def _tabs(runs: Sequence[FinishedRun], with_trees: set[str]) -> list[Tab]:
         Tab(
             "machine",
             "Machine",
-            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup.",
+            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup, "
+            "unless a run has no others: then all count, and the speedup is marked.",
             [tables.machines(runs)],
         ),
         Tab(

@@ -12,11 +12,11 @@ from aded.records.finished_runs import FinishedRun
 from aded.records.rows import Row
 from aded.records.summary import Summary
 from scripts.report.accepted_tokens import by_category, by_position, headline, lines
-from scripts.report.cells import line_names
+from scripts.report.cells import line_names, ranked
 from scripts.report.comparison import Sources
 from scripts.report.corpus_questions import COLUMN
 from scripts.report.parts import EXPLAINED, parts_table
-from scripts.report.ranking import number, ranked, ranking_frame, without_common
+from scripts.report.ranking import number, ranking_frame, without_common
 from scripts.report.remarks import MISSING, without_empty_columns
 from scripts.report.summary_table import all_numbers
 

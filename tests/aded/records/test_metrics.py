@@ -50,7 +50,7 @@ def speedup(rows: list[Row]) -> float | None:
 
 
 def speedup_interval(rows: list[Row]) -> tuple[float | None, float | None]:
-    return bootstrap_interval(question_sums([rows], speedup_terms))
+    return bootstrap_interval(question_sums(rows, speedup_terms))
 
 
 PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 0.5, 0.4), row("b", [4], 0.5, 1.6)]

@@ -49,7 +49,7 @@ def table(folder: Path) -> dict[str, dict[str, str]]:
 
 def test_cold_stands_first_and_beside_session_on_one_line(folder: Path) -> None:
     found = table(folder)
-    assert list(found) == ["aded", "rest", "eagle, published", "vicuna-7b-v1.3-eagle, measured elsewhere"]
+    assert list(found) == ["rest", "aded", "eagle, published", "vicuna-7b-v1.3-eagle, measured elsewhere"]
     assert list(found["aded"])[1:5] == ["cold, micro", "session, micro", "cold, macro", "session, macro"]
     assert [found["aded"][key] for key in list(found["aded"])[1:5]] == ["2.40", "2.80", "3.00", "3.62"]
 

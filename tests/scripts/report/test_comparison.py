@@ -62,6 +62,19 @@ def test_speedup_and_latency_are_ratios_of_sums_and_the_baseline_has_its_own_lin
     assert (low, high) == (pytest.approx(2.0), pytest.approx(6.0))
 
 
+def test_an_estimate_of_several_runs_lies_in_its_interval(tmp_path: Path) -> None:
+    """One run on a slower machine moves what is pooled over the runs, and not their median."""
+    for seed, slower in enumerate((1.0, 1.1, 8.0)):
+        rows = [timed(n, [2, 2 + n % 3], slower * (0.5 + 0.01 * n), slower) for n in range(12)]
+        write_run(tmp_path / str(seed), rows, answers=None, seed=seed)
+    cells_of_three = [cell for cell in found(tmp_path) if len(cell.runs) == 3]
+    assert {cell.line for cell in cells_of_three} == {"aded", BASELINE}
+    for cell in cells_of_three:
+        assert cell.low is not None
+        assert cell.high is not None
+        assert cell.low <= cell.value <= cell.high, (cell.line, cell.metric)
+
+
 def test_ours_stands_beside_the_published_figure_and_their_ratio(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2, 3]), row(82, 0, [2, 3])], settings=ORDER)
     (line,) = frame(tmp_path).to_dict("records")
