@@ -16,6 +16,8 @@ from aded.records.summary import AcceptanceByPosition, PartShare, Summary
 
 RESAMPLES = 2000
 Values = Sequence[float] | np.ndarray
+Estimate = tuple[float, float | None, float | None]
+"""A number and the ends of its 95 % interval, None where there is none."""
 Terms = Callable[[Sequence[Row]], Sequence[Values | None]]
 """Of a run's rows, for each row: numerators and denominators in turn; None where they were not measured."""
 
@@ -220,3 +222,29 @@ def bootstrap_interval(*runs: np.ndarray) -> tuple[float | None, float | None]:
         return None, None
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
+
+
+def over_seeds(values: Sequence[float], seeds: Sequence[object]) -> Estimate:
+    """The mean over seeds and the ends of its 95 % interval, by Student's t; no interval for one seed.
+
+    values: a number of each run; seeds: that of each. Runs of one seed count as their mean.
+    """
+    by_seed: dict[object, list[float]] = {}
+    for value, seed in zip(values, seeds, strict=True):
+        by_seed.setdefault(seed, []).append(value)
+    means = np.array([np.mean(mine) for mine in by_seed.values()])
+    mean, count = float(means.mean()), len(means)
+    if count < 2:
+        return mean, None, None
+    half = student_95(count - 1) * float(means.std(ddof=1)) / count**0.5
+    return mean, mean - half, mean + half
+
+
+def student_95(freedom: int) -> float:
+    """The t within which 95 % of Student's distribution lie.
+
+    With t = sqrt(freedom) * tan(a), the density in the angle a is that of cos(a) ** (freedom - 1), summed here.
+    """
+    edges = np.linspace(0, np.pi / 2, 100_001)
+    below = np.cumsum(np.cos((edges[1:] + edges[:-1]) / 2) ** (freedom - 1))
+    return float(freedom**0.5 * np.tan(np.interp(0.95 * below[-1], below, edges[1:])))

@@ -18,10 +18,12 @@ import numpy as np
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import (
+    Estimate,
     Terms,
     Values,
     baseline_rate_terms,
     bootstrap_interval,
+    over_seeds,
     product_of_ratios,
     rate_terms,
     speedup_terms,
@@ -57,7 +59,11 @@ METRICS: dict[str, Terms] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One number with its rows: the median over runs, and its 95 % bootstrap interval over the questions."""
+    """One number with its rows and its 95 % interval.
+
+    Of several seeds the mean over them, and Student's interval of it; else the median over runs, and the bootstrap
+    interval over the questions.
+    """
 
     line: str
     """The method, and the settings in which it differs from other lines of the method."""
@@ -77,6 +83,10 @@ class Cell:
         """Reasons to doubt what it says of time; other numbers have none."""
         timed = self.metric in ("speedup", "latency_ms_per_token")
         return sorted({mark for run in self.runs for mark in run.summary.marks}) if timed else []
+
+    @property
+    def seeds(self) -> int:
+        return len({run.config.get(SEED) for run in self.runs})
 
     @property
     def questions(self) -> int:
@@ -119,7 +129,8 @@ def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
 
 def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms) -> list[Cell]:
     """The cell, or none where no run measured it."""
-    by_run = [sums for sums in (sums_by_question(run.rows, terms) for run in runs) if sums]
+    measured = [(run, mine) for run in runs if (mine := sums_by_question(run.rows, terms))]
+    by_run = [mine for _, mine in measured]
     shared = [question for question in by_run[0] if all(question in sums for sums in by_run)] if by_run else []
     if not shared:
         return []
@@ -127,19 +138,27 @@ def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], term
     values = [value for one in sums if (value := product_of_ratios(one.sum(axis=0))) is not None]
     if len(values) < len(sums):
         return []
-    low, high = bootstrap_interval(*sums)
-    return [Cell(*key, float(np.median(values)), low, high, runs[0].kind, runs[0].machine, tuple(runs))]
+    estimate = _estimate([run for run, _ in measured], values, bootstrap_interval(*sums))
+    return [Cell(*key, *estimate, runs[0].kind, runs[0].machine, tuple(runs))]
 
 
 def _pass_rate(runs: Sequence[FinishedRun], line: str) -> list[Cell]:
-    """pass@1 of the runs whose samples were scored; without an interval."""
+    """pass@1 of the runs whose samples were scored; of one seed without an interval."""
     scored = [run for run in runs if run.score is not None]
     if not scored:
         return []
-    value = float(np.median([run.score["pass@1"] for run in scored if run.score]))
+    estimate = _estimate(scored, [run.score["pass@1"] for run in scored if run.score], (None, None))
     first = scored[0]
     key = (line, first.method, first.model, first.benchmark, "pass@1")
-    return [Cell(*key, value, None, None, first.kind, first.machine, tuple(scored))]
+    return [Cell(*key, *estimate, first.kind, first.machine, tuple(scored))]
+
+
+def _estimate(
+    runs: Sequence[FinishedRun], values: Sequence[float], over_questions: tuple[float | None, float | None]
+) -> Estimate:
+    """The mean over seeds with its interval; of one seed the median over runs, with the interval over questions."""
+    seeds = [run.config.get(SEED) for run in runs]
+    return over_seeds(values, seeds) if len(set(seeds)) > 1 else (float(np.median(values)), *over_questions)
 
 
 def settings_key(run: FinishedRun, without: tuple[str, ...] = ()) -> str:

@@ -19,8 +19,8 @@ TITLES = {
 }
 assert TITLES.keys() >= METRICS.keys()
 EXPLAINED = (
-    "Ours: the median over runs, and its 95 % bootstrap interval over the questions. A cell that does not count its "
-    "runs is one run. Ratio: ours / published. – is missing."
+    "Ours, with its 95 % interval: over several seeds the mean, by Student's t; else the median over runs, by a "
+    "bootstrap over the questions. A cell that counts neither is one run. Ratio: ours / published. – is missing."
 )
 
 
@@ -125,6 +125,8 @@ def _ours(cell: Cell, sources: Sources) -> str:
     if cell.marks:
         sources.doubts |= dict.fromkeys(f"{line} ({cell.model}, {cell.benchmark})" for line in doubts(cell))
         text += MARK
+    if cell.seeds > 1:
+        return f"{text} ({cell.seeds} seeds)"
     return text + (f" ({len(cell.runs)} runs)" if len(cell.runs) > 1 else "")
 
 
@@ -147,10 +149,11 @@ def long_table(cells: Sequence[Cell], published: Sequence[Published]) -> pd.Data
                 "model": cell.model,
                 "method": cell.line,
                 "metric": cell.metric,
-                "median": cell.value,
+                "value": cell.value,
                 "low": cell.low,
                 "high": cell.high,
                 "runs": len(cell.runs),
+                "seeds": cell.seeds,
                 "questions": cell.questions,
                 "marks": " | ".join(cell.marks),
                 "kind": cell.kind,

@@ -16,6 +16,7 @@ import pandas as pd
 from aded.records.finished_runs import FinishedRun
 from scripts.report.cells import line_names, table_order
 from scripts.report.remarks import MISSING, without_empty_columns
+from scripts.report.seeds import together
 
 SCOPES = ("cold", "session")
 EXPLAINED = (
@@ -47,10 +48,10 @@ Groups = dict[tuple[str, str], list[Entry]]
 
 
 def entries(runs: Sequence[FinishedRun]) -> Groups:
-    """By benchmark and model, the runs of methods that have a budget. Of runs that differ in the seed, the first."""
+    """By benchmark and model, the runs of methods that have a budget. Of runs that differ in the seed, the mean."""
     names = line_names(runs, without=("method.adaptation", "method.budget"))
     found: dict[tuple[str, str], dict[tuple[str, int], dict[str, FinishedRun]]] = defaultdict(dict)
-    for run in runs:
+    for run in together(runs):
         budget = run.config.get("method.budget")
         if budget is not None:
             entry = found[run.benchmark, run.model].setdefault((names[run.folder], int(budget)), {})

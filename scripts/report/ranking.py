@@ -12,10 +12,12 @@ from scripts.report.cells import line_names, ranked
 from scripts.report.corpus_questions import COLUMN, corpus_questions, without_unchecked
 from scripts.report.literal import literal_run
 from scripts.report.remarks import MISSING
+from scripts.report.seeds import seeds, together
 
 
 def ranking_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """A row per run, its cells as texts; `marks` are lists of texts."""
+    """A row per run, those that differ in the seed alone together. Its cells as texts; `marks` are lists of texts."""
+    runs = together(runs)
     names = line_names(runs, seeds=True)
     rows: list[dict[str, Any]] = []
     for run in ranked(runs):
@@ -24,6 +26,7 @@ def ranking_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
         rows.append(
             {
                 "method": names[run.folder],
+                **({"seeds": seeds(run) or MISSING} if any(map(seeds, runs)) else {}),
                 "model": run.model,
                 "benchmark": run.benchmark,
                 "speedup": number(one.speedup),

@@ -23,6 +23,8 @@ from scripts.report.remarks import (
     UNDECIDED_MARK,
     without_empty_columns,
 )
+from scripts.report.seeds import EXPLAINED as OVER_SEEDS
+from scripts.report.seeds import interval, seeds, together
 
 DRIFT = 1.1
 """A paired autoregressive rate that differs by more than this factor between runs gets a remark."""
@@ -68,8 +70,14 @@ def _identical(run: FinishedRun) -> str:
     return MISSING if count is None else f"{count} of {run.summary.turns}"
 
 
+def _measured(run: FinishedRun, key: str, form: str) -> str:
+    """A number; over several seeds with its interval."""
+    text, (low, high) = _number(getattr(run.summary, key), form), interval(run, key)
+    return text if low is None or high is None else f"{text} [{low:{form}}, {high:{form}}]"
+
+
 def _accepted(run: FinishedRun, scope: str) -> str:
-    return _number(run.summary.mean_accepted_tokens, ".2f") if scope in run.columns else MISSING
+    return _measured(run, "mean_accepted_tokens", ".2f") if scope in run.columns else MISSING
 
 
 def _setting(key: str) -> Callable[[FinishedRun], str]:
@@ -92,14 +100,15 @@ SETTINGS: dict[str, Column] = {
     "budget": _setting("method.budget"),
     "adaptation": _setting("method.adaptation"),
     "temperature": _setting("decoding.temperature"),
+    "seeds": lambda run: seeds(run) or MISSING,
     "engine": _setting("engine"),
     "dtype": _setting("model.dtype"),
     "machine": lambda run: run.machine,
 }
 """Settings that many methods and models share: a column where rows differ, else a line above the table."""
 NUMBERS: dict[str, Column] = {
-    "tokens/s": lambda run: _number(run.summary.tokens_per_second, ".1f"),
-    "autoregressive tokens/s": lambda run: _number(run.summary.autoregressive_tokens_per_second, ".1f"),
+    "tokens/s": lambda run: _measured(run, "tokens_per_second", ".1f"),
+    "autoregressive tokens/s": lambda run: _measured(run, "autoregressive_tokens_per_second", ".1f"),
     "speedup [95 %]": _speedup,
     "accepted tokens, cold": lambda run: _accepted(run, "cold"),
     "accepted tokens, session": lambda run: _accepted(run, "session"),
@@ -124,7 +133,11 @@ RANKED = (
 
 
 def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """One row per run, best first; columns that are empty in all rows are left out."""
+    """One row per run, those that differ in the seed alone together, best first.
+
+    Columns that are empty in all rows are left out.
+    """
+    runs = together(runs)
     lines, ordered = _ordered(runs)
     varied = {name: column for name, column in SETTINGS.items() if len(_values(runs, column)) > 1}
     columns = {"method": lambda run: lines[run.folder], **NAMES, **varied, **NUMBERS}
@@ -134,6 +147,7 @@ def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
 
 def ranking(runs: Sequence[FinishedRun]) -> str:
     """The table for a newcomer: without settings, and why numbers are marked."""
+    runs = together(runs)
     table = summary_frame(runs)
     kept = [name for name in ("model", "benchmark") if table[name].nunique() > 1]
     kept += [name for name in RANKED if name in table]
@@ -164,6 +178,7 @@ def _in_cells(summary: Summary) -> dict[str, Any]:
 
 def as_text(runs: Sequence[FinishedRun]) -> str:
     """summary.md: what the rows have in common, the table, and remarks."""
+    runs = together(runs)
     table = summary_frame(runs).to_markdown(index=False, disable_numparse=True)
     above = "\n".join(f"- {line}" for line in _common(runs))
     below = "\n".join(f"- {line}" for line in [*_remarks(runs), *_doubts(runs), DEFINITIONS])
@@ -214,6 +229,8 @@ def _either(values: set[Any]) -> str:
 
 def _remarks(runs: Sequence[FinishedRun]) -> list[str]:
     remarks = [UNDECIDED] if any(map(_undecided, runs)) else []
+    if any(map(seeds, runs)):
+        remarks.append(OVER_SEEDS)
     if any(run.summary.questions < FEW_QUESTIONS for run in runs):
         remarks.append(f"{FEW_MARK} {FEW}")
     rates: dict[tuple[str, ...], list[float]] = defaultdict(list)

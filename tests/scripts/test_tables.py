@@ -117,7 +117,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "method.top_k": {"settings": {"method.top_k": 9}},
     "method.draft_maker._target_": {"settings": {"method.draft_maker._target_": "some.module.Full"}},
     "benchmark.limit": {"settings": {"benchmark.limit": 2}},
-    "decoding.seed": {"seed": 7},
     "model.dtype": {"settings": {"model.dtype": "float16"}},
     "engine": {"engine": "compiled"},
 }
@@ -137,11 +136,29 @@ def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str) 
         "method.top_k": ("top_k=4", "top_k=9"),
         "method.draft_maker._target_": ("draft_maker=Mcts", "draft_maker=Full"),
         "benchmark.limit": ("benchmark.limit=none", "benchmark.limit=2"),
-        "decoding.seed": ("decoding.seed=0", "decoding.seed=7"),
         "model.dtype": ("model.dtype=float32", "model.dtype=float16"),
         "engine": ("engine=eager", "engine=compiled"),
     }
     assert frame(tmp_path)["method"].tolist() == [f"aded ({value})" for value in values[key]]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
+    """Their mean and its interval, in every table; what is no repetition stays apart."""
+    for seed, speedup in enumerate((1.5, 2.0, 2.5)):
+        write_run(tmp_path / f"a{seed}", paired(speedup, 10.0), answers=None, seed=seed)
+        write_run(tmp_path / f"again{seed}", paired(speedup, 10.0), method="once", answers=None)
+        warm = {"decoding.temperature": 0.5}
+        write_run(tmp_path / f"warm{seed}", paired(2 * speedup, 10.0), answers=None, seed=seed, settings=warm)
+    runs = read_runs([tmp_path])
+    low, high = 2.0 - 0.5 * 4.30265 / 3**0.5, 2.0 + 0.5 * 4.30265 / 3**0.5
+    ours = frame(tmp_path).set_index("method").loc["aded (decoding.temperature=0.0)"]
+    assert ours[SPEEDUP].startswith(f"2.00 [{low:.2f}, {high:.2f}]¹")
+    assert (ours[RATE], ours["identical outputs"]) == (f"20.0 [{10 * low:.1f}, {10 * high:.1f}]", "18 of 18")
+    assert ours["accepted tokens, cold"] == "2.00 [2.00, 2.00]"
+    for table in (frame(tmp_path), ranking_frame(runs)):
+        assert sorted(table["method"]) == [f"aded (decoding.temperature={one})" for one in (0.0, 0.5)] + 3 * ["once"]
+    assert len(all_numbers(runs)) == 9, "summary.csv has each run"
+    assert "seeds 0, 1, 2" in as_text(runs)
 
 
 def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path: Path) -> None:

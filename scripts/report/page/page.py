@@ -17,6 +17,7 @@ from scripts.report.commands import command
 from scripts.report.literal import literal, literal_run
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
+from scripts.report.seeds import together
 
 HERE = Path(__file__).parent
 SWEPT = ("node_budget", "corpus_size", "searches", "c1", "c2")
@@ -125,7 +126,8 @@ def _by_model(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 
 def _in_words(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """What the runs of one benchmark and model say, for a reader who knows nothing of them."""
-    names, best = line_names(runs, seeds=True), runs[0]
+    lines = ranked(together(runs))
+    names, best = line_names(lines, seeds=True), lines[0]
     one = best.summary
     paired = [run.summary for run in runs if run.summary.identical_outputs is not None]
     same = sum(summary.identical_outputs or 0 for summary in paired)

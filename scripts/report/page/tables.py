@@ -209,7 +209,9 @@ OWN = {
     "method": "The method's name, and the settings in which its runs here differ.",
     "model": "The target, which verifies the drafts; of recorded answers the model that gave them.",
     "benchmark": "Whose questions were answered.",
-    "95 % interval": "Of the speedup, by a bootstrap over questions. One that contains 1 does not show a gain.",
+    "seeds": "Runs that differ in these seeds alone are one row: numbers are means over the seeds.",
+    "95 % interval": "Of the speedup, by a bootstrap over questions; over several seeds by Student's t. One "
+    "that contains 1 does not show a gain.",
     "accepted tokens": "New tokens / steps, the bonus token included; autoregressive decoding is 1.00.",
     "answers": "measured: a model decoded here; recorded: replayed; trace: replayed at a real model's cost.",
     COLUMN: "Of the benchmark, those that the corpus of the method's datastore holds; – where it reads none.",

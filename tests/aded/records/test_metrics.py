@@ -11,9 +11,11 @@ from aded.records.metrics import (
     acceptance_by_position,
     bootstrap_interval,
     mean_accepted_tokens,
+    over_seeds,
     question_sums,
     ratio,
     speedup_terms,
+    student_95,
     summarise,
 )
 from aded.records.rows import PartUse, Row
@@ -104,6 +106,19 @@ def test_a_run_s_peak_of_memory_is_that_of_its_largest_turn() -> None:
     rows = [PAIRED[0], replace(PAIRED[1], timings=[PAIRED[1].timings[0]]), replace(PAIRED[0], timings=sizes)]
     got = summarise(rows, **NAMES)
     assert (got.peak_memory_mb, got.peak_gpu_memory_mb) == (70.5, None)
+
+
+@pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (2, 4.30265), (3, 3.18245), (6, 2.44691), (99, 1.98422)])
+def test_student_s_t_is_that_of_the_printed_tables(freedom: int, t: float) -> None:
+    assert student_95(freedom) == pytest.approx(t, abs=1e-4)
+
+
+def test_an_interval_over_seeds_is_student_s_and_a_repeated_seed_counts_once() -> None:
+    mean, low, high = over_seeds([1.0, 2.0, 3.0, 5.0], [0, 1, 2, 2])
+    deviation = (7 / 3) ** 0.5  # of 1, 2 and 4
+    half = 4.30265 * deviation / 3**0.5
+    assert (mean, low, high) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-4)
+    assert over_seeds([1.0, 2.0], [7, 7]) == (1.5, None, None)
 
 
 def test_a_turn_that_differs_is_not_counted_as_identical() -> None:

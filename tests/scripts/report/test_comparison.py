@@ -9,6 +9,7 @@ from made_up_run import MACHINE, row, times, write_run
 import aded
 from aded.errors import BadInput
 from aded.records.finished_runs import read_runs
+from aded.records.metrics import over_seeds
 from aded.records.rows import Row
 from scripts.report.cells import BASELINE, Cell, cells
 from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
@@ -32,11 +33,14 @@ def frame(folder: Path, metric: str = "mean accepted tokens") -> pd.DataFrame:
     return blocks(found(folder), [FIGURE], Sources())[f"mt_bench, {metric}"]
 
 
-def test_a_cell_is_the_median_over_runs_that_differ_in_the_seed_alone(tmp_path: Path) -> None:
+def test_a_cell_is_the_mean_over_runs_that_differ_in_the_seed_alone(tmp_path: Path) -> None:
     for seed, lengths in enumerate(([1, 1], [1, 2], [4, 4])):
         write_run(tmp_path / str(seed), [row(81, 0, lengths), row(82, 0, lengths)], seed=seed)
     (cell,) = found(tmp_path)
-    assert (cell.line, cell.value, len(cell.runs), cell.kind) == ("aded", 1.5, 3, "recorded")
+    assert (cell.line, cell.value, len(cell.runs), cell.kind) == ("aded", 6.5 / 3, 3, "recorded")
+    assert (cell.low, cell.high) == over_seeds([1.0, 1.5, 4.0], [0, 1, 2])[1:]
+    text = str(frame(tmp_path).set_index("method").loc["aded", "vicuna-7b-v1.5: ours"])
+    assert text.startswith("2.17 [-1.83, 6.16] (3 seeds)")
 
 
 def test_runs_of_other_settings_engines_machines_and_answers_stay_apart(tmp_path: Path) -> None:
@@ -129,7 +133,7 @@ def test_the_texts_and_the_long_table_hold_every_cell_with_its_source(tmp_path: 
     assert "2.50 r1 & 2.00 p1 & 1.25" in latex
     assert "mt\\_bench" in latex
     (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
-    assert (line["median"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
+    assert (line["value"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
     assert line["folders"] == str(tmp_path / "a")
 
 
