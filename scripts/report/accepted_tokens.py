@@ -89,6 +89,13 @@ NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
 }
 
 
+def tables_of(mine: Sequence[Line]) -> dict[str, str]:
+    """The scope of each table by its title: one table for both, where all methods keep nothing over questions."""
+    if all(line.runs.get("cold") == line.runs.get("session") for line in mine):
+        return {" and ".join(SCOPES): SCOPES[0]}
+    return {scope: scope for scope in SCOPES if any(scope in line.runs for line in mine)}
+
+
 def _text(estimate: Estimate | None, form: str = ".2f") -> str:
     if estimate is None:
         return MISSING
@@ -192,10 +199,10 @@ def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], publi
     groups, alone = grouped(lines(runs), elsewhere)
     for (benchmark, model), (mine, files) in groups.items():
         parts += [f"## {benchmark}, {model}", _table(headline(mine, files, published, sources))]
-        for scope in (scope for scope in SCOPES if any(scope in line.runs for line in mine)):
+        for title, scope in tables_of(mine).items():
             if len({row.category for row in mine[0].first.rows}) > 1:
-                parts += [f"### {scope}, by category", _table(by_category(mine, scope, files))]
-            parts += [f"### {scope}, by position", _table(by_position(mine, scope))]
+                parts += [f"### {title}, by category", _table(by_category(mine, scope, files))]
+            parts += [f"### {title}, by position", _table(by_position(mine, scope))]
     for file in alone:
         numbers = {"micro": file.micro, "macro": file.macro, **file.by_category}
         frame = pd.DataFrame([{"method": _elsewhere(file)} | {name: repr(value) for name, value in numbers.items()}])

@@ -27,7 +27,7 @@ class OverSeeds(FinishedRun):
     def of(self, key: str) -> Estimate | None:
         """The mean of a summary's number and the ends of its interval; None where a run lacks it."""
         values = [getattr(run.summary, key) for run in self.runs]
-        return None if None in values else over_seeds(values, [run.settings[SEED] for run in self.runs])
+        return None if None in values else over_seeds(values, [run.config.get(SEED) for run in self.runs])
 
 
 def interval(run: FinishedRun, key: str) -> tuple[float | None, float | None]:
@@ -61,7 +61,7 @@ def _one(runs: Sequence[FinishedRun]) -> OverSeeds:
     whole = OverSeeds(
         folder=first.folder,
         summary=summary,
-        config={**first.config, SEED: ", ".join(sorted({str(run.config.get(SEED)) for run in runs}))},
+        config={**first.config, SEED: ", ".join(dict.fromkeys(str(run.config.get(SEED)) for run in runs))},
         environment=first.environment,
         rows=rows,
         runs=tuple(runs),

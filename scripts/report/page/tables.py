@@ -11,7 +11,7 @@ import pandas as pd
 from aded.records.finished_runs import FinishedRun
 from aded.records.rows import Row
 from aded.records.summary import Summary
-from scripts.report.accepted_tokens import by_category, by_position, headline, lines
+from scripts.report.accepted_tokens import by_category, by_position, headline, lines, tables_of
 from scripts.report.cells import line_names, ranked
 from scripts.report.comparison import Sources
 from scripts.report.corpus_questions import COLUMN
@@ -86,17 +86,15 @@ def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
     """By task and by depth, a table per benchmark, model and scope."""
     found = []
     for key, mine in _groups(runs).items():
-        for scope in ("cold", "session"):
-            if not any(scope in line.runs for line in mine):
-                continue
+        for scopes, scope in tables_of(mine).items():
             name = f"{'-'.join(key)}-{scope}"
             if len({row.category for row in mine[0].first.rows}) > 1:
-                title = f"{', '.join(key)}, {scope}: by task"
+                title = f"{', '.join(key)}, {scopes}: by task"
                 found.append(table(f"tasks-{name}", title, by_category(mine, scope, []), file=ACCEPTED))
             found.append(
                 table(
                     f"depths-{name}",
-                    f"{', '.join(key)}, {scope}: by depth in the draft tree",
+                    f"{', '.join(key)}, {scopes}: by depth in the draft tree",
                     by_position(mine, scope),
                     "Of all steps, the share that accepted drafts down to this depth; in brackets: of those that "
                     "accepted the depth above.",
