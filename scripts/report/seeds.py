@@ -54,6 +54,7 @@ def together(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
 
 
 def _one(runs: Sequence[FinishedRun]) -> OverSeeds:
+    texts = {str(run.config.get(SEED)) for run in runs}
     first, rows = runs[0], [row for run in runs for row in run.rows]
     names = {name: getattr(first.summary, name) for name in ("method", "model", "benchmark", "run_id", "adaptation")}
     summary, marks = summarise(rows, **names), sorted({mark for run in runs for mark in run.summary.marks})
@@ -61,7 +62,7 @@ def _one(runs: Sequence[FinishedRun]) -> OverSeeds:
     whole = OverSeeds(
         folder=first.folder,
         summary=summary,
-        config={**first.config, SEED: ", ".join(dict.fromkeys(str(run.config.get(SEED)) for run in runs))},
+        config={**first.config, SEED: ", ".join(sorted(texts, key=lambda text: (len(text), text)))},
         environment=first.environment,
         rows=rows,
         runs=tuple(runs),
