@@ -125,7 +125,9 @@ def _by_model(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 
 def _in_words(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """What the runs of one benchmark and model say, for a reader who knows nothing of them."""
-    names, best = line_names(runs, seeds=True), runs[0]
+    names = line_names(runs, seeds=True)
+    methods = [run for run in runs if run.method != "autoregressive"]
+    best = [*methods, *runs][0]
     one = best.summary
     paired = [run.summary for run in runs if run.summary.identical_outputs is not None]
     same = sum(summary.identical_outputs or 0 for summary in paired)
@@ -135,9 +137,13 @@ def _in_words(runs: Sequence[FinishedRun]) -> dict[str, Any]:
         "benchmark": best.benchmark,
         "questions": max(run.summary.questions for run in runs),
         "best": names[best.folder],
+        "methods": len(methods),
+        "faster": bool(methods) and (one.speedup or 0.0) > 1,
         "speedup": one.speedup and f"{one.speedup:.2f}",
         "interval": one.speedup_low and one.speedup_high and f"{one.speedup_low:.2f} to {one.speedup_high:.2f}",
-        "undecided": bool(one.speedup_low and one.speedup_high and one.speedup_low <= 1 <= one.speedup_high),
+        "undecided": bool(
+            methods and one.speedup_low and one.speedup_high and one.speedup_low <= 1 <= one.speedup_high
+        ),
         "accepted": one.mean_accepted_tokens and f"{one.mean_accepted_tokens:.2f}",
         "marked": len(one.marks),
         "turns": sum(summary.turns for summary in paired),
