@@ -7,9 +7,18 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from scripts.report.cells import BASELINE, METRICS, Cell, doubts
+from scripts.report.cells import BASELINE, METRICS, Cell
 from scripts.report.published import Published, benchmark_family, beside
-from scripts.report.remarks import FEW, FEW_QUESTIONS, MARK, MISSING, UNDECIDED, UNDECIDED_MARK, without_empty_columns
+from scripts.report.remarks import (
+    FEW,
+    FEW_QUESTIONS,
+    MARK,
+    MISSING,
+    UNDECIDED,
+    UNDECIDED_MARK,
+    reasons,
+    without_empty_columns,
+)
 
 TITLES = {
     "latency_ms_per_token": "milliseconds per token",
@@ -31,8 +40,8 @@ class Sources:
     marks: dict[str, str] = field(default_factory=dict)
     undecided: bool = False
     """Does an interval of a speedup contain 1?"""
-    doubts: dict[str, None] = field(default_factory=dict)
-    """Why marked numbers are doubtful, each once."""
+    doubtful: list[Cell] = field(default_factory=list)
+    """Cells with marks."""
 
     def ours(self, cell: Cell) -> str:
         text = {
@@ -53,8 +62,9 @@ class Sources:
         return self.marks[text]
 
     def legend(self) -> list[str]:
+        doubts = reasons((f"{cell.benchmark}, {cell.model}", cell.line, cell.marks) for cell in self.doubtful)
         marks = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
-        return [f"{mark}: {text}" for text, mark in marks] + ([UNDECIDED] if self.undecided else []) + [*self.doubts]
+        return [f"{mark}: {text}" for text, mark in marks] + ([UNDECIDED] if self.undecided else []) + doubts
 
 
 def blocks(cells: Sequence[Cell], published: Sequence[Published], sources: Sources) -> dict[str, pd.DataFrame]:
@@ -123,7 +133,7 @@ def _ours(cell: Cell, sources: Sources) -> str:
             sources.undecided = True
             text += UNDECIDED_MARK
     if cell.marks:
-        sources.doubts |= dict.fromkeys(f"{line} ({cell.model}, {cell.benchmark})" for line in doubts(cell))
+        sources.doubtful.append(cell)
         text += MARK
     return text + (f" ({len(cell.runs)} runs)" if len(cell.runs) > 1 else "")
 

@@ -21,6 +21,7 @@ from scripts.report.remarks import (
     MISSING,
     UNDECIDED,
     UNDECIDED_MARK,
+    reasons,
     without_empty_columns,
 )
 
@@ -171,7 +172,7 @@ def as_text(runs: Sequence[FinishedRun]) -> str:
 def _doubts(runs: Sequence[FinishedRun]) -> list[str]:
     """Why marked speedups are doubtful."""
     lines, ordered = _ordered(runs)
-    return [f"{MARK} {lines[run.folder]}: {mark}." for run in ordered for mark in run.summary.marks]
+    return reasons((f"{run.benchmark}, {run.model}", lines[run.folder], run.summary.marks) for run in ordered)
 
 
 def _ordered(runs: Sequence[FinishedRun]) -> tuple[dict[Any, str], list[FinishedRun]]:
