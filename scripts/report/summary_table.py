@@ -164,9 +164,14 @@ def _in_cells(summary: Summary) -> dict[str, Any]:
 def as_text(runs: Sequence[FinishedRun]) -> str:
     """summary.md: what the rows have in common, the table, and remarks."""
     table = summary_frame(runs).to_markdown(index=False, disable_numparse=True)
-    above = "\n".join(f"- {line}" for line in _common(runs))
-    below = "\n".join(f"- {line}" for line in [*_remarks(runs), *_doubts(runs), DEFINITIONS])
+    above = "\n".join(f"- {line}" for line in common(runs))
+    below = "\n".join(f"- {line}" for line in notes(runs))
     return f"{above}\n\n{table}\n\n{below}\n"
+
+
+def notes(runs: Sequence[FinishedRun]) -> list[str]:
+    """What stands below the table."""
+    return [*_remarks(runs), *_doubts(runs), DEFINITIONS]
 
 
 def _doubts(runs: Sequence[FinishedRun]) -> list[str]:
@@ -185,7 +190,7 @@ def _values(runs: Sequence[FinishedRun], column: Column) -> set[str]:
     return {column(run) for run in runs} - {MISSING}
 
 
-def _common(runs: Sequence[FinishedRun]) -> list[str]:
+def common(runs: Sequence[FinishedRun]) -> list[str]:
     """How much of each benchmark was answered, and the settings that all rows share."""
     lines = []
     for benchmark in sorted({run.benchmark for run in runs}):
