@@ -21,6 +21,7 @@ from scripts.report.remarks import (
     MISSING,
     UNDECIDED,
     UNDECIDED_MARK,
+    reasons,
     without_empty_columns,
 )
 from scripts.report.seeds import EXPLAINED as OVER_SEEDS
@@ -180,15 +181,20 @@ def as_text(runs: Sequence[FinishedRun]) -> str:
     """summary.md: what the rows have in common, the table, and remarks."""
     runs = together(runs)
     table = summary_frame(runs).to_markdown(index=False, disable_numparse=True)
-    above = "\n".join(f"- {line}" for line in _common(runs))
-    below = "\n".join(f"- {line}" for line in [*_remarks(runs), *_doubts(runs), DEFINITIONS])
+    above = "\n".join(f"- {line}" for line in common(runs))
+    below = "\n".join(f"- {line}" for line in notes(runs))
     return f"{above}\n\n{table}\n\n{below}\n"
+
+
+def notes(runs: Sequence[FinishedRun]) -> list[str]:
+    """What stands below the table."""
+    return [*_remarks(runs), *_doubts(runs), DEFINITIONS]
 
 
 def _doubts(runs: Sequence[FinishedRun]) -> list[str]:
     """Why marked speedups are doubtful."""
     lines, ordered = _ordered(runs)
-    return [f"{MARK} {lines[run.folder]}: {mark}." for run in ordered for mark in run.summary.marks]
+    return reasons((f"{run.benchmark}, {run.model}", lines[run.folder], run.summary.marks) for run in ordered)
 
 
 def _ordered(runs: Sequence[FinishedRun]) -> tuple[dict[Any, str], list[FinishedRun]]:
@@ -201,7 +207,7 @@ def _values(runs: Sequence[FinishedRun], column: Column) -> set[str]:
     return {column(run) for run in runs} - {MISSING}
 
 
-def _common(runs: Sequence[FinishedRun]) -> list[str]:
+def common(runs: Sequence[FinishedRun]) -> list[str]:
     """How much of each benchmark was answered, and the settings that all rows share."""
     lines = []
     for benchmark in sorted({run.benchmark for run in runs}):

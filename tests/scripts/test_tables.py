@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 from made_up_run import row, times, write_run
 
 from aded.records.finished_runs import read_runs
-from aded.records.rows import Row
+from aded.records.rows import Row, Timing
 from aded.records.summary import Summary
 from scripts.report.accepted_tokens import lines
 from scripts.report.cells import cells
-from scripts.report.comparison import Sources, blocks
+from scripts.report.comparison import Sources, as_markdown, blocks
 from scripts.report.corpus_questions import COLUMN
 from scripts.report.ranking import ranking_frame
 from scripts.report.summary_table import all_numbers, as_text, summary_frame
@@ -206,6 +206,29 @@ def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
     assert "contains 1" not in as_text(read_runs([tmp_path]))
 
 
+def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path) -> None:
+    busy = {"a": (4, 0.5), "b": (6, 0.5), "c": (6, 0.5)}
+    for benchmark in ("mt_bench", "human_eval"):
+        for method, (disturbed, share) in busy.items():
+            others = [share] * disturbed + [0.0] * (20 - disturbed)
+            made = [row(n, 0, [2, 2] * 10, **times(1.0, 2.0, 40)) for n in range(6)]
+            slow = [replace(one, timings=[replace_others(one.timings[0], others)]) for one in made]
+            write_run(tmp_path / benchmark / method, slow, method=method, benchmark=benchmark, answers=None)
+    runs = read_runs([tmp_path])
+    assert sum(len(run.summary.marks) for run in runs) == 6
+    sources = Sources()
+    frames = blocks(cells(runs), [], sources)
+    for text in (as_text(runs), as_markdown(frames, sources)):
+        ours = [line for line in text.splitlines() if line.startswith("- ³")]
+        assert [line.split(",")[0] for line in ours] == ["- ³ human_eval", "- ³ mt_bench"]
+        assert all("48 to 72 of 240 slices" in line and " a" in line and " c" in line for line in ours)
+
+
+def replace_others(one: Timing, others: list[float]) -> Timing:
+    assert one.slices is not None
+    return replace(one, slices=replace(one.slices, others=others))
+
+
 def test_the_csv_has_every_number_the_rows_name_and_its_answers(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2, 3])], settings={"method.budget": 4})
     write_run(tmp_path / "b", [row(81, 0, [2, 3])], settings={"method.budget": 16})
@@ -254,7 +277,7 @@ def test_a_damaged_run_is_named_and_the_tables_are_those_of_the_others(
     right = tables(tmp_path)
     comparison = {f"comparison_with_paper.{kind}" for kind in ("md", "tex", "csv")}
     both = {f"{name}.{kind}" for name in ("summary", "mean_accepted_tokens") for kind in ("md", "csv")}
-    assert right.keys() == both | comparison
+    assert right.keys() == both | comparison | {"summary.tex"}
     write_run(tmp_path / "hurt", [row(81, 0, [4, 4]), row(82, 0, [4])], method="hurt")
     assert b"hurt" in tables(tmp_path)["comparison_with_paper.csv"]
     name, hurt = DAMAGE[damage]

@@ -127,7 +127,9 @@ def _by_model(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 def _in_words(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """What the runs of one benchmark and model say, for a reader who knows nothing of them."""
     lines = ranked(together(runs))
-    names, best = line_names(lines, seeds=True), lines[0]
+    names = line_names(lines, seeds=True)
+    methods = [run for run in lines if run.method != "autoregressive"]
+    best = [*methods, *lines][0]
     one = best.summary
     paired = [run.summary for run in runs if run.summary.identical_outputs is not None]
     same = sum(summary.identical_outputs or 0 for summary in paired)
@@ -137,9 +139,13 @@ def _in_words(runs: Sequence[FinishedRun]) -> dict[str, Any]:
         "benchmark": best.benchmark,
         "questions": max(run.summary.questions for run in runs),
         "best": names[best.folder],
+        "methods": len(methods),
+        "faster": bool(methods) and (one.speedup or 0.0) > 1,
         "speedup": one.speedup and f"{one.speedup:.2f}",
         "interval": one.speedup_low and one.speedup_high and f"{one.speedup_low:.2f} to {one.speedup_high:.2f}",
-        "undecided": bool(one.speedup_low and one.speedup_high and one.speedup_low <= 1 <= one.speedup_high),
+        "undecided": bool(
+            methods and one.speedup_low and one.speedup_high and one.speedup_low <= 1 <= one.speedup_high
+        ),
         "accepted": one.mean_accepted_tokens and f"{one.mean_accepted_tokens:.2f}",
         "marked": len(one.marks),
         "turns": sum(summary.turns for summary in paired),

@@ -12,7 +12,7 @@ from aded.records.finished_runs import read_runs
 from aded.records.metrics import over_seeds
 from aded.records.rows import Row
 from scripts.report.cells import BASELINE, Cell, cells
-from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
+from scripts.report.comparison import Sources, as_markdown, blocks, long_table
 from scripts.report.published import FILES, FOLDER, Published, beside, read_published
 
 FIGURE = Published(
@@ -100,6 +100,17 @@ def test_other_settings_stand_beside_nothing_and_missing_is_shown(
     assert (theirs["method"], theirs["vicuna-7b-v1.5: ours"]) == ("aded as published (order=3)", "–")
 
 
+def test_the_budget_stands_beside_the_method(tmp_path: Path) -> None:
+    for method, budget in (("aded", 64), ("aded_best_first", 3)):
+        write_run(tmp_path / method, [row(81, 0, [2])], method=method, settings={**ORDER, "method.budget": budget})
+    write_run(tmp_path / "plain", [row(81, 0, [1])], method="autoregressive")
+    assert frame(tmp_path).set_index("method")["budget"].to_dict() == {
+        "aded": "64",
+        "aded_best_first": "3",
+        "autoregressive": "–",
+    }
+
+
 def test_figures_of_methods_that_were_not_run_are_left_out(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2])], settings=ORDER, method="rest")
     assert frame(tmp_path).to_dict("records") == [{"method": "rest", "vicuna-7b-v1.5: ours": "2.00 r1"}]
@@ -129,9 +140,6 @@ def test_the_texts_and_the_long_table_hold_every_cell_with_its_source(tmp_path: 
     frames = blocks(found(tmp_path), [FIGURE], sources)
     assert "| 2.50 r1" in as_markdown(frames, sources)
     assert "- r1: recorded answers" in as_markdown(frames, sources)
-    latex = as_latex(frames, sources)
-    assert "2.50 r1 & 2.00 p1 & 1.25" in latex
-    assert "mt\\_bench" in latex
     (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
     assert (line["value"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
     assert line["folders"] == str(tmp_path / "a")
