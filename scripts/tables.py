@@ -7,6 +7,7 @@ Reads every finished run below the folders and writes into the first one:
     mean_accepted_tokens.md, .csv             cold and session, micro and macro, by category and position
     summary.md, .tex, .csv                    one line per run
     comparison_with_paper.md, .tex, .csv      the paper's layout, beside published figures
+    row_by_row.md                             each figure of the paper, ours, and causes of the difference
     peers_best.md, .csv                       each method at its best budget, where methods ran with several
     peers_equal.md, .csv                      all methods at equal budgets
     parts.md, .csv                            the parts of hybrids: who drafted the accepted nodes
@@ -27,7 +28,7 @@ from aded.files.atomic import write_text
 from aded.records.finished_runs import FinishedRun, read_runs
 from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
-from scripts.report import accepted_tokens, corpus_size, parts, peers
+from scripts.report import accepted_tokens, corpus_size, parts, peers, row_by_row
 from scripts.report.cells import cells
 from scripts.report.comparison import EXPLAINED, Sources, as_markdown, blocks, long_table
 from scripts.report.corpus_questions import corpus_remarks
@@ -65,13 +66,15 @@ def write_accepted(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], fo
 
 
 def write_comparison(runs: Sequence[FinishedRun], folder: Path) -> None:
-    """comparison_with_paper.md, .tex and .csv."""
+    """comparison_with_paper.md, .tex and .csv, and row_by_row.md where a cause of a difference is measured."""
     found, published, sources = cells(runs), read_published(), Sources()
     frames = blocks(found, published, sources)
     name = "comparison_with_paper"
     write_text(folder / f"{name}.md", as_markdown(frames, sources) + corpus_remarks(runs), "FOLDER")
     write_text(folder / f"{name}.tex", as_latex(frames, [EXPLAINED, *sources.legend()]), "FOLDER")
     write_text(folder / f"{name}.csv", long_table(found, published).to_csv(index=False), "FOLDER")
+    if page := row_by_row.as_markdown(found, published):
+        write_text(folder / "row_by_row.md", page, "FOLDER")
 
 
 def write_peers(runs: Sequence[FinishedRun], folder: Path) -> None:

@@ -103,7 +103,7 @@ def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sourc
         for figure in (one for one in figures if one.is_of(model)):
             if (figure.method, figure.settings) not in shown:  # the first source of several
                 shown.add((figure.method, figure.settings))
-                line = _line(grid, _published_line(figure), models, dict(figure.settings).get("budget"))
+                line = _line(grid, published_line(figure), models, dict(figure.settings).get("budget"))
                 line[f"{model}: published"] = f"{figure.text} {sources.published(figure)}"
     return without_empty_columns(pd.DataFrame(list(grid.values())))
 
@@ -114,7 +114,7 @@ def _line(grid: dict[str, dict[str, str]], name: str, models: Sequence[str], bud
     return grid.setdefault(name, {"method": name, "budget": drafted, **dict.fromkeys(columns, MISSING)})
 
 
-def _published_line(figure: Published) -> str:
+def published_line(figure: Published) -> str:
     """The method; of a few settings these as well, the many of ADED as the paper's."""
     if len(figure.settings) > 2:
         values: Mapping[str, str] = dict(figure.settings)
