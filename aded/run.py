@@ -65,18 +65,18 @@ def default_folder(cfg: DictConfig, identity: str) -> Path:
 
 
 def format_summary(summary: Summary) -> str:
-    """The summary in one line, and a line for each mark."""
+    """The summary in one line, and its marks in another."""
 
     def number(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
 
     lines = [
-        f"{summary.method}: {number(summary.tokens_per_second, '.1f')} tokens/s, "
+        f"{summary.method}, {summary.benchmark}: {number(summary.tokens_per_second, '.1f')} tokens/s, "
         f"speedup {number(summary.speedup, '.2f')} "
         f"[{number(summary.speedup_low, '.2f')}, {number(summary.speedup_high, '.2f')}], "
         f"mean accepted tokens {number(summary.mean_accepted_tokens, '.2f')}, "
         f"identical {number(summary.identical_outputs, 'd')} of {summary.turns}",
-        *(f"  marked: {mark}" for mark in summary.marks),
+        *([f"  marked: {'; '.join(summary.marks)}"] if summary.marks else []),
     ]
     return "\n".join(lines)
 

@@ -119,7 +119,10 @@ def decoded(
     stop: StopRule | None = None,
     seed: int = 0,
 ) -> Iterator[Answer]:
-    """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput."""
+    """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput.
+
+    `drafter.last` is the complete answer.
+    """
     with drafter.in_use(), host.in_use():
         with host.at_work():
             _set_up(drafter, host.target)
@@ -133,12 +136,14 @@ def decoded(
             stop=stop,
             seed=seed,
         )
+        answer = None
         while True:
             with host.at_work():
-                answer = next(answers, None)
-            if answer is None:
+                following = next(answers, None)
+            if following is None:
+                drafter.last = answer
                 return
-            yield answer
+            yield (answer := following)
 
 
 def _set_up(drafter: SharedDrafter, target: EagerTarget) -> None:

@@ -21,7 +21,7 @@ from aded.records.summary import Summary
 
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""
-OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.", "report.html")
+OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.", "row_by_row.", "report.html")
 """How the files that scripts.tables and scripts.html_report write begin."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""

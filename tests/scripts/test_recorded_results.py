@@ -56,7 +56,7 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
     sources = read_sources(folders, settings)
     assert (settings.out, settings.jobs, sources.ablate.stem) == ("results/recorded", 1, "vicuna-7b")
     sweeps = list(sources.sweeps())
-    assert len(sweeps) == len(ABLATIONS) + 2 * 3
+    assert len(sweeps) == len(ABLATIONS) - 2 + 2 * (1 + 2) + 2 * 3, "the causes are of both answers"
     for sweep in sweeps:
         config = compose_config(
             [f"{key}={value.split(',')[-1]}" for key, value in (one.split("=", 1) for one in sweep)]

@@ -164,6 +164,29 @@ def test_it_takes_fewer_steps_and_its_own_drafter() -> None:
     assert mine.steps < 10
 
 
+def test_the_drafter_tells_what_its_last_answer_took() -> None:
+    mine, tokenizer = drafter("prompt_lookup"), tiny_tokenizer()
+    assert drafter("aded").last is None
+    out = model().generate(IDS, do_sample=False, max_new_tokens=TOKENS, custom_generate=mine.generate)
+    first = mine.last
+    assert first.token_ids == out[0, IDS.shape[1] :].tolist()
+    assert (first.stop_reason, first.new_tokens, first.steps) == ("limit", TOKENS - 1, len(first.accept_lengths))
+    assert first.mean_accepted_tokens == (TOKENS - 1) / first.steps
+    assert first.tokens_per_second > 0
+    at = first.token_ids.index(first.token_ids[9])
+    settings: dict[str, Any] = {"max_new_tokens": TOKENS, "eos_token_id": first.token_ids[9]}
+    model().generate(IDS, do_sample=False, **settings, custom_generate=mine.generate)
+    assert (mine.last.stop_reason, len(mine.last.token_ids)) == ("eos", at + 1)
+    answer = aded.generate(model(), tokenizer, IDS[0], drafter=mine, max_new_tokens=TOKENS)
+    assert mine.last is not first
+    assert (answer.accept_lengths, answer.decode_seconds) == (first.accept_lengths, mine.last.decode_seconds)
+    stream = aded.stream(model(), tokenizer, IDS[0], drafter=mine, max_new_tokens=8)
+    next(stream)
+    assert len(mine.last.token_ids) == TOKENS, "an answer that is not complete"
+    assert list(stream)
+    assert len(mine.last.token_ids) == 8
+
+
 def test_an_answer_ends_where_the_context_ends(caplog: pytest.LogCaptureFixture) -> None:
     plain, ours = both({"max_new_tokens": 200})
     assert ours.shape[1] == 128
