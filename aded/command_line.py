@@ -28,12 +28,11 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
+from aded.choices import composed, names_of, register
 from aded.config import CONF, check_top
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
-from aded.outside_methods import register
-from aded.plugins import outside_drafters
 from aded.settings import FilePath, checked, no_such_key
 
 INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
@@ -118,11 +117,7 @@ def _without_dashes(arguments: Sequence[str], kinds: Mapping[str, object]) -> It
 
 def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig:
     """The Hydra config `name` with these overrides, for commands that are no Hydra program themselves."""
-    from hydra import compose, initialize_config_dir
-
-    register()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        cfg = compose(name, name_pretrained(overrides))
+    cfg = composed(name, name_pretrained(overrides))
     check_top(plain(cfg), name)
     return cfg
 
@@ -166,8 +161,7 @@ def _check_choice(key: str, override: str) -> None:
                 if isinstance(name, str):
                     checked(name, FilePath, key)
             if not all(isinstance(name, str | QuotedString | Glob) for name in names):
-                others = outside_drafters() if group == "method" else {}
-                known = ", ".join(sorted({*others, *(path.stem for path in (CONF / group).glob("*.yaml"))}))
+                known = ", ".join(names_of(group))
                 raise BadInput(key, f"{value if names == [value] else names} is no config; there are {known}")
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from aded.choices import merged, names_of, read_choice
+from aded.class_settings import MISSING
 from aded.config import CONF, Call, checked_call
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
-from aded.plugins import MISSING, outside_drafters, settings_of
 from aded.settings import FilePath, Text, checked
 
 HARNESS = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": FilePath | None}
@@ -38,16 +38,8 @@ def method_config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _config(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    outside = outside_drafters()
-    if name in names_of("method"):
-        chosen = {
-            key: one for key, one in settings.items() if isinstance(one, str) and (CONF / "method" / key).is_dir()
-        }
-        return merged(read_choice("method", name, chosen), {key: settings[key] for key in settings.keys() - chosen})
-    if name in outside:
-        return {**settings_of(name), **settings}
-    known = ", ".join([*names_of("method"), *sorted(outside)])
-    raise BadInput("method", f"{name!r} is no method; there are {known}")
+    chosen = {key: one for key, one in settings.items() if isinstance(one, str) and (CONF / "method" / key).is_dir()}
+    return merged(read_choice("method", name, chosen), {key: settings[key] for key in settings.keys() - chosen})
 
 
 def has_parts(config: Mapping[str, Any]) -> bool:

@@ -24,7 +24,8 @@ from baselines.heads.hydra_heads import load_hydra_heads
 class Hydra(Drafter):
     """Drafts the most probable nodes.
 
-    heads: a published file of heads, with or without prefix attention (Hydra++, Hydra), or a folder with one
+    heads: a published file of heads, with or without prefix attention (Hydra++, Hydra: https://huggingface.co/ankner),
+        or a folder with one; none comes along
     budget: most drafted nodes per step
     top_k: candidates below each node
     """

@@ -54,7 +54,7 @@ class LogitSpec(Drafter):
 
     budget: most drafted nodes per step
     max_ngram: tokens of the longest n-gram to look up in the text
-    ahead: most drafted tokens of what followed the root or a guess
+    ahead: most drafted tokens of what followed the root; of what followed a guess, 3 at most, by its rank
     """
 
     requires = frozenset({"logits"})

@@ -201,7 +201,7 @@ class Racer(Drafter):
     adaptation: how long trie and candidates are kept: prompt (cleared at each prompt) or session (kept across
         questions, as published)
     ngram: tokens of the n-grams in the trie
-    max_nodes: most nodes of the trie
+    max_nodes: most nodes of the trie; in a full one the node that was used longest ago gives way
     breadth: candidates per token
     """
 

@@ -90,7 +90,7 @@ def fill(matrix: np.ndarray, root: int, parents: np.ndarray, ranks: np.ndarray) 
 class TokenRecycling(Drafter):
     """Drafts the published tree, cut or grown.
 
-    budget: most drafted nodes per step; 80 is the published tree
+    budget: most drafted nodes per step; 80 is the published tree, fewer cut it at large depths and ranks
     adaptation: how long the matrix is kept: prompt (cleared at each prompt) or session (kept across questions, as
         published)
     """

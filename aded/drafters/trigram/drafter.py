@@ -19,13 +19,14 @@ class AdedDrafter(Drafter):
 
     datastore: the n-gram file of the base
     draft_maker: the search
-    order: of the n-grams, 3 as published
+    order: of the n-grams: 3 as published, 2 and 4 as in its ablation; the datastore must have them
     budget: most drafted nodes per step
     top_k: successors of a base row
     adaptation: how long adapted rows are kept: off (the matrix never adapts), prompt (cleared at each prompt),
         session (kept across questions)
-    gain, cap, window: constants of the adaptation, see TrigramMatrix
-    read_prompt: adapt to the whole prompt; the paper adapts to its last `window` tokens only
+    gain, cap, window: at each step every n-gram within the last `window` tokens gains `gain`, up to `cap`
+    read_prompt: adapt to the whole prompt, as if it had been generated; the paper adapts to its last `window`
+        tokens only
     max_pairs: most adapted rows, about 260 bytes each
     """
 

@@ -95,7 +95,7 @@ class Eagle(Drafter):
     """EAGLE-1: the published tree of 25 nodes, or its most probable part.
 
     heads: a folder with config.json and model.safetensors or pytorch_model.bin
-    budget: most drafted nodes per step
+    budget: most drafted nodes per step; the published tree has 25
     """
 
     kind: ClassVar[type[EagleHead]] = EagleHead
