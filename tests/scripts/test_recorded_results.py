@@ -119,7 +119,7 @@ def test_without_answers_the_committed_ones_are_fetched(
     for file in sources.answers:
         assert file.with_name("question.jsonl").exists() == (file.parent.name != "human_eval")
     committed = (CONF.parent / "results" / "recorded" / "README.md").read_text()
-    assert f"Table 1 is of {', '.join(f'{file.parent.name}/{file.stem}' for file in sources.answers)};" in committed
+    assert f"are of {', '.join(f'{file.parent.name}/{file.stem}' for file in sources.answers)};" in committed
     with pytest.raises(BadInput, match="ANSWERS: is missing, and corpus is given"):
         fetch_sources(Settings(corpus=str(sources.corpus)))
 
