@@ -25,7 +25,7 @@ from pathlib import Path
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
-from aded.records.finished_runs import FinishedRun, read_runs
+from aded.records.finished_runs import FinishedRun, named_folders, read_runs
 from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
 from scripts.report import accepted_tokens, corpus_size, parts, peers, row_by_row
@@ -43,9 +43,7 @@ def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun
 
     command: the name of the command, for its example.
     """
-    folders = [Path(argument) for argument in arguments]
-    if not folders or not all(folder.is_dir() for folder in folders):
-        raise BadInput("FOLDER", f"name folders that hold finished runs, as in: python -m scripts.{command} outputs")
+    folders = named_folders(arguments, f"python -m scripts.{command} outputs")
     runs = read_runs(folders)
     if not runs:
         raise BadInput("FOLDER", f"{folders[0]}: no finished run below it (no summary.json)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import os
@@ -49,7 +50,14 @@ def write_bytes(path: Path, content: bytes, key: str) -> None:
         with whole_file(path) as file:
             file.write(content)
     except OSError as error:
-        raise BadInput(key, f"{path} cannot be written ({error.strerror})") from None
+        raise not_writable(key, path, error) from None
+
+
+def not_writable(key: str, path: Path, error: OSError, then: str = "name another place") -> BadInput:
+    """What to raise for a file or folder that could not be made. then: what to do, or what became of it."""
+    # Its folders are made with it: that there is no such file is what /proc says of any.
+    reason = "this file system takes no files" if error.errno == errno.ENOENT else error.strerror
+    return BadInput(key, f"{path} cannot be written ({reason}); {then}")
 
 
 def remove_partial(path: Path) -> None:

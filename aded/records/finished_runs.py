@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aded.errors import BadInput
 from aded.records.identity import VOLATILE, flat, read_config, run_id
 from aded.records.metrics import summarise
 from aded.records.rows import Environment, Row, parse, read
@@ -109,6 +110,15 @@ class FinishedRun:
 def warn(problem: str) -> None:
     """Print what is wrong on stderr, and go on."""
     print(problem, file=sys.stderr)
+
+
+def named_folders(arguments: Sequence[str], example: str) -> list[Path]:
+    """The folders that a command line names. Raises BadInput, with the example."""
+    folders = [Path(argument) for argument in arguments]
+    missing = [f"{folder} is no folder; " for folder in folders if not folder.is_dir()]
+    if missing or not folders:
+        raise BadInput("FOLDER", f"{''.join(missing[:1])}name folders that hold runs, as in: {example}")
+    return folders
 
 
 def read_runs(

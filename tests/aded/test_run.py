@@ -71,7 +71,7 @@ def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Pa
     name, *settings = method.split()
     code, output, errors = shell(f"model={folder}", f"method={name}", f"datastore.path={datastore}", *settings)
     assert (code, errors) == (0, "")
-    assert output.startswith(f"{name}: ")
+    assert output.startswith(f"{name}, human_eval: ")
     rows, summary = shell.rows(), shell.summary()
     assert [row["question_id"] for row in rows] == [f"HumanEval/{number}" for number in range(3)]
     assert all(list(row) == [key.name for key in fields(Row)] for row in rows)
