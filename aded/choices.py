@@ -96,7 +96,10 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
     """
     for key, choice in {group: name, **{f"{group}/{key}": choice for key, choice in (chosen or {}).items()}}.items():
         if choice not in names_of(key):
-            raise BadInput(key.replace("/", "."), f"{choice!r} is none; there are {', '.join(names_of(key))}")
+            raise BadInput(
+                key.replace("/", "."),
+                f"{choice!r} is no {key.rpartition('/')[2]}; there are {', '.join(names_of(key))}",
+            )
     overrides = tuple(f"{group}/{key}={choice}" for key, choice in (chosen or {}).items())
     found: dict[str, Any] = OmegaConf.to_container(_kept(group, name, overrides))  # type: ignore[assignment]
     return found
@@ -105,7 +108,7 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
 @cache
 def _kept(group: str, name: str, overrides: tuple[str, ...]) -> DictConfig:
     """A config is composed once in a process: that takes 20 ms."""
-    config: DictConfig = composed(f"{group}/{name}", overrides)[group.replace("/", ".")]
+    config: DictConfig = OmegaConf.select(composed(f"{group}/{name}", overrides), group.replace("/", "."))
     return config
 
 
@@ -116,4 +119,3 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
             both[key] = merged(below[key], above[key])
     return both
-

@@ -29,8 +29,8 @@ def outside_drafters() -> dict[str, str]:
 def outside_config(name: str) -> dict[str, Any]:
     """The config of a method of another package. Raises BadInput. What has no default must be given."""
     config = {"name": name, "_target_": outside_drafters()[name]}
-    required = (one.name for one in _arguments(config) if one.default is one.empty)
-    return with_defaults({**config, **{key: MISSING for key in required if key not in ("datastore", "cache")}}, method=True)
+    required = {one.name for one in _arguments(config) if one.default is one.empty} - {"datastore", "cache"}
+    return with_defaults({**config, **dict.fromkeys(sorted(required), MISSING)}, method=True)
 
 
 def with_defaults(config: Mapping[str, Any], *, method: bool) -> dict[str, Any]:
@@ -44,8 +44,9 @@ def with_defaults(config: Mapping[str, Any], *, method: bool) -> dict[str, Any]:
         if one.name == "cache":
             if method:
                 found.setdefault("cache", None)
-        elif one.name == "datastore" and one.default is one.empty:
-            found.setdefault("datastore_kind", _datastore_kind(one, str(config.get("name"))))
+        elif one.name == "datastore":
+            if one.default is one.empty:
+                found.setdefault("datastore_kind", _datastore_kind(one, str(config.get("name"))))
         elif one.default is not one.empty and _is_plain(one.default):
             found.setdefault(one.name, one.default)
     return found

@@ -6,6 +6,7 @@ Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import hydra
@@ -23,13 +24,22 @@ from aded.bench.build import (
     settings_of_record,
 )
 from aded.bench.progress import Progress, Shown, Silent
-from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
+from aded.command_line import (
+    CONF,
+    INPUT_ERRORS,
+    ending_in_one_line,
+    exit_with_error,
+    name_pretrained,
+    plain,
+    run_hydra,
+)
 from aded.config import instantiate
 from aded.methods import with_whole_parts
 from aded.records.identity import fingerprints, run_id
 from aded.records.metrics import summarise
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary
+from aded.settings_page import settings_page
 
 
 def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple[Summary, Path]:
@@ -95,6 +105,11 @@ def _hydra_main(cfg: DictConfig) -> None:
 
 
 def main() -> None:
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        with ending_in_one_line("interrupted"):
+            overrides = name_pretrained([one for one in sys.argv[1:] if not one.startswith("-")])
+            print(f"{(__doc__ or '').strip()}\n\n{settings_page(overrides)}")
+        return
     run_hydra(_hydra_main, "interrupted; finished rows are kept: start the same command again to go on")
 
 

@@ -37,7 +37,7 @@ class JudgeQuestions:
 
     def __init__(
         self,
-        question_file: FilePath | None = None,
+        question_file: FilePath | None,
         *,
         default: Callable[[], list[Question]] | None = None,
         first_id: int | None = None,

@@ -47,7 +47,7 @@ class SpecBench(JudgeQuestions):
     question_file: Spec-Bench's question.jsonl.
     """
 
-    def __init__(self, question_file: FilePath | None = None) -> None:
+    def __init__(self, question_file: FilePath | None) -> None:
         if question_file is None:
             raise BadInput(KEY, f"give {SOURCE} by its path")
         super().__init__(question_file, first_id=FIRST, last_id=LAST)

@@ -18,7 +18,7 @@ INSTRUCTION = "Complete this Python function. Answer with the whole function in 
 class HumanEval:
     """format: `chat` asks for the function in a message, `raw` lets the model go on from the problem's text."""
 
-    def __init__(self, format: Literal["chat", "raw"] = "chat", stop_strings: Sequence[Text] = ()) -> None:
+    def __init__(self, format: Literal["chat", "raw"], stop_strings: Sequence[Text]) -> None:
         self.raw = format == "raw"
         self.stop_strings = tuple(stop_strings)
         self._problems = read_problems()

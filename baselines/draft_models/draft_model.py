@@ -31,7 +31,12 @@ KEY = "method.model"
 class DraftModel(ModelDrafter):
     """model: a Hub id, a folder, or `embedded`
     cache: folder for what is made once
-    budget, depth, branches, beam, least_probability: see Shape
+    budget: most drafted nodes per step
+    depth: levels of the tree, each of which is a forward of the draft model
+    branches: drafted next tokens of each node, one number per level; the last serves all deeper levels. [1] drafts a
+        chain
+    beam: most nodes of a level that get next tokens, the most probable ones
+    least_probability: nodes that are less probable, by the draft model, are not drafted
     """
 
     def __init__(

@@ -31,7 +31,12 @@ class LayerSkip(ModelDrafter):
     """layers: how many of the first layers draft
     left_out: the numbers, from 0 on, of those among them that do not
     cache: folder for compiled code
-    budget, depth, branches, beam, least_probability: see Shape
+    budget: most drafted nodes per step
+    depth: levels of the tree, each of which is a forward of these layers
+    branches: drafted next tokens of each node, one number per level; the last serves all deeper levels. [1] drafts a
+        chain
+    beam: most nodes of a level that get next tokens, the most probable ones
+    least_probability: nodes that are less probable, by these layers, are not drafted
     """
 
     def __init__(

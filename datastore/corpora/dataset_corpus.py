@@ -35,7 +35,9 @@ class DatasetCorpus(Corpus):
     field: the rows' key that contains the text; None: the first of TEXT_FIELDS that a row has.
     skip: rows to skip at the start.
     limit: rows to read at most; None: all.
-    clean, exclude, report: see Cleaning.
+    clean: conversations to leave out: near_duplicates, degenerate (repetition without end), both, or none.
+    exclude: benchmarks, as NAME or NAME:FILE; conversations that hold a question of theirs are left out.
+    report: benchmarks whose questions are counted and stay.
     """
 
     def __init__(
@@ -137,7 +139,9 @@ class TextCorpus(Corpus):
 
     path: the file, or a folder or glob of files, of which those with a NUL byte near the beginning are skipped.
     separator: the text between two documents of a file; None: a file is a document.
-    clean, exclude, report: see Cleaning.
+    clean: conversations to leave out: near_duplicates, degenerate (repetition without end), both, or none.
+    exclude: benchmarks, as NAME or NAME:FILE; conversations that hold a question of theirs are left out.
+    report: benchmarks whose questions are counted and stay.
     """
 
     def __init__(

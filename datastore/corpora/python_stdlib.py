@@ -16,7 +16,7 @@ LEFT_OUT = {"site-packages", "test", "tests", "idle_test", "__pycache__"}
 class PythonStdlib(Corpus):
     """One document per source file, in a fixed order, without the library's tests."""
 
-    def __init__(self, name: str = "python_stdlib") -> None:
+    def __init__(self, name: str) -> None:
         super().__init__(name, python=sys.version_info[:3])
 
     def conversations(self) -> Iterator[Conversation]:

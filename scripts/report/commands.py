@@ -10,15 +10,11 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from aded.choices import names_of, read_choice
-from aded.config import CONF
+from aded.choices import composed, names_of, read_choice
 from aded.methods import with_whole_parts
-from aded.outside_methods import register
-from aded.plugins import outside_drafters
 from aded.records.identity import BEFORE, VOLATILE, flat
 
 Settings = Mapping[str, Any]
@@ -60,7 +56,7 @@ def _nearest(group: str, settings: Settings) -> str:
     """The group's config of the run's name or, of those with its class or none, the one with most of its settings."""
     place = group.replace("/", ".") + "."
     own = {key.removeprefix(place): value for key, value in settings.items() if key.startswith(place)}
-    if group == "method" and own["name"] in outside_drafters():
+    if group == "method" and own["name"] in names_of(group):
         return str(own["name"])
     equal: dict[str, int] = {}
     for name in names_of(group):
@@ -75,9 +71,7 @@ def _nearest(group: str, settings: Settings) -> str:
 @cache
 def _composed(chosen: tuple[str, ...]) -> Config:
     """The config, references and ??? as they stand in it."""
-    register()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        config: Any = OmegaConf.to_container(compose("config", list(chosen)))
+    config: Any = OmegaConf.to_container(composed("config", chosen))
     return {key: value for key, value in config.items() if key not in UNSAID}
 
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hydra.errors import HydraException
 
-from aded import plugins
+from aded import class_settings
 from aded.bench.build import check_config
+from aded.class_settings import outside_config
 from aded.command_line import compose_config, name_pretrained
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import SuffixFile
-from aded.plugins import settings_of
 from aded.settings import Budget
 
 
@@ -61,8 +61,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each class above, as another package would name it; and names that lead nowhere."""
     places = {kind.__name__.lower(): f"{__name__}:{kind.__name__}" for kind in Silent.__subclasses__()}
     places |= {"gone": "no_such_module:Drafter", "rest": f"{__name__}:Plain"}
-    entries = EntryPoints(EntryPoint(name, place, plugins.GROUP) for name, place in places.items())
-    monkeypatch.setattr(plugins, "entry_points", lambda group: entries.select(group=group))
+    entries = EntryPoints(EntryPoint(name, place, class_settings.GROUP) for name, place in places.items())
+    monkeypatch.setattr(class_settings, "entry_points", lambda group: entries.select(group=group))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_settings_are_the_arguments_of_the_class(name: str, settings: dict[str, Any]) -> None:
-    assert settings_of(name) == {"name": name, "_target_": f"{__name__}.{name.capitalize()}", **settings}
+    assert outside_config(name) == {"name": name, "_target_": f"{__name__}.{name.capitalize()}", **settings}
 
 
 def test_a_method_and_its_settings_are_chosen_like_any_other() -> None:

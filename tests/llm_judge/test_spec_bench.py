@@ -93,7 +93,7 @@ def test_other_questions_are_refused(tmp_path: Path, line: object, problem: str)
 
 def test_without_a_file_it_says_which_one() -> None:
     with pytest.raises(BadInput, match=r"question_file: give data/spec_bench/question.jsonl of the repository"):
-        SpecBench()
+        SpecBench(None)
 
 
 @given(

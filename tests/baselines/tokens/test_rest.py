@@ -117,7 +117,7 @@ def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None
             open_or_build(
                 tiny_tokenizer(),
                 path=str(tmp_path / name),
-                corpus=PythonStdlib(),
+                corpus=PythonStdlib("python_stdlib"),
                 order=3,
                 cache=str(tmp_path),
                 kind=kind,

@@ -247,6 +247,6 @@ def test_the_standard_library_comes_in_a_fixed_order_without_tests(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(data)
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    corpus = PythonStdlib()
+    corpus = PythonStdlib("python_stdlib")
     assert list(corpus.documents()) == ["# coding: latin-1\n# é\n", "b = 1\n"]
     assert corpus.skipped == {"not in its own encoding": 1}

@@ -109,7 +109,8 @@ def test_messages_from_a_parquet_file_are_those_of_json_lines(tmp_path: Path) ->
         {"role": "tool", "content": "b"},
     ]
     found = [
-        PromptBenchmark(write(tmp_path, {"messages": messages})).questions() for write in (json_file, parquet_file)
+        PromptBenchmark(write(tmp_path, {"messages": messages}), stop_strings=()).questions()
+        for write in (json_file, parquet_file)
     ]
     assert found[0] == found[1] == [Conversation("1", "", (tuple(messages),))]
 
@@ -145,7 +146,7 @@ def test_texts_that_the_dataset_leaves_out_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["no field", "{", "{}", "{a.b}", "{0}"])
 def test_a_prompt_names_fields_of_a_row(tmp_path: Path, form: str) -> None:
     with pytest.raises(BadInput, match=r"^benchmark.prompts: '"):
-        PromptBenchmark(json_file(tmp_path, {"a": "b"}), prompts=[form])
+        PromptBenchmark(json_file(tmp_path, {"a": "b"}), prompts=[form], stop_strings=())
 
 
 def test_one_line_says_what_is_missing_without_network(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +161,7 @@ def test_one_line_says_what_is_missing_without_network(monkeypatch: pytest.Monke
     assert line.endswith("download it elsewhere and give it: benchmark.question_file=FILE")
     assert "\n" not in line
     with pytest.raises(BadInput, match=r"^benchmark.question_file: must be given"):
-        PromptBenchmark()
+        PromptBenchmark(None, stop_strings=())
 
 
 def test_the_hubs_files_are_read_in_order_and_the_licence_is_named_before_a_download(
@@ -178,7 +179,9 @@ def test_the_hubs_files_are_read_in_order_and_the_licence_is_named_before_a_down
         return str(path)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    found = PromptBenchmark(dataset="a/b", revision="c0ffee", files=["a.jsonl", "b.jsonl"], licence="MIT").questions()
+    found = PromptBenchmark(
+        None, dataset="a/b", revision="c0ffee", files=["a.jsonl", "b.jsonl"], licence="MIT", stop_strings=()
+    ).questions()
     assert [one.id for one in found] == ["a.jsonl", "b.jsonl"]
     assert [(one["filename"], one.get("local_files_only", False)) for one in asked] == [
         ("a.jsonl", True),
@@ -205,4 +208,4 @@ def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(
             BadInput, match=rf"^benchmark.question_file: {file} cannot be read \(.*\); give a file of"
         ):
-            PromptBenchmark(str(file))
+            PromptBenchmark(str(file), stop_strings=())

@@ -168,7 +168,7 @@ def embedded() -> tuple[EagerTarget, np.ndarray, list[int]]:
     folder = str(Path("~/.cache/aded").expanduser())
     target, tokenizer, _ = load_target("embedded", dtype="float32", device="cpu", cache=folder)
     assert isinstance(target, EagerTarget)
-    prompt = np.array(ChatTemplate().ids(tokenizer, HumanEval().questions()[0].turns, []), np.int64)
+    prompt = np.array(ChatTemplate().ids(tokenizer, HumanEval("chat", ()).questions()[0].turns, []), np.int64)
     return target, prompt, decode(target, Autoregressive(), prompt, Greedy(), max_new_tokens=32).token_ids
 
 
