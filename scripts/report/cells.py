@@ -30,7 +30,6 @@ from aded.records.metrics import (
     sums_by_question,
 )
 from aded.records.rows import Row
-from scripts.report.remarks import MARK
 
 BASELINE = "autoregressive (paired)"
 SEED = "decoding.seed"
@@ -92,11 +91,6 @@ class Cell:
     def questions(self) -> int:
         """Of the run with the fewest."""
         return min(run.summary.questions for run in self.runs)
-
-
-def doubts(cell: Cell) -> list[str]:
-    """A line for each mark of the cell."""
-    return [f"{MARK} {cell.line}: {mark}." for mark in cell.marks]
 
 
 def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
