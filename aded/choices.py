@@ -14,6 +14,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult
@@ -79,8 +80,14 @@ def register() -> None:
 def composed(name: str, overrides: Sequence[str] = ()) -> DictConfig:
     """The config conf/`name`.yaml with these overrides. Raises HydraException, or BadInput."""
     register()
-    with _composing, initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose(name, list(overrides))
+    with _composing:
+        here = GlobalHydra.instance()
+        running, here.hydra = here.hydra, None  # a run composes its parts' configs while Hydra runs it
+        try:
+            with initialize_config_dir(str(CONF), version_base="1.3"):
+                return compose(name, list(overrides))
+        finally:
+            here.hydra = running
 
 
 def names_of(group: str) -> list[str]:
