@@ -21,10 +21,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
         lock = lock_file(folder / "lock", lambda: log.info("waiting for another process that builds in %s", folder))
     except OSError as error:
         raise BadInput("out", f"{folder.parent} takes no files ({error.strerror})") from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.close()
 
 
 @contextmanager
