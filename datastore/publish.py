@@ -4,7 +4,7 @@
     sources     what the corpus was made of, in words
     tokenizer   its Hub id, folder or `embedded`, held against the file's
 
-Writes the file, a card (README.md) and a manifest with the sha256 of each block. `aded fetch` fetches it from there,
+Writes the file, a card (README.md) and a manifest with its sha256. `aded fetch` fetches it from there,
 or from a web server that has the folder, and goes on where it was interrupted.
 """
 

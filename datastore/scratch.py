@@ -20,10 +20,8 @@ def locked_folder(folder: Path) -> Iterator[None]:
         lock = lock_file(folder / "lock", lambda: log.info("waiting for another process that builds in %s", folder))
     except OSError as error:
         raise not_writable("out", folder.parent, error) from None
-    try:
+    with lock:
         yield
-    finally:
-        lock.close()
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 
+import pytest
+
 
 @dataclass
 class FileServer:
@@ -32,6 +34,7 @@ class FileServer:
 
 @contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
+    """The server, which no proxy of the environment stands before."""
     state = FileServer(files)
 
     class Handler(BaseHTTPRequestHandler):
@@ -66,7 +69,10 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
     thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
-        yield state
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+                patch.delenv(name, raising=False)
+            yield state
     finally:
         state.released.set()
         server.shutdown()

@@ -9,10 +9,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from aded.errors import BadInput
 from aded.files.fingerprint import OF_A_MODEL
+
+if TYPE_CHECKING:
+    from filelock import AcquireReturnProxy, FileLock
 
 Named = tuple[str, str | Path | None]
 """A key, and the file or folder that it names; None: none."""
@@ -68,30 +71,26 @@ def remove_partial(path: Path) -> None:
             partial.unlink()
 
 
-def lock_file(path: Path, busy: Callable[[], object]) -> TextIO:
-    """Lock `path` for this process, until the file is closed. Whoever holds the lock may remove the file.
+def lock_file(path: Path, busy: Callable[[], object]) -> AcquireReturnProxy[FileLock]:
+    """Lock `path` for this process, as a block or until `lock` is released. Raises OSError.
 
+    Its holder may remove the file, and its folder too.
     busy: called when another process has the lock; unless it raises, this function waits.
     """
+    from filelock import FileLock, Timeout
+
+    # A lock of the system's, which ends with its process, or none: filelock's other kind outlives a process that was
+    # killed on another machine.
+    lock, waiting = FileLock(path, thread_local=False, fallback_to_soft=False), False
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.open("w")
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            return lock.acquire(blocking=waiting)
+        except Timeout:
             busy()
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if _is_at(lock, path):
-            return lock
-        lock.close()  # whoever had the lock has removed the file
-
-
-def _is_at(lock: TextIO, path: Path) -> bool:
-    """Is the locked file still the file at `path`?"""
-    try:
-        return os.path.samestat(os.fstat(lock.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+            waiting = True
+        except FileNotFoundError:
+            continue  # whoever had the lock has removed the folder
 
 
 def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> None:

@@ -59,7 +59,7 @@ class RunDirectory:
         try:
             self._missing = [each for each in (folder, *folder.parents) if not each.exists()]
             self._found = set(os.listdir(folder)) if folder.exists() else set()
-            self._lock = lock_file(folder / ".lock", self._busy)
+            self._lock = lock_file(folder / ".lock", self._busy).lock
         except OSError as error:
             raise not_writable(KEY, folder, error) from None
         try:
@@ -207,7 +207,7 @@ class RunDirectory:
             with suppress(OSError):  # others may have used them meanwhile
                 for each in self._missing:
                     each.rmdir()
-        self._lock.close()
+        self._lock.release()
 
     def _write(self, name: str, text: str) -> None:
         write_text(self.folder / name, text, KEY)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tabulate import tabulate
 
 from datastore.cleaning.header import described
-from datastore.sharing.manifest import BLOCK, Manifest
+from datastore.sharing.manifest import Manifest
 
 SIGN = "A datastore of [ADED](https://arxiv.org/abs/2407.12021)"
 """What tells a card from other people's README.md: it stands below the file's name."""
@@ -32,7 +32,7 @@ aded fetch {place} out={name}
 aded run {model}method={method} datastore.path={name}
 ```
 
-The first command verifies the sha256 of each block of {megabytes} MiB, and goes on where it was interrupted.
+The first command verifies the file's sha256, and goes on where it was interrupted.
 """
 KINDS = {
     "aded-ngrams": ("how often each sequence of up to {order} tokens occurs in it", "aded_backoff"),
@@ -86,5 +86,4 @@ def card(
         place=place,
         model=f"model={tokenizer} " if tokenizer else "",
         method=method,
-        megabytes=BLOCK >> 20,
     )

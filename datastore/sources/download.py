@@ -1,133 +1,160 @@
-"""One raw file: from a mirror or its URL to a place on disk, whole and verified, or not at all.
+"""A file from a folder, a web server or the Hub: whole and verified, or not at all.
 
-A download that broke off leaves FILE.part, and the next one goes on behind its last byte.
+A download that broke off leaves a part, and the next one goes on behind its last byte. pooch and fsspec start such a
+file again, and huggingface_hub's client does below 10 MB.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import requests
+from tqdm import tqdm
 
 from aded.errors import BadInput
-from datastore.sources.catalogue import RawFile
+from aded.files.atomic import lock_file
+
+if TYPE_CHECKING:
+    from huggingface_hub import HfUri
 
 CHUNK = 1 << 15
 """Bytes written at once; as many are lost, at most, where a connection breaks off."""
 TIMEOUT = (10, 60)
 """Seconds to connect, and seconds without a byte."""
-Advance = Callable[[int], None]
-"""Called with the bytes that arrived; below zero where they are thrown away."""
+SECONDS = 10.0
+"""Between two lines about a long download, where there is no terminal."""
+log = logging.getLogger(__name__)
 
 
-def raw_file(file: RawFile, folder: Path, mirror: str | None, advance: Advance) -> Path:
-    """The verified file: one in `folder` or in the mirror, or downloaded to `folder`. Raises BadInput, OSError.
+def receive(url: str, to: Path, size: int, sha256: str, check: Callable[[Path], object] = lambda _: None) -> None:
+    """Have the file of this size and hash at `to`, fetched unless it is there. Raises BadInput.
 
-    mirror: a folder, or the beginning of a URL (http...), that has the file at `file.path`; None: its own URL.
+    url: as of `chunks`
+    check: called with the file before it takes its name; where it raises BadInput, the file is thrown away.
     """
-    at = folder / file.path
-    if is_whole(at, file.bytes, file.sha256):
-        advance(file.bytes)
-        return at
-    if mirror is None or "://" in mirror:
-        url = file.url if mirror is None else f"{mirror.rstrip('/')}/{file.path}"
-        _download(url, file, at, advance)
-        return at
-    copy = Path(mirror).expanduser() / file.path
-    if not copy.is_file():
-        raise BadInput(str(copy), f"no such file; it is {file.url}, {file.bytes} bytes")
-    if not is_whole(copy, file.bytes, file.sha256):
-        raise BadInput(str(copy), f"is another file than {file.url}: {_difference(copy, file)}")
-    advance(file.bytes)
-    return copy
-
-
-def is_whole(path: Path, size: int | None, sha256: str) -> bool:
-    """Has the file this size and hash? size: None: any."""
+    # Named by its content: the part of another file is never gone on with, nor lost.
+    part, lock = to.with_name(f"{to.name}.{sha256[:8]}.part"), to.with_name(f".{to.name}.fetching")
     try:
-        if size is not None and path.stat().st_size != size:
-            return False
-        return _sha256(path) == sha256
+        with lock_file(lock, lambda: log.info("waiting for another fetch to %s", to)):
+            try:
+                if not is_whole(to, sha256):
+                    _complete(url, part, size)
+                    _check(part, url, sha256, check)
+                    os.replace(part, to)
+            finally:
+                lock.unlink(missing_ok=True)
+    except OSError as error:
+        raise unfetched(error, url, to) from None
+
+
+def chunks(url: str, start: int = 0) -> Iterator[bytes]:
+    """The bytes of a file from `start` on. Raises BadInput, OSError.
+
+    url: a path, http(s)://..., or hf://datasets/OWNER/NAME[@REVISION]/FILE
+    """
+    if "://" not in url:
+        with Path(url).expanduser().open("rb") as file:
+            file.seek(start)
+            yield from iter(partial(file.read, CHUNK), b"")
+        return
+    # identity: ranges are those of the file itself. requests reads the usual variables of proxies.
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
+    if url.startswith("hf://"):
+        url, login = _on_the_hub(url)
+        headers |= login
+    elif not url.startswith(("http://", "https://")):
+        raise BadInput(url, "is none of a folder, http://, https:// and hf://datasets/OWNER/NAME")
+    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
+        answer.raise_for_status()
+        # A server that knows no ranges answers with the whole file.
+        before = 0 if answer.status_code == requests.codes.partial_content else start
+        for chunk in answer.iter_content(CHUNK):
+            yield chunk[before:]
+            before = max(0, before - len(chunk))
+
+
+def is_whole(path: Path, sha256: str) -> bool:
+    """Has the file this hash?"""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
     except OSError:
         return False
 
 
-def _download(url: str, file: RawFile, to: Path, advance: Advance) -> None:
-    """Download to `to`; go on where an earlier download broke off, as long as each try brings bytes."""
-    to.parent.mkdir(parents=True, exist_ok=True)
-    part = to.with_name(f"{to.name}.part")
-    resumed = part.exists()
-    advance(_size(part))
-    while (before := _size(part)) < file.bytes:
-        try:
-            _receive(url, file, part, advance)
-        except requests.RequestException as error:
-            if _size(part) <= before:
-                raise BadInput(url, f"is out of reach ({_reason(error)}); {_by_hand(url, file, to)}") from None
-    if not is_whole(part, file.bytes, file.sha256):
-        difference = _difference(part, file)
+def unfetched(error: OSError, url: str, to: Path) -> BadInput:
+    """The one line about a file that was not fetched. to: the file at fault where the error names none."""
+    if isinstance(error, requests.RequestException):
+        answer = error.response
+        reason = type(error).__name__ if answer is None else f"{answer.status_code} {answer.reason}"
+        return BadInput(url, f"is out of reach ({reason}); what has arrived stays")
+    problem = f"{error.strerror or error}; what has arrived stays, and the same command goes on behind it"
+    return BadInput(str(error.filename or to), problem)
+
+
+def hub_file(uri: str) -> HfUri:
+    """What hf://datasets/OWNER/NAME[@REVISION][/FILE] names. Raises BadInput."""
+    from huggingface_hub import parse_hf_uri
+
+    try:
+        found = parse_hf_uri(uri)
+    except ValueError as error:
+        raise BadInput(uri, f"is no dataset on the Hub ({error}); write hf://datasets/OWNER/NAME") from None
+    if found.type != "dataset":
+        raise BadInput(uri, "is no dataset on the Hub; write hf://datasets/OWNER/NAME")
+    return found
+
+
+def _on_the_hub(uri: str) -> tuple[str, dict[str, str]]:
+    """The URL of a file on the Hub, and the headers with the token of `hf auth login`."""
+    from huggingface_hub import hf_hub_url, is_offline_mode
+    from huggingface_hub.utils import build_hf_headers
+
+    file = hub_file(uri)
+    if is_offline_mode():
+        raise BadInput(uri, "is on the Hub, and HF_HUB_OFFLINE is set; name a folder or a web server that has it")
+    return hf_hub_url(file.id, file.path_in_repo, repo_type="dataset", revision=file.revision), build_hf_headers()
+
+
+def _complete(url: str, part: Path, size: int) -> None:
+    """Complete the part, also where connections break, as long as each try brings bytes. Raises BadInput, OSError."""
+    quiet = 0.0 if sys.stderr.isatty() else SECONDS
+    with (
+        part.open("ab") as file,
+        tqdm(desc=part.name, total=size, unit="B", unit_scale=True, leave=False, delay=quiet) as bar,
+    ):
+        bar.mininterval = max(quiet, bar.mininterval)
+        bar.update(file.tell())
+        while (before := file.tell()) < size:
+            try:
+                for chunk in chunks(url, before):
+                    file.write(chunk[: size - file.tell()])
+                    bar.update(len(chunk))
+                    if file.tell() == size:
+                        break
+            except requests.RequestException:
+                if file.tell() == before:
+                    raise
+            if file.tell() == before:
+                raise BadInput(url, f"ends after {before} of {size} bytes")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _check(part: Path, url: str, sha256: str, check: Callable[[Path], object]) -> None:
+    """Raise BadInput, and remove the part, unless it is the file that was described."""
+    try:
+        if not is_whole(part, sha256):
+            problem = f"did not arrive as the file with sha256 {sha256}; the same command fetches all of it again"
+            raise BadInput(url, problem)
+        check(part)
+    except BadInput:
         part.unlink()
-        advance(-file.bytes)
-        if resumed:  # what lay there may have been the fault
-            return _download(url, file, to, advance)
-        raise BadInput(url, f"is another file than the catalogue's: {difference}; {_by_hand(url, file, to)}")
-    os.replace(part, to)
-    return None
-
-
-def _receive(url: str, file: RawFile, part: Path, advance: Advance) -> None:
-    """Append what the server sends, from the first missing byte on. Raises RequestException, BadInput."""
-    have = _size(part)
-    # identity: sizes and ranges are those of the file itself. requests reads the usual variables of proxies.
-    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
-    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
-        if answer.status_code == requests.codes.requested_range_not_satisfiable:
-            raise BadInput(url, f"ends before byte {have} of {file.bytes}; {_by_hand(url, file, part)}")
-        if answer.status_code != requests.codes.partial_content:
-            answer.raise_for_status()
-            advance(-have)
-            have = 0
-        length = answer.headers.get("Content-Length", "") if "Content-Encoding" not in answer.headers else ""
-        if length.isdigit() and (there := have + int(length)) != file.bytes:
-            raise BadInput(url, f"has {there} bytes in place of {file.bytes}; {_by_hand(url, file, part)}")
-        with part.open("ab" if have else "wb") as out:
-            for chunk in answer.iter_content(CHUNK):
-                have += len(chunk)
-                if have > file.bytes:
-                    raise BadInput(url, f"has more than {file.bytes} bytes; {_by_hand(url, file, part)}")
-                out.write(chunk)
-                advance(len(chunk))
-            out.flush()
-            os.fsync(out.fileno())
-    if have < file.bytes:
-        raise requests.ConnectionError(f"it ended after {have} of {file.bytes} bytes")
-
-
-def _by_hand(url: str, file: RawFile, to: Path) -> str:
-    """What a person without this connection can do."""
-    place = str(to).removesuffix(".part")
-    what = "it" if url == file.url else file.url
-    return f"put {what} ({file.bytes} bytes, sha256 {file.sha256}) at {place}, or name a source.mirror that has it"
-
-
-def _difference(path: Path, file: RawFile) -> str:
-    if _size(path) != file.bytes:
-        return f"{_size(path)} bytes in place of {file.bytes}"
-    return f"its sha256 is {_sha256(path)} in place of {file.sha256}"
-
-
-def _reason(error: Exception) -> str:
-    answer = getattr(error, "response", None)
-    return type(error).__name__ if answer is None else f"{answer.status_code} {answer.reason}"
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        raise

@@ -5,21 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import sys
 from pathlib import Path
-from time import monotonic
 from urllib.parse import urlsplit
-
-from tqdm import tqdm
 
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
-from aded.files.atomic import lock_file, write_bytes, write_text
-from datastore.sources.catalogue import Source, converted, read_source
-from datastore.sources.download import is_whole, raw_file
+from aded.files.atomic import write_bytes, write_text
+from datastore.sources.catalogue import RawFile, Source, converted, read_source
+from datastore.sources.download import is_whole, receive
 
-SECONDS = 10.0
-"""Between two lines about a long download, where there is no terminal."""
 log = logging.getLogger(__name__)
 
 
@@ -29,19 +23,13 @@ def fetch(name: str, out: Path, mirror: str | None = None) -> list[Path]:
     mirror: a folder or the beginning of a URL that has the raw files; None: the internet.
     """
     source = read_source(name)
-    paths = [out / result for result in source.results]
-    try:
-        # Two downloads of one file would mix their bytes.
-        with naming_the_extra(), lock_file(out / ".lock", lambda: log.info("waiting for another fetch to %s", out)):
-            if is_there(name, source, out):
-                log.info("%s: is there", name)
-            else:
-                log.info("%s", announcement(name, source))
-                _make(name, source, out, mirror)
-    except OSError as error:
-        problem = f"{error.strerror or error}; what has arrived stays, and the same command goes on behind it"
-        raise BadInput(str(error.filename or out), problem) from None
-    return paths
+    if is_there(name, source, out):
+        log.info("%s: is there", name)
+    else:
+        log.info("%s", announcement(name, source))
+        with naming_the_extra():
+            _make(name, source, out, mirror)
+    return [out / result for result in source.results]
 
 
 def announcement(name: str, source: Source) -> str:
@@ -64,15 +52,14 @@ def is_there(name: str, source: Source, out: Path) -> bool:
     try:
         made = json.loads(_made_file(name, out).read_text(encoding="utf-8"))
         return made["from"] == _origin(source) and all(
-            is_whole(out / path, None, made["results"][path]) for path in source.results
+            is_whole(out / path, made["results"][path]) for path in source.results
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def _make(name: str, source: Source, out: Path, mirror: str | None) -> None:
-    with Progress(name, source.total_bytes) as progress:
-        raw = [raw_file(file, out / "raw", mirror, progress.advance) for file in source.files]
+    raw = [_raw_file(file, out / "raw", mirror) for file in source.files]
     contents = dict(zip(source.results, converted(name, source, raw), strict=True))
     hashes = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
     for path, expected in source.results.items():
@@ -84,6 +71,18 @@ def _make(name: str, source: Source, out: Path, mirror: str | None) -> None:
     write_text(_made_file(name, out), json.dumps(made, indent=1) + "\n", name)
 
 
+def _raw_file(file: RawFile, folder: Path, mirror: str | None) -> Path:
+    """The verified file, below `folder`. Raises BadInput, which says what a person without a connection can do."""
+    at = folder / file.path
+    try:
+        receive(file.url if mirror is None else f"{mirror.rstrip('/')}/{file.path}", at, file.bytes, file.sha256)
+    except BadInput as error:
+        what = f"{file.url} ({file.bytes} bytes, sha256 {file.sha256})"
+        advice = f"put {what} at {at}, or name a source.mirror that has it"
+        raise BadInput(error.key, f"{error.problem}; {advice}") from None
+    return at
+
+
 def _made_file(name: str, out: Path) -> Path:
     return out / "made" / f"{name}.json"
 
@@ -91,26 +90,3 @@ def _made_file(name: str, out: Path) -> Path:
 def _origin(source: Source) -> dict[str, object]:
     """What results depend on."""
     return {"files": [file.sha256 for file in source.files], "convert": dict(source.convert)}
-
-
-class Progress:
-    """How far a download is: a bar on a terminal, elsewhere a line now and then."""
-
-    def __init__(self, name: str, total: int) -> None:
-        self.name, self.total, self.have, self.last = name, total, 0, monotonic()
-        hidden = not sys.stderr.isatty()
-        self.bar = tqdm(desc=name, total=total, unit="B", unit_scale=True, leave=False, disable=hidden)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.close()
-
-    def advance(self, count: int) -> None:
-        """count: of bytes."""
-        self.have += count
-        self.bar.update(count)
-        if self.bar.disable and monotonic() - self.last > SECONDS:
-            self.last = monotonic()
-            log.info("%s: %.1f of %.1f MB", self.name, self.have / 1e6, self.total / 1e6)

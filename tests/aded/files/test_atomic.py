@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aded.errors import BadInput
-from aded.files.atomic import whole_file, write_text
+from aded.files.atomic import lock_file, whole_file, write_text
 
 LENGTH, ROUNDS = 100_000, 25
 
@@ -104,3 +107,22 @@ def test_concurrent_writers_never_mix(tmp_path: Path) -> None:
         for writer in writers:
             writer.result()
     assert files(tmp_path) == ["file"]
+
+
+def test_a_lock_ends_with_its_process_and_may_be_removed_by_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "lock"
+
+    def busy() -> NoReturn:
+        raise BadInput("key", "is locked")
+
+    holding = "import sys, pathlib, time; from aded.files.atomic import lock_file; "
+    holding += "lock = lock_file(pathlib.Path(sys.argv[1]), print); print('locked', flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", holding, str(path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        assert other.stdout.readline() == b"locked\n"
+        with pytest.raises(BadInput):
+            lock_file(path, busy)
+        other.kill()
+    for _ in range(2):
+        with lock_file(path, busy):
+            path.unlink()

@@ -106,7 +106,7 @@ def test_the_directory_of_another_run_is_refused_and_left_alone(
 def test_a_folder_without_a_row_belongs_to_nobody(directory: RunDirectory) -> None:
     """As one whose run was killed before its first row."""
     other = {"key": "other"}
-    directory._lock.close()
+    directory._lock.release()
     assert (directory.folder / ".run_id").exists()
     RunDirectory(directory.folder, other, {}).begin(environment(), resumed=False)
     assert (directory.folder / "config.yaml").read_text() == "key: other\n"

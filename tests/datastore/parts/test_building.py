@@ -264,7 +264,7 @@ def test_two_commands_wait_for_each_other(folder: Path, caplog: pytest.LogCaptur
     while not any("waiting for another process" in message for message in caplog.messages):
         time.sleep(0.01)
     assert not whole_parts(folder)
-    other.close()
+    other.lock.release()
     command.join()
     assert is_built(folder)
 

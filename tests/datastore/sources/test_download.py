@@ -1,140 +1,106 @@
+"""A file arrives whole, whatever happens on the way, or its name is not taken."""
+
 from __future__ import annotations
 
 import errno
 import hashlib
 import io
+import logging
 import os
 import random
-import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from file_server import FileServer, serving
 
 from aded.errors import BadInput
-from datastore.sources.catalogue import RawFile
-from datastore.sources.download import CHUNK, raw_file
+from aded.files.atomic import lock_file
+from datastore.sources.download import CHUNK, chunks, receive
 
 CONTENT = random.Random(7).randbytes(1 << 20)
-PATH = "owner/repository/0a1b/data/a file=1.jsonl"
-
-
-@pytest.fixture(autouse=True)
-def without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+NAME = "a file=1.jsonl"
 
 
 @pytest.fixture
 def server() -> Iterator[FileServer]:
-    with serving({PATH.replace(" ", "%20"): CONTENT}) as running:
+    with serving({NAME.replace(" ", "%20"): CONTENT}) as running:
         yield running
 
 
-def described(server: FileServer, content: bytes = CONTENT) -> RawFile:
-    return RawFile(f"{server.url}/{PATH.replace(' ', '%20')}", len(content), hashlib.sha256(content).hexdigest())
+def got(server: FileServer, to: Path, url: str = "") -> list[str]:
+    """What was asked of the server to have the file; no other file is left."""
+    before = len(server.asked)
+    receive(url or f"{server.url}/{NAME}", to, len(CONTENT), SHA256)
+    assert to.read_bytes() == CONTENT
+    assert os.listdir(to.parent) == [to.name]
+    return [each.partition("bytes=")[2] for each in server.asked[before:]]
 
 
-def got(file: RawFile, folder: Path, mirror: str | None = None) -> tuple[Path, int]:
-    """The file, and the bytes that the progress counted."""
-    counted: list[int] = []
-    path = raw_file(file, folder, mirror, counted.append)
-    return path, sum(counted)
-
-
-def fails(file: RawFile, folder: Path, mirror: str | None = None) -> str:
+def fails(url: str, to: Path, key: str = "") -> int:
+    """The bytes of the part that is left, -1: none."""
     with pytest.raises(BadInput) as error:
-        got(file, folder, mirror)
-    assert "\n" not in str(error.value)
-    assert not (folder / PATH).exists(), "what is not verified bears no name"
-    return str(error.value)
+        receive(url, to, len(CONTENT), SHA256)
+    assert error.value.key == (key or url)
+    assert not to.exists(), "what is not verified bears no name"
+    sizes = [path.stat().st_size for path in to.parent.iterdir() if path.suffix == ".part"]
+    return sizes[0] if sizes else -1
 
 
 def test_a_whole_file_arrives_once(server: FileServer, tmp_path: Path) -> None:
-    for _ in range(2):
-        path, counted = got(described(server), tmp_path)
-        assert (path, path.read_bytes() == CONTENT, counted) == (tmp_path / PATH, True, len(CONTENT))
-    assert len(server.asked) == 1
-    assert [each.name for each in path.parent.iterdir()] == [path.name]
-
-
-@pytest.mark.parametrize("ranges", [True, False])
-@pytest.mark.parametrize("lengths", [True, False])
-def test_it_goes_on_where_the_connection_broke(
-    server: FileServer, tmp_path: Path, ranges: bool, lengths: bool
-) -> None:
-    server.dies_after, server.ranges, server.lengths = 12 * CHUNK, ranges, lengths
-    if not ranges:
-        assert "is out of reach" in fails(described(server), tmp_path)
-        server.dies_after = None
-    path, counted = got(described(server), tmp_path)
-    assert path.read_bytes() == CONTENT
-    assert counted == len(CONTENT)
-    if ranges:
-        assert [each.rpartition(" ")[2] for each in server.asked[1:]] == [
-            f"bytes={12 * CHUNK}-",
-            f"bytes={24 * CHUNK}-",
-        ]
-
-
-def test_what_lay_there_and_was_wrong_is_fetched_again(server: FileServer, tmp_path: Path) -> None:
-    part = tmp_path / f"{PATH}.part"
-    part.parent.mkdir(parents=True)
-    for left in (b"x" * 1000, b"x" * len(CONTENT), b"x" * (len(CONTENT) + 1)):
-        (tmp_path / PATH).unlink(missing_ok=True)
-        part.write_bytes(left)
-        assert got(described(server), tmp_path)[0].read_bytes() == CONTENT
-    (tmp_path / PATH).write_bytes(CONTENT[:-1] + b"x")
-    assert got(described(server), tmp_path)[0].read_bytes() == CONTENT
+    to = tmp_path / "deep" / "x"
+    assert got(server, to) == [""]
+    assert got(server, to) == []
+    to.write_bytes(CONTENT[:-1] + b"x")  # damaged
+    assert got(server, to) == [""]
 
 
 @pytest.mark.parametrize("lengths", [True, False])
+def test_it_goes_on_where_the_connection_broke(server: FileServer, tmp_path: Path, lengths: bool) -> None:
+    server.dies_after, server.lengths = 12 * CHUNK, lengths
+    assert got(server, tmp_path / "x") == ["", f"{12 * CHUNK}-", f"{24 * CHUNK}-"]
+
+
+def test_a_server_without_ranges(server: FileServer, tmp_path: Path) -> None:
+    server.dies_after, server.ranges = 12 * CHUNK, False
+    assert fails(f"{server.url}/{NAME}", tmp_path / "x") == 12 * CHUNK
+    server.dies_after = None
+    got(server, tmp_path / "x")
+
+
+@pytest.mark.parametrize("left", [b"x" * 1000, b"x" * (len(CONTENT) + 1)])
+def test_a_damaged_part_is_fetched_again(server: FileServer, tmp_path: Path, left: bytes) -> None:
+    (tmp_path / f"x.{SHA256[:8]}.part").write_bytes(left)
+    assert fails(f"{server.url}/{NAME}", tmp_path / "x") == -1
+    assert got(server, tmp_path / "x") == [""]
+
+
 @pytest.mark.parametrize(
-    ("there", "problem"),
-    [
-        (CONTENT[:-1], r"has 1048575 bytes in place of 1048576|ends before byte 1048575 of 1048576"),
-        (CONTENT + b"x", r"has 1048577 bytes in place of 1048576|has more than 1048576 bytes"),
-        (CONTENT[:-1] + b"x", "is another file than the catalogue's: its sha256 is .* in place of "),
-        (b"", r"has 0 bytes in place of|is out of reach"),
-    ],
+    ("there", "kept"), [(CONTENT[:-1], len(CONTENT) - 1), (CONTENT[:-1] + b"x", -1), (b"", 0), (None, 0)]
 )
-def test_another_file_is_refused(
-    server: FileServer, tmp_path: Path, there: bytes, problem: str, lengths: bool
-) -> None:
-    file = described(server)
-    server.lengths = lengths
-    server.files = {name: there for name in server.files}
-    message = fails(file, tmp_path)
-    assert re.search(problem, message), message
-    assert f"; put it (1048576 bytes, sha256 {file.sha256}) at {tmp_path / PATH}" in message
-    server.files = {name: CONTENT for name in server.files}
-    assert got(file, tmp_path)[0].read_bytes() == CONTENT
+def test_another_file_is_refused(server: FileServer, tmp_path: Path, there: bytes | None, kept: int) -> None:
+    files = server.files
+    server.files = {} if there is None else {name: there for name in files}
+    assert fails(f"{server.url}/{NAME}", tmp_path / "x") == kept
+    server.files = files
+    got(server, tmp_path / "x")
 
 
-def test_a_file_that_is_gone(server: FileServer, tmp_path: Path) -> None:
-    server.files = {}
-    assert "is out of reach (404 Not Found); put it (" in fails(described(server), tmp_path)
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/x", "s3://a/b/x", "hf://datasets/a/x", "hf://datasets/a/b..c/x", "hf://a/b/x", "none"]
+)
+def test_what_is_out_of_reach_or_no_place(url: str, tmp_path: Path) -> None:
+    assert fails(url, tmp_path / "x") == 0
 
 
-def test_offline_the_advice_can_be_followed(server: FileServer, tmp_path: Path) -> None:
-    file = RawFile(f"http://127.0.0.1:9/{PATH}", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
-    message = fails(file, tmp_path)
-    assert f"http://127.0.0.1:9/{PATH}: is out of reach (ConnectionError); put it (" in message
-    place = Path(message.partition(") at ")[2].rpartition(", or name a source.mirror")[0])
-    place.write_bytes(CONTENT)
-    assert got(file, tmp_path)[0] == place
-
-
-def test_a_full_disk_keeps_what_arrived(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", opened_on_a_full_disk)
-        with pytest.raises(OSError, match="No space left"):
-            got(described(server), tmp_path)
-    assert (tmp_path / f"{PATH}.part").stat().st_size == 10 * CHUNK
-    assert got(described(server), tmp_path)[0].read_bytes() == CONTENT
-    assert server.asked[-1].endswith(f"bytes={10 * CHUNK}-")
+def test_a_folder_is_a_place_too(server: FileServer, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(CONTENT)
+    assert got(server, tmp_path / "to" / "x", str(tmp_path / NAME)) == []
+    assert b"".join(chunks(str(tmp_path / NAME), 5)) == CONTENT[5:]
 
 
 class Full(io.FileIO):
@@ -146,32 +112,31 @@ class Full(io.FileIO):
         return super().write(chunk)
 
 
-def opened_on_a_full_disk(path: Path, mode: str) -> Full:
-    return Full(path, mode)
+def test_a_full_disk_keeps_what_arrived(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = tmp_path / f"x.{SHA256[:8]}.part"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda path, mode: Full(path, mode))
+        assert fails(f"{server.url}/{NAME}", tmp_path / "x", str(part)) == 10 * CHUNK
+    assert got(server, tmp_path / "x") == [f"{10 * CHUNK}-"]
 
 
-def test_a_mirror_is_a_folder_or_another_server(server: FileServer, tmp_path: Path) -> None:
-    file = RawFile(f"https://nowhere.invalid/{PATH}", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
-    mirror = tmp_path / "mirror"
-    assert f"{mirror / PATH}: no such file; it is https://nowhere.invalid/{PATH}" in fails(
-        file, tmp_path / "raw", str(mirror)
-    )
-    (mirror / PATH).parent.mkdir(parents=True)
-    (mirror / PATH).write_bytes(CONTENT[1:])
-    assert f"{mirror / PATH}: is another file than https://nowhere.invalid/" in fails(
-        file, tmp_path / "raw", str(mirror)
-    )
-    (mirror / PATH).write_bytes(CONTENT)
-    assert got(file, tmp_path / "raw", str(mirror)) == (mirror / PATH, len(CONTENT))
-    assert f"; put https://nowhere.invalid/{PATH} (" in fails(file, tmp_path / "raw", f"{server.url}/elsewhere")
-    assert got(file, tmp_path / "raw", f"{server.url}/")[0] == tmp_path / "raw" / PATH
+def test_two_fetches_of_one_file_wait_for_each_other(
+    server: FileServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    command = Thread(target=got, args=(server, tmp_path / "x"))
+    with lock_file(tmp_path / ".x.fetching", lambda: None):
+        command.start()
+        while not caplog.messages:
+            time.sleep(0.01)
+        assert server.asked == []
+    command.join()
+    assert len(server.asked) == 1
 
 
 def test_a_proxy_of_the_environment(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", server.url)
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    url = f"http://nowhere.invalid/{PATH.replace(' ', '%20')}"
-    server.files[url] = CONTENT  # a proxy is asked for the whole URL
-    file = RawFile(url, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
-    assert got(file, tmp_path)[0].read_bytes() == CONTENT
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    server.files["http://nowhere.invalid/x"] = CONTENT  # a proxy is asked for the whole URL
+    assert got(server, tmp_path / "x", "http://nowhere.invalid/x") == [""]
