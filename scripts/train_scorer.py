@@ -55,8 +55,8 @@ USED: tuple[dict[str, Any], ...] = tuple(
 """Settings that people use."""
 WITHOUT: tuple[dict[str, Any], ...] = (
     {"copy": False},
-    {"gaps": False},
-    {"said": False},
+    {"skip_grams": False},
+    {"unigrams": False},
     {"contexts": {**CONTEXTS, "prompt": 0}},
     {"contexts": {**CONTEXTS, "session": 0}},
     {"contexts": {**CONTEXTS, "target": 0}},

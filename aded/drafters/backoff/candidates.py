@@ -13,13 +13,13 @@ SOURCE_NAMES = ("corpus", "target", "session", "prompt", "nearest")
 SOURCES = len(SOURCE_NAMES)
 LENGTHS = 6
 """Longest context in tokens."""
-GAPS = 3
-"""Contexts with a gap, see experts.gap_hash. They are numbered after the others: LENGTHS + 1 and so on."""
-COPY = (LENGTHS + GAPS) * SOURCES
+SKIP_GRAMS = 3
+"""Kinds of skip-grams, see experts.skip_gram_hash. They are numbered after the others: LENGTHS + 1 and so on."""
+COPY = (LENGTHS + SKIP_GRAMS) * SOURCES
 """The expert that copies the longest match."""
-SAID = COPY + 1
-"""The expert that knows how often each token was said in the prompt and its answer."""
-ON = SAID + 1
+UNIGRAM = COPY + 1
+"""The expert that counts tokens: how often each occurred in the prompt and its answer."""
+ON = UNIGRAM + 1
 """One more expert per source knows every context while the source is on, and mentions nothing."""
 TRANSFORMER = ON + SOURCES
 """The expert that is a small transformer."""

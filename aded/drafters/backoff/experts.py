@@ -2,7 +2,7 @@
 
 source: where predictions come from: the corpus, the target's own distributions, earlier answers (the session), the
     current prompt and its answer, or the passages of a corpus that are nearest to them
-context: the last 1 to 6 tokens (corpus: 1 to 4), or some of the last three with a gap
+context: the last 1 to 6 tokens (corpus: 1 to 4), or some of the last three: a skip-gram
 expert: one source with one kind of context; one more copies the longest match, and one counts tokens
 mention: an expert names a token, with the token's share of what followed the context, and its count
 
@@ -19,16 +19,16 @@ from aded.compiled import inner
 from aded.drafters.backoff.candidates import (
     COPY,
     CORPUS,
-    GAPS,
     LENGTHS,
     NEAREST,
     ON,
     PROMPT,
-    SAID,
     SESSION,
+    SKIP_GRAMS,
     SOURCES,
     TARGET,
     TRANSFORMER,
+    UNIGRAM,
     Candidates,
     Real,
     clear,
@@ -38,11 +38,11 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
 from aded.drafters.backoff.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.history import History, token_at
-from aded.drafters.backoff.said_tokens import FREQUENT, SaidTokens, place
 from aded.drafters.backoff.transformer.predictions import Predictions, output_of
+from aded.drafters.backoff.unigrams import FREQUENT, Unigrams, place
 
 LIKELY = 0.05
-"""At nodes that are at least as probable, contexts with a gap are asked, and frequent tokens proposed. Elsewhere no
+"""At nodes that are at least as probable, skip-grams are looked up, and frequent tokens proposed. Elsewhere no
 tree has room for what they add."""
 SCALE = np.float32(1 / 8)
 """Of logarithms: it keeps the inputs of the scorer near 1."""
@@ -56,8 +56,8 @@ IN_USE = np.dtype(
     [
         ("longest", np.int64, SOURCES),
         ("copies", np.bool_),
-        ("gaps", np.bool_),
-        ("said", np.bool_),
+        ("skip_grams", np.bool_),
+        ("unigrams", np.bool_),
         ("vocabulary", np.int64),
     ],
     align=True,
@@ -65,7 +65,7 @@ IN_USE = np.dtype(
 """What is on.
 
 longest: the longest context of each source in tokens, 0: the source is off
-copies, gaps, said: is the copying of matches, are contexts with a gap, and counts of tokens?
+copies, skip_grams, unigrams: are matches copied, skip-grams looked up, and tokens counted?
 vocabulary: of the corpus
 """
 
@@ -83,7 +83,7 @@ class Experts(NamedTuple):
     prompt: ContextTable
     nearest: ContextTable
     history: History
-    said: SaidTokens
+    unigrams: Unigrams
     predictions: Predictions
     on: np.record
 
@@ -96,15 +96,15 @@ def log(number: Real) -> Real:
 
 
 @inner
-def gap_hash(context: np.ndarray, end: int, gap: int) -> np.uint64:
-    """The hash of a context with a gap, before context[end], end >= 3. Of the last three tokens it has:
+def skip_gram_hash(context: np.ndarray, end: int, kind: int) -> np.uint64:
+    """The hash of a skip-gram before context[end], end >= 3. Of the last three tokens it has:
 
-    gap 0: the first two; 1: the first and the last; 2: the middle one.
+    kind 0: the first two; 1: the first and the last; 2: the middle one.
     """
-    hashed = np.uint64(gap + 1) * np.uint64(0x9E3779B97F4A7C15)
-    if gap != 0:
-        hashed = extend_hash(hashed, context[end - 1] if gap == 1 else context[end - 2])
-        return extend_hash(hashed, context[end - 3]) if gap == 1 else hashed
+    hashed = np.uint64(kind + 1) * np.uint64(0x9E3779B97F4A7C15)
+    if kind != 0:
+        hashed = extend_hash(hashed, context[end - 1] if kind == 1 else context[end - 2])
+        return extend_hash(hashed, context[end - 3]) if kind == 1 else hashed
     return extend_hash(extend_hash(hashed, context[end - 2]), context[end - 3])
 
 
@@ -151,35 +151,35 @@ def ask(
             _ask_table(experts.nearest, hashes[length], NEAREST, length, candidates)
         if length <= longest[0] and indices[length - 1] >= 0:
             _ask_corpus(experts.corpus, indices[length - 1], length, candidates)
-    if experts.on.gaps and probability >= LIKELY and len(context) >= 3:
-        for gap in range(GAPS):
-            hashed = gap_hash(context, len(context), gap)
+    if experts.on.skip_grams and probability >= LIKELY and len(context) >= 3:
+        for kind in range(SKIP_GRAMS):
+            hashed = skip_gram_hash(context, len(context), kind)
             if longest[PROMPT] > 0:
-                _ask_table(experts.prompt, hashed, PROMPT, LENGTHS + 1 + gap, candidates)
+                _ask_table(experts.prompt, hashed, PROMPT, LENGTHS + 1 + kind, candidates)
             if longest[SESSION] > 0:
-                _ask_table(experts.session, hashed, SESSION, LENGTHS + 1 + gap, candidates)
-    if experts.on.said:
-        _ask_said(experts.said, probability >= LIKELY, candidates)
+                _ask_table(experts.session, hashed, SESSION, LENGTHS + 1 + kind, candidates)
+    if experts.on.unigrams:
+        _ask_unigrams(experts.unigrams, probability >= LIKELY, candidates)
     if node >= 0:
         _ask_transformer(experts.predictions, node, candidates)
 
 
 @inner
-def _ask_said(said: SaidTokens, fill: bool, candidates: Candidates) -> None:
-    """Say of each candidate how often it was said here.
+def _ask_unigrams(unigrams: Unigrams, fill: bool, candidates: Candidates) -> None:
+    """For each candidate, how often it occurred in the prompt and its answer.
 
-    fill: before that, fill them up to FREQUENT with the tokens that were said most often, and more than once
+    fill: before that, fill them up to FREQUENT with the session's most frequent tokens that occurred more than once
     """
     if fill:
-        for token in said.frequent:
-            if token == -1 or said.ever[place(token)] < 2 or candidates.sizes[0] >= FREQUENT:
+        for token in unigrams.frequent:
+            if token == -1 or unigrams.session[place(token)] < 2 or candidates.sizes[0] >= FREQUENT:
                 break
             propose(candidates, token)
     for i in range(candidates.sizes[0]):
         token = candidates.tokens[i]
-        times = said.here[place(token)]
+        times = unigrams.prompt[place(token)]
         if times > 0:
-            mention(candidates, token, PROMPT, 0, SAID, np.float32(0.0), log(times))
+            mention(candidates, token, PROMPT, 0, UNIGRAM, np.float32(0.0), log(times))
 
 
 @inner
@@ -188,18 +188,18 @@ def _ask_transformer(predictions: Predictions, node: int, candidates: Candidates
 
     node: of those that it has read
     """
-    said, largest = predictions.logarithms[node], np.float32(-np.inf)
+    logarithms, largest = predictions.logarithms[node], np.float32(-np.inf)
     for output in range(len(predictions.known)):
-        largest = max(largest, said[output])
-        if said[output] > LIKELY_NEXT:
+        largest = max(largest, logarithms[output])
+        if logarithms[output] > LIKELY_NEXT:
             propose(candidates, predictions.known[output])
     for i in range(candidates.sizes[0]):
         token = candidates.tokens[i]
         output = output_of(predictions, token)
         if output >= 0:
-            mention(candidates, token, PROMPT, 0, TRANSFORMER, said[output] * NATS, np.float32(0.0))
+            mention(candidates, token, PROMPT, 0, TRANSFORMER, logarithms[output] * NATS, np.float32(0.0))
     candidates.seen[TRANSFORMER] = True
-    candidates.evidence[TRANSFORMER, 0], candidates.evidence[TRANSFORMER, 1] = largest * NATS, said[-1] * NATS
+    candidates.evidence[TRANSFORMER, 0], candidates.evidence[TRANSFORMER, 1] = largest * NATS, logarithms[-1] * NATS
 
 
 @inner
