@@ -2,8 +2,8 @@
 
 Its experts are corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long
 matches, the target's own distributions at all verified nodes, the passages of a corpus nearest to the text, and a
-small transformer. A network, learned from the answers of other models, weighs what they say. The draft tree holds the
-most probable paths, and has the size at which this machine decodes fastest.
+small transformer. A network, learned from the answers of other models, weighs their evidence. The draft tree holds
+the most probable paths, and has the size at which this machine decodes fastest.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from aded.compiled import inner
 from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, Candidates
 from aded.drafters.backoff.corpus import follow_token, locate
-from aded.drafters.backoff.experts import Experts, ask
+from aded.drafters.backoff.experts import Experts, collect_features
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.scorer import Scorer, score
 from aded.drafters.backoff.scratch import MAX_WAITING, BackoffScratch
@@ -97,7 +97,7 @@ def find_root(predictions: Predictions, root: np.record) -> None:
 def predict(experts: Experts, scorers: Scorers, node: np.record, candidates: Candidates) -> int:
     """Write what may follow a node to `candidates`; return how many tokens that are."""
     recent, was_read = node.recent[LENGTHS - node.recent_length :], node.was_read
-    ask(experts, recent, node.longest, node.indices, node.match, node.probability, was_read, candidates)
+    collect_features(experts, recent, node.longest, node.indices, node.match, node.probability, was_read, candidates)
     score(scorers[1] if was_read >= 0 else scorers[0], candidates)
     return int(candidates.sizes[0])
 

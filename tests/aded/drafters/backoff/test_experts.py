@@ -1,4 +1,4 @@
-"""What the experts say, against counts by hand."""
+"""The experts' features, against counts by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from numba import njit
 
 from aded.drafters.backoff import experts
-from aded.drafters.backoff.candidates import COPY, CORPUS, LENGTHS, ON, PROMPT, SESSION, SOURCES, UNIGRAM, Candidates
+from aded.drafters.backoff.candidates import (
+    COPY,
+    CORPUS,
+    LENGTHS,
+    PROMPT,
+    SESSION,
+    SOURCE_BIAS,
+    SOURCES,
+    UNIGRAM,
+    Candidates,
+)
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.tree_search import ROOT, predict
 from aded.drafters.backoff.unigrams import FREQUENT
@@ -74,17 +84,17 @@ def predicted_after(text: list[int]) -> Candidates:
 
 
 @given(st.lists(st.integers(0, VOCABULARY - 1), min_size=2, max_size=40))
-def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
+def test_every_expert_has_features_of_what_followed_its_context(text: list[int]) -> None:
     candidates, expected = predicted_after(text), by_hand(text)
     n, m = candidates.sizes
     found: Successors = defaultdict(dict)
     for k in range(m):
-        expert, token = int(candidates.mentioned_by[k]), int(candidates.tokens[candidates.mentioned[k]])
+        expert, token = int(candidates.feature_experts[k]), int(candidates.tokens[candidates.feature_candidates[k]])
         assert token not in found[expert]
-        found[expert][token] = float(candidates.frequency[k, 1])
+        found[expert][token] = float(candidates.feature_values[k, 1])
         if expert not in (COPY, UNIGRAM):
             whole = float(log(sum(expected[expert].values())))
-            np.testing.assert_allclose(candidates.frequency[k, 0], found[expert][token] - whole, atol=1e-5)
+            np.testing.assert_allclose(candidates.feature_values[k, 0], found[expert][token] - whole, atol=1e-5)
             np.testing.assert_allclose(
                 candidates.evidence[expert],
                 [whole, max(expected[expert].values()) / sum(expected[expert].values())],
@@ -96,7 +106,7 @@ def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
         assert found[expert].keys() == tokens.keys()
         for token, weight in tokens.items():
             np.testing.assert_allclose(found[expert][token], log(weight), atol=1e-5)
-    assert candidates.seen[[ON + CORPUS, ON + SESSION, ON + PROMPT]].all()
+    assert candidates.seen[[SOURCE_BIAS + CORPUS, SOURCE_BIAS + SESSION, SOURCE_BIAS + PROMPT]].all()
     assert set(candidates.tokens[:n].tolist()) >= set(text[: FREQUENT if n < FREQUENT else 0])
 
 
