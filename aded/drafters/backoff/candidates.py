@@ -53,7 +53,7 @@ CANDIDATES_TYPE = np.dtype(
         ("hashes", np.uint64, LENGTHS + 1),
         ("hidden", np.float32, (MOST_CANDIDATES + 1, UNITS)),
         ("sums", np.float32, (2, UNITS)),
-        ("suggested", np.int64, MOST_CANDIDATES),
+        ("external", np.int64, MOST_CANDIDATES),
         ("own", np.float64, MOST_CANDIDATES),
     ],
     align=True,
@@ -71,8 +71,8 @@ feature_values: logarithms of the token's share and of its count
 hashes: of the contexts
 hidden: the scorer's hidden units
 sums: memory of the scorer
-suggested: the node of the suggestions that is the same, or -1
-own: the scorer's probability where something is suggested beside it, 0: it has none
+external: the node of the external candidates (external_candidates.py) that is the same, or -1
+own: the scorer's probability where external candidates stand beside it, 0: it has none
 """
 
 

@@ -33,6 +33,7 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
 from aded.drafters.backoff.experts import IN_USE, Experts
+from aded.drafters.backoff.external_candidates import set_external_candidates
 from aded.drafters.backoff.history import clear, empty_history
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
 from aded.drafters.backoff.retrieval.passages import (
@@ -45,7 +46,6 @@ from aded.drafters.backoff.retrieval.passages import (
 )
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
-from aded.drafters.backoff.suggestions import suggest
 from aded.drafters.backoff.transformer.predictions import NODES, no_predictions
 from aded.drafters.backoff.transformer.reader import Reader, open_transformer
 from aded.drafters.backoff.unigrams import forget_all, no_unigrams
@@ -214,16 +214,16 @@ class BackoffDrafter(Drafter):
         below = chain_below if self.chain else tree_below
         return below(self.state, self.budget, self.depth, least)
 
-    def draft_beside(
+    def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
     ) -> tuple[DraftTree, np.ndarray] | None:
         """The search mixes the others' nodes with its own candidates. A chain does without them."""
         if self.chain:
             return None
-        suggestions = self.scratch.suggestions
-        suggest(suggestions, others, mixing)
+        external = self.scratch.external
+        set_external_candidates(external, others, mixing)
         tree = self.draft(context)
-        suggestions.nodes = 0
+        external.nodes = 0
         return tree, self.scratch.nodes["own"][: len(tree)].copy()
 
     def observe(self, step: Step) -> None:
