@@ -4,8 +4,8 @@
 
 Takes the keys of aded.run, but for `method`. The target answers prompts of the datastore's corpus that no head of
 this project was trained on. The hybrid begins with plain weights, which take each part's probabilities as they
-are, and learns as it always does. What was drafted beside others is then learned again and again, until the weights no
-longer depend on where they began. Rows and columns are as in aded.drafters.mixing.Mixing.
+are, and learns as it always does. What was drafted beside others is then learned again and again, until the weights
+no longer depend on where they began. Rows and columns are as in aded.drafters.mixing.Mixing.
 
 Those of aded_backoff, on the embedded model with engine=compiled model.dtype=bfloat16:
 

@@ -16,7 +16,7 @@ from aded.drafters.backoff.drafter import NO_NODES, BackoffDrafter
 from aded.drafters.backoff.learning import read
 from aded.drafters.backoff.retrieval.passages import retrieve_for_answer
 from aded.drafters.backoff.tree_search import ROOT, find_root, move_root, predict
-from aded.drafters.packed_state import PackedState
+from aded.drafters.numba_state import NumbaState
 
 
 class Examples(NamedTuple):
@@ -56,7 +56,7 @@ def room(examples: int, features: int) -> Examples:
 
 @njit(cache=True)
 def _collect(
-    state: PackedState, context: np.ndarray, first: int, keep: float, taken: np.ndarray, into: Examples, p: int
+    state: NumbaState, context: np.ndarray, first: int, keep: float, taken: np.ndarray, into: Examples, p: int
 ) -> int:
     """Read context[first:]; where `taken`, write the prediction before the token as example p and so on.
 

@@ -49,7 +49,7 @@ from aded.drafters.backoff.scratch import new_scratch
 from aded.drafters.backoff.transformer.predictions import NODES, no_predictions
 from aded.drafters.backoff.transformer.reader import Reader, open_transformer
 from aded.drafters.backoff.unigrams import forget_all, no_unigrams
-from aded.drafters.packed_state import PackedState
+from aded.drafters.numba_state import NumbaState
 from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
@@ -139,7 +139,7 @@ class BackoffDrafter(Drafter):
 
     def _read_nothing(self) -> None:
         self.scratch = new_scratch(self.budget)
-        self.state = PackedState((self.experts, self.scorers, self.scratch))
+        self.state = NumbaState((self.experts, self.scorers, self.scratch))
         self.context, self._drafted = np.empty(0, np.int64), DraftTree.root(0)
 
     def sibling(self) -> BackoffDrafter:

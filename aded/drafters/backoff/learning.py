@@ -12,7 +12,7 @@ from aded.drafters.backoff.experts import Experts, skip_gram_hash
 from aded.drafters.backoff.history import append
 from aded.drafters.backoff.tree_search import move_root, search, search_chain, start
 from aded.drafters.backoff.unigrams import count_token
-from aded.drafters.packed_state import PackedState
+from aded.drafters.numba_state import NumbaState
 
 
 @inner
@@ -42,7 +42,7 @@ def _count(experts: Experts, hashed: np.uint64, length: int, token: int, keep: f
 
 
 @njit(cache=True)
-def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float) -> None:
+def read_prompt(state: NumbaState, context: np.ndarray, first: int, keep: float) -> None:
     """`read`, then put the root at the prompt's end. state: experts, scorers, scratch."""
     experts, _, scratch = state.parts
     read(experts, context, first, keep)
@@ -50,7 +50,7 @@ def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float
 
 
 @njit(cache=True)
-def read_decided(state: PackedState, context: np.ndarray, first: int, keep: float) -> None:
+def read_decided(state: NumbaState, context: np.ndarray, first: int, keep: float) -> None:
     """Read context[first:], the tokens decided since the last search, and move the root to their end."""
     experts, _, scratch = state.parts
     for i in range(first, len(context)):
@@ -59,14 +59,14 @@ def read_decided(state: PackedState, context: np.ndarray, first: int, keep: floa
 
 
 @njit(cache=True)
-def tree_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
+def tree_below(state: NumbaState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
     """`search` below the root."""
     experts, scorers, scratch = state.parts
     return search(experts, scorers, scratch, budget, depth, least_probabilities)
 
 
 @njit(cache=True)
-def chain_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
+def chain_below(state: NumbaState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
     """`search_chain` below the root. Who drafts trees never compiles it."""
     experts, scorers, scratch = state.parts
     return search_chain(experts, scorers, scratch, budget, depth, least_probabilities)

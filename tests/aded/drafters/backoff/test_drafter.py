@@ -153,7 +153,8 @@ def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None
         tree, probabilities = early.draft(text[:n]), whole.draft(text[:n]).probabilities
         assert probabilities is not None
         sizes.append(len(tree))
-        assert sizes[-1] == cost.best_size(probabilities, early.tree_size.rate / early.tree_size.worth)
+        rate = early.tree_size.rate / early.tree_size.accepted_over_promised
+        assert sizes[-1] == cost.best_size(probabilities, rate)
     assert {1} < set(sizes)
 
 

@@ -25,7 +25,7 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.tree_search import ROOT, predict
 from aded.drafters.backoff.unigrams import FREQUENT
-from aded.drafters.packed_state import PackedState
+from aded.drafters.numba_state import NumbaState
 from datastore.ngrams import count_ngrams
 
 VOCABULARY, KEEP = 6, 0.9
@@ -71,7 +71,7 @@ def by_hand(text: list[int]) -> Successors:
 
 
 @njit
-def predict_root(state: PackedState) -> None:
+def predict_root(state: NumbaState) -> None:
     experts, scorers, scratch = state.parts
     predict(experts, scorers, scratch.nodes[ROOT], scratch.candidates)
 
