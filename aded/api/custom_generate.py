@@ -20,7 +20,7 @@ from transformers.generation.configuration_utils import GenerationMode
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from aded.api.model import decoded, host_of
+from aded.api.model import decoded, prepared_model
 from aded.api.shared import SharedDrafter
 from aded.core.decode import Answer
 from aded.core.sampler import accepted_path
@@ -78,20 +78,20 @@ def custom_generate(
     """See GenerationMixin._sample. Raises BadInput for what cannot be done with a drafter."""
     _refuse(model, input_ids, generation_config, model_kwargs)
     prompt = _without_padding(input_ids, model_kwargs.get("attention_mask"))
-    host = host_of(model)
+    prepared = prepared_model(model)
     keeps = frozenset(name for name in ("scores", "logits") if getattr(generation_config, f"output_{name}"))
     sampler = ProcessedSampler(input_ids, logits_processor, draws=bool(generation_config.do_sample), keeps=keeps)
     answer = Answer()
     stop, given = _stop_rule(input_ids, stopping_criteria, sampler), 0
     most = max(_longest(stopping_criteria, generation_config) - input_ids.shape[1], 1)
-    for answer in decoded(host, drafter, prompt, sampler, max_new_tokens=most, stop=stop):
+    for answer in decoded(prepared, drafter, prompt, sampler, max_new_tokens=most, stop=stop):
         for token in answer.token_ids[given:] if streamer is not None else ():
             streamer.put(torch.tensor([token]))
         given = len(answer.token_ids)
     if streamer is not None:
         streamer.end()
     if answer.stop_reason == "context" or (answer.stop_reason == "limit" and given < most):
-        log.warning("the model's context of %d tokens is full: the answer ends", host.target.context_length)
+        log.warning("the model's context of %d tokens is full: the answer ends", prepared.target.context_length)
     new: Any = torch.tensor([answer.token_ids], dtype=input_ids.dtype, device=input_ids.device)
     sequences: Any = torch.cat([input_ids, new], dim=-1)
     if not generation_config.return_dict_in_generate:

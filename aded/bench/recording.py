@@ -139,7 +139,7 @@ def _check_tokenizer(pack: About, tokenizer: AnyTokenizer) -> None:
         )
 
 
-class InThePack:
+class PackBenchmark:
     """The questions of a pack: their ids, and no text, as the pack has the prompts.
 
     pack: its folder.

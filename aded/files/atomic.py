@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from aded.errors import BadInput
-from aded.files.fingerprint import OF_A_MODEL
+from aded.files.fingerprint import COUNTED_SUFFIXES
 
 Named = tuple[str, str | Path | None]
 """A key, and the file or folder that it names; None: none."""
@@ -94,7 +94,7 @@ def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> Non
     taken = [(key, Path(path).expanduser()) for key, path in inputs if path]
     for key, path in ((key, Path(path).expanduser()) for key, path in outputs if path):
         for other, used in taken:
-            if _same(path, used) or (path.suffix in OF_A_MODEL and _same(path.parent, used)):
+            if _same(path, used) or (path.suffix in COUNTED_SUFFIXES and _same(path.parent, used)):
                 raise BadInput(key, f"{path} belongs to {other}={used} too; name another file")
         taken.append((key, path))
 
