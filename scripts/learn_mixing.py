@@ -30,7 +30,7 @@ from aded.config import instantiate
 from aded.core.decode import decode
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Greedy
-from aded.drafters.hybrid.drafter import Hybrid, Part
+from aded.drafters.hybrid.drafter import Hybrid, HybridPart
 from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
 from datastore.corpora.corpus import Corpus
 from scripts import NoSettings
@@ -45,7 +45,7 @@ PROMPTS, PASSES = 24, 100
 PLAIN = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.5, 0.0))
 
 
-class KeepingPart(Part):
+class KeepingPart(HybridPart):
     """Keeps what its mixing learned from: probabilities of both sides, and what the target chose."""
 
     def __init__(self, drafter: Drafter) -> None:

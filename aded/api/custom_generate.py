@@ -27,7 +27,7 @@ from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
-KEY = "custom_generate"
+GENERATE_KEY = "custom_generate"
 KNOWN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position"}
 """What generate hands over for a plain text model. The cache and the positions are our own."""
 log = logging.getLogger(__name__)
@@ -103,16 +103,16 @@ def custom_generate(
 def _refuse(model: Any, input_ids: torch.Tensor, config: GenerationConfig, model_kwargs: dict[str, Any]) -> None:
     """Raise BadInput, one line, for what this cannot do."""
     if model.config.is_encoder_decoder:
-        raise BadInput(KEY, "this model has an encoder; drafts are for decoder-only models")
+        raise BadInput(GENERATE_KEY, "this model has an encoder; drafts are for decoder-only models")
     mode = config.get_generation_mode()
     if mode not in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE):
         raise BadInput(
-            KEY, f"{mode.value.replace('_', ' ')} cannot be drafted for; use num_beams=1 and no other drafts"
+            GENERATE_KEY, f"{mode.value.replace('_', ' ')} cannot be drafted for; use num_beams=1 and no other drafts"
         )
     if len(input_ids) != 1:
-        raise BadInput(KEY, f"one sequence at a time can be drafted for, and these are {len(input_ids)}")
+        raise BadInput(GENERATE_KEY, f"one sequence at a time can be drafted for, and these are {len(input_ids)}")
     if input_ids.shape[1] == 0 or model_kwargs.get("inputs_embeds") is not None:
-        raise BadInput(KEY, "the prompt must be token ids, at least one")
+        raise BadInput(GENERATE_KEY, "the prompt must be token ids, at least one")
     for name in ("output_attentions", "output_hidden_states"):
         if getattr(config, name) and config.return_dict_in_generate:
             raise BadInput(name, "cannot be had with a drafter: rows of rejected drafts would be among them")

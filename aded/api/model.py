@@ -1,4 +1,4 @@
-"""A user's model prepared as a target: once for each model, over the same parameters, and the model stays as it is."""
+"""A user's model, prepared as a target once for each model, over the same parameters; the model stays as it is."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from aded.config import instantiate
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
 from aded.errors import BadInput
-from aded.files.answer_file import KEY, read_prompts
+from aded.files.answer_file import ANSWERS_KEY, read_prompts
 from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
 from aded.files.tokenizer import load_tokenizer
@@ -90,7 +90,7 @@ def replay(
     limit: how many questions, from the first; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
-    pack = read_about(answers, KEY) if is_pack(answers) else None
+    pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
     known = _tokenizer(tokenizer, eos_token, pack)
     benchmark = PackBenchmark(str(answers)) if pack else _benchmark(answers, questions)
     recording, every = Recording(answers, known), benchmark.questions()

@@ -30,7 +30,7 @@ from aded.errors import BadInput
 from aded.settings import Budget, FilePath, LearningScope
 
 
-class Part:
+class HybridPart:
     """A drafter in a hybrid, the calibration of its probabilities, and what it did in the answer."""
 
     def __init__(self, drafter: Drafter) -> None:
@@ -105,7 +105,7 @@ class Hybrid(Drafter):
     ) -> None:
         if not parts:
             raise BadInput("method.parts", "must name a method")
-        made = {name: Part(drafter) for name, drafter in parts.items()}
+        made = {name: HybridPart(drafter) for name, drafter in parts.items()}
         # Who weighs what others draft comes after them.
         self.parts = dict(sorted(made.items(), key=lambda item: item[1].weighs_others))
         self.budget, self.scope, self.cost = budget, adaptation, check_cost(cost)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from aded.drafters.backoff.transformer.predictions import NODES, no_predictions
-from aded.drafters.backoff.transformer.weights import HEAD, KEY, Weights, read_weights
+from aded.drafters.backoff.transformer.weights import HEAD, TRANSFORMER_KEY, Weights, read_weights
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
 
@@ -133,5 +133,5 @@ def open_transformer(path: str, datastore: NgramFile) -> Reader:
     tokenizer."""
     weights, facts = read_weights(path)
     if datastore.has_ngrams and facts.get("tokenizer") != datastore.header["tokenizer"]:
-        raise BadInput(KEY, f"{path} is for another tokenizer than the datastore {datastore.path}")
+        raise BadInput(TRANSFORMER_KEY, f"{path} is for another tokenizer than the datastore {datastore.path}")
     return Reader(weights, facts.get("learned_from", "an unknown source"))
