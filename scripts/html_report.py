@@ -25,7 +25,7 @@ NAME = "report.html"
 
 
 @dataclass
-class Settings:
+class ReportSettings:
     """See above."""
 
     out: FilePath | None = None
@@ -42,7 +42,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     write_text(out, page(runs, left_out, [str(folder) for folder in folders]), "out")
 
 
-def run(arguments: list[str], settings: Settings) -> None:
+def run(arguments: list[str], settings: ReportSettings) -> None:
     folders = [Path(argument) for argument in arguments]
     if not folders or not all(folder.is_dir() for folder in folders):
         raise BadInput("FOLDER", "name folders that hold runs, as in: aded report outputs")
@@ -52,7 +52,7 @@ def run(arguments: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "")
+    run_command(run, ReportSettings, __doc__ or "")
 
 
 if __name__ == "__main__":
