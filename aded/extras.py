@@ -52,4 +52,5 @@ def naming_the_extra() -> Iterator[None]:
         # Only the library itself: a part that an installed one lacks is another error.
         if error.name not in EXTRAS:
             raise
-        raise BadInput(error.name, f"is not installed; pip install 'aded-bench[{EXTRAS[error.name]}]'") from error
+        command = f"pip install -e '.[{EXTRAS[error.name]}]'"
+        raise BadInput(error.name, f"is not installed; in the checkout, {command}") from error

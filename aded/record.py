@@ -28,12 +28,13 @@ from aded.bench.build import (
     load_benchmark,
     load_model,
     model_name,
+    settings_of_record,
 )
 from aded.bench.progress import Progress, Shown
 from aded.bench.questions import Question
 from aded.bench.runner import Runner
 from aded.choices import read_choice
-from aded.command_line import compose_config, plain, run_command
+from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
 from aded.files.pack import About, PackedTurn, is_pack, read_about, write_pack
 from aded.files.tokenizer import known_fingerprint
@@ -63,7 +64,8 @@ def record(cfg: DictConfig, out: Path, licence: str | None, progress: Progress) 
 
     out: the pack's folder. licence: see About.
     """
-    values = plain(cfg)
+    benchmark, questions = load_benchmark(cfg.benchmark)
+    values = settings_of_record(cfg, benchmark, questions)
     kept = {key: value for key, value in values.items() if key not in VOLATILE}
     settings = by_content(kept, fingerprints(values))
     if is_pack(out) and dict(read_about(out, "out").settings) != settings:
@@ -72,7 +74,6 @@ def record(cfg: DictConfig, out: Path, licence: str | None, progress: Progress) 
     finished = read_run(folder)
     # Prompts need the tokenizer alone, so nothing is compiled for them.
     plainest: dict[Any, Any] = {"method": read_choice("method", "autoregressive"), "paired": False, "engine": "eager"}
-    benchmark, questions = load_benchmark(cfg.benchmark)
     decoding = check_decoding(cfg.decoding)
     runner = build_experiment(DictConfig({**cfg, **plainest}), benchmark, questions, decoding, load_model).runner
     turns = list(_turns(runner, questions, finished))

@@ -20,6 +20,7 @@ from aded.bench.build import (
     load_benchmark,
     load_model,
     model_name,
+    settings_of_record,
 )
 from aded.bench.progress import Progress, Shown, Silent
 from aded.command_line import CONF, INPUT_ERRORS, exit_with_error, plain, run_hydra
@@ -37,7 +38,7 @@ def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple
     decoding = check_decoding(cfg.decoding)
     benchmark, questions = load_benchmark(cfg.benchmark)
     logger = instantiate(plain(cfg.logger), "logger") if cfg.logger else None  # refused now, not after the run
-    settings = {**plain(cfg), "method": with_whole_parts(plain(cfg.method))}
+    settings = {**settings_of_record(cfg, benchmark, questions), "method": with_whole_parts(plain(cfg.method))}
     files = fingerprints(settings)
     folder = Path(cfg.output_dir or default_folder(cfg, run_id(settings, files)))
     directory = RunDirectory(folder, settings, files)
@@ -64,18 +65,18 @@ def default_folder(cfg: DictConfig, identity: str) -> Path:
 
 
 def format_summary(summary: Summary) -> str:
-    """The summary in one line, and a line for each mark."""
+    """The summary in one line, and its marks in another."""
 
     def number(value: float | None, form: str) -> str:
         return "-" if value is None else format(value, form)
 
     lines = [
-        f"{summary.method}: {number(summary.tokens_per_second, '.1f')} tokens/s, "
+        f"{summary.method}, {summary.benchmark}: {number(summary.tokens_per_second, '.1f')} tokens/s, "
         f"speedup {number(summary.speedup, '.2f')} "
         f"[{number(summary.speedup_low, '.2f')}, {number(summary.speedup_high, '.2f')}], "
         f"mean accepted tokens {number(summary.mean_accepted_tokens, '.2f')}, "
         f"identical {number(summary.identical_outputs, 'd')} of {summary.turns}",
-        *(f"  marked: {mark}" for mark in summary.marks),
+        *([f"  marked: {'; '.join(summary.marks)}"] if summary.marks else []),
     ]
     return "\n".join(lines)
 

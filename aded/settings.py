@@ -7,7 +7,8 @@ are no whole numbers, and nan is no number. A class states its bounds once, in t
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -141,6 +142,13 @@ def _shown(limit: object) -> str:
     return str(limit).replace("'", "").replace(" or ", ", ").removesuffix(".0")
 
 
+def no_such_key(name: str, known: Iterable[str]) -> str:
+    """What is wrong with a key that is none of these: which there are, and the one that was meant, if one is near."""
+    names = list(known)
+    near = get_close_matches(name, names, 1)
+    return f"no such key; there are {', '.join(names) or 'none'}{f'; did you mean {near[0]}?' if near else ''}"
+
+
 def checked_keys(
     given: Mapping[str, Any], kinds: Mapping[str, Any], key: str, optional: Container[str] = ()
 ) -> dict[str, Any]:
@@ -156,7 +164,7 @@ def checked_keys(
 
     for name in given:
         if name not in kinds:
-            raise BadInput(full(name), f"no such key; there are {', '.join(kinds) or 'none'}")
+            raise BadInput(full(name), no_such_key(name, kinds))
     for name in kinds:
         if name not in given and name not in optional:
             raise BadInput(full(name), "must be given")

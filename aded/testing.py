@@ -3,7 +3,7 @@
     def test_my_drafter():
         aded.testing.check_drafter(MyDrafter)
 
-It takes seconds, and raises AssertionError with one line that says what is wrong.
+It takes up to a minute, and raises AssertionError with one line that says what is wrong.
 """
 
 from __future__ import annotations

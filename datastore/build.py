@@ -28,7 +28,11 @@ def run(cfg: DictConfig) -> None:
     corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
     check_outputs(
         [("out", cfg.out), ("suffixes", cfg.suffixes)],
-        [("corpus.path", cfg.corpus.get("path")), ("tokenizer", cfg.tokenizer), *corpus.cleaning.question_files()],
+        [
+            *(("corpus.path", file) for file in (cfg.corpus.get("path"), *corpus.files)),
+            ("tokenizer", cfg.tokenizer),
+            *corpus.cleaning.question_files(),
+        ],
     )
     check_no_folder("out", cfg.out)
     check_no_folder("suffixes", cfg.suffixes)

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from aded.errors import BadInput
-from aded.files.atomic import lock_file, remove_partial
+from aded.files.atomic import lock_file, not_writable, remove_partial
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +19,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
     try:
         lock = lock_file(folder / "lock", lambda: log.info("waiting for another process that builds in %s", folder))
     except OSError as error:
-        raise BadInput("out", f"{folder.parent} takes no files ({error.strerror})") from None
+        raise not_writable("out", folder.parent, error) from None
     try:
         yield
     finally:
@@ -44,7 +43,7 @@ def scratch_folder(outputs: Sequence[Path]) -> Iterator[Path]:
                 remove_partial(path)
             yield folder
         except OSError as error:
-            raise BadInput("out", f"{out} cannot be written ({error.strerror}); nothing was built") from None
+            raise not_writable("out", out, error, "nothing was built") from None
         finally:
             remove_folder(folder)
 

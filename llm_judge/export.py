@@ -4,7 +4,7 @@
 
 out is a .jsonl file, after which FastChat names the model, or a folder for the file MODEL_ID.jsonl. In FastChat's
 folder fastchat/llm_judge, `python gen_judgment.py --model-list MODEL_ID` and `show_result.py` read the file as it is.
-The judge imports packages that FastChat's requirements lack: pip install 'aded-bench[judge]'.
+The judge imports packages that FastChat's requirements lack: pip install -e '.[judge]'.
 """
 
 from __future__ import annotations

@@ -39,8 +39,9 @@ from numba import njit
 from tabulate import tabulate
 
 from aded.command_line import compose_config, plain, run_command
+from aded.compiled import UNCOUNTED
 from aded.config import instantiate
-from aded.drafters.trigram.matrix import BITS, UNCOUNTED, read_base
+from aded.drafters.trigram.matrix import BITS, read_base
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.ngram_trie import Ngrams, vocabulary_of
 from aded.files.tokenizer import load_tokenizer
@@ -147,7 +148,7 @@ def _differing_pairs(index: np.ndarray, base: Ngrams, room: int) -> tuple[int, i
     while at < len(index):
         a, b, successors = index[at], index[at + 1], int(index[at + 2])
         at += 4
-        n = read_base(base, room, 3, np.int64(a) << BITS | np.int64(b), tokens, weights)
+        n = read_base(base, room, 3, int(np.int64(a) << BITS | np.int64(b)), tokens, weights)
         for i in range(n):
             ours[tokens[i]] = weights[i]
         same = n == successors

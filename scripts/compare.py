@@ -3,7 +3,7 @@
 RUN_A and RUN_B are folders of runs of one benchmark. Compares them on the questions that both answered: mean accepted
 tokens, and the speedup where both took turns with autoregressive decoding. Prints A / B with its 95 % bootstrap
 interval over questions, and p: how often a difference as large comes of swapping the runs' questions at random. It is
-more than noise where the interval does not contain 1 and p is below 0.05; fewer than six questions cannot show that.
+more than noise where the interval does not contain 1 and p is below 0.05; fewer than six questions cannot tell.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def shared_rows(a: FinishedRun, b: FinishedRun) -> tuple[list[Row], list[Row]]:
 
 def _line(name: str, one: Difference) -> tuple[str, ...]:
     ends = "–" if one.low is None or one.high is None else f"{one.low:.3f} to {one.high:.3f}"
-    verdict = "no difference" if one.is_noise else "more than noise"
+    verdict = "cannot tell" if one.questions < FEWEST else "no difference" if one.is_noise else "more than noise"
     return name, f"{one.first:.3f}", f"{one.second:.3f}", f"{one.quotient:.3f}", ends, f"{one.p:.3f}", verdict
 
 

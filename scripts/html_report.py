@@ -16,7 +16,7 @@ from pathlib import Path
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
-from aded.records.finished_runs import read_begun, read_runs, warn
+from aded.records.finished_runs import named_folders, read_begun, read_runs, warn
 from aded.settings import FilePath
 from scripts.report.page.page import page
 
@@ -43,9 +43,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
 
 
 def run(arguments: list[str], settings: ReportSettings) -> None:
-    folders = [Path(argument) for argument in arguments]
-    if not folders or not all(folder.is_dir() for folder in folders):
-        raise BadInput("FOLDER", "name folders that hold runs, as in: aded report outputs")
+    folders = named_folders(arguments, "aded report outputs")
     out = Path(settings.out) if settings.out else folders[0] / NAME
     write_report(folders, out)
     print(f"report: {out}  ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")

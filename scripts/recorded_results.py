@@ -31,14 +31,19 @@ from time import perf_counter
 from aded.command_line import CONF, compose_config, run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
-from aded.records.finished_runs import warn
+from aded.records.finished_runs import read_runs, warn
 from aded.settings import Positive
 from datastore.sources.fetching import fetch
+from scripts.report.cells import cells
+from scripts.report.published import read_published
+from scripts.report.row_by_row import as_markdown
 
 RECORDS = Path("outputs/recorded")
 TABLE_1 = "table1_recorded"
 LEARNING = ("aded", "aded_best_first", "aded_backoff")
 """Those of table 1 that learn: cold and session."""
+BUDGET = 64
+"""Drafted nodes per step of those, as in the paper; prompt_lookup and rest have their usual ones."""
 LEARNED_FROM = {"aded_backoff": "alpaca"}
 """The benchmark whose answers taught a method's shipped weights: it is not measured there."""
 ABLATIONS = (
@@ -54,6 +59,8 @@ ABLATIONS = (
     "search",
 )
 """Those of conf/experiment/ that need no model, the longest first."""
+CAUSES = ("original", "table2_corpus")
+"""Those of them that explain differences from the paper: of all answers, the others of one model's."""
 QUESTIONS = ("mt_bench_questions", "alpaca_questions", "spec_bench_questions")
 ANSWERS = (
     "alpaca_llama_2_7b",
@@ -99,29 +106,33 @@ class Sources:
     small: int
 
     def datastore(self, kind: str) -> Path:
-        """kind: ngrams, suffixes, or small.ngrams. The name has the corpus and its size."""
+        """kind: ngrams, suffixes, or of the small corpus small.ngrams and small.suffixes."""
         name = f"{self.corpus.name.partition('.')[0]}-{self.corpus.stat().st_size}"
         return RECORDS / "datastores" / f"{name}.{kind.replace('small', f'first-{self.small}')}"
 
     def builds(self) -> Iterator[list[str]]:
         """The arguments of datastore.build for the files that are missing."""
         common = ["corpus=jsonl", f"corpus.path={self.corpus}", f"tokenizer={self.tokenizer}"]
-        whole, suffixes, small = map(self.datastore, ("ngrams", "suffixes", "small.ngrams"))
-        if not (whole.exists() and suffixes.exists()):
-            yield [*common, f"out={whole}", f"suffixes={suffixes}"]
-        if not small.exists():
-            yield [*common, f"out={small}", f"corpus.limit={self.small}"]
+        for size, limit in (("", []), ("small.", [f"corpus.limit={self.small}"])):
+            ngrams, suffixes = self.datastore(f"{size}ngrams"), self.datastore(f"{size}suffixes")
+            if not (ngrams.exists() and suffixes.exists()):
+                yield [*common, f"out={ngrams}", f"suffixes={suffixes}", *limit]
 
     def sweeps(self) -> Iterator[list[str]]:
         """The arguments of aded.run for each sweep: the ablations, then table 1."""
         for name in ABLATIONS:
-            paths = [self.datastore("small.ngrams")] if name == "table2_corpus" else []
-            yield self._sweep(name, self.ablate, *paths, self.datastore("ngrams"))
+            for file in self.answers if name in CAUSES else (self.ablate,):
+                sizes = ("small.", "") if name == "table2_corpus" else ("",)
+                yield self._sweep(name, file, *(self.datastore(f"{size}ngrams") for size in sizes))
+                if name == "table2_corpus":
+                    suffixes = (self.datastore(f"{size}suffixes") for size in sizes)
+                    yield [*self._sweep(name, file, *suffixes), "method=rest"]
         for file in self.answers:
             table_1 = self._sweep(TABLE_1, file, self.datastore("ngrams"))
             yield [*table_1, "method=prompt_lookup"]
             fair = [method for method in LEARNING if LEARNED_FROM.get(method) != file.parent.name]
-            yield [*table_1, f"method={','.join(fair)}", "method.adaptation=prompt,session"]
+            scopes = ["method.adaptation=prompt,session", f"method.budget={BUDGET}"]
+            yield [*table_1, f"method={','.join(fair)}", *scopes]
             yield [*self._sweep(TABLE_1, file, self.datastore("suffixes")), "method=rest"]
 
     def _sweep(self, name: str, answers: Path, *datastores: Path) -> list[str]:
@@ -199,11 +210,12 @@ def write_tables(name: str, out: Path) -> bool:
 
 PREFACE = """# Results from recorded answers
 
-Mean accepted tokens are exact; no model ran, so no model was timed. Each folder has
+Mean accepted tokens are exact; no model ran, so no model was timed. [Row by row](row_by_row.md) holds the paper's
+tables against ours, with what corpus and original code explain of the difference. Each folder has
 
 - `mean_accepted_tokens.md` (`.csv`): cold beside session, micro and macro, by category and position;
 - `comparison_with_paper.md` (`.tex`, `.csv`): published figures beside ours;
-- `summary.md` (`.csv`): every run with its settings.
+- `summary.md` (`.tex`, `.csv`): every run with its settings.
 
 ```
 python -m scripts.recorded_results ANSWERS corpus=CORPUS tokenizer=TOKENIZER{settings}
@@ -213,7 +225,7 @@ python -m scripts.recorded_results ANSWERS corpus=CORPUS tokenizer=TOKENIZER{set
 `samples.jsonl`), with FastChat's `question.jsonl` beside them. `CORPUS` is a file of JSON lines, and `TOKENIZER` the
 models' tokenizer, a Hub id or a folder. Without all three, it fetches what the committed results were made from.
 
-Table 1 is of {answers}; the ablations are of {ablate}.
+Table 1, {causes} are of {answers}; the other ablations are of {ablate}.
 """
 
 
@@ -225,6 +237,7 @@ def readme(sources: Sources, out: Path) -> str:
             settings=f"{small} ablate=ANSWERS/{_named(sources.ablate)}.jsonl",
             answers=", ".join(map(_named, sources.answers)),
             ablate=_named(sources.ablate),
+            causes=" and ".join(CAUSES),
         )
     ]
     for name in (TABLE_1, *ABLATIONS):
@@ -261,6 +274,7 @@ def run(folders: list[str], settings: ResultsSettings) -> None:
         whole = all([*pool.map(lambda arguments: call("datastore.build", arguments), sources.builds())])
         whole &= all([*pool.map(lambda arguments: call("aded.run", ["-m", *arguments]), sources.sweeps())])
         whole &= all([*pool.map(lambda name: write_tables(name, out), (TABLE_1, *ABLATIONS))])
+    write_text(out / "row_by_row.md", as_markdown(cells(read_runs([RECORDS])), read_published()), "out")
     write_text(out / "README.md", readme(sources, out), "out")
     print(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
     if not whole:

@@ -119,7 +119,7 @@ def as_csv(lines: Iterable[Line]) -> str:
 
 
 def as_markdown(lines: Sequence[Line], folder: Path) -> str:
-    """The text of summary.md: the methods, each pack in two columns."""
+    """The text of summary.md: the methods, best first on average, each pack in two columns."""
     packs = list(dict.fromkeys(line.pack for line in lines))
     rows = []
     for method in dict.fromkeys((line.method, line.settings) for line in lines):
@@ -127,6 +127,7 @@ def as_markdown(lines: Sequence[Line], folder: Path) -> str:
         name = method[0] + "".join(f", {key}={value}" for key, value in json.loads(method[1]).items())
         values = [f"{float(mat):.3f}" for pack in packs for mat in (cells[pack].mat_cold, cells[pack].mat_session)]
         rows.append([name, *values])
+    rows.sort(key=lambda row: -sum(map(float, row[1:])))
     heads = ["method", *(f"{pack}, {scope}" for pack in packs for scope in ("cold", "session"))]
     table = tabulate(rows, heads, tablefmt="pipe", disable_numparse=True)
     abouts = {pack: read_about(folder / pack, "packs") for pack in packs}

@@ -5,8 +5,9 @@
 Reads every finished run below the folders and writes into the first one:
 
     mean_accepted_tokens.md, .csv             cold and session, micro and macro, by category and position
-    summary.md, summary.csv                   one line per run
+    summary.md, .tex, .csv                    one line per run
     comparison_with_paper.md, .tex, .csv      the paper's layout, beside published figures
+    row_by_row.md                             each figure of the paper, ours, and causes of the difference
     peers_best.md, .csv                       each method at its best budget, where methods ran with several
     peers_equal.md, .csv                      all methods at equal budgets
     parts.md, .csv                            the parts of hybrids: who drafted the accepted nodes
@@ -24,15 +25,17 @@ from pathlib import Path
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
-from aded.records.finished_runs import FinishedRun, read_runs
+from aded.records.finished_runs import FinishedRun, named_folders, read_runs
 from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
-from scripts.report import accepted_tokens, corpus_size, parts, peers
+from scripts.report import accepted_tokens, corpus_size, parts, peers, row_by_row
 from scripts.report.cells import cells
-from scripts.report.comparison import Sources, as_latex, as_markdown, blocks, long_table
+from scripts.report.comparison import EXPLAINED, Sources, as_markdown, blocks, long_table
 from scripts.report.corpus_questions import corpus_remarks
+from scripts.report.latex import as_latex
 from scripts.report.published import read_published
-from scripts.report.summary_table import all_numbers, as_text
+from scripts.report.seeds import together
+from scripts.report.summary_table import all_numbers, as_text, common, notes, summary_frame
 
 
 def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun], Path]:
@@ -40,9 +43,7 @@ def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun
 
     command: the name of the command, for its example.
     """
-    folders = [Path(argument) for argument in arguments]
-    if not folders or not all(folder.is_dir() for folder in folders):
-        raise BadInput("FOLDER", f"name folders that hold finished runs, as in: python -m scripts.{command} outputs")
+    folders = named_folders(arguments, f"python -m scripts.{command} outputs")
     runs = read_runs(folders)
     if not runs:
         raise BadInput("FOLDER", f"{folders[0]}: no finished run below it (no summary.json)")
@@ -63,13 +64,15 @@ def write_accepted(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], fo
 
 
 def write_comparison(runs: Sequence[FinishedRun], folder: Path) -> None:
-    """comparison_with_paper.md, .tex and .csv."""
+    """comparison_with_paper.md, .tex and .csv, and row_by_row.md where a cause of a difference is measured."""
     found, published, sources = cells(runs), read_published(), Sources()
     frames = blocks(found, published, sources)
     name = "comparison_with_paper"
     write_text(folder / f"{name}.md", as_markdown(frames, sources) + corpus_remarks(runs), "FOLDER")
-    write_text(folder / f"{name}.tex", as_latex(frames, sources), "FOLDER")
+    write_text(folder / f"{name}.tex", as_latex(frames, [EXPLAINED, *sources.legend()]), "FOLDER")
     write_text(folder / f"{name}.csv", long_table(found, published).to_csv(index=False), "FOLDER")
+    if page := row_by_row.as_markdown(found, published):
+        write_text(folder / "row_by_row.md", page, "FOLDER")
 
 
 def write_peers(runs: Sequence[FinishedRun], folder: Path) -> None:
@@ -104,8 +107,12 @@ def write_tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], fold
     write_peers(runs, folder)
     write_parts(runs, folder)
     write_corpus_size(runs, folder)
-    text = as_text(runs)
+    rows = together(runs)
+    text = as_text(rows)
     write_text(folder / "summary.md", text, "FOLDER")
+    write_text(
+        folder / "summary.tex", as_latex({"Runs": summary_frame(rows)}, [*common(rows), *notes(rows)]), "FOLDER"
+    )
     write_text(folder / "summary.csv", all_numbers(runs).to_csv(index=False), "FOLDER")
     return text
 

@@ -21,9 +21,9 @@ from aded.bench.wandb_logger import course
 from aded.command_line import run_command
 from aded.records.finished_runs import FinishedRun
 from aded.settings import FilePath
-from scripts.report.cells import line_names
+from scripts.report.cells import line_names, ranked
 from scripts.report.literal import literal_run
-from scripts.report.ranking import as_markdown, ranked
+from scripts.report.ranking import as_markdown
 from scripts.tables import runs_below
 
 NUMBERS = (

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import gettempdir
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 # Tiny models gain nothing from threads, and threads that wait for a busy core cost a hundred times the work.
 os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
@@ -114,3 +115,11 @@ def ngram_file(
     header = {"corpus": "tiny", "tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
     write_ngrams(path, count_ngrams(documents, 3, VOCABULARY), header)
     return open_ngrams(path)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    from browser import started
+
+    with started() as driver:
+        yield driver

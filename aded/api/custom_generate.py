@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 from transformers.generation.configuration_utils import GenerationMode
-from transformers.generation.stopping_criteria import MaxLengthCriteria
+from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from aded.api.model import decoded, prepared_model
@@ -28,7 +29,15 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
 GENERATE_KEY = "custom_generate"
-KNOWN = {"attention_mask", "position_ids", "past_key_values", "use_cache", "logits_to_keep", "cache_position"}
+KNOWN = {
+    "attention_mask",
+    "cache",
+    "cache_position",
+    "logits_to_keep",
+    "past_key_values",  # `cache` before transformers 5.24
+    "position_ids",
+    "use_cache",
+}
 """What generate hands over for a plain text model. The cache and the positions are our own."""
 log = logging.getLogger(__name__)
 
@@ -84,7 +93,10 @@ def custom_generate(
     answer = Answer()
     stop, given = _stop_rule(input_ids, stopping_criteria, sampler), 0
     most = max(_longest(stopping_criteria, generation_config) - input_ids.shape[1], 1)
-    for answer in decoded(prepared, drafter, prompt, sampler, max_new_tokens=most, stop=stop):
+    ends = [one.eos_token_id.tolist() for one in stopping_criteria if isinstance(one, EosTokenCriteria)]
+    for answer in decoded(
+        prepared, drafter, prompt, sampler, max_new_tokens=most, eos_token_ids=frozenset(chain(*ends)), stop=stop
+    ):
         for token in answer.token_ids[given:] if streamer is not None else ():
             streamer.put(torch.tensor([token]))
         given = len(answer.token_ids)
@@ -142,11 +154,13 @@ def _longest(criteria: StoppingCriteriaList, config: GenerationConfig) -> int:
 def _stop_rule(
     input_ids: torch.Tensor, criteria: StoppingCriteriaList, sampler: ProcessedSampler
 ) -> Callable[[list[int]], bool]:
-    """The stopping criteria as a rule of the decode loop: they see the whole text after each token."""
+    """The stopping criteria as a rule of the decode loop, which knows the limit: they see the whole text after each
+    token."""
+    others = StoppingCriteriaList([one for one in criteria if not isinstance(one, MaxLengthCriteria)])
 
     def stops(token_ids: list[int]) -> bool:
         text = sampler.prefix[:, : input_ids.shape[1] + len(token_ids)]
         scores = tuple(sampler.kept["scores"][: len(token_ids)]) if "scores" in sampler.keeps else None
-        return bool(torch.as_tensor(criteria(text, scores)).all())
+        return bool(torch.as_tensor(others(text, scores)).all())
 
     return stops

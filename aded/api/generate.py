@@ -22,35 +22,12 @@ from aded.settings import Positive, Text, checked, checked_keys
 from aded.targets.eager import eos_token_ids
 
 
-@dataclass(frozen=True)
-class Generated:
-    """An answer."""
+@dataclass
+class Generated(Answer):
+    """An answer with its text."""
 
-    text: str
+    text: str = ""
     """Without special tokens, up to the first stop string."""
-    token_ids: list[int]
-    """All that was decided, the end-of-sequence token included."""
-    accept_lengths: list[int]
-    """Tokens that each step yielded. The prompt's forward, which yields the first token, is no step."""
-    stop_reason: str
-    """eos, stop_string, limit (max_new_tokens) or context (the model's context is full)."""
-    prefill_seconds: float
-    decode_seconds: float
-
-    @property
-    def steps(self) -> int:
-        """Forwards of the model after the prompt's."""
-        return len(self.accept_lengths)
-
-    @property
-    def mean_accepted_tokens(self) -> float | None:
-        """Tokens per step; None without a step. Autoregressive decoding has 1.00."""
-        return sum(self.accept_lengths) / self.steps if self.steps else None
-
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Tokens that the steps yielded, over their time; None without a step."""
-        return sum(self.accept_lengths) / self.decode_seconds if self.steps else None
 
 
 @dataclass(frozen=True)
@@ -84,14 +61,7 @@ class Request:
 
     def finished(self, answer: Answer) -> Generated:
         """A complete answer, with its text."""
-        return Generated(
-            text=whole_text(self.tokenizer, answer.token_ids, self.stop),
-            token_ids=answer.token_ids,
-            accept_lengths=answer.accept_lengths,
-            stop_reason=answer.stop_reason,
-            prefill_seconds=answer.prefill_seconds,
-            decode_seconds=answer.decode_seconds,
-        )
+        return Generated(**vars(answer), text=whole_text(self.tokenizer, answer.token_ids, self.stop))
 
 
 def generate(

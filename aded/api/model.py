@@ -121,7 +121,10 @@ def decoded(
     stop: StopRule | None = None,
     seed: int = 0,
 ) -> Iterator[Answer]:
-    """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput."""
+    """aded.core.decode.steps on a user's model, which nobody else uses meanwhile. Raises BadInput.
+
+    `drafter.last` is the complete answer.
+    """
     with drafter.in_use(), prepared.in_use():
         with prepared.at_work():
             _set_up(drafter, prepared.target)
@@ -135,12 +138,14 @@ def decoded(
             stop=stop,
             seed=seed,
         )
+        answer = None
         while True:
             with prepared.at_work():
-                answer = next(answers, None)
-            if answer is None:
+                following = next(answers, None)
+            if following is None:
+                drafter.last = answer
                 return
-            yield answer
+            yield (answer := following)
 
 
 def _set_up(drafter: SharedDrafter, target: EagerTarget) -> None:

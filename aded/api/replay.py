@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from aded.api.drafter import several_drafters
-from aded.bench.questions import Benchmark, ChatTemplate, PromptTemplate, Question, Raw
+from aded.bench.questions import Benchmark, ChatTemplate, PromptTemplate, Question, Raw, limited
 from aded.bench.recording import PackBenchmark, Recording
 from aded.bench.runner import Runner
 from aded.choices import names_of, read_choice
@@ -87,7 +87,7 @@ def replay(
     template: how they became prompts: a name of FastChat's (package fschat), `chat` for the tokenizer's own, `raw`
         for none, or a function (turns, answers so far) -> text.
     max_new_tokens: where an answer is cut; None: at 1024, of a pack nowhere.
-    limit: how many questions, from the first; None: all.
+    limit: how many questions, of each category in turn; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
     pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
@@ -95,7 +95,7 @@ def replay(
     benchmark = PackBenchmark(str(answers)) if pack else _benchmark(answers, questions)
     recording, every = Recording(answers, known), benchmark.questions()
     longest = (LONGEST if pack else 1024) if max_new_tokens is None else max_new_tokens
-    chosen = recording.answered(every[: None if limit is None else checked(limit, Positive, "limit")], every)
+    chosen = recording.answered(limited(every, checked(limit, Positive | None, "limit")), every)
     how = Raw() if benchmark.raw else _template(template)
     summaries = []
     for named in several_drafters(methods, datastore):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from aded.core.decode import Answer
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
@@ -29,6 +30,9 @@ _uses: weakref.WeakKeyDictionary[Drafter, Use] = weakref.WeakKeyDictionary()
 
 class SharedDrafter(Drafter):
     """A drafter with a name. A second answer, in another thread or beside an open stream, is refused."""
+
+    last: Answer | None = None
+    """The last complete answer that it drafted for: generate, stream and transformers' generate leave it here."""
 
     def __init__(self, name: str, drafter: Drafter, *, given: bool) -> None:
         """given: it was made elsewhere, and may have learned there."""

@@ -17,7 +17,6 @@ from aded.records.run_directory import RunDirectory, whole_questions
 
 PATIENCE = 0.1
 """Most time to wait for a quiet machine, as a share of the run's time so far."""
-SECONDS_BETWEEN_NOTES = 30.0
 
 
 def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progress, label: str) -> list[Row]:
@@ -34,21 +33,25 @@ def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progre
         if runner.drafter.adaptation == "session" and runner.drafter.requires:
             progress.note("what the method learned is in no row: it answers the finished questions again, unrecorded")
         runner.restore(questions[:done], rows)
-    notice = DisturbanceNotice(progress)
+    noted = False
     for new in runner.answer(questions[done:], start=done):
         if runner.trees:
             directory.append_trees(runner.trees.take())
         directory.append(new)
         rows += new
         progress.answered(rows)
-        notice.see(new)
-    rows = answer_disturbed(experiment, directory, progress, rows, PATIENCE * (perf_counter() - began))
+        if not noted and (share := taken_by_others(new)) is not None:
+            noted = True
+            progress.note(
+                f"{label}: others take {share:.0%} of the processors; slices that they disturb are left out"
+            )
+    rows = answer_disturbed(experiment, directory, progress, rows, label, PATIENCE * (perf_counter() - began))
     _write_samples(experiment, directory, rows)
     return rows
 
 
 def answer_disturbed(
-    experiment: Experiment, directory: RunDirectory, progress: Progress, rows: list[Row], patience: float
+    experiment: Experiment, directory: RunDirectory, progress: Progress, rows: list[Row], label: str, patience: float
 ) -> list[Row]:
     """Decode the questions again of which too little was undisturbed, at most twice; return all rows.
 
@@ -60,7 +63,7 @@ def answer_disturbed(
         if not chosen or not wait_for_quiet(patience):
             break
         progress.note(
-            f"{len(chosen)} of {len(experiment.questions)} questions were disturbed: they are decoded again"
+            f"{label}: {len(chosen)} of {len(experiment.questions)} questions were disturbed: they are decoded again"
         )
         for again in experiment.runner.answer_again(experiment.questions, rows, chosen):
             by_turn = {(row.question_id, row.turn): row for row in again}
@@ -81,25 +84,9 @@ def _write_samples(experiment: Experiment, directory: RunDirectory, rows: Sequen
     directory.write_samples([sample for sample in samples if sample])
 
 
-class DisturbanceNotice:
-    """Says while a run answers that others take the processors: at once, then now and then."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._said = -SECONDS_BETWEEN_NOTES
-        self._shares: list[float] = []
-        """What others took of each pair of slices."""
-        self._disturbed: list[bool] = []
-
-    def see(self, rows: Sequence[Row]) -> None:
-        """A question's rows."""
-        slices = [timing.slices for row in rows for timing in row.timings if timing.slices is not None]
-        new = np.concatenate([np.zeros(0, bool), *map(taken, slices)])
-        self._disturbed += new.tolist()
-        self._shares += [max(pair) for one in slices for pair in zip(one.others, one.steal, strict=True)]
-        if not new.any() or perf_counter() - self._said < SECONDS_BETWEEN_NOTES:
-            return
-        self._said = perf_counter()
-        share = float(np.mean(np.array(self._shares)[self._disturbed]))
-        left_out, seen = 2 * sum(self._disturbed), 2 * len(self._disturbed)  # in pairs
-        self._progress.note(f"other programs took {share:.0%} of the processor: {left_out} of {seen} slices left out")
+def taken_by_others(rows: Sequence[Row]) -> float | None:
+    """What others took of the processors in the pairs of slices that they disturbed; None where there is none."""
+    slices = [timing.slices for row in rows for timing in row.timings if timing.slices is not None]
+    shares = [np.maximum(one.others, one.steal)[taken(one)] for one in slices]
+    disturbed = np.concatenate([np.zeros(0), *shares])
+    return float(disturbed.mean()) if len(disturbed) else None

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 from omegaconf import DictConfig
 
-from aded.bench.questions import Benchmark, Conversation, PromptTemplate, Question, Raw, TokenIds
+from aded.bench.questions import Benchmark, Conversation, Order, PromptTemplate, Question, Raw, TokenIds, limited
 from aded.bench.recording import Recording
 from aded.bench.runner import Runner
 from aded.choices import read_choice
@@ -30,7 +30,7 @@ from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
 MODEL = {"name": str, "template": dict[str, Any]}
-BENCHMARK = {"name": str, "limit": Positive | None, "max_new_tokens": Positive}
+BENCHMARK = {"name": str, "limit": Positive | None, "order": Order, "max_new_tokens": Positive}
 """Keys of these groups that the harness reads itself; all others are arguments of the class."""
 DATASTORE = ("tokenizer", "cache", "kind")
 """Arguments of a datastore that its method and model fill in."""
@@ -161,9 +161,18 @@ def autoregressive() -> Drafter:
 
 
 def load_benchmark(cfg: DictConfig) -> tuple[Benchmark, list[Question]]:
-    """The benchmark and its first `limit` questions. cfg: the group `benchmark`."""
+    """The benchmark and those of its questions that are asked. cfg: the group `benchmark`."""
     benchmark: Benchmark = instantiate(plain(cfg), "benchmark", Benchmark, BENCHMARK)
-    return benchmark, benchmark.questions()[: cfg.limit]
+    return benchmark, limited(benchmark.questions(), cfg.limit, cfg.get("order", "first"))
+
+
+def settings_of_record(cfg: DictConfig, benchmark: Benchmark, questions: list[Question]) -> dict[str, Any]:
+    """The resolved config. An order that asks the first questions is left out: such a run is the same as before there
+    was an order."""
+    settings = plain(cfg)
+    if questions == benchmark.questions()[: len(questions)]:
+        settings["benchmark"].pop("order", None)
+    return settings
 
 
 def check_decoding(cfg: DictConfig) -> Decoding:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from itertools import islice, zip_longest
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from aded.errors import BadInput
 
@@ -79,6 +80,25 @@ class TokenIds(Question):
                 "benchmark", f"question {self.id} has token {max(self.turns[0])}; the tokenizer has {len(tokenizer)}"
             )
         return list(self.turns[0])
+
+
+Order = Literal["in_turn", "first"]
+"""Which questions a limit takes: of each category one, then a second of each, and so on, or the first ones."""
+
+
+def limited(questions: list[Question], limit: int | None, order: Order = "in_turn") -> list[Question]:
+    """`limit` questions, in the order in which they are asked; None: all, as they are in the file.
+
+    A larger limit adds questions behind those of a smaller one. Within a category they keep their order, and
+    categories come in that of their first questions.
+    """
+    if limit is None or limit >= len(questions) or order == "first":
+        return questions[:limit]
+    categories: dict[str, list[Question]] = {}
+    for question in questions:
+        categories.setdefault(question.category, []).append(question)
+    in_turn = (question for each in zip_longest(*categories.values()) for question in each if question)
+    return list(islice(in_turn, limit))
 
 
 @runtime_checkable

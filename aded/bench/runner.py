@@ -236,7 +236,7 @@ class Runner:
             category=question.category,
             prompt_tokens=len(prompt),
             new_tokens=answer.new_tokens,
-            steps=len(answer.accept_lengths),
+            steps=answer.steps,
             accept_lengths=answer.accept_lengths,
             drafted_nodes=answer.drafted_nodes,
             calibration=None if answer.calibration is None else Calibration(**answer.calibration),

@@ -8,6 +8,7 @@ processors that this process may use count.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,13 +84,17 @@ class Watch:
 
 
 class TurnWatch:
-    """Watches a turn: `lap` after each slice, `use` in the end.
+    """Watches a turn: `lap` after each slice, `use` in the end. Peaks of memory are of the turn alone.
 
     cuda: does the target run on a GPU?
     """
 
     def __init__(self, cuda: bool) -> None:
-        self.cuda = cuda
+        self.cuda, self._knows_peak = cuda, forget_peak()
+        if cuda:
+            from aded.bench import gpu  # it imports torch, which replays do without
+
+            gpu.forget_peak()
         self._throttles = throttles()
         self._turn, self._slice = Watch(), Watch()
 
@@ -99,11 +104,11 @@ class TurnWatch:
     def use(self) -> MachineUse:
         lap, count = self._turn.lap(), throttles()
         hot = None if count is None or self._throttles is None else count > self._throttles
-        card = None
+        card = peak = None
         if self.cuda:
-            from aded.bench import gpu  # it imports torch, which replays do without
+            from aded.bench import gpu
 
-            card = gpu.state()
+            card, peak = gpu.state(), gpu.peak_memory_mb()
         return MachineUse(
             seconds=round(lap.seconds, 4),
             others=round(lap.others, 4),
@@ -112,6 +117,8 @@ class TurnWatch:
             clock_mhz=clock_mhz(),
             throttled=hot if card is None else bool(hot) or card.throttled,
             gpu_processes=None if card is None else card.other_processes,
+            peak_memory_mb=peak_memory_mb() if self._knows_peak else None,
+            peak_gpu_memory_mb=peak,
         )
 
 
@@ -138,6 +145,22 @@ def clock_mhz() -> float | None:
     except (OSError, NotImplementedError):
         return None
     return round(frequency.current, 1) if frequency and frequency.current else None
+
+
+def forget_peak(process: Path = Path("/proc/self")) -> bool:
+    """What `peak_memory_mb` reads begins anew; False where the system cannot do that."""
+    try:
+        (process / "clear_refs").write_text("5")  # proc_pid_clear_refs(5)
+    except OSError:
+        return False
+    return True
+
+
+def peak_memory_mb(process: Path = Path("/proc/self")) -> float:
+    """The most memory of the process that was resident at a time, in MB."""
+    kibibytes = re.search(r"^VmHWM:\s*(\d+) kB$", (process / "status").read_text(), re.MULTILINE)
+    assert kibibytes
+    return round(int(kibibytes[1]) * 1024 / 1e6, 1)
 
 
 def throttles(folder: Path = Path("/sys/devices/system/cpu")) -> int | None:

@@ -40,14 +40,18 @@ class Answer:
     """One decoded answer and what it took. Times in seconds."""
 
     token_ids: list[int] = field(default_factory=list)
+    """All that was decided, the end-of-sequence token included."""
     accept_lengths: list[int] = field(default_factory=list)
+    """Tokens that each step yielded. The prompt's forward, which yields the first token, is no step."""
     drafted_nodes: list[int] = field(default_factory=list)
+    """Of each step's tree, without the root."""
     draft_times: list[float] = field(default_factory=list)
     """Of `draft` at each step; at the first also of `begin`, and of `observe` after prefill."""
     verify_times: list[float] = field(default_factory=list)
     observe_times: list[float] = field(default_factory=list)
     prefill_seconds: float = 0.0
     stop_reason: str = "limit"
+    """eos, stop_string (or another rule of the caller), limit (the most new tokens) or context (it is full)."""
     calibration: Histogram | None = None
     """Probabilities of the drafted nodes against their acceptance; None where the drafter has none."""
     parts: dict[str, PartUse] | None = None
@@ -62,6 +66,21 @@ class Answer:
     def decode_seconds(self) -> float:
         """The steps' times; what others do between them does not count."""
         return sum(self.draft_times) + sum(self.verify_times) + sum(self.observe_times)
+
+    @property
+    def steps(self) -> int:
+        """Forwards of the model after the prompt's."""
+        return len(self.accept_lengths)
+
+    @property
+    def mean_accepted_tokens(self) -> float | None:
+        """Tokens per step; None without a step. Autoregressive decoding has 1.00."""
+        return self.new_tokens / self.steps if self.steps else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Tokens that the steps yielded, over their time; None without a step."""
+        return self.new_tokens / self.decode_seconds if self.steps else None
 
 
 def decode(target: Target, drafter: Drafter, prompt_ids: np.ndarray, sampler: Sampler, **settings: Any) -> Answer:

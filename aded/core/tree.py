@@ -70,14 +70,21 @@ def _found(tokens: np.ndarray, parents: np.ndarray, wanted: np.ndarray, wanted_p
     return found
 
 
+def _whole_numbers(values: Sequence[int]) -> np.ndarray:
+    found = np.asarray(values)
+    if found.size and found.dtype.kind not in "iu":
+        raise ValueError(f"tokens and parents must be whole numbers, not {values}")
+    return found.astype(np.int64)
+
+
 @dataclass(frozen=True)
 class DraftTree:
     """A tree of drafted tokens below the root.
 
     tokens: int64 [n]; parents: int64 [n], parents[0] = -1; probabilities: float [n] or None, the drafter's
-    own probability that the walk reaches each node (the root's is 1).
+    own probability that the walk reaches each node (the root's is 1). Lists become arrays.
     Raises ValueError when a parent does not precede its child, two siblings hold the same token, or a
-    token is negative.
+    token is negative or no whole number.
     """
 
     tokens: np.ndarray
@@ -85,6 +92,11 @@ class DraftTree:
     probabilities: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.tokens, np.ndarray) and isinstance(self.parents, np.ndarray)):
+            object.__setattr__(self, "tokens", _whole_numbers(self.tokens))
+            object.__setattr__(self, "parents", _whole_numbers(self.parents))
+        if not (self.probabilities is None or isinstance(self.probabilities, np.ndarray)):
+            object.__setattr__(self, "probabilities", np.asarray(self.probabilities, np.float64))
         if self.tokens.ndim != 1 or self.tokens.shape != self.parents.shape or len(self.tokens) == 0:
             raise ValueError(f"tokens {self.tokens.shape} and parents {self.parents.shape} must be equal, [n >= 1]")
         fault = _first_fault(self.tokens, self.parents)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import glob
 import os
@@ -49,7 +50,14 @@ def write_bytes(path: Path, content: bytes, key: str) -> None:
         with whole_file(path) as file:
             file.write(content)
     except OSError as error:
-        raise BadInput(key, f"{path} cannot be written ({error.strerror})") from None
+        raise not_writable(key, path, error) from None
+
+
+def not_writable(key: str, path: Path, error: OSError, then: str = "name another place") -> BadInput:
+    """What to raise for a file or folder that could not be made. then: what to do, or what became of it."""
+    # Its folders are made with it: that there is no such file is what /proc says of any.
+    reason = "this file system takes no files" if error.errno == errno.ENOENT else error.strerror
+    return BadInput(key, f"{path} cannot be written ({reason}); {then}")
 
 
 def remove_partial(path: Path) -> None:
@@ -87,14 +95,17 @@ def _is_at(lock: TextIO, path: Path) -> bool:
 
 
 def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> None:
-    """Raise BadInput when a file to write is an input, counts to a model's folder that is one, or is another output.
+    """Raise BadInput when a file to write is an input, counts to a model's or corpus's folder that is one, or is
+    another output.
 
     Links count as the files that they lead to.
     """
     taken = [(key, Path(path).expanduser()) for key, path in inputs if path]
     for key, path in ((key, Path(path).expanduser()) for key, path in outputs if path):
         for other, used in taken:
-            if _same(path, used) or (path.suffix in COUNTED_SUFFIXES and _same(path.parent, used)):
+            in_a_model = path.suffix in COUNTED_SUFFIXES and _same(path.parent, used)
+            in_a_corpus = other.endswith("corpus.path") and used.is_dir() and _is_below(path, used)
+            if _same(path, used) or in_a_model or in_a_corpus:
                 raise BadInput(key, f"{path} belongs to {other}={used} too; name another file")
         taken.append((key, path))
 
@@ -103,6 +114,10 @@ def check_no_folder(key: str, path: str | Path | None) -> None:
     """Raise BadInput when a file to write is a folder, before what it is to hold takes hours to make."""
     if path and Path(path).expanduser().is_dir():
         raise BadInput(key, f"{path} is a folder; name a file in it, as {Path(path) / 'NAME'}")
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _same(one: Path, other: Path) -> bool:

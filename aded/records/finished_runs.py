@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aded.errors import BadInput
 from aded.records.identity import VOLATILE, flat, read_config, run_id
 from aded.records.metrics import summarise
 from aded.records.rows import Environment, Row, parse, read
@@ -21,7 +22,7 @@ from aded.records.summary import Summary
 
 ADDED = ("score.json", "answers.jsonl")
 """What human_eval/score.py and llm_judge.export may lay beside them."""
-OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.", "report.html")
+OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.", "row_by_row.", "report.html")
 """How the files that scripts.tables and scripts.html_report write begin."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
@@ -109,6 +110,15 @@ class FinishedRun:
 def warn(problem: str) -> None:
     """Print what is wrong on stderr, and go on."""
     print(problem, file=sys.stderr)
+
+
+def named_folders(arguments: Sequence[str], example: str) -> list[Path]:
+    """The folders that a command line names. Raises BadInput, with the example."""
+    folders = [Path(argument) for argument in arguments]
+    missing = [f"{folder} is no folder; " for folder in folders if not folder.is_dir()]
+    if missing or not folders:
+        raise BadInput("FOLDER", f"{''.join(missing[:1])}name folders that hold runs, as in: {example}")
+    return folders
 
 
 def read_runs(

@@ -17,28 +17,34 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from aded.files.fingerprint import fingerprint
+from aded.files.named_files import fingerprint_of_all, named_files
 
 VOLATILE = {"output_dir", "paths", "logger", "progress", "record"}
 """Keys that do not change what is computed."""
+CORPUS = "datastore.corpus.path"
+"""The key that may name several files."""
 READING = ("model", "benchmark", "method", "datastore")
 """Groups whose settings may name files."""
 ROOT = Path(__file__).parents[2]
 """Where a relative path is searched after the working directory (baselines.heads.tensor_file)."""
+BEFORE = {"benchmark.order": "first"}
+"""What was done before there was the key."""
 MOST_DIFFERENCES = 4
 """Differences that an error names."""
 
 
 def fingerprints(config: Mapping[str, Any]) -> dict[str, str]:
-    """The fingerprint of each file and each model's folder that a setting names, by key.
+    """The fingerprint of each file, each model's folder and each corpus that a setting names, by key.
 
     A name is no path, even where a folder has it. Hub ids, the embedded model and the embedded corpus name versions
-    of their own, and no file here.
+    of their own, and no file here. Raises BadInput where the corpus is a folder or glob without a file.
     """
     found = {}
     for key, text in flat({group: config.get(group) for group in READING}):
         if not isinstance(text, str) or not text or key.endswith((".name", "._target_")):
             continue
-        if mark := fingerprint(text) or fingerprint(ROOT / text):
+        mark = fingerprint_of_all(named_files(text, key)) if key == CORPUS else fingerprint(text)
+        if mark := mark or fingerprint(ROOT / text):
             found[key] = mark
     return found
 
@@ -75,7 +81,7 @@ def differences(
     old, new = dict(flat(before)), dict(flat(now))
     texts = []
     for key in sorted(old.keys() | new.keys()):
-        was, is_ = old.get(key, "absent"), new.get(key, "absent")
+        was, is_ = (each.get(key, BEFORE.get(key, "absent")) for each in (old, new))
         if key.split(".")[0] in VOLATILE or files_before.get(key, was) == files_now.get(key, is_):
             continue
         texts.append(f"{key} was {was} and is {is_}" if was != is_ else f"{key} ({is_}) has changed")

@@ -16,6 +16,8 @@ from aded.records.summary import AcceptanceByPosition, PartShare, Summary
 
 RESAMPLES = 2000
 Values = Sequence[float] | np.ndarray
+Estimate = tuple[float, float | None, float | None]
+"""A number and the ends of its 95 % interval, None where there is none."""
 Terms = Callable[[Sequence[Row]], Sequence[Values | None]]
 """Of a run's rows, for each row: numerators and denominators in turn; None where they were not measured."""
 
@@ -30,7 +32,8 @@ def summarise(
     draft_ms = 1000 * np.concatenate([np.zeros(0), *(draft_seconds(row) for row in rows)])
     kept = [undisturbed for timings in pairs_of(rows) for _, undisturbed in timings]
     paired = bool(kept)
-    sums = question_sums([rows], speedup_terms)
+    uses = [timing.machine for row in rows for timing in row.timings]
+    sums = question_sums(rows, speedup_terms)
     low, high = bootstrap_interval(sums)
     speedup = product_of_ratios(sums.sum(axis=0))
     return Summary(
@@ -46,13 +49,13 @@ def summarise(
         draft_ms_median=float(np.median(draft_ms)) if len(draft_ms) else None,
         draft_ms_p99=float(np.percentile(draft_ms, 99)) if len(draft_ms) else None,
         draft_share=ratio(sum(row.draft_seconds for row in timed), sum(row.decode_seconds or 0.0 for row in timed)),
-        tokens_per_second=product_of_ratios(question_sums([rows], rate_terms).sum(axis=0)),
+        tokens_per_second=product_of_ratios(question_sums(rows, rate_terms).sum(axis=0)),
         tokens_per_second_end_to_end=ratio(sum(len(row.token_ids) for row in timed), whole_seconds),
-        autoregressive_tokens_per_second=product_of_ratios(question_sums([rows], baseline_rate_terms).sum(axis=0)),
+        autoregressive_tokens_per_second=product_of_ratios(question_sums(rows, baseline_rate_terms).sum(axis=0)),
         speedup=speedup,
         speedup_low=low,
         speedup_high=high,
-        speedup_wall=product_of_ratios(question_sums([rows], wall_terms).sum(axis=0)),
+        speedup_wall=product_of_ratios(question_sums(rows, wall_terms).sum(axis=0)),
         slices=2 * sum(map(len, kept)) if paired else None,
         disturbed_share=1 - float(np.concatenate(kept).mean()) if any(map(len, kept)) else None,
         slice_warm_up=slice_warm_up(rows),
@@ -66,8 +69,14 @@ def summarise(
         acceptance_by_position=acceptance_by_position(rows),
         repetitive_share=repetitive_share(rows),
         mean_accepted_tokens_without_repetitive=accepted_without_repetitive(rows),
+        peak_memory_mb=_most(use.peak_memory_mb for use in uses),
+        peak_gpu_memory_mb=_most(use.peak_gpu_memory_mb for use in uses),
         parts=part_shares(rows),
     )
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def mean_accepted_tokens(rows: Iterable[Row]) -> float | None:
@@ -170,22 +179,18 @@ def baseline_rate_terms(rows: Sequence[Row]) -> list[Values | None]:
     return [None if terms is None else (terms[3], terms[2]) for terms in speedup_terms(rows)]
 
 
-def question_sums(runs: Iterable[Sequence[Row]], terms: Terms) -> np.ndarray:
-    """float [questions, terms]: the sums of the terms over all rows of each question, in all runs; [0, 2] without.
-
-    runs: the rows of each run.
-    """
-    by_question = sums_by_question(runs, terms)
+def question_sums(rows: Sequence[Row], terms: Terms) -> np.ndarray:
+    """float [questions, terms]: the sums of the terms over all rows of each question; [0, 2] without."""
+    by_question = sums_by_question(rows, terms)
     return np.array(list(by_question.values())) if by_question else np.zeros((0, 2))
 
 
-def sums_by_question(runs: Iterable[Sequence[Row]], terms: Terms) -> dict[str, np.ndarray]:
+def sums_by_question(rows: Sequence[Row], terms: Terms) -> dict[str, np.ndarray]:
     """As question_sums, float [terms] by the question's id; without those that were not measured."""
     by_question: dict[str, np.ndarray] = {}
-    for rows in runs:
-        for row, values in zip(rows, terms(rows), strict=True):
-            if values is not None:
-                by_question[row.question_id] = by_question.get(row.question_id, 0) + np.array(values, float)
+    for row, values in zip(rows, terms(rows), strict=True):
+        if values is not None:
+            by_question[row.question_id] = by_question.get(row.question_id, 0) + np.array(values, float)
     return by_question
 
 
@@ -201,17 +206,45 @@ def product_of_ratios(sums: np.ndarray) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def bootstrap_interval(sums: np.ndarray, resamples: int = RESAMPLES) -> tuple[float | None, float | None]:
+def bootstrap_interval(*runs: np.ndarray) -> tuple[float | None, float | None]:
     """95 % percentile bootstrap over questions (Efron 1979), seeded; (None, None) for fewer than two.
 
-    sums: float [questions, 2 n], see question_sums; the number is their product_of_ratios.
+    runs: float [questions, 2 n] of each run, the same questions in all, see question_sums. The number is the median
+    over the runs of their product_of_ratios; a resample draws the same questions in all.
     """
-    if len(sums) < 2:
+    questions = len(runs[0])
+    if questions < 2:
         return None, None
-    picks = np.random.default_rng(0).integers(len(sums), size=(resamples, len(sums)))
-    values = products_of_ratios(sums[picks].sum(axis=1))
+    picks = np.random.default_rng(0).integers(questions, size=(RESAMPLES, questions))
+    values = np.median([products_of_ratios(sums[picks].sum(axis=1)) for sums in runs], axis=0)
     values = values[np.isfinite(values)]
     if not len(values):
         return None, None
     low, high = np.percentile(values, [2.5, 97.5])
     return float(low), float(high)
+
+
+def over_seeds(values: Sequence[float], seeds: Sequence[object]) -> Estimate:
+    """The mean over seeds and the ends of its 95 % interval, by Student's t; no interval for one seed.
+
+    values: a number of each run; seeds: that of each. Runs of one seed count as their mean.
+    """
+    by_seed: dict[object, list[float]] = {}
+    for value, seed in zip(values, seeds, strict=True):
+        by_seed.setdefault(seed, []).append(value)
+    means = np.array([np.mean(mine) for mine in by_seed.values()])
+    mean, count = float(means.mean()), len(means)
+    if count < 2:
+        return mean, None, None
+    half = student_95(count - 1) * float(means.std(ddof=1)) / count**0.5
+    return mean, mean - half, mean + half
+
+
+def student_95(freedom: int) -> float:
+    """The t within which 95 % of Student's distribution lie.
+
+    With t = sqrt(freedom) * tan(a), the density in the angle a is that of cos(a) ** (freedom - 1), summed here.
+    """
+    edges = np.linspace(0, np.pi / 2, 100_001)
+    below = np.cumsum(np.cos((edges[1:] + edges[:-1]) / 2) ** (freedom - 1))
+    return float(freedom**0.5 * np.tan(np.interp(0.95 * below[-1], below, edges[1:])))

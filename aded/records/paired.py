@@ -49,7 +49,7 @@ def difference(first: Sequence[Row], second: Sequence[Row], terms: Terms) -> Dif
 
     None where they share no question for which it was measured in both, or where it is no number.
     """
-    ours, others = (sums_by_question([rows], terms) for rows in (first, second))
+    ours, others = (sums_by_question(rows, terms) for rows in (first, second))
     shared = [question for question in ours if question in others]
     if not shared:
         return None

@@ -66,6 +66,18 @@ class MachineUse:
         "was the processor or the GPU slowed down by its temperature", null="cannot be read"
     )
     gpu_processes: Whole | None = about("other processes on the GPU", null="no GPU, or cannot be read")
+    peak_memory_mb: Number | None = about(
+        "most memory of the process that was resident at a time, pages of files that it has mapped included",
+        unit="MB",
+        null=f"the system cannot tell (it is not Linux), or {OLDER}",
+        default=None,
+    )
+    peak_gpu_memory_mb: Number | None = about(
+        "most memory that torch had allocated on the GPU at a time, weights included",
+        unit="MB",
+        null=f"no GPU, or {OLDER}",
+        default=None,
+    )
 
 
 @dataclass(frozen=True)

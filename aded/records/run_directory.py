@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from omegaconf import OmegaConf
 
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, lock_file, remove_partial, write_text
+from aded.files.atomic import check_outputs, lock_file, not_writable, remove_partial, write_text
 from aded.records.identity import differences, flat, read_config, run_id
 from aded.records.rows import Environment, Row, parse, read, to_json
 from aded.records.summary import Summary
@@ -61,7 +61,7 @@ class RunDirectory:
             self._found = set(os.listdir(folder)) if folder.exists() else set()
             self._lock = lock_file(folder / ".lock", self._busy)
         except OSError as error:
-            raise BadInput(OUTPUT_KEY, f"{folder} cannot be written ({error.strerror})") from None
+            raise not_writable(OUTPUT_KEY, folder, error) from None
         try:
             self._check_owner()
         except BadInput:

@@ -12,6 +12,9 @@ from pydantic import Field
 
 from aded.records.rows import OLDER, REPLAY, STRICT, UNPAIRED, Number, Whole, about
 
+KEPT = "in its undisturbed slices, or, with a mark, in all slices where each was disturbed"
+"""Which slices the times of a paired run are of."""
+
 
 @dataclass(frozen=True)
 class AcceptanceByPosition:
@@ -64,7 +67,7 @@ class Summary:
     draft_ms_p99: Number | None = about("99th percentile of the same", unit="ms", null="no step was needed")
     draft_share: Number | None = about("draft seconds / decode seconds", null=REPLAY)
     tokens_per_second: Number | None = about(
-        "new tokens / decode seconds, of a paired run in its undisturbed slices", unit="tokens/s", null=REPLAY
+        f"new tokens / decode seconds, of a paired run {KEPT}", unit="tokens/s", null=REPLAY
     )
     tokens_per_second_end_to_end: Number | None = about(
         "all tokens of the answers / (prefill + decode seconds)", unit="tokens/s", null=REPLAY
@@ -73,7 +76,7 @@ class Summary:
         "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=UNPAIRED
     )
     speedup: Number | None = about(
-        "tokens_per_second / autoregressive_tokens_per_second", null="unpaired, or every slice was disturbed"
+        f"tokens_per_second / autoregressive_tokens_per_second, both {KEPT}", null=UNPAIRED
     )
     speedup_low: Number | None = about(
         "lower end of its 95 % bootstrap interval over questions", null="unpaired, or fewer than two questions"
@@ -122,6 +125,18 @@ class Summary:
         "mean_accepted_tokens of the other answers",
         unit="tokens per step",
         null=f"there is no other, or {OLDER}",
+        default=None,
+    )
+    peak_memory_mb: Number | None = about(
+        "most over turns of the process's resident memory, of both arms together",
+        unit="MB",
+        null=f"the system cannot tell (it is not Linux), or {OLDER}",
+        default=None,
+    )
+    peak_gpu_memory_mb: Number | None = about(
+        "most over turns of what torch had allocated on the GPU, for both arms together",
+        unit="MB",
+        null=f"no GPU, or {OLDER}",
         default=None,
     )
     parts: dict[str, PartShare] | None = about(

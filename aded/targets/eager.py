@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from aded.cache_name import CACHE
 from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
@@ -159,9 +160,9 @@ class EagerTarget:
             input_ids=ids,
             position_ids=positions,
             attention_mask=mask,
-            past_key_values=cache,
             use_cache=True,
             logits_to_keep=logits_to_keep,
+            **{CACHE: cache},
         )
         return output.logits[0]
 

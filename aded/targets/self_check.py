@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
 
+from aded.cache_name import CACHE
 from aded.core.sampler import Recorded
 from aded.core.target import Target
 from aded.core.tree import DraftTree
@@ -99,7 +100,8 @@ def _autoregressive(model: PreTrainedModel, switch: RopeSwitch, first: int, apar
         if switch.needs_prefill(first + at):
             cache, begin = DynamicCache(config=model.config), 0
         now = slice(begin, at + 1)
-        rows.append(model(input_ids=ids[:, now], position_ids=positions[:, now], past_key_values=cache).logits[:, -1])
+        output = model(input_ids=ids[:, now], position_ids=positions[:, now], **{CACHE: cache})
+        rows.append(output.logits[:, -1])
     return torch.stack(rows, 1).float()
 
 

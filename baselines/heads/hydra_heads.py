@@ -23,6 +23,7 @@ from transformers import DynamicCache
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaModel
 
+from aded.cache_name import CACHE
 from aded.errors import BadInput
 from aded.files.json_lines import read_text
 from baselines.heads.medusa_heads import ResBlock
@@ -90,7 +91,7 @@ class HydraHeads(torch.nn.Module):
         if self.prefix_embeding_layer is None:
             return states
         found: torch.Tensor = self.prefix_embeding_layer(
-            inputs_embeds=states[None], past_key_values=cache, use_cache=True
+            inputs_embeds=states[None], use_cache=True, **{CACHE: cache}
         ).last_hidden_state[0]
         return found
 

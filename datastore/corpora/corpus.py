@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from aded.files.fingerprint import fingerprint
+from aded.files.named_files import fingerprint_of_all, named_files
 from datastore.cleaning.cleaning import Cleaner, Cleaning
 
 TEXT_FIELDS = ("text", "content", "data", "conversations", "conversation", "messages")
@@ -38,11 +38,14 @@ class Corpus(ABC):
     def __init__(self, name: str, cleaning: Cleaning = Cleaning(), **settings: object) -> None:  # noqa: B008
         """cleaning: which conversations stay. settings: all others that decide which documents the corpus has.
 
-        name: shown to the user. The setting `path` names a file, which counts by its contents.
+        name: shown to the user. The setting `path` names a file, a folder or a glob; files count by their contents.
         """
         self.name = name
+        self.files: list[str] = []
+        """What `path` names, in a fixed order."""
         if path := settings.get("path"):
-            settings["path"] = fingerprint(str(path)) or path
+            self.files = named_files(str(path), "corpus.path")
+            settings["path"] = fingerprint_of_all(self.files) or path
         settings |= cleaning.settings
         self.identity = f"{name}-{hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:8]}"
         """Name and hash of the settings; names the corpus's datastore file in the cache."""

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from copy import copy
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ from aded.errors import BadInput
 from aded.settings import FilePath, Positive, Text
 from datastore.cleaning.cleaning import Benchmarks, Cleaning, Rules
 from datastore.corpora.corpus import Conversation, Corpus
-from datastore.corpora.local_file import BROKEN, json_rows, open_text, split_text
+from datastore.corpora.local_file import BROKEN, blocks_of, json_rows, open_text, split_text
 
 Shard = Annotated[int, Field(ge=0, le=1_000_000)]
 Shards = tuple[Shard, Shard]
@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 class DatasetCorpus(Corpus):
     """Rows of a dataset on the Hub, or of a local file instead.
 
-    path: a local file of JSON lines, a JSON array (both also compressed) or Parquet; None: read the dataset.
+    path: a local file of JSON lines, a JSON array (both also compressed) or Parquet, a folder or glob of such files;
+        None: read the dataset.
     dataset: its id on the Hub.
     split: the dataset's split to read.
     files: the dataset's files to read; `{shard}` stands for each number of `shards`.
@@ -56,10 +57,10 @@ class DatasetCorpus(Corpus):
         chosen = [files.format(shard=shard) for shard in range(*shards)] if files else None
         settings = {"path": path, "dataset": dataset, "split": split, "files": chosen, "field": field}
         super().__init__(name, Cleaning(clean, exclude, report), **settings, skip=skip, limit=limit)
-        self.path, self.dataset, self.split, self.files, self.field = path, dataset, split, chosen, field
+        self.dataset, self.split, self.shards, self.field = dataset, split, chosen, field
         self.skip, self.limit = skip, limit
         self.number, self.parts = 0, 1
-        if self.files == []:
+        if self.shards == []:
             raise BadInput("corpus.shards", f"{list(shards)} is no range; write [FIRST,END], END exclusive")
 
     def part(self, number: int, parts: int) -> Corpus:
@@ -74,15 +75,10 @@ class DatasetCorpus(Corpus):
     @property
     def _split_by_datasets(self) -> bool:
         """Does the library `datasets` leave out the files, or rows, of other parts?"""
-        return self.parts > 1 and self.path is None and not self.skip and self.limit is None
+        return self.parts > 1 and not self.files and not self.skip and self.limit is None
 
     def conversations(self) -> Iterator[Conversation]:
-        if self.path is None:
-            rows = self._hub_rows()
-        elif self.path.endswith(".parquet"):
-            rows = self._parquet_rows()
-        else:
-            rows = self._json_rows()
+        rows = self._rows_of_files() if self.files else self._hub_rows()
         end = None if self.limit is None else self.skip + self.limit
         number, parts = (0, 1) if self._split_by_datasets else (self.number, self.parts)
         for row in islice(rows, self.skip + number, end, parts):
@@ -91,22 +87,26 @@ class DatasetCorpus(Corpus):
             elif conversation := self.conversation_of(row, self.field):
                 yield conversation
 
-    def _json_rows(self) -> Iterator[object]:
-        with open_text(str(self.path)) as (file, fraction):
-            for row in json_rows(file):
-                self.fraction = fraction()
-                yield row
+    def _rows_of_files(self) -> Iterator[object]:
+        for number, path in enumerate(self.files):
+            if path.endswith(".parquet"):
+                yield from self._parquet_rows(path)
+                continue
+            with open_text(path) as (file, fraction):
+                for row in json_rows(file):
+                    self.fraction = (number + fraction()) / len(self.files)
+                    yield row
 
-    def _parquet_rows(self) -> Iterator[object]:
-        if not Path(str(self.path)).is_file():
-            raise BadInput("corpus.path", f"no file {self.path}; name a JSON, JSON lines, Parquet or text file")
+    def _parquet_rows(self, path: str) -> Iterator[object]:
+        if not Path(path).is_file():
+            raise BadInput("corpus.path", f"no file {path}; name a JSON, JSON lines, Parquet or text file")
         from datasets import load_dataset
         from datasets.exceptions import DatasetsError
 
         try:
-            yield from load_dataset("parquet", data_files=self.path, split="train", streaming=True)
+            yield from load_dataset("parquet", data_files=path, split="train", streaming=True)
         except (OSError, ValueError, RuntimeError, DatasetsError) as error:
-            raise BadInput("corpus.path", f"{self.path} cannot be read ({error})") from None
+            raise BadInput("corpus.path", f"{path} cannot be read ({error})") from None
 
     def _hub_rows(self) -> Iterator[object]:
         """The dataset's rows, streamed. Raises BadInput with advice, whatever error the Hub raises."""
@@ -115,9 +115,9 @@ class DatasetCorpus(Corpus):
         from datasets.exceptions import DatasetsError
 
         try:
-            rows: Any = load_dataset(self.dataset, data_files=self.files, split=self.split, streaming=True)
+            rows: Any = load_dataset(self.dataset, data_files=self.shards, split=self.split, streaming=True)
             splits = rows.info.splits or {}
-            total = splits[self.split].num_examples if self.files is None and self.split in splits else 0
+            total = splits[self.split].num_examples if self.shards is None and self.split in splits else 0
             if self._split_by_datasets:
                 rows, total = split_dataset_by_node(rows, self.number, self.parts), total // self.parts
             for number, row in enumerate(rows):
@@ -133,10 +133,10 @@ class DatasetCorpus(Corpus):
 
 
 class TextCorpus(Corpus):
-    """The documents of a plain text file, also compressed.
+    """The documents of plain text files, also compressed.
 
-    path: the file.
-    separator: the text between two documents.
+    path: the file, or a folder or glob of files, of which those with a NUL byte near the beginning are skipped.
+    separator: the text between two documents of a file; None: a file is a document.
     clean, exclude, report: see Cleaning.
     """
 
@@ -145,17 +145,23 @@ class TextCorpus(Corpus):
         name: str,
         *,
         path: FilePath,
-        separator: Text = "\n\n",
+        separator: Text | None = "\n\n",
         clean: Rules = (),
         exclude: Benchmarks = (),
         report: Benchmarks = (),
     ) -> None:
         super().__init__(name, Cleaning(clean, exclude, report), path=path, separator=separator)
-        self.path, self.separator = path, separator
+        self.separator, self.named = separator, self.files == [path]
 
     def conversations(self) -> Iterator[Conversation]:
-        with open_text(self.path) as (file, fraction):
-            for text in split_text(file, self.separator):
-                self.fraction = fraction()
-                if self.usable(text):
-                    yield Conversation([text], 0)
+        for number, path in enumerate(self.files):
+            with open_text(path) as (file, fraction):
+                blocks = blocks_of(file)
+                first = next(blocks, "")
+                if "\0" in first and not self.named:
+                    self.skipped["binary"] += 1
+                    continue
+                for text in split_text(chain([first], blocks), self.separator):
+                    self.fraction = (number + fraction()) / len(self.files)
+                    if self.usable(text):
+                        yield Conversation([text], 0)

@@ -1,4 +1,4 @@
-"""Reads local files of JSON lines, of one JSON array or of plain text, also compressed (gz, bz2, xz, zst).
+"""Reads a local file of JSON lines, of one JSON array or of plain text, also compressed (gz, bz2, xz, zst).
 
 Bytes that are not UTF-8 become lone surrogates: only the rows that contain them are skipped.
 """
@@ -11,7 +11,7 @@ import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, TextIO
 
@@ -136,10 +136,18 @@ def _blank(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def split_text(file: TextIO, separator: str) -> Iterator[str]:
-    """The parts of the file between separators."""
-    rest = ""
+def blocks_of(file: TextIO) -> Iterator[str]:
     while block := file.read(BLOCK):
+        yield block
+
+
+def split_text(blocks: Iterable[str], separator: str | None) -> Iterator[str]:
+    """The parts of the text between separators; None: the whole."""
+    if separator is None:
+        yield "".join(blocks)
+        return
+    rest = ""
+    for block in blocks:
         *whole, rest = (rest + block).split(separator)
         yield from whole
     yield rest

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from aded.errors import BadInput
+from aded.files.atomic import not_writable
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from datastore.corpora.corpus import Corpus
@@ -68,7 +69,7 @@ def build_in_parts(
                 raise BadInput("corpus", f"{corpus.name} holds no text")
             merge(out, [part.path for part in all_parts], progress=progress)
         except OSError as error:
-            raise BadInput("out", f"{folder} cannot be written ({error.strerror}); whole parts stay") from None
+            raise not_writable("out", folder, error, "whole parts stay") from None
         except BadInput as error:
             if error.key != "parts" and not any(part.path.exists() for part in all_parts):
                 remove_folder(folder)  # it holds neither a part nor the log of a job that died

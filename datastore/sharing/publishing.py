@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from aded.errors import BadInput
-from aded.files.atomic import lock_file, whole_file, write_text
+from aded.files.atomic import lock_file, not_writable, whole_file, write_text
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from datastore.open import open_datastore
@@ -77,7 +77,7 @@ def _to_folder(path: Path, folder: Path, manifest: Manifest, text: str) -> None:
             finally:
                 lock.unlink(missing_ok=True)
     except OSError as error:
-        raise BadInput("to", f"{folder / path.name} cannot be written ({error.strerror})") from None
+        raise not_writable("to", folder / path.name, error) from None
 
 
 def _write(path: Path, folder: Path, manifest: Manifest, text: str) -> None:

@@ -21,6 +21,7 @@ from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from aded.bench.questions import ChatTemplate
+from aded.cache_name import CACHE
 from aded.files.atomic import whole_file
 from datastore.corpora.corpus import Corpus
 
@@ -103,8 +104,8 @@ def answer_batch(
             input_ids=ids,
             attention_mask=visible[alive, :end],
             position_ids=positions[alive, start:end],
-            past_key_values=cache,
             use_cache=True,
+            **{CACHE: cache},
         )
         hidden = output.last_hidden_state[:, -1]
         tokens = model.lm_head(hidden).argmax(dim=-1)

@@ -11,21 +11,22 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import (
+    Estimate,
     acceptance_by_position,
     accepted_by_category,
     accepted_without_repetitive,
     macro_average,
     mean_accepted_tokens,
+    over_seeds,
     repetitive_share,
 )
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
-from scripts.report.cells import by_number, line_names
+from scripts.report.cells import SEED, line_names, ranked
 from scripts.report.comparison import Sources
 from scripts.report.published import Published, benchmark_family, beside
 from scripts.report.remarks import MISSING, without_empty_columns
@@ -37,8 +38,9 @@ DEEPEST = 8
 EXPLAINED = (
     "Micro: tokens / steps of all questions together. Macro: the mean of the categories' values. Cold: learned state "
     "is forgotten between questions; session: it is kept over them, so the order of the questions matters. A method "
-    "that keeps nothing has the same number in both. Repetitive answers shrink more than 12 to 1 under zlib. – is "
-    "missing. docs/benchmark_definitions.md defines each number."
+    "that keeps nothing has the same number in both. Over several seeds: the mean, and its 95 % interval. "
+    "Repetitive answers shrink more than 12 to 1 under zlib. – is missing. docs/benchmark_definitions.md defines "
+    "each number."
 )
 BY_POSITION = (
     "Of all steps, the share that accepted drafts down to this depth of the tree; in brackets: of the steps that "
@@ -55,10 +57,10 @@ class Line:
     model: str
     runs: Mapping[str, Sequence[FinishedRun]]
 
-    def median(self, scope: str, number: Callable[[Sequence[Row]], float | None]) -> float | None:
-        """Of the runs of a scope, which differ in the seed alone."""
-        values = [value for run in self.runs.get(scope, ()) if (value := number(run.rows)) is not None]
-        return float(np.median(values)) if values else None
+    def number(self, scope: str, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
+        """The mean over the seeds in which the runs of a scope differ, and the ends of its interval."""
+        runs = [(value, run) for run in self.runs.get(scope, ()) if (value := number(run.rows)) is not None]
+        return over_seeds([value for value, _ in runs], [run.config.get(SEED) for _, run in runs]) if runs else None
 
     @property
     def first(self) -> FinishedRun:
@@ -73,12 +75,11 @@ def lines(runs: Sequence[FinishedRun]) -> list[Line]:
     """The runs, those that differ in nothing but scope and seed on one line."""
     names = line_names(runs, without=("method.adaptation",))
     found: dict[tuple[str, str, str], dict[str, list[FinishedRun]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
+    for run in ranked(runs):
         fixed = " (adaptation=off)" if run.config.get("method.adaptation") == "off" else ""
         for scope in run.columns:
             found[run.benchmark, run.model, names[run.folder] + fixed][scope].append(run)
-    ordered = sorted(found.items(), key=lambda item: (*item[0][:2], by_number(item[0][2])))
-    return [Line(name, benchmark, model, mine) for (benchmark, model, name), mine in ordered]
+    return [Line(name, benchmark, model, mine) for (benchmark, model, name), mine in found.items()]
 
 
 NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
@@ -88,8 +89,18 @@ NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
 }
 
 
-def _text(value: float | None, form: str = ".2f") -> str:
-    return MISSING if value is None else format(value, form)
+def tables_of(mine: Sequence[Line]) -> dict[str, str]:
+    """The scope of each table by its title: one table for both, where all methods keep nothing over questions."""
+    if all(line.runs.get("cold") == line.runs.get("session") for line in mine):
+        return {" and ".join(SCOPES): SCOPES[0]}
+    return {scope: scope for scope in SCOPES if any(scope in line.runs for line in mine)}
+
+
+def _text(estimate: Estimate | None, form: str = ".2f") -> str:
+    if estimate is None:
+        return MISSING
+    value, low, high = estimate
+    return f"{value:{form}}" if low is None or high is None else f"{value:{form}} [{low:{form}}, {high:{form}}]"
 
 
 def headline(
@@ -103,9 +114,9 @@ def headline(
     for line in mine:
         row = {"method": line.name}
         for name in names:
-            row |= {f"{scope}, {name}": _text(line.median(scope, NUMBERS[name])) for scope in SCOPES}
+            row |= {f"{scope}, {name}": _text(line.number(scope, NUMBERS[name])) for scope in SCOPES}
         scope = next(iter(line.runs))
-        row["repetitive answers"] = _text(line.median(scope, repetitive_share), ".1%")
+        row["repetitive answers"] = _text(line.number(scope, repetitive_share), ".1%")
         row["elsewhere"] = _listed(_beside(line, published), sources) or MISSING
         rows.append(row)
     known = {line.first.method for line in mine}
@@ -156,7 +167,7 @@ def by_category(mine: Sequence[Line], scope: str, elsewhere: Sequence[RunFile]) 
     """A row per method, a column per category."""
     categories = list(accepted_by_category(mine[0].first.rows))
     rows = [
-        {"method": line.name} | {category: _text(line.median(scope, _of(category))) for category in categories}
+        {"method": line.name} | {category: _text(line.number(scope, _of(category))) for category in categories}
         for line in mine
         if scope in line.runs
     ]
@@ -188,10 +199,10 @@ def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], publi
     groups, alone = grouped(lines(runs), elsewhere)
     for (benchmark, model), (mine, files) in groups.items():
         parts += [f"## {benchmark}, {model}", _table(headline(mine, files, published, sources))]
-        for scope in (scope for scope in SCOPES if any(scope in line.runs for line in mine)):
+        for title, scope in tables_of(mine).items():
             if len({row.category for row in mine[0].first.rows}) > 1:
-                parts += [f"### {scope}, by category", _table(by_category(mine, scope, files))]
-            parts += [f"### {scope}, by position", _table(by_position(mine, scope))]
+                parts += [f"### {title}, by category", _table(by_category(mine, scope, files))]
+            parts += [f"### {title}, by position", _table(by_position(mine, scope))]
     for file in alone:
         numbers = {"micro": file.micro, "macro": file.macro, **file.by_category}
         frame = pd.DataFrame([{"method": _elsewhere(file)} | {name: repr(value) for name, value in numbers.items()}])
@@ -232,7 +243,8 @@ def long_table(
         numbers = NUMBERS | {f"category {name}": _of(name) for name in accepted_by_category(line.first.rows)}
         for scope in (scope for scope in SCOPES if scope in line.runs):
             key = (line.benchmark, line.model, line.name, scope)
-            rows += [(*key, name, line.median(scope, number), "here") for name, number in numbers.items()]
+            found_here = {name: line.number(scope, number) for name, number in numbers.items()}
+            rows += [(*key, name, one and one[0], "here") for name, one in found_here.items()]
     for file in elsewhere:
         averages = {"micro": file.micro, "macro": file.macro}
         categories = {f"category {name}": value for name, value in file.by_category.items()}

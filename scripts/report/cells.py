@@ -18,17 +18,18 @@ import numpy as np
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import (
+    Estimate,
     Terms,
     Values,
     baseline_rate_terms,
     bootstrap_interval,
+    over_seeds,
     product_of_ratios,
-    question_sums,
     rate_terms,
     speedup_terms,
+    sums_by_question,
 )
 from aded.records.rows import Row
-from scripts.report.remarks import MARK
 
 BASELINE = "autoregressive (paired)"
 SEED = "decoding.seed"
@@ -57,7 +58,11 @@ METRICS: dict[str, Terms] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """One number with its rows: the median over runs, and the 95 % bootstrap interval over their questions."""
+    """One number with its rows and its 95 % interval.
+
+    Of several seeds the mean over them, and Student's interval of it; else the median over runs, and the bootstrap
+    interval over the questions.
+    """
 
     line: str
     """The method, and the settings in which it differs from other lines of the method."""
@@ -79,24 +84,23 @@ class Cell:
         return sorted({mark for run in self.runs for mark in run.summary.marks}) if timed else []
 
     @property
+    def seeds(self) -> int:
+        return len({run.config.get(SEED) for run in self.runs})
+
+    @property
     def questions(self) -> int:
         """Of the run with the fewest."""
         return min(run.summary.questions for run in self.runs)
 
 
-def doubts(cell: Cell) -> list[str]:
-    """A line for each mark of the cell."""
-    return [f"{MARK} {cell.line}: {mark}." for mark in cell.marks]
-
-
 def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
-    """Every number of the runs, made of their rows, by benchmark, model and line."""
+    """Every number of the runs, made of their rows, in the order of `ranked`; the baselines last."""
     found = []
     names = line_names(runs)
     groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
-    for run in runs:
+    for run in ranked(runs):
         groups[(run.benchmark, run.model, names[run.folder], run.method, run.machine, settings_key(run))].append(run)
-    for (benchmark, model, line, method, *_), mine in sorted(groups.items()):
+    for (benchmark, model, line, method, *_), mine in groups.items():
         for metric, terms in METRICS.items():
             found += _cell(mine, (line, method, model, benchmark, metric), terms)
         found += _pass_rate(mine, line)
@@ -119,24 +123,36 @@ def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
 
 def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms) -> list[Cell]:
     """The cell, or none where no run measured it."""
-    by_run = [sums for sums in (question_sums([run.rows], terms) for run in runs) if len(sums)]
-    values = [value for sums in by_run if (value := product_of_ratios(sums.sum(axis=0))) is not None]
-    if not values or len(values) < len(by_run):
+    measured = [(run, mine) for run in runs if (mine := sums_by_question(run.rows, terms))]
+    by_run = [mine for _, mine in measured]
+    shared = [question for question in by_run[0] if all(question in sums for sums in by_run)] if by_run else []
+    if not shared:
         return []
-    whole = by_run[0] if len(runs) == 1 else question_sums([run.rows for run in runs], terms)
-    low, high = bootstrap_interval(whole)
-    return [Cell(*key, float(np.median(values)), low, high, runs[0].kind, runs[0].machine, tuple(runs))]
+    sums = [np.array([one[question] for question in shared]) for one in by_run]
+    values = [value for one in sums if (value := product_of_ratios(one.sum(axis=0))) is not None]
+    if len(values) < len(sums):
+        return []
+    estimate = _estimate([run for run, _ in measured], values, bootstrap_interval(*sums))
+    return [Cell(*key, *estimate, runs[0].kind, runs[0].machine, tuple(runs))]
 
 
 def _pass_rate(runs: Sequence[FinishedRun], line: str) -> list[Cell]:
-    """pass@1 of the runs whose samples were scored; without an interval."""
+    """pass@1 of the runs whose samples were scored; of one seed without an interval."""
     scored = [run for run in runs if run.score is not None]
     if not scored:
         return []
-    value = float(np.median([run.score["pass@1"] for run in scored if run.score]))
+    estimate = _estimate(scored, [run.score["pass@1"] for run in scored if run.score], (None, None))
     first = scored[0]
     key = (line, first.method, first.model, first.benchmark, "pass@1")
-    return [Cell(*key, value, None, None, first.kind, first.machine, tuple(scored))]
+    return [Cell(*key, *estimate, first.kind, first.machine, tuple(scored))]
+
+
+def _estimate(
+    runs: Sequence[FinishedRun], values: Sequence[float], over_questions: tuple[float | None, float | None]
+) -> Estimate:
+    """The mean over seeds with its interval; of one seed the median over runs, with the interval over questions."""
+    seeds = [run.config.get(SEED) for run in runs]
+    return over_seeds(values, seeds) if len(set(seeds)) > 1 else (float(np.median(values)), *over_questions)
 
 
 def settings_key(run: FinishedRun, without: tuple[str, ...] = ()) -> str:
@@ -215,12 +231,25 @@ def _shown(key: str, value: Any) -> str:
     return text[:12] if re.fullmatch("[0-9a-f]{32,}", text) else text
 
 
-def table_order(benchmark: str, model: str, speedup: float | None, line: str) -> tuple[Any, ...]:
-    """What tables and plots sort lines by: slowest first, then by name."""
-    return benchmark, model, speedup or 0.0, by_number(line)
+def ranked(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
+    """The runs in the order of every table."""
+    names = line_names(runs, seeds=True)
+    return sorted(
+        runs,
+        key=lambda run: table_order(
+            run.benchmark, run.model, run.summary.speedup, names[run.folder], run.summary.mean_accepted_tokens
+        ),
+    )
 
 
-def by_number(line: str) -> list[tuple[float, str]]:
+def table_order(
+    benchmark: str, model: str, speedup: float | None, line: str, accepted: float | None = None
+) -> tuple[Any, ...]:
+    """What every table and plot sorts by: best first, by speedup, then by accepted tokens; equal ones by name."""
+    return benchmark, model, -(speedup or 0.0), -(accepted or 0.0), _by_number(line)
+
+
+def _by_number(line: str) -> list[tuple[float, str]]:
     """Sorts budget=8 before budget=16: the line's numbers as numbers, and the text before each."""
     parts = re.findall(r"(\d+(?:\.\d+)?)|([^\d]+)", line)
     return [(float(number) if number else -1.0, text) for number, text in parts]

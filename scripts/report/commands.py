@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra.errors import ConfigCompositionException, HydraException
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from aded.choices import names_of, read_choice
@@ -19,7 +19,7 @@ from aded.config import CONF
 from aded.methods import with_whole_parts
 from aded.outside_methods import register
 from aded.plugins import outside_drafters
-from aded.records.identity import VOLATILE, flat
+from aded.records.identity import BEFORE, VOLATILE, flat
 
 Settings = Mapping[str, Any]
 """A resolved config, its keys joined by dots."""
@@ -45,12 +45,14 @@ def command(settings: Settings) -> str | None:
 
 def overrides(settings: Settings) -> list[str]:
     """What `aded run` is to be given. Raises LookupError or an error of Hydra's where conf/ has no such config."""
+    order = "in_turn" if settings.get("benchmark.limit") is None else BEFORE["benchmark.order"]
+    settings = {"benchmark.order": order, **settings}
     chosen = [f"{group}={_nearest(group, settings)}" for group in GROUPS]
     now = dict(flat(_composed(tuple(chosen))))
     for group in INNER:
         key = f"{group.replace('/', '.')}._target_"
         if key in now and now[key] != settings.get(key, now[key]):
-            chosen = _with(chosen, f"{group}={_nearest(group, settings)}")
+            chosen = [*chosen, f"{group}={_nearest(group, settings)}"]
     return [*chosen, *_differing(deepcopy(_composed(tuple(chosen))), settings)]
 
 
@@ -68,15 +70,6 @@ def _nearest(group: str, settings: Settings) -> str:
     if not equal:
         raise LookupError(own["_target_"])
     return max(equal, key=lambda name: (name == own.get("name"), equal[name]))
-
-
-def _with(chosen: Sequence[str], choice: str) -> list[str]:
-    """The choices and one more, of a group that their configs may or may not have themselves."""
-    try:
-        _composed((*chosen, choice))
-    except ConfigCompositionException:
-        choice = f"+{choice}"
-    return [*chosen, choice]
 
 
 @cache

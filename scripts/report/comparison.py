@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
-from scripts.report.cells import BASELINE, METRICS, Cell, by_number, doubts
+from scripts.report.cells import BASELINE, METRICS, Cell
 from scripts.report.published import Published, benchmark_family, beside
-from scripts.report.remarks import FEW, FEW_QUESTIONS, MARK, MISSING, UNDECIDED, UNDECIDED_MARK, without_empty_columns
+from scripts.report.remarks import (
+    FEW,
+    FEW_QUESTIONS,
+    MARK,
+    MISSING,
+    UNDECIDED,
+    UNDECIDED_MARK,
+    reasons,
+    without_empty_columns,
+)
 
 TITLES = {
     "latency_ms_per_token": "milliseconds per token",
@@ -19,8 +29,9 @@ TITLES = {
 }
 assert TITLES.keys() >= METRICS.keys()
 EXPLAINED = (
-    "Ours: the median over runs, and the 95 % bootstrap interval over the questions of all of them. A cell that does "
-    "not count its runs is one run. Ratio: ours / published. – is missing."
+    "Ours, with its 95 % interval: over several seeds the mean, by Student's t; else the median over runs, by a "
+    "bootstrap over the questions. A cell that counts neither is one run. Budget: most drafted nodes per step. "
+    "Ratio: ours / published. – is missing."
 )
 
 
@@ -31,8 +42,8 @@ class Sources:
     marks: dict[str, str] = field(default_factory=dict)
     undecided: bool = False
     """Does an interval of a speedup contain 1?"""
-    doubts: dict[str, None] = field(default_factory=dict)
-    """Why marked numbers are doubtful, each once."""
+    doubtful: list[Cell] = field(default_factory=list)
+    """Cells with marks."""
 
     def ours(self, cell: Cell) -> str:
         text = {
@@ -53,8 +64,9 @@ class Sources:
         return self.marks[text]
 
     def legend(self) -> list[str]:
+        doubts = reasons((f"{cell.benchmark}, {cell.model}", cell.line, cell.marks) for cell in self.doubtful)
         marks = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
-        return [f"{mark}: {text}" for text, mark in marks] + ([UNDECIDED] if self.undecided else []) + [*self.doubts]
+        return [f"{mark}: {text}" for text, mark in marks] + ([UNDECIDED] if self.undecided else []) + doubts
 
 
 def blocks(cells: Sequence[Cell], published: Sequence[Published], sources: Sources) -> dict[str, pd.DataFrame]:
@@ -79,10 +91,10 @@ def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sourc
     ]
     grid: dict[str, dict[str, str]] = {}
     used: set[Published] = set()
-    for cell in sorted(cells, key=lambda cell: (cell.line != BASELINE, by_number(cell.line))):
+    for cell in sorted(cells, key=lambda cell: cell.line != BASELINE):
         figure = figure_of(cell, published)
         used |= {figure} if figure else set()
-        line = _line(grid, cell.line, models)
+        line = _line(grid, cell.line, models, cell.runs[0].config.get("method.budget"))
         line[f"{cell.model}: ours"] = f"{_ours(cell, sources)} {sources.ours(cell)}"
         line[f"{cell.model}: published"] = f"{figure.text} {sources.published(figure)}" if figure else MISSING
         line[f"{cell.model}: ratio"] = ratio_text(cell, figure)
@@ -91,17 +103,18 @@ def _block(cells: Sequence[Cell], published: Sequence[Published], sources: Sourc
         for figure in (one for one in figures if one.is_of(model)):
             if (figure.method, figure.settings) not in shown:  # the first source of several
                 shown.add((figure.method, figure.settings))
-                line = _line(grid, _published_line(figure), models)
+                line = _line(grid, published_line(figure), models, dict(figure.settings).get("budget"))
                 line[f"{model}: published"] = f"{figure.text} {sources.published(figure)}"
     return without_empty_columns(pd.DataFrame(list(grid.values())))
 
 
-def _line(grid: dict[str, dict[str, str]], name: str, models: Sequence[str]) -> dict[str, str]:
+def _line(grid: dict[str, dict[str, str]], name: str, models: Sequence[str], budget: Any) -> dict[str, str]:
     columns = [f"{model}: {what}" for model in models for what in ("ours", "published", "ratio")]
-    return grid.setdefault(name, {"method": name, **dict.fromkeys(columns, MISSING)})
+    drafted = MISSING if budget is None or name == BASELINE else str(budget)
+    return grid.setdefault(name, {"method": name, "budget": drafted, **dict.fromkeys(columns, MISSING)})
 
 
-def _published_line(figure: Published) -> str:
+def published_line(figure: Published) -> str:
     """The method; of a few settings these as well, the many of ADED as the paper's."""
     if len(figure.settings) > 2:
         values: Mapping[str, str] = dict(figure.settings)
@@ -123,8 +136,10 @@ def _ours(cell: Cell, sources: Sources) -> str:
             sources.undecided = True
             text += UNDECIDED_MARK
     if cell.marks:
-        sources.doubts |= dict.fromkeys(f"{line} ({cell.model}, {cell.benchmark})" for line in doubts(cell))
+        sources.doubtful.append(cell)
         text += MARK
+    if cell.seeds > 1:
+        return f"{text} ({cell.seeds} seeds)"
     return text + (f" ({len(cell.runs)} runs)" if len(cell.runs) > 1 else "")
 
 
@@ -147,10 +162,11 @@ def long_table(cells: Sequence[Cell], published: Sequence[Published]) -> pd.Data
                 "model": cell.model,
                 "method": cell.line,
                 "metric": cell.metric,
-                "median": cell.value,
+                "value": cell.value,
                 "low": cell.low,
                 "high": cell.high,
                 "runs": len(cell.runs),
+                "seeds": cell.seeds,
                 "questions": cell.questions,
                 "marks": " | ".join(cell.marks),
                 "kind": cell.kind,
@@ -175,21 +191,3 @@ def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
     ]
     legend = "\n".join(f"- {line}" for line in sources.legend())
     return f"{''.join(part + chr(10) for part in parts)}{EXPLAINED}\n\n{legend}\n"
-
-
-def as_latex(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
-    """Tables of booktabs, one per block; compiles under pdfLaTeX with utf8."""
-    parts = []
-    for title, frame in frames.items():
-        dashed = frame.replace(MISSING, "--")
-        dashed.columns = pd.Index([_escaped(str(column)) for column in dashed.columns])
-        body = dashed.map(_escaped).to_latex(index=False, escape=False)
-        parts.append(f"\\begin{{table}}\n\\centering\n\\caption{{{_escaped(title)}}}\n{body}\\end{{table}}\n")
-    legend = r"\\".join(_escaped(line) + "\n" for line in [EXPLAINED.replace(MISSING, "--"), *sources.legend()])
-    return "\n".join([*parts, f"\\noindent {legend}"])
-
-
-def _escaped(text: str) -> str:
-    for letter in "&%$#_{}":
-        text = text.replace(letter, f"\\{letter}")
-    return text

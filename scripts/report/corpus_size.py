@@ -44,7 +44,7 @@ class Growth:
 
     @property
     def sizes(self) -> np.ndarray:
-        return np.array([_size(cell, self.over) for cell in self.cells])
+        return np.array([size_of(cell, self.over) for cell in self.cells])
 
     def line(self) -> tuple[np.ndarray, np.ndarray]:
         """(slope per doubling and value at size 1, their covariances [2, 2])."""
@@ -60,7 +60,7 @@ class Growth:
         return float(place @ (slope, start)), math.sqrt(max(0.0, place @ covariance @ place))
 
 
-def _size(cell: Cell, over: str) -> float:
+def size_of(cell: Cell, over: str) -> float:
     return float(cell.runs[0].settings.get(SIZES[over], 0))
 
 
@@ -76,9 +76,9 @@ def growths(cells: Sequence[Cell]) -> list[Growth]:
     found = []
     for (benchmark, model, line, *_), mine in sorted(families.items()):
         for over in SIZES:
-            sizes = {_size(cell, over) for cell in mine}
+            sizes = {size_of(cell, over) for cell in mine}
             if len(sizes) >= FEWEST and 0 not in sizes:
-                ordered = tuple(sorted(mine, key=lambda cell: _size(cell, over)))
+                ordered = tuple(sorted(mine, key=lambda cell: size_of(cell, over)))
                 found.append(Growth(f"{line}, {model}, {benchmark}", over, ordered))
     return found
 

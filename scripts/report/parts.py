@@ -8,7 +8,7 @@ import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.summary import PartShare
-from scripts.report.cells import line_names
+from scripts.report.cells import line_names, ranked
 from scripts.report.remarks import MISSING, without_empty_columns
 
 EXPLAINED = (
@@ -25,7 +25,7 @@ def parts_table(runs: Sequence[FinishedRun]) -> pd.DataFrame:
     rows = [
         {"benchmark": run.benchmark, "model": run.model, "method": names[run.folder], "part": part}
         | _of_part(run, share, _alone(run, part, runs))
-        for run in runs
+        for run in ranked(runs)
         for part, share in (run.summary.parts or {}).items()
     ]
     return without_empty_columns(pd.DataFrame(rows))

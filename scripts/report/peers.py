@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
-from scripts.report.cells import line_names
+from scripts.report.cells import line_names, table_order
 from scripts.report.remarks import MISSING, without_empty_columns
+from scripts.report.seeds import together
 
 SCOPES = ("cold", "session")
 EXPLAINED = (
@@ -41,20 +43,15 @@ class Entry:
         """Cold where there is such a run."""
         return next(self.runs[scope] for scope in SCOPES if scope in self.runs)
 
-    @property
-    def worth(self) -> tuple[float, float]:
-        """What entries are ordered by: speedup, then accepted tokens."""
-        return self.first.summary.speedup or 0.0, self.accepted("cold") or self.accepted("session") or 0.0
-
 
 Groups = dict[tuple[str, str], list[Entry]]
 
 
 def entries(runs: Sequence[FinishedRun]) -> Groups:
-    """By benchmark and model, the runs of methods that have a budget. Of runs that differ in the seed, the first."""
+    """By benchmark and model, the runs of methods that have a budget. Of runs that differ in the seed, the mean."""
     names = line_names(runs, without=("method.adaptation", "method.budget"))
     found: dict[tuple[str, str], dict[tuple[str, int], dict[str, FinishedRun]]] = defaultdict(dict)
-    for run in runs:
+    for run in together(runs):
         budget = run.config.get("method.budget")
         if budget is not None:
             entry = found[run.benchmark, run.model].setdefault((names[run.folder], int(budget)), {})
@@ -79,8 +76,8 @@ def peers_best(groups: Groups) -> pd.DataFrame:
     """A row per method of each group at its best budget, best first."""
     rows = []
     for key, group in groups.items():
-        best = [max(mine, key=lambda one: one.worth) for mine in _by_method(group)]
-        rows += [_named(key, entry) | _best(entry) for entry in sorted(best, key=lambda one: one.worth, reverse=True)]
+        best = [min(mine, key=_rank) for mine in _by_method(group)]
+        rows += [_named(key, entry) | _best(entry) for entry in sorted(best, key=_rank)]
     return without_empty_columns(pd.DataFrame(rows).fillna(MISSING))
 
 
@@ -89,7 +86,7 @@ def peers_equal(groups: Groups) -> pd.DataFrame:
     rows = []
     for key, group in groups.items():
         largest = [max(mine, key=lambda one: one.budget) for mine in _by_method(group)]
-        for top in sorted(largest, key=lambda one: one.worth, reverse=True):
+        for top in sorted(largest, key=_rank):
             mine = {one.budget: one for one in group if one.method == top.method}
             rows.append(_named(key, top))
             for budget in sorted({one.budget for one in group}):
@@ -99,6 +96,11 @@ def peers_equal(groups: Groups) -> pd.DataFrame:
 
 def as_markdown(table: pd.DataFrame) -> str:
     return f"{table.to_markdown(index=False, disable_numparse=True)}\n\n{EXPLAINED}\n"
+
+
+def _rank(entry: Entry) -> tuple[Any, ...]:
+    summary = entry.first.summary
+    return table_order(summary.benchmark, summary.model, summary.speedup, entry.method, summary.mean_accepted_tokens)
 
 
 def _named(key: tuple[str, str], entry: Entry) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Runs ranked: best first, by benchmark and model. Every page that compares runs shows this one table."""
+"""The ranking: a row per run, best first. Every page that compares runs shows this one table."""
 
 from __future__ import annotations
 
@@ -8,27 +8,16 @@ from typing import Any
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
-from scripts.report.cells import line_names
+from scripts.report.cells import line_names, ranked
 from scripts.report.corpus_questions import COLUMN, corpus_questions, without_unchecked
 from scripts.report.literal import literal_run
 from scripts.report.remarks import MISSING
-
-
-def ranked(runs: Sequence[FinishedRun]) -> list[FinishedRun]:
-    """By benchmark and model, the highest speedup first; without one, the most accepted tokens first."""
-    return sorted(
-        runs,
-        key=lambda run: (
-            run.benchmark,
-            run.model,
-            -(run.summary.speedup or 0.0),
-            -(run.summary.mean_accepted_tokens or 0.0),
-        ),
-    )
+from scripts.report.seeds import seeds, together
 
 
 def ranking_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """A row per run, its cells as texts; `marks` are lists of texts."""
+    """A row per run, those that differ in the seed alone together. Its cells as texts; `marks` are lists of texts."""
+    runs = together(runs)
     names = line_names(runs, seeds=True)
     rows: list[dict[str, Any]] = []
     for run in ranked(runs):
@@ -37,6 +26,7 @@ def ranking_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
         rows.append(
             {
                 "method": names[run.folder],
+                **({"seeds": seeds(run) or MISSING} if any(map(seeds, runs)) else {}),
                 "model": run.model,
                 "benchmark": run.benchmark,
                 "speedup": number(one.speedup),

@@ -9,9 +9,10 @@ from typing import Any
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
+from aded.records.identity import BEFORE
 from aded.records.rows import to_json
 from aded.records.summary import Summary
-from scripts.report.cells import line_names, settings_key, table_order
+from scripts.report.cells import line_names, ranked, settings_key
 from scripts.report.corpus_questions import COLUMN, corpus_questions, without_unchecked
 from scripts.report.remarks import (
     FEW,
@@ -21,8 +22,11 @@ from scripts.report.remarks import (
     MISSING,
     UNDECIDED,
     UNDECIDED_MARK,
+    reasons,
     without_empty_columns,
 )
+from scripts.report.seeds import EXPLAINED as OVER_SEEDS
+from scripts.report.seeds import interval, seeds, together
 
 DRIFT = 1.1
 """A paired autoregressive rate that differs by more than this factor between runs gets a remark."""
@@ -68,8 +72,14 @@ def _identical(run: FinishedRun) -> str:
     return MISSING if count is None else f"{count} of {run.summary.turns}"
 
 
+def _measured(run: FinishedRun, key: str, form: str) -> str:
+    """A number; over several seeds with its interval."""
+    text, (low, high) = _number(getattr(run.summary, key), form), interval(run, key)
+    return text if low is None or high is None else f"{text} [{low:{form}}, {high:{form}}]"
+
+
 def _accepted(run: FinishedRun, scope: str) -> str:
-    return _number(run.summary.mean_accepted_tokens, ".2f") if scope in run.columns else MISSING
+    return _measured(run, "mean_accepted_tokens", ".2f") if scope in run.columns else MISSING
 
 
 def _setting(key: str) -> Callable[[FinishedRun], str]:
@@ -92,20 +102,23 @@ SETTINGS: dict[str, Column] = {
     "budget": _setting("method.budget"),
     "adaptation": _setting("method.adaptation"),
     "temperature": _setting("decoding.temperature"),
+    "seeds": lambda run: seeds(run) or MISSING,
     "engine": _setting("engine"),
     "dtype": _setting("model.dtype"),
     "machine": lambda run: run.machine,
 }
 """Settings that many methods and models share: a column where rows differ, else a line above the table."""
 NUMBERS: dict[str, Column] = {
-    "tokens/s": lambda run: _number(run.summary.tokens_per_second, ".1f"),
-    "autoregressive tokens/s": lambda run: _number(run.summary.autoregressive_tokens_per_second, ".1f"),
+    "tokens/s": lambda run: _measured(run, "tokens_per_second", ".1f"),
+    "autoregressive tokens/s": lambda run: _measured(run, "autoregressive_tokens_per_second", ".1f"),
     "speedup [95 %]": _speedup,
     "accepted tokens, cold": lambda run: _accepted(run, "cold"),
     "accepted tokens, session": lambda run: _accepted(run, "session"),
     "identical outputs": _identical,
     "disturbed slices": lambda run: _number(run.summary.disturbed_share, ".0%"),
     "drafting share of the time": lambda run: _number(run.summary.draft_share, ".1%"),
+    "peak memory, MB": lambda run: _number(run.summary.peak_memory_mb, ".0f"),
+    "peak GPU memory, MB": lambda run: _number(run.summary.peak_gpu_memory_mb, ".0f"),
     COLUMN: corpus_questions,
 }
 
@@ -122,7 +135,11 @@ RANKED = (
 
 
 def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """One row per run, slowest first; columns that are empty in all rows are left out."""
+    """One row per run, those that differ in the seed alone together, best first.
+
+    Columns that are empty in all rows are left out.
+    """
+    runs = together(runs)
     lines, ordered = _ordered(runs)
     varied = {name: column for name, column in SETTINGS.items() if len(_values(runs, column)) > 1}
     columns = {"method": lambda run: lines[run.folder], **NAMES, **varied, **NUMBERS}
@@ -131,14 +148,9 @@ def summary_frame(runs: Sequence[FinishedRun]) -> pd.DataFrame:
 
 
 def ranking(runs: Sequence[FinishedRun]) -> str:
-    """The table for a newcomer: best first, without settings, and why numbers are marked.
-
-    The best has the highest speedup or, where no model was timed, the most accepted tokens.
-    """
-    table = summary_frame(runs)[::-1]
-    if "speedup [95 %]" not in table:
-        accepted = table.filter(like="accepted tokens").replace(MISSING, "0").astype(float).max(axis=1)
-        table = table.loc[accepted.sort_values(ascending=False, kind="stable").index]
+    """The table for a newcomer: without settings, and why numbers are marked."""
+    runs = together(runs)
+    table = summary_frame(runs)
     kept = [name for name in ("model", "benchmark") if table[name].nunique() > 1]
     kept += [name for name in RANKED if name in table]
     remarks = "\n".join([*_remarks(runs), *_doubts(runs)])
@@ -168,31 +180,35 @@ def _in_cells(summary: Summary) -> dict[str, Any]:
 
 def as_text(runs: Sequence[FinishedRun]) -> str:
     """summary.md: what the rows have in common, the table, and remarks."""
+    runs = together(runs)
     table = summary_frame(runs).to_markdown(index=False, disable_numparse=True)
-    above = "\n".join(f"- {line}" for line in _common(runs))
-    below = "\n".join(f"- {line}" for line in [*_remarks(runs), *_doubts(runs), DEFINITIONS])
+    above = "\n".join(f"- {line}" for line in common(runs))
+    below = "\n".join(f"- {line}" for line in notes(runs))
     return f"{above}\n\n{table}\n\n{below}\n"
+
+
+def notes(runs: Sequence[FinishedRun]) -> list[str]:
+    """What stands below the table."""
+    return [*_remarks(runs), *_doubts(runs), DEFINITIONS]
 
 
 def _doubts(runs: Sequence[FinishedRun]) -> list[str]:
     """Why marked speedups are doubtful."""
     lines, ordered = _ordered(runs)
-    return [f"{MARK} {lines[run.folder]}: {mark}." for run in ordered for mark in run.summary.marks]
+    return reasons((f"{run.benchmark}, {run.model}", lines[run.folder], run.summary.marks) for run in ordered)
 
 
 def _ordered(runs: Sequence[FinishedRun]) -> tuple[dict[Any, str], list[FinishedRun]]:
     """Names of the rows by folder, and the runs in the table's order."""
     lines = line_names(runs, seeds=True)
-    return lines, sorted(
-        runs, key=lambda run: table_order(run.benchmark, run.model, run.summary.speedup, lines[run.folder])
-    )
+    return lines, ranked(runs)
 
 
 def _values(runs: Sequence[FinishedRun], column: Column) -> set[str]:
     return {column(run) for run in runs} - {MISSING}
 
 
-def _common(runs: Sequence[FinishedRun]) -> list[str]:
+def common(runs: Sequence[FinishedRun]) -> list[str]:
     """How much of each benchmark was answered, and the settings that all rows share."""
     lines = []
     for benchmark in sorted({run.benchmark for run in runs}):
@@ -201,6 +217,9 @@ def _common(runs: Sequence[FinishedRun]) -> list[str]:
         limits = {run.config.get("benchmark.limit") for run in mine}
         if limits != {None}:
             parts.append(f"benchmark.limit={_either(limits)}")
+        orders = {run.config.get("benchmark.order", BEFORE["benchmark.order"]) for run in mine}
+        if orders != {BEFORE["benchmark.order"]}:
+            parts.append(f"benchmark.order={_either(orders)}")
         tokens = {run.config.get("benchmark.max_new_tokens") for run in mine} - {None}
         if tokens:
             parts.append(f"at most {_either(tokens)} new tokens per answer")
@@ -220,6 +239,8 @@ def _either(values: set[Any]) -> str:
 
 def _remarks(runs: Sequence[FinishedRun]) -> list[str]:
     remarks = [UNDECIDED] if any(map(_undecided, runs)) else []
+    if any(map(seeds, runs)):
+        remarks.append(OVER_SEEDS)
     if any(run.summary.questions < FEW_QUESTIONS for run in runs):
         remarks.append(f"{FEW_MARK} {FEW}")
     rates: dict[tuple[str, ...], list[float]] = defaultdict(list)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aded.command_line import compose_config, name_pretrained, run_command, split_settings
+from aded.bench.build import check_config
+from aded.command_line import compose_config, ending_in_one_line, name_pretrained, run_command, split_settings
 from aded.errors import BadInput
 
 
@@ -107,3 +108,26 @@ def test_a_choice_that_is_no_name_is_refused(override: str) -> None:
 def test_a_model_that_no_config_knows_is_a_path() -> None:
     cfg = compose_config(["model=/some/where", "method=autoregressive"])
     assert (cfg.model.path, cfg.model._target_) == ("/some/where", "aded.targets.load.load_target")
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "near"),
+    [
+        ("metod=x", "metod", "method"),
+        ("method.bugdet=3", "method.bugdet", "budget"),
+        ("+method.bugdet=3", "method.bugdet", "budget"),
+        ("benchmark.limt=1", "benchmark.limt", "limit"),
+        ("method.draft_maker.zzz=1", "method.draft_maker.zzz", ""),
+    ],
+)
+def test_a_misspelt_key_lists_those_there_are(
+    capsys: pytest.CaptureFixture[str], override: str, key: str, near: str
+) -> None:
+    with pytest.raises(SystemExit) as stop, ending_in_one_line(""):
+        check_config(compose_config([override]))
+    line = capsys.readouterr().err
+    name = key.rpartition(".")[2]
+    assert (stop.value.code, line.count("\n")) == (2, 1)
+    assert line.startswith(f"{key}: no such key; there are ")
+    assert name not in line.partition("there are")[2]
+    assert line.strip().endswith(f"did you mean {near}?") if near else "did you mean" not in line

@@ -13,7 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from aded.bench.build import check_config
-from aded.choices import read_choice
+from aded.choices import names_of, read_choice
 from aded.command_line import CONF, compose_config, plain
 from aded.config import check_top, instantiate
 from aded.core.drafter import Drafter
@@ -50,6 +50,15 @@ def test_every_choice_of_a_group_is_right(group: str) -> None:
     }
     for path in sorted((CONF / group).glob("*.yaml")):
         check_config(compose_config([f"{group}={path.stem}", *needed.get(path.stem, ())]))
+
+
+@pytest.mark.parametrize("model", [path.stem for path in sorted((CONF / "model").glob("*.yaml"))])
+def test_every_model_takes_every_template(model: str) -> None:
+    needed = {"pretrained": ["model.path=a/b"], "recorded": ["model.answers=a"]}
+    for template in names_of("model/template"):
+        cfg = compose_config([f"model={model}", f"model/template={template}", *needed.get(model, ())])
+        assert plain(cfg)["model"]["template"] == read_choice("model/template", template)
+        check_config(cfg)
 
 
 def leaves(group: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:

@@ -75,7 +75,8 @@ def test_a_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(BadInput) as error, naming_the_extra():
         import wandb  # noqa: F401
-    assert str(error.value) == "wandb: is not installed; pip install 'aded-bench[bench]'"
+    assert error.value.key == "wandb"
+    assert "'.[bench]'" in str(error.value)
 
 
 @pytest.mark.parametrize("statement", ["import no_such_library", "import torch.no_such_part"])

@@ -71,7 +71,7 @@ def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Pa
     name, *settings = method.split()
     code, output, errors = shell(f"model={folder}", f"method={name}", f"datastore.path={datastore}", *settings)
     assert (code, errors) == (0, "")
-    assert output.startswith(f"{name}: ")
+    assert output.startswith(f"{name}, human_eval: ")
     rows, summary = shell.rows(), shell.summary()
     assert [row["question_id"] for row in rows] == [f"HumanEval/{number}" for number in range(3)]
     assert all(list(row) == [key.name for key in fields(Row)] for row in rows)
@@ -238,7 +238,7 @@ def test_a_model_without_a_usable_cache_is_refused(shell: Shell, folder: Path, t
 
 def test_a_log_says_what_runs_and_how_far_it_is(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aded.bench.progress.SECONDS_BETWEEN_LINES", 0.0)
-    monkeypatch.setattr("aded.bench.answering.DisturbanceNotice.see", lambda self, rows: None)
+    monkeypatch.setattr("aded.bench.answering.taken_by_others", lambda rows: None)
     monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: False)
     code, _, errors = shell(f"model={folder}", "method=autoregressive", "progress=true")
     label, lines = f"autoregressive, {folder.name}, human_eval", errors.splitlines()

@@ -117,6 +117,10 @@ def test_one_command_builds_both_files_from_one_stream(
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x cluster=lsf", "cluster/lsf"),
         ("corpus=jsonl corpus.path=rows.jsonl tokenizer=tok out=x cluster.at_once=0", "cluster.at_once: 0"),
         ("corpus=jsonl corpus.path=none tokenizer=tok out=x parts=2 cluster=debug", "corpus.path: no file none"),
+        ("corpus=text corpus.path=sub tokenizer=tok out=x", "corpus.path: no file sub"),
+        ("corpus=text corpus.path=*.py tokenizer=tok out=x", "corpus.path: no file *.py"),
+        ("corpus=text corpus.path=. tokenizer=tok out=sub/x", "out: sub/x belongs to corpus.path=."),
+        ("corpus=text corpus.path=*.jsonl tokenizer=tok out=rows.jsonl", "out: rows.jsonl belongs to corpus.path="),
     ],
 )
 def test_bad_input_is_reported_in_one_line_and_builds_nothing(

@@ -124,6 +124,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
     write_lines(folder / "gsm8k.jsonl", [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)])
     write_corpus(folder)
+    (folder / "src").mkdir()
+    for number, text in enumerate(TEXTS):
+        (folder / "src" / f"{number}.py").write_text(text)
     (folder / "notes.txt").write_text("\n\n".join(TEXTS))
     ids = [np.array(tokenizer(text)["input_ids"]) for text in TEXTS]
     header = {

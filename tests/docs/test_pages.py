@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ def test_links_lead_somewhere(page: Path) -> None:
         file = (page.parent / path).resolve() if path else page
         assert file.exists(), link
         assert not anchor or anchor in anchors(file), link
+
+
+def test_nothing_installs_us_from_an_index_that_does_not_have_us() -> None:
+    command = ["git", "grep", "-lE", "pip install.* '?aded[-_]bench"]
+    assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout == ""
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -8,6 +8,7 @@ import pytest
 from made_up_run import row, times, write_run
 
 from aded.errors import BadInput
+from aded.records.paired import FEWEST
 from scripts import NoSettings
 from scripts.compare import run
 
@@ -36,6 +37,13 @@ def test_a_run_beside_itself_shows_no_difference(tmp_path: Path, capsys: pytest.
     folder = made(tmp_path / "a", 3)
     text = compared(capsys, folder, folder)
     assert text.count("no difference") == 2
+    assert "more than noise" not in text
+
+
+def test_too_few_questions_cannot_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = compared(capsys, made(tmp_path / "a", 3, questions=FEWEST - 1), made(tmp_path / "b", 2))
+    assert text.count("cannot tell") == 2
+    assert "no difference" not in text
     assert "more than noise" not in text
 
 

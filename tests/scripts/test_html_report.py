@@ -78,6 +78,19 @@ def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
     assert not re.search(r'(?:src|href)="(?!#)', page), "nothing is fetched"
 
 
+def test_where_no_method_wins_the_first_page_says_so(tmp_path: Path) -> None:
+    measured(tmp_path, "autoregressive", 2.0)
+    page = page_of(tmp_path)
+    assert "No method was faster" in page
+    assert "times</b> as fast" not in page
+    measured(tmp_path, "slow", 4.0)
+    page = page_of(tmp_path)
+    assert "No method was faster" in page
+    assert "<b>slow</b> decodes <b>0.50 times</b>" in page
+    measured(tmp_path, "fast", 1.0)
+    assert "No method was faster" not in page_of(tmp_path)
+
+
 def test_each_run_table_and_plot_has_the_command_that_makes_it_again(tmp_path: Path) -> None:
     ours = dict(flat(plain(compose_config(["method=prompt_lookup", "method.budget=7"]))))
     rows = [row(number, 0, [3, 2], drafted_nodes=[3, 2], **times(1.0, 2.0, 5)) for number in range(1, 4)]

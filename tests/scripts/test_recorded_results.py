@@ -56,7 +56,7 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
     sources = read_sources(folders, settings)
     assert (settings.out, settings.jobs, sources.ablate.stem) == ("results/recorded", 1, "vicuna-7b")
     sweeps = list(sources.sweeps())
-    assert len(sweeps) == len(ABLATIONS) + 2 * 3
+    assert len(sweeps) == len(ABLATIONS) - 2 + 2 * (1 + 2) + 2 * 3, "the causes are of both answers"
     for sweep in sweeps:
         config = compose_config(
             [f"{key}={value.split(',')[-1]}" for key, value in (one.split("=", 1) for one in sweep)]
@@ -119,7 +119,7 @@ def test_without_answers_the_committed_ones_are_fetched(
     for file in sources.answers:
         assert file.with_name("question.jsonl").exists() == (file.parent.name != "human_eval")
     committed = (CONF.parent / "results" / "recorded" / "README.md").read_text()
-    assert f"Table 1 is of {', '.join(f'{file.parent.name}/{file.stem}' for file in sources.answers)};" in committed
+    assert f"are of {', '.join(f'{file.parent.name}/{file.stem}' for file in sources.answers)};" in committed
     with pytest.raises(BadInput, match="ANSWERS: is missing, and corpus is given"):
         fetch_sources(ResultsSettings(corpus=str(sources.corpus)))
 
@@ -165,6 +165,6 @@ def test_from_answers_to_tables_and_plots(
     assert "aded_backoff" not in ours, "its weights were learned from this benchmark"
     learning = [f"{method} (adaptation={scope})" for method in fair for scope in ("prompt", "session")]
     for method in ("prompt_lookup", "rest", *learning):
-        assert "–" not in (ours[method][2].strip(), ours[method][5].strip()), "both models have their number"
+        assert "–" not in (ours[method][3].strip(), ours[method][6].strip()), "both models have their number"
     # The ablations are of the smallest file alone.
     assert "llama" not in (out / "search" / "comparison_with_paper.md").read_text()

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,11 @@ import pytest
 from made_up_run import row, times, write_run
 
 from aded.records.finished_runs import read_runs
-from aded.records.rows import Row
+from aded.records.rows import Row, Timing
 from aded.records.summary import Summary
+from scripts.report.accepted_tokens import lines
+from scripts.report.cells import cells
+from scripts.report.comparison import Sources, as_markdown, blocks
 from scripts.report.corpus_questions import COLUMN
 from scripts.report.ranking import ranking_frame
 from scripts.report.summary_table import all_numbers, as_text, summary_frame
@@ -31,17 +34,31 @@ def frame(folder: Path) -> pd.DataFrame:
     return summary_frame(read_runs([folder]))
 
 
-def test_each_method_has_its_own_paired_rate_and_the_slowest_is_first(tmp_path: Path) -> None:
+def test_each_method_has_its_own_paired_rate_and_the_fastest_is_first(tmp_path: Path) -> None:
     write_run(tmp_path / "a", paired(1.5, 20.0), method="fast", answers=None)
     write_run(tmp_path / "b", paired(0.5, 30.0), method="slow", answers=None)
     found = frame(tmp_path)
-    assert found["method"].tolist() == ["slow", "fast"]
-    assert found[RATE].tolist() == ["15.0", "30.0"]
-    assert found[BASELINE_RATE].tolist() == ["30.0", "20.0"]
-    assert found[SPEEDUP].tolist() == ["0.50 [0.50, 0.50]", "1.50 [1.50, 1.50]"]
+    assert found["method"].tolist() == ["fast", "slow"]
+    assert found[RATE].tolist() == ["30.0", "15.0"]
+    assert found[BASELINE_RATE].tolist() == ["20.0", "30.0"]
+    assert found[SPEEDUP].tolist() == ["1.50 [1.50, 1.50]", "0.50 [0.50, 0.50]"]
     assert found["identical outputs"].tolist() == ["6 of 6", "6 of 6"]
     text = as_text(read_runs([tmp_path]))
     assert "Autoregressive decoding of tiny on mt_bench ran at 20.0 to 30.0 tokens/s" in text
+
+
+def test_every_table_is_best_first(tmp_path: Path) -> None:
+    """By speedup; methods without one, by accepted tokens, come last."""
+    for name, accepted in (("few", [1, 1]), ("many", [4, 4]), ("more", [2, 2])):
+        write_run(tmp_path / name, [row(n, 0, accepted) for n in range(6)], method=name, answers="tiny.jsonl")
+    for name, speedup in (("slow", 0.5), ("fast", 2.0)):
+        write_run(tmp_path / name, paired(speedup, 20.0), method=name, answers=None)
+    runs = read_runs([tmp_path])
+    right = ["fast", "slow", "many", "more", "few"]
+    accepted_tokens = blocks(cells(runs), [], Sources())["mt_bench, mean accepted tokens"]
+    for table in (summary_frame(runs), ranking_frame(runs), all_numbers(runs), accepted_tokens):
+        assert table["method"].tolist() == right
+    assert [line.name for line in lines(runs)] == right
 
 
 def test_columns_that_are_empty_in_all_rows_are_left_out(tmp_path: Path) -> None:
@@ -100,7 +117,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "method.top_k": {"settings": {"method.top_k": 9}},
     "method.draft_maker._target_": {"settings": {"method.draft_maker._target_": "some.module.Full"}},
     "benchmark.limit": {"settings": {"benchmark.limit": 2}},
-    "decoding.seed": {"seed": 7},
     "model.dtype": {"settings": {"model.dtype": "float16"}},
     "engine": {"engine": "compiled"},
 }
@@ -114,17 +130,35 @@ def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str) 
     }
     variant = VARIANTS[key]
     other = {**usual, **variant, "settings": {**usual["settings"], **variant.get("settings", {})}}
-    write_run(tmp_path / "a", paired(2.0, 10.0), answers=None, **usual)
-    write_run(tmp_path / "b", paired(3.0, 10.0), answers=None, **other)
+    write_run(tmp_path / "a", paired(3.0, 10.0), answers=None, **usual)
+    write_run(tmp_path / "b", paired(2.0, 10.0), answers=None, **other)
     values = {
         "method.top_k": ("top_k=4", "top_k=9"),
         "method.draft_maker._target_": ("draft_maker=Mcts", "draft_maker=Full"),
         "benchmark.limit": ("benchmark.limit=none", "benchmark.limit=2"),
-        "decoding.seed": ("decoding.seed=0", "decoding.seed=7"),
         "model.dtype": ("model.dtype=float32", "model.dtype=float16"),
         "engine": ("engine=eager", "engine=compiled"),
     }
     assert frame(tmp_path)["method"].tolist() == [f"aded ({value})" for value in values[key]]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
+    """Their mean and its interval, in every table; what is no repetition stays apart."""
+    for seed, speedup in enumerate((1.5, 2.0, 2.5)):
+        write_run(tmp_path / f"a{9 - seed}", paired(speedup, 10.0), answers=None, seed=seed)
+        write_run(tmp_path / f"again{seed}", paired(speedup, 10.0), method="once", answers=None)
+        warm = {"decoding.temperature": 0.5}
+        write_run(tmp_path / f"warm{seed}", paired(2 * speedup, 10.0), answers=None, seed=seed, settings=warm)
+    runs = read_runs([tmp_path])
+    low, high = 2.0 - 0.5 * 4.30265 / 3**0.5, 2.0 + 0.5 * 4.30265 / 3**0.5
+    ours = frame(tmp_path).set_index("method").loc["aded (decoding.temperature=0.0)"]
+    assert ours[SPEEDUP].startswith(f"2.00 [{low:.2f}, {high:.2f}]¹")
+    assert (ours[RATE], ours["identical outputs"]) == (f"20.0 [{10 * low:.1f}, {10 * high:.1f}]", "18 of 18")
+    assert ours["accepted tokens, cold"] == "2.00 [2.00, 2.00]"
+    for table in (frame(tmp_path), ranking_frame(runs)):
+        assert sorted(table["method"]) == [f"aded (decoding.temperature={one})" for one in (0.0, 0.5)] + 3 * ["once"]
+    assert len(all_numbers(runs)) == 9, "summary.csv has each run"
+    assert "seeds 0, 1, 2" in as_text(runs)
 
 
 def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path: Path) -> None:
@@ -151,7 +185,10 @@ def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path:
 def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
     settings = {"method.budget": 7, "benchmark.limit": 6, "benchmark.max_new_tokens": 96, "model.dtype": "float32"}
     write_run(tmp_path / "a", paired(1.5, 20.0), answers=None, settings=settings, engine="eager")
-    common = as_text(read_runs([tmp_path])).split("\n\n")[0].splitlines()
+    in_turn = settings | {"benchmark.order": "in_turn"}
+    write_run(tmp_path / "in_turn" / "a", paired(1.5, 20.0), answers=None, settings=in_turn, engine="eager")
+    assert "benchmark.limit=6, benchmark.order=in_turn, at" in as_text(read_runs([tmp_path / "in_turn"]))
+    common = as_text(read_runs([tmp_path / "a"])).split("\n\n")[0].splitlines()
     assert common[0] == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
     assert common[1].endswith(
         "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores, 1 thread"
@@ -170,6 +207,29 @@ def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
     assert "- ² Fewer than 5 questions" in text
     (tmp_path / "a").rename(tmp_path.with_name("elsewhere"))
     assert "contains 1" not in as_text(read_runs([tmp_path]))
+
+
+def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path) -> None:
+    busy = {"a": (4, 0.5), "b": (6, 0.5), "c": (6, 0.5)}
+    for benchmark in ("mt_bench", "human_eval"):
+        for method, (disturbed, share) in busy.items():
+            others = [share] * disturbed + [0.0] * (20 - disturbed)
+            made = [row(n, 0, [2, 2] * 10, **times(1.0, 2.0, 40)) for n in range(6)]
+            slow = [replace(one, timings=[replace_others(one.timings[0], others)]) for one in made]
+            write_run(tmp_path / benchmark / method, slow, method=method, benchmark=benchmark, answers=None)
+    runs = read_runs([tmp_path])
+    assert sum(len(run.summary.marks) for run in runs) == 6
+    sources = Sources()
+    frames = blocks(cells(runs), [], sources)
+    for text in (as_text(runs), as_markdown(frames, sources)):
+        ours = [line for line in text.splitlines() if line.startswith("- ³")]
+        assert [line.split(",")[0] for line in ours] == ["- ³ human_eval", "- ³ mt_bench"]
+        assert all("48 to 72 of 240 slices" in line and " a" in line and " c" in line for line in ours)
+
+
+def replace_others(one: Timing, others: list[float]) -> Timing:
+    assert one.slices is not None
+    return replace(one, slices=replace(one.slices, others=others))
 
 
 def test_the_csv_has_every_number_the_rows_name_and_its_answers(tmp_path: Path) -> None:
@@ -220,7 +280,7 @@ def test_a_damaged_run_is_named_and_the_tables_are_those_of_the_others(
     right = tables(tmp_path)
     comparison = {f"comparison_with_paper.{kind}" for kind in ("md", "tex", "csv")}
     both = {f"{name}.{kind}" for name in ("summary", "mean_accepted_tokens") for kind in ("md", "csv")}
-    assert right.keys() == both | comparison
+    assert right.keys() == both | comparison | {"summary.tex"}
     write_run(tmp_path / "hurt", [row(81, 0, [4, 4]), row(82, 0, [4])], method="hurt")
     assert b"hurt" in tables(tmp_path)["comparison_with_paper.csv"]
     name, hurt = DAMAGE[damage]

@@ -33,6 +33,8 @@ READ = 1 << 22
 CHECKSUM = 16
 """Bytes of the checksum."""
 BUILD = "python -m datastore.build corpus=NAME corpus.path=FILE tokenizer=NAME out=FILE"
+WRITTEN = {"aded-ngrams": ("an n-gram file", "out"), "aded-suffixes": ("a suffix file", "suffixes")}
+"""Format: what people call such a file, and the key of datastore.build that writes one."""
 _NAMES = {"uint8": "U8", "uint16": "U16", "int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64"}
 _DAMAGE = (ValueError, KeyError, IndexError, OverflowError)
 """What parsing a damaged header can raise; BadInput is a ValueError."""
@@ -200,12 +202,16 @@ def open_arrays(
         raise BadInput(DATASTORE_KEY, f"no file {path}; build one with python -m datastore.build") from None
     except (OSError, ValueError) as error:
         raise BadInput(DATASTORE_KEY, f"{path} cannot be mapped ({error}); build it again") from None
-    older = False
+    problem = ""
     try:
         header, arrays, starts = _parsed(data)
-        if header["format"] != kind:
-            raise ValueError(f"its format is {header['format']!r}")
-        if older := header["version"] != version:
+        if (found := header["format"]) != kind:
+            if {found, kind} <= WRITTEN.keys():
+                name, key = WRITTEN[kind]
+                problem = f"is {WRITTEN[found][0]}, and {name} is needed: build it with {key}=FILE"
+            raise ValueError(f"its format is {found!r}")
+        if header["version"] != version:
+            problem = f"has the format of another release; build it again: {BUILD}"
             raise ValueError
         sums, checksum = arrays.pop("sums"), arrays.pop("checksum").tobytes()
         head = WORD + int(data[:WORD].view("<u8")[0])
@@ -218,11 +224,8 @@ def open_arrays(
         if int(header["vocabulary"]) < 1 or not header["tokenizer"]:
             raise ValueError("its header names no vocabulary")
     except _DAMAGE as error:
-        if older:
-            raise BadInput(
-                DATASTORE_KEY, f"{path} has the format of another release; build it again: {BUILD}"
-            ) from None
-        raise BadInput(DATASTORE_KEY, f"{path} is no {kind} file or is damaged ({error}); build it again") from None
+        problem = problem or f"is no {kind} file or is damaged ({error}); build it again"
+        raise BadInput(DATASTORE_KEY, f"{path} {problem}") from None
     return {**header, "fingerprint": checksum.hex()}, arrays, starts, blocks
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from aded.cache_name import CACHE
 from aded.errors import BadInput
 
 
@@ -52,9 +53,9 @@ def _forgets_cache(model: PreTrainedModel, position: int) -> bool:
     past: Any = SimpleNamespace(get_seq_length=lambda *_: position, is_compileable=False)
     prepare: Any = model.prepare_inputs_for_generation
     inputs = prepare(
-        ids, past_key_values=past, attention_mask=torch.ones_like(ids), next_sequence_length=1, use_cache=True
+        ids, attention_mask=torch.ones_like(ids), next_sequence_length=1, use_cache=True, **{CACHE: past}
     )
-    if inputs.get("past_key_values") is not None:
+    if inputs.get(CACHE) is not None:
         return False
     if inputs["input_ids"].shape[1] <= position:
         raise BadInput("model", f"{type(model).__name__}'s own generate loses the text at position {position}")

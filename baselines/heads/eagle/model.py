@@ -18,6 +18,8 @@ import torch
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 
+from aded.cache_name import CACHE
+
 PROJECTIONS = ("q_proj", "k_proj", "v_proj")
 
 
@@ -115,7 +117,7 @@ class EagleHead(torch.nn.Module):
         """
         given = {
             "attention_mask": mask,
-            "past_key_values": cache,
+            CACHE: cache,
             "position_embeddings": self.rotary(embedded, positions),
         }
         return self._run(embedded, features, given)

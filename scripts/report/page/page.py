@@ -12,12 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from aded import __version__
 from aded.records.finished_runs import FinishedRun
-from scripts.report.cells import cells, line_names
+from scripts.report.cells import cells, line_names, ranked
 from scripts.report.commands import command
 from scripts.report.literal import literal, literal_run
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
-from scripts.report.ranking import ranked
+from scripts.report.seeds import together
 
 HERE = Path(__file__).parent
 SWEPT = ("node_budget", "corpus_size", "searches", "c1", "c2")
@@ -103,7 +103,8 @@ def _tabs(runs: Sequence[FinishedRun], with_trees: set[str]) -> list[Tab]:
         Tab(
             "machine",
             "Machine",
-            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup.",
+            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup, "
+            "unless a run has no others: then all count, and the speedup is marked.",
             [tables.machines(runs)],
         ),
         Tab(
@@ -126,7 +127,10 @@ def _by_model(runs: Sequence[FinishedRun]) -> list[list[FinishedRun]]:
 
 def _in_words(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """What the runs of one benchmark and model say, for a reader who knows nothing of them."""
-    names, best = line_names(runs, seeds=True), runs[0]
+    lines = ranked(together(runs))
+    names = line_names(lines, seeds=True)
+    methods = [run for run in lines if run.method != "autoregressive"]
+    best = [*methods, *lines][0]
     one = best.summary
     paired = [run.summary for run in runs if run.summary.identical_outputs is not None]
     same = sum(summary.identical_outputs or 0 for summary in paired)
@@ -136,9 +140,13 @@ def _in_words(runs: Sequence[FinishedRun]) -> dict[str, Any]:
         "benchmark": best.benchmark,
         "questions": max(run.summary.questions for run in runs),
         "best": names[best.folder],
+        "methods": len(methods),
+        "faster": bool(methods) and (one.speedup or 0.0) > 1,
         "speedup": one.speedup and f"{one.speedup:.2f}",
         "interval": one.speedup_low and one.speedup_high and f"{one.speedup_low:.2f} to {one.speedup_high:.2f}",
-        "undecided": bool(one.speedup_low and one.speedup_high and one.speedup_low <= 1 <= one.speedup_high),
+        "undecided": bool(
+            methods and one.speedup_low and one.speedup_high and one.speedup_low <= 1 <= one.speedup_high
+        ),
         "accepted": one.mean_accepted_tokens and f"{one.mean_accepted_tokens:.2f}",
         "marked": len(one.marks),
         "turns": sum(summary.turns for summary in paired),

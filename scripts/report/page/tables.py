@@ -11,12 +11,12 @@ import pandas as pd
 from aded.records.finished_runs import FinishedRun
 from aded.records.rows import Row
 from aded.records.summary import Summary
-from scripts.report.accepted_tokens import by_category, by_position, headline, lines
-from scripts.report.cells import line_names
+from scripts.report.accepted_tokens import by_category, by_position, headline, lines, tables_of
+from scripts.report.cells import line_names, ranked
 from scripts.report.comparison import Sources
 from scripts.report.corpus_questions import COLUMN
 from scripts.report.parts import EXPLAINED, parts_table
-from scripts.report.ranking import number, ranked, ranking_frame, without_common
+from scripts.report.ranking import number, ranking_frame, without_common
 from scripts.report.remarks import MISSING, without_empty_columns
 from scripts.report.summary_table import all_numbers
 
@@ -86,17 +86,15 @@ def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
     """By task and by depth, a table per benchmark, model and scope."""
     found = []
     for key, mine in _groups(runs).items():
-        for scope in ("cold", "session"):
-            if not any(scope in line.runs for line in mine):
-                continue
+        for scopes, scope in tables_of(mine).items():
             name = f"{'-'.join(key)}-{scope}"
             if len({row.category for row in mine[0].first.rows}) > 1:
-                title = f"{', '.join(key)}, {scope}: by task"
+                title = f"{', '.join(key)}, {scopes}: by task"
                 found.append(table(f"tasks-{name}", title, by_category(mine, scope, []), file=ACCEPTED))
             found.append(
                 table(
                     f"depths-{name}",
-                    f"{', '.join(key)}, {scope}: by depth in the draft tree",
+                    f"{', '.join(key)}, {scopes}: by depth in the draft tree",
                     by_position(mine, scope),
                     "Of all steps, the share that accepted drafts down to this depth; in brackets: of those that "
                     "accepted the depth above.",
@@ -186,6 +184,8 @@ def machines(runs: Sequence[FinishedRun]) -> Table:
                 "clock, MHz": f"{min(clocks):.0f} to {max(clocks):.0f}" if clocks else MISSING,
                 "throttled turns": f"{sum(hot)} of {len(hot)}" if hot else MISSING,
                 "other GPU processes": str(max((use.gpu_processes or 0 for use in uses), default=0)),
+                "peak memory, MB": number(run.summary.peak_memory_mb, ".0f"),
+                "peak GPU memory, MB": number(run.summary.peak_gpu_memory_mb, ".0f"),
                 "turns decoded again": str(sum(len(row.timings) > 1 for row in run.rows)),
             }
         )
@@ -209,7 +209,9 @@ OWN = {
     "method": "The method's name, and the settings in which its runs here differ.",
     "model": "The target, which verifies the drafts; of recorded answers the model that gave them.",
     "benchmark": "Whose questions were answered.",
-    "95 % interval": "Of the speedup, by a bootstrap over questions. One that contains 1 does not show a gain.",
+    "seeds": "Runs that differ in these seeds alone are one row: numbers are means over the seeds.",
+    "95 % interval": "Of the speedup, by a bootstrap over questions; over several seeds by Student's t. One "
+    "that contains 1 does not show a gain.",
     "accepted tokens": "New tokens / steps, the bonus token included; autoregressive decoding is 1.00.",
     "answers": "measured: a model decoded here; recorded: replayed; trace: replayed at a real model's cost.",
     COLUMN: "Of the benchmark, those that the corpus of the method's datastore holds; – where it reads none.",
@@ -237,6 +239,8 @@ KEYS = {
     "draft, 99 % ms": "draft_ms_p99",
     "slices": "slices",
     "disturbed slices": "disturbed_share",
+    "peak memory, MB": "peak_memory_mb",
+    "peak GPU memory, MB": "peak_gpu_memory_mb",
 }
 """Of column heads that are keys of a summary."""
 

@@ -10,8 +10,11 @@ import pytest
 import torch
 from tiny import tiny_model, tiny_tokenizer
 from transformers import (
+    DynamicCache,
+    GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
+    MaxLengthCriteria,
     StoppingCriteriaList,
     StopStringCriteria,
     TextStreamer,
@@ -131,6 +134,19 @@ def test_a_streamer_hears_every_token() -> None:
     assert heard.ended
 
 
+@pytest.mark.parametrize("name", ["past_key_values", "cache"])
+def test_a_cache_by_either_name_is_as_good_as_none(name: str) -> None:
+    """transformers hands one over: `cache` since 5.24, `past_key_values` before."""
+    given = {
+        "logits_processor": LogitsProcessorList(),
+        "stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(IDS.shape[1] + 8)]),
+        "generation_config": GenerationConfig(max_new_tokens=8),
+        name: DynamicCache(),
+    }
+    ours = drafter("prompt_lookup").generate(model(), IDS, **given)
+    assert ours.tolist() == both({"max_new_tokens": 8})[0].tolist()
+
+
 def test_it_takes_fewer_steps_and_its_own_drafter() -> None:
     class Mine(aded.Drafter):
         steps = 0
@@ -146,6 +162,29 @@ def test_it_takes_fewer_steps_and_its_own_drafter() -> None:
     ours = model().generate(IDS, do_sample=False, max_new_tokens=TOKENS, custom_generate=aded.drafter(mine).generate)
     assert ours[0, IDS.shape[1] :].tolist() == whole
     assert mine.steps < 10
+
+
+def test_the_drafter_tells_what_its_last_answer_took() -> None:
+    mine, tokenizer = drafter("prompt_lookup"), tiny_tokenizer()
+    assert drafter("aded").last is None
+    out = model().generate(IDS, do_sample=False, max_new_tokens=TOKENS, custom_generate=mine.generate)
+    first = mine.last
+    assert first.token_ids == out[0, IDS.shape[1] :].tolist()
+    assert (first.stop_reason, first.new_tokens, first.steps) == ("limit", TOKENS - 1, len(first.accept_lengths))
+    assert first.mean_accepted_tokens == (TOKENS - 1) / first.steps
+    assert first.tokens_per_second > 0
+    at = first.token_ids.index(first.token_ids[9])
+    settings: dict[str, Any] = {"max_new_tokens": TOKENS, "eos_token_id": first.token_ids[9]}
+    model().generate(IDS, do_sample=False, **settings, custom_generate=mine.generate)
+    assert (mine.last.stop_reason, len(mine.last.token_ids)) == ("eos", at + 1)
+    answer = aded.generate(model(), tokenizer, IDS[0], drafter=mine, max_new_tokens=TOKENS)
+    assert mine.last is not first
+    assert (answer.accept_lengths, answer.decode_seconds) == (first.accept_lengths, mine.last.decode_seconds)
+    stream = aded.stream(model(), tokenizer, IDS[0], drafter=mine, max_new_tokens=8)
+    next(stream)
+    assert len(mine.last.token_ids) == TOKENS, "an answer that is not complete"
+    assert list(stream)
+    assert len(mine.last.token_ids) == 8
 
 
 def test_an_answer_ends_where_the_context_ends(caplog: pytest.LogCaptureFixture) -> None:

@@ -94,7 +94,10 @@ def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
         (lambda: aded.drafter("zzz"), r"^method: 'zzz' is no method; there are aded, aded_backoff, "),
         (lambda: aded.drafter("custom"), r"^method._target_: must be given"),
         (lambda: aded.drafter("rest"), r"^datastore: must be given: rest drafts from a suffix file"),
-        (lambda: aded.drafter("rest", datastore=file), r"^datastore.path: .* is no aded-suffixes file"),
+        (
+            lambda: aded.drafter("rest", datastore=file),
+            r"^datastore.path: .* is an n-gram file, and a suffix file is needed: .*suffixes=FILE",
+        ),
         (lambda: aded.drafter("aded", datastore=tmp_path / "no"), r"^datastore.path: no file "),
         (lambda: aded.drafter("aded", datastore=7), r"^datastore: aded reads a file of ngrams"),
         (lambda: aded.drafter("prompt_lookup", datastore=file), r"^method._target_: .* takes no datastore"),

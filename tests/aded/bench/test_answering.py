@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from shell import Shell
 
-from aded.bench.answering import DisturbanceNotice
+from aded.bench.answering import taken_by_others
 from aded.bench.watch import Lap, TurnWatch
 from aded.core.slices import WHOLE, Arm, take_turns
 from aded.targets.eager import EagerTarget
@@ -79,7 +79,7 @@ def test_after_two_more_decodings_the_cell_is_marked(
     assert [len(row["timings"]) for row in shell.rows()] == [1, 1, 1, 3]
     marks = shell.summary()["marks"]
     assert "in 1 of 4 questions less than 60% of the slices were undisturbed" in marks
-    assert output.splitlines()[1:] == [f"  marked: {mark}" for mark in marks]
+    assert output.splitlines()[1:] == [f"  marked: {'; '.join(marks)}"], "one line for a run"
 
 
 def test_a_machine_that_stays_busy_is_not_waited_for(
@@ -119,33 +119,27 @@ def test_whole_answers_and_slices_are_the_same(shell: Shell, folder: Path) -> No
     assert shell.summary()["speedup"] is None
 
 
-def test_a_busy_machine_is_noted_at_once_and_then_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_machine_is_noted_once_in_a_run_by_its_name(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_noise(monkeypatch, lambda number: 0.5 if number else 0.0, quiet_later=False)
+    status, _, error = shell(f"model={folder}", "method=prompt_lookup", "progress=true")
+    assert status == 0
+    (line,) = [line for line in error.splitlines() if "50% of the processors" in line]
+    assert line.startswith("prompt_lookup, ")
+    assert "human_eval" in line
+
+
+def test_what_others_took_is_that_of_disturbed_slices() -> None:
     from made_up_run import row, timing
-
-    clock, said = [0.0], []
-    monkeypatch.setattr("aded.bench.answering.perf_counter", lambda: clock[0])
-
-    class Progress:
-        def note(self, text: str) -> None:
-            said.append(text)
 
     def question(others: float) -> Any:
         one = timing(10, 1.0, 10, 1.0, pairs=10, others=[others] * 4 + [0.0] * 6)
         return [row(0, 0, [1] * 10, autoregressive_decode_seconds=1.0, timings=[one])]
 
-    notice = DisturbanceNotice(Progress())  # type: ignore[arg-type]
-    notice.see(question(0.05))
-    assert said == []
-    notice.see(question(0.38))
-    assert said == ["other programs took 38% of the processor: 8 of 40 slices left out"]
-    clock[0] = 10.0
-    notice.see(question(0.38))
-    assert len(said) == 1
-    clock[0] = 40.0
-    notice.see(question(0.05))
-    assert len(said) == 1  # nothing new
-    notice.see(question(0.5))
-    assert said[1].endswith(": 24 of 100 slices left out")
+    assert taken_by_others(question(0.05)) is None
+    assert taken_by_others(question(0.38)) == pytest.approx(0.38)
+    assert taken_by_others([row(0, 0, [2, 2])]) is None, "unpaired"
 
 
 def test_without_memory_for_a_second_cache_whole_answers_take_turns(

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny import tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from aded.bench.questions import ChatTemplate, Conversation, PromptTemplate, Raw, TokenIds
+from aded.bench.questions import ChatTemplate, Conversation, PromptTemplate, Question, Raw, TokenIds, limited
 from aded.errors import BadInput
 
 
@@ -80,3 +84,21 @@ def test_a_recorded_prompt_has_its_first_token_once() -> None:
     tokenizer = tiny_tokenizer()
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing("<s> $A", None, [("<s>", 1)])
     assert Raw().ids(tokenizer, ["a"], []) == Raw().ids(tokenizer, ["<s>a"], []) == [1, *tokenizer.encode("a")[1:]]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=12), st.integers(1, 13))
+def test_a_limit_takes_categories_in_turn(categories: list[str], limit: int) -> None:
+    every = [Question(str(number), category, ("",)) for number, category in enumerate(categories)]
+    asked = limited(every, limit)
+    assert len(set(asked)) == len(asked) == min(limit, len(every))
+    counts = Counter(question.category for question in asked)
+    for category, whole in Counter(categories).items():
+        mine = [question for question in every if question.category == category]
+        assert [question for question in asked if question.category == category] == mine[: counts[category]]
+        assert counts[category] == whole or counts[category] >= max(counts.values()) - 1
+    assert limited(every, limit, "first") == every[:limit]
+    assert limited(every, None) == every
+    if len(set(categories)) < 2 or limit >= len(every):
+        assert asked == every[:limit]
+    for less in range(1, limit if limit < len(every) else 0):
+        assert limited(every, less) == asked[:less], "a larger limit adds questions behind"

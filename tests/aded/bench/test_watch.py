@@ -131,6 +131,27 @@ def test_a_turn_s_use_is_of_all_its_slices(made_up: Machine) -> None:
     assert use.load >= 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells")
+def test_a_turn_s_peak_of_memory_is_its_own() -> None:
+    first = TurnWatch(cuda=False)
+    held = bytearray(200_000_000)
+    del held
+    before, second = first.use().peak_memory_mb, TurnWatch(cuda=False)
+    after = second.use().peak_memory_mb
+    assert before is not None
+    assert after is not None
+    assert 190 < before - after < 250
+    assert abs(after - psutil.Process().memory_info().rss / 1e6) < 20
+
+
+def test_where_the_system_cannot_forget_a_peak_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "status").write_text("VmPeak:\t 4000 kB\nVmHWM:\t    2000 kB\nVmRSS:\t 1000 kB\n")
+    assert watch.peak_memory_mb(tmp_path) == 2.0
+    assert not watch.forget_peak(tmp_path / "none")
+    monkeypatch.setattr(watch, "forget_peak", lambda: False)
+    assert TurnWatch(cuda=False).use().peak_memory_mb is None
+
+
 def test_throttles_are_counted(tmp_path: Path) -> None:
     assert throttles(tmp_path) is None
     for number in range(2):
@@ -178,6 +199,9 @@ def driver(processes: int, reasons: int) -> Driver:
 def card(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(gpu.torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(gpu.torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid="1-2"))
+    allocated = {"now": 3_000_000, "peak": 9_000_000}
+    monkeypatch.setattr(gpu.torch.cuda, "reset_peak_memory_stats", lambda: allocated.update(peak=allocated["now"]))
+    monkeypatch.setattr(gpu.torch.cuda, "max_memory_allocated", lambda: allocated["peak"])
     return monkeypatch
 
 
@@ -191,7 +215,7 @@ def test_a_gpu_s_driver_is_asked(
     card.setitem(sys.modules, "pynvml", driver(processes, reasons))
     assert gpu.state() == gpu.GpuState(*state)
     use = TurnWatch(cuda=True).use()
-    assert (use.gpu_processes, use.throttled) == state
+    assert (use.gpu_processes, use.throttled, use.peak_gpu_memory_mb) == (*state, 3.0)
 
 
 def test_a_driver_that_does_not_answer_is_nothing(card: pytest.MonkeyPatch) -> None:

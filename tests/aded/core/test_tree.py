@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -32,6 +34,24 @@ def paths(tree: DraftTree) -> set[tuple[int, ...]]:
 def test_refuses_what_is_no_tree(tokens: list[int], parents: list[int]) -> None:
     with pytest.raises(ValueError, match="parents"):
         DraftTree(np.array(tokens, np.int64), np.array(parents, np.int64))
+
+
+@given(trees())
+def test_lists_and_arrays_are_the_same_tree(tree: DraftTree) -> None:
+    probabilities = [1 / (1 + depth) for depth in tree.depths]
+    same = DraftTree(tree.tokens.tolist(), tree.parents.tolist(), probabilities)  # type: ignore[arg-type]
+    assert (same.tokens.dtype, same.parents.dtype) == (np.int64, np.int64)
+    assert paths(same) == paths(tree)
+    assert np.array_equal(same.depths, tree.depths)
+    assert same.given_parent[0] == 1
+    mixed = DraftTree(tree.tokens, tree.parents.tolist(), None)
+    assert paths(mixed) == paths(tree)
+
+
+@pytest.mark.parametrize("tokens", [[1, 2.5], [1, "a"], [True, False], [[1], [2]], [[1], 2], []])
+def test_lists_of_anything_else_are_refused(tokens: list[Any]) -> None:
+    with pytest.raises(ValueError, match=r"whole numbers|must be equal|inhomogeneous"):
+        DraftTree(tokens, [-1, 0])  # type: ignore[arg-type]
 
 
 def test_refuses_more_than_one_dimension() -> None:

@@ -108,6 +108,35 @@ def test_a_model_that_changed_is_another(shell: Shell, place: Path) -> None:
     assert f"model.path ({place / 'model'}) has changed" in errors
 
 
+def test_an_order_counts_where_it_chooses_other_questions(shell: Shell, place: Path) -> None:
+    """A record from before there was an order has the first questions, and no such key."""
+    limited = [*recorded(place), "benchmark.limit=2"]
+    assert shell(*limited)[0] == 0
+    before = shell.summary()["run_id"]
+    assert "benchmark.order" not in read_run(shell.out).config
+    file = place / "questions.jsonl"
+    file.write_text(file.read_text().replace("cats", "dogs", 2))
+    shell.out = shell.out.with_name("first")
+    assert shell(*limited, "benchmark.order=first")[0] == 0
+    whole, config = shell.rows(), read_run(shell.out).config
+    assert [row["question_id"] for row in whole] == ["0", "1"]
+    assert "benchmark.order" not in config
+    (shell.out / "rows.jsonl").write_text(json.dumps(whole[0]) + "\n")
+    (shell.out / "summary.json").unlink()
+    code, _, errors = shell(*limited)
+    assert (code, errors.count("\n")) == (2, 1)
+    assert "another run: benchmark.order was first and is in_turn;" in errors
+    assert shell(*limited, "benchmark.order=first")[0] == 0
+    assert [row["question_id"] for row in shell.rows()] == ["0", "1"]
+    assert shell.rows()[0] == whole[0]
+    first = shell.summary()["run_id"]
+    shell.out = shell.out.with_name("in_turn")
+    assert shell(*limited)[0] == 0
+    assert [row["question_id"] for row in shell.rows()] == ["0", "2"]
+    assert len({before, first, shell.summary()["run_id"]}) == 3
+    assert read_run(shell.out).config["benchmark.order"] == "in_turn"
+
+
 def test_a_run_goes_on_when_its_files_were_moved(shell: Shell, place: Path) -> None:
     assert shell(*recorded(place))[0] == 0
     whole, summary = shell.rows(), shell.summary()
@@ -181,5 +210,10 @@ def test_only_settings_that_name_files_have_fingerprints(place: Path, monkeypatc
         "output_dir": "questions.jsonl",
     }
     assert fingerprints(config).keys() == {"model.path", "method.parts.table"}
+    config["datastore"] = {"corpus": {"path": "model"}}
+    of_corpus = fingerprints(config)["datastore.corpus.path"]
+    (place / "model" / "new.bin").write_text("new")
+    (place / "model" / "notes.md").write_text("new")
+    assert fingerprints(config)["datastore.corpus.path"] not in (of_corpus, fingerprints(config)["model.path"])
     there = fingerprints({"model": {"answers": str(place / "tiny.ngrams")}})
     assert there["model.answers"] == fingerprints(config)["method.parts.table"]

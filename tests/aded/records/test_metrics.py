@@ -11,9 +11,11 @@ from aded.records.metrics import (
     acceptance_by_position,
     bootstrap_interval,
     mean_accepted_tokens,
+    over_seeds,
     question_sums,
     ratio,
     speedup_terms,
+    student_95,
     summarise,
 )
 from aded.records.rows import PartUse, Row
@@ -50,7 +52,7 @@ def speedup(rows: list[Row]) -> float | None:
 
 
 def speedup_interval(rows: list[Row]) -> tuple[float | None, float | None]:
-    return bootstrap_interval(question_sums([rows], speedup_terms))
+    return bootstrap_interval(question_sums(rows, speedup_terms))
 
 
 PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 0.5, 0.4), row("b", [4], 0.5, 1.6)]
@@ -89,10 +91,34 @@ def test_the_summary_of_hand_made_rows() -> None:
         },
         "repetitive_share": None,
         "mean_accepted_tokens_without_repetitive": None,
+        "peak_memory_mb": None,
+        "peak_gpu_memory_mb": None,
         "parts": None,
     }
     # Two questions: resampling takes a alone (1.5 s against 2.4 s: 1.6), both (2.0) or b alone (3.2).
     assert (low, high) == pytest.approx((1.6, 3.2))
+
+
+def test_a_run_s_peak_of_memory_is_that_of_its_largest_turn() -> None:
+    """Of turns that were decoded again too; an older row knows none."""
+    one = PAIRED[0].timings[0]
+    sizes = [one, *(replace(one, machine=replace(one.machine, peak_memory_mb=size)) for size in (50.5, 70.5))]
+    rows = [PAIRED[0], replace(PAIRED[1], timings=[PAIRED[1].timings[0]]), replace(PAIRED[0], timings=sizes)]
+    got = summarise(rows, **NAMES)
+    assert (got.peak_memory_mb, got.peak_gpu_memory_mb) == (70.5, None)
+
+
+@pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (2, 4.30265), (3, 3.18245), (6, 2.44691), (99, 1.98422)])
+def test_student_s_t_is_that_of_the_printed_tables(freedom: int, t: float) -> None:
+    assert student_95(freedom) == pytest.approx(t, abs=1e-4)
+
+
+def test_an_interval_over_seeds_is_student_s_and_a_repeated_seed_counts_once() -> None:
+    mean, low, high = over_seeds([1.0, 2.0, 3.0, 5.0], [0, 1, 2, 2])
+    deviation = (7 / 3) ** 0.5  # of 1, 2 and 4
+    half = 4.30265 * deviation / 3**0.5
+    assert (mean, low, high) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-4)
+    assert over_seeds([1.0, 2.0], [7, 7]) == (1.5, None, None)
 
 
 def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
@@ -116,6 +142,8 @@ def test_without_a_baseline_what_needs_one_is_null() -> None:
         "adaptation",
         "repetitive_share",
         "mean_accepted_tokens_without_repetitive",
+        "peak_memory_mb",
+        "peak_gpu_memory_mb",
         "parts",
     }
 

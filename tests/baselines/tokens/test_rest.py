@@ -108,9 +108,10 @@ def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None
     header = {"tokenizer": "other", "vocabulary": str(VOCABULARY)}
     write_suffixes(tmp_path / "other.suffixes", tokens, header)
     write_ngrams(tmp_path / "other.ngrams", count_ngrams([tokens], 3, VOCABULARY + 1), header)
-    for name, problem in (
-        ("other.suffixes", "was built with the tokenizer other,"),
-        ("other.ngrams", "is no aded-suf"),
+    for name, kind, problem in (
+        ("other.suffixes", "suffixes", "was built with the tokenizer other,"),
+        ("other.ngrams", "suffixes", "is an n-gram file, and a suffix file is needed: .*suffixes=FILE"),
+        ("other.suffixes", "ngrams", "is a suffix file, and an n-gram file is needed: .*out=FILE"),
     ):
         with pytest.raises(BadInput, match=rf"^datastore.path: .*{name} {problem}"):
             open_or_build(
@@ -119,5 +120,5 @@ def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None
                 corpus=PythonStdlib(),
                 order=3,
                 cache=str(tmp_path),
-                kind="suffixes",
+                kind=kind,
             )

@@ -11,6 +11,7 @@ from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
 from scripts.report.accepted_tokens import as_markdown, headline, lines, long_table
 from scripts.report.comparison import Sources
+from scripts.report.page.tables import accepted
 from scripts.report.published import Published
 
 MODEL = "answers/vicuna-7b-v1.3.jsonl"
@@ -49,7 +50,7 @@ def table(folder: Path) -> dict[str, dict[str, str]]:
 
 def test_cold_stands_first_and_beside_session_on_one_line(folder: Path) -> None:
     found = table(folder)
-    assert list(found) == ["aded", "rest", "eagle, published", "vicuna-7b-v1.3-eagle, measured elsewhere"]
+    assert list(found) == ["rest", "aded", "eagle, published", "vicuna-7b-v1.3-eagle, measured elsewhere"]
     assert list(found["aded"])[1:5] == ["cold, micro", "session, micro", "cold, macro", "session, macro"]
     assert [found["aded"][key] for key in list(found["aded"])[1:5]] == ["2.40", "2.80", "3.00", "3.62"]
 
@@ -96,6 +97,20 @@ def test_the_page_has_both_scopes_by_category_and_position(folder: Path) -> None
     assert "3.3333333333333335 | 2.0" in " ".join(cold.split())
     assert "1.000 (1.000) | 0.200 (0.200) | 0.200 (1.000)" in " ".join(text.split())
     assert "- p1: published: S; RTX 3090" in text
+
+
+def test_methods_that_keep_nothing_have_one_table_for_both_scopes(tmp_path: Path) -> None:
+    """Its numbers are equal in both; with a method that learns there are two."""
+    write_run(tmp_path / "a", answered([2, 3], [1]), method="rest")
+    write_run(tmp_path / "b", answered([2, 2], [1]), method="prompt_lookup")
+    titles = [line for line in as_markdown(read_runs([tmp_path]), [], FIGURES).splitlines() if line.startswith("###")]
+    assert titles == ["### cold and session, by category", "### cold and session, by position"]
+    assert [one.title.rpartition(", ")[2] for one in accepted(read_runs([tmp_path]))] == [
+        "cold and session: by task",
+        "cold and session: by depth in the draft tree",
+    ]
+    write_run(tmp_path / "c", answered([2, 2], [1]), settings={"method.adaptation": "prompt"})
+    assert len(accepted(read_runs([tmp_path]))) == 4
 
 
 def test_a_file_of_a_model_that_no_run_has_gets_a_section(folder: Path) -> None:

@@ -36,8 +36,12 @@ def config_of(overrides: list[str]) -> dict[str, Any]:
             "model=smollm2-135m benchmark=human_eval method=aded method/draft_maker=full benchmark.limit=3",
         ),
         (
-            "model=vicuna-7b-v1.5 +model/template=raw benchmark=mt_bench ~model.template.name",
-            "model=vicuna-7b-v1.5 benchmark=mt_bench method=aded +model/template=raw '~model.template.name'",
+            "model=vicuna-7b-v1.5 model/template=raw benchmark=mt_bench",
+            "model=vicuna-7b-v1.5 benchmark=mt_bench method=aded model/template=raw",
+        ),
+        (
+            "model=recorded model.answers=a model/template=llama-2",
+            "model=recorded benchmark=human_eval method=aded model.answers=a model.template.name=llama-2",
         ),
         (
             "model=a/folder decoding=nucleus method=hybrid method.parts=[aded_backoff,prompt_lookup] "
@@ -67,6 +71,13 @@ def test_the_command_composes_to_the_run(given: str, found: str) -> None:
     assert {key: value for key, value in again.items() if not key.startswith(unsaid)} == {
         key: value for key, value in config.items() if not key.startswith(unsaid)
     }
+
+
+def test_a_record_without_an_order_asked_the_first_questions() -> None:
+    for limit, said in ((None, ""), (3, " benchmark.order=first benchmark.limit=3")):
+        config = config_of([] if limit is None else [f"benchmark.limit={limit}"])
+        del config["benchmark.order"]
+        assert command(config) == f"aded run model=smollm2-135m benchmark=human_eval method=aded{said}"
 
 
 def test_a_run_of_a_config_that_is_not_ours_has_none() -> None:

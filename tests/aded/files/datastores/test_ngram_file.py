@@ -135,7 +135,7 @@ def test_a_header_with_other_levels_is_refused(changes: dict[str, str], tmp_path
 
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "foreign.ngrams", HEADER | {"format": "aded-suffixes"})
-    with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is no {FORMAT} file"):
+    with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is a suffix file"):
         open_ngrams(path)
 
 

@@ -1,0 +1,47 @@
+"""The files that one name stands for: a file, a folder, or a glob such as `src/**/*.py`."""
+
+from __future__ import annotations
+
+from glob import has_magic
+from pathlib import Path
+
+import xxhash
+
+from aded.errors import BadInput
+from aded.files.fingerprint import fingerprint
+
+
+def named_files(name: str, key: str) -> list[str]:
+    """The file, or all files of a folder or glob, sorted by their folders and names.
+
+    Of a folder and of a glob hidden files and folders are left out, and so are links to folders. Raises BadInput,
+    which names `key`, where a folder or glob has no other file; a file need not exist.
+    """
+    path = Path(name)
+    parts = path.parts
+    fixed = next((number for number, part in enumerate(parts) if has_magic(part)), None)
+    if path.is_dir():
+        base, pattern = path, "**/*"
+    elif path.exists() or fixed is None:
+        return [name]
+    else:
+        base, pattern = Path(*parts[:fixed]), "/".join(parts[fixed:])
+    try:
+        found = sorted(each for each in base.glob(pattern) if each.is_file() and not _hidden(each.relative_to(base)))
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise BadInput(key, f"{name} cannot be searched for files ({error})") from None
+    if not found:
+        raise BadInput(key, f"no file {name}; name a file, a folder of files or a glob as 'src/**/*.py'")
+    return [str(each) for each in found]
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def fingerprint_of_all(files: list[str]) -> str | None:
+    """32 hex digits of what the files hold, in this order; a single file's are its own. None: one cannot be read."""
+    marks = [fingerprint(each) or "" for each in files]
+    if not all(marks):
+        return None
+    return marks[0] if len(marks) == 1 else xxhash.xxh3_128_hexdigest("".join(marks).encode())

@@ -1,0 +1,45 @@
+"""LaTeX tables compile as they are, and hold no letter that LaTeX reads as a command or lacks."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from scripts.report.latex import as_latex
+
+HOSTILE = '50% of a_b & $c #1 {x} ~^\\\\ <|> "q" – ¹²³ ± × é Ж漢'
+FRAMES = {
+    "human_eval, 95 % & more": pd.DataFrame(
+        {
+            "method_1": ["aded", "[x]", "*y", HOSTILE],
+            "speedup [95 %]": ["1.20 [1.10, 1.30]¹³", "–", HOSTILE, "2 of 3"],
+        }
+    ),
+    "another": pd.DataFrame({"a": ["1"]}),
+}
+NOTES = [HOSTILE, "[p1]: a note"]
+
+
+def test_no_letter_is_raw_and_every_row_has_its_cells() -> None:
+    text = as_latex(FRAMES, NOTES)
+    assert text.isascii()
+    plain = re.sub(r"\\[&%$#_{}\\]", "", text)
+    assert not set(plain) & set('%#_~^"')
+    rows = [line for line in plain.splitlines() if " & " in line]
+    assert [line.count("&") for line in rows] == [1] * 5
+    assert not re.search(r"^[\[*]", text, re.MULTILINE), "after a row's end it would be an option"
+    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is missing")
+def test_pdflatex_takes_it_without_a_package(tmp_path: Path) -> None:
+    (tmp_path / "table.tex").write_text(as_latex(FRAMES, NOTES))
+    document = r"\documentclass{article}\begin{document}\input{table}\end{document}"
+    (tmp_path / "paper.tex").write_text(document)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "paper.pdf").stat().st_size
