@@ -21,7 +21,7 @@ DRAFTED, RESET = "\033[36m", "\033[0m"
 
 
 @dataclass(frozen=True)
-class Settings:
+class DemoSettings:
     """Keys of the command."""
 
     model: FilePath = "embedded"
@@ -35,7 +35,7 @@ class Settings:
     """Decode each answer without drafts too."""
 
 
-def chat(lines: Iterable[str], settings: Settings) -> Iterator[str]:
+def chat(lines: Iterable[str], settings: DemoSettings) -> Iterator[str]:
     """What to write, piece by piece, for a conversation of these lines."""
     # Imported here, so that -h and wrong keys answer at once.
     from aded.api.drafter import drafter
@@ -88,14 +88,14 @@ def lines_of(plain: bool) -> Iterator[str]:
             yield line.strip()
 
 
-def show(_: list[str], settings: Settings) -> None:
+def show(_: list[str], settings: DemoSettings) -> None:
     """Chat until the input ends."""
     for text in chat(lines_of(settings.plain), settings):
         print(text, end="", flush=True)
 
 
 def main() -> None:
-    run_command(show, Settings, __doc__ or "")
+    run_command(show, DemoSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ ALONE = ("method=autoregressive", "paired=false")
 
 
 @dataclass
-class Settings:
+class RecordSettings:
     """See above."""
 
     out: FilePath | None = None
@@ -103,7 +103,7 @@ def _turns(runner: Runner, questions: Sequence[Question], finished: FinishedRun)
             yield PackedTurn(name, row.turn, row.category, ids, tuple(row.token_ids), stop)  # type: ignore[arg-type]
 
 
-def record_one(overrides: list[str], settings: Settings) -> None:
+def record_one(overrides: list[str], settings: RecordSettings) -> None:
     progress = Shown()
     try:
         out = Path(str(settings.out))
@@ -115,7 +115,7 @@ def record_one(overrides: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(record_one, Settings, __doc__ or "", hydra=True)
+    run_command(record_one, RecordSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

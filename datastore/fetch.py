@@ -30,14 +30,14 @@ from datastore.sources.fetching import fetch, is_there
 
 
 @dataclass
-class Settings:
+class FetchSettings:
     """All other keys are those of conf/fetch.yaml."""
 
     out: str | None = None
     """The file to write, of a published datastore."""
 
 
-def run(arguments: list[str], settings: Settings) -> None:
+def run(arguments: list[str], settings: FetchSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     wanted = [one for one in arguments if "=" not in one]
     if settings.out or any("/" in one for one in wanted):
@@ -98,7 +98,7 @@ def overview(out: Path) -> str:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "", hydra=True)
+    run_command(run, FetchSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from aded.files.datastores.blocks import no_blocks
 from aded.files.datastores.ngram_file import FORMAT, VERSION, NgramFile
 from aded.files.datastores.ngram_trie import Ngrams
 from datastore.counting.growing_trie import GrowingTrie
-from datastore.counting.part import Part, count
+from datastore.counting.part import TriePart, count
 from datastore.counting.windows import StreamWindows, Windows
 from datastore.token_stream import TokenStream
 
@@ -33,7 +33,7 @@ def count_windows(windows: Windows, order: int, folder: Path, *, progress: bool 
     trie, sizes = GrowingTrie(folder, order, windows.vocabulary), windows.sizes(order)
     with tqdm(desc="count", total=int(sizes.sum()), unit=" tokens", unit_scale=True, disable=not progress) as bar:
 
-        def part(low: int, high: int, seconds: np.ndarray, room: int) -> Part:
+        def part(low: int, high: int, seconds: np.ndarray, room: int) -> TriePart:
             counted = count(*windows.read(low, high, seconds, room, order), low, high, windows.vocabulary)
             bar.update(room)
             return counted

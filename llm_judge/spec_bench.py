@@ -19,7 +19,7 @@ from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.records.rows import Row
 from aded.settings import FilePath, Id
-from llm_judge.questions import KEY, JudgeQuestions
+from llm_judge.questions import QUESTIONS_KEY, JudgeQuestions
 
 TASKS = ("mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag")
 """As its evaluation/speed.py names them, in the order of the ids."""
@@ -49,7 +49,7 @@ class SpecBench(JudgeQuestions):
 
     def __init__(self, question_file: FilePath | None) -> None:
         if question_file is None:
-            raise BadInput(KEY, f"give {SOURCE} by its path")
+            raise BadInput(QUESTIONS_KEY, f"give {SOURCE} by its path")
         super().__init__(question_file, first_id=FIRST, last_id=LAST)
         self._questions = [_of_its_task(question, question_file) for question in self._questions]
 
@@ -57,7 +57,7 @@ class SpecBench(JudgeQuestions):
 def _of_its_task(question: Question, path: str) -> Question:
     if question.category != category_of(question.id):
         raise BadInput(
-            KEY,
+            QUESTIONS_KEY,
             f"{path}: question {question.id} is of {question.category or 'no category'}, in Spec-Bench it is of "
             f"{category_of(question.id)}; give {SOURCE}",
         )

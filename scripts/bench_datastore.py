@@ -58,7 +58,7 @@ SHIFT = 3001
 
 
 @dataclass
-class Settings:
+class BenchDatastoreSettings:
     """See above; the keys of the Hydra config `build` are beside these."""
 
     rounds: Positive = 3
@@ -261,7 +261,7 @@ def table(numbers: dict[str, Any]) -> str:
     return tabulate(rows, ("", "ours", "draftretriever", "ours, repeated"), floatfmt=".10g", intfmt=",")
 
 
-def run(overrides: list[str], settings: Settings) -> None:
+def run(overrides: list[str], settings: BenchDatastoreSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     if settings.tokens:
         with tempfile.TemporaryDirectory(dir=settings.folder) as name:
@@ -287,7 +287,7 @@ def run(overrides: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "", hydra=True)
+    run_command(run, BenchDatastoreSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 1
 
 
 @dataclass
-class Settings:
+class BenchDraftingSettings:
     """See above."""
 
     pairs: Annotated[int, Field(ge=1000)] = 1_000_000
@@ -183,7 +183,7 @@ def summary(results: dict[str, np.ndarray]) -> dict[str, float | None]:
     return numbers
 
 
-def run(arguments: list[str], settings: Settings) -> None:
+def run(arguments: list[str], settings: BenchDraftingSettings) -> None:
     check_no_arguments(arguments)
     stream = synthetic_stream(settings.pairs, 0)
     base = count_ngrams([stream], 3, VOCABULARY)
@@ -214,7 +214,7 @@ def run(arguments: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "")
+    run_command(run, BenchDraftingSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ COLUMNS = ("tokens", "mean_accepted_tokens", "draft_ms_median", "draft_ms_p99", 
 
 
 @dataclass
-class Settings:
+class BenchEndlessSettings:
     """See above."""
 
     datastore: str | None = None
@@ -126,7 +126,7 @@ def replay(drafter: BackoffDrafter, texts: Iterator[np.ndarray], parts: int, siz
         yield {name: round(float(number), 4) for name, number in zip(COLUMNS, row, strict=True)}
 
 
-def run(arguments: list[str], settings: Settings) -> None:
+def run(arguments: list[str], settings: BenchEndlessSettings) -> None:
     check_no_arguments(arguments)
     datastore, rng = open_ngrams(str(settings.datastore)), np.random.default_rng(0)
     if settings.answers:
@@ -146,7 +146,7 @@ def run(arguments: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "")
+    run_command(run, BenchEndlessSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

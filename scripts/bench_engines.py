@@ -49,7 +49,7 @@ Answer = Callable[[list[int]], dict[str, Any]]
 
 
 @dataclass
-class Settings:
+class BenchEnginesSettings:
     """See above."""
 
     engines: list[Literal["transformers", "openvino", "llama_cpp", "onnxruntime"]] = field(
@@ -63,7 +63,7 @@ class Settings:
     new_tokens: Positive = 128
 
 
-def ours(overrides: list[str], settings: Settings) -> tuple[dict[str, Answer], list[list[int]]]:
+def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str, Answer], list[list[int]]]:
     """(name -> our method, prompts)."""
     configs = {name: compose_config([*overrides, f"method={name}"]) for name in settings.methods}
     cfg = next(iter(configs.values()))
@@ -86,7 +86,7 @@ def ours(overrides: list[str], settings: Settings) -> tuple[dict[str, Answer], l
 
 
 @contextmanager
-def other(engine: str, model: str, settings: Settings) -> Iterator[dict[str, Answer]]:
+def other(engine: str, model: str, settings: BenchEnginesSettings) -> Iterator[dict[str, Answer]]:
     """Name -> an engine in a process of its own, without and with its speculation."""
     python = sys.executable if engine == "transformers" else settings.python
     command = [python, str(WORKER), engine, model, str(threads_for(None))]
@@ -107,7 +107,7 @@ def other(engine: str, model: str, settings: Settings) -> Iterator[dict[str, Ans
         process.stdin.close()
 
 
-def model_for(engine: str, cfg: DictConfig, settings: Settings) -> str:
+def model_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> str:
     """The model in the form that the engine reads."""
     if engine == "transformers":
         return place_of(cfg.model.path, "model.path", cache_folder(cfg))
@@ -159,7 +159,7 @@ def common(one: list[int], other: list[int]) -> int:
     return next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
 
 
-def run(overrides: list[str], settings: Settings) -> None:
+def run(overrides: list[str], settings: BenchEnginesSettings) -> None:
     overrides = ["engine=compiled", "model.dtype=bfloat16", *overrides]
     cfg = compose_config(overrides)
     if "path" not in cfg.model:
@@ -180,7 +180,7 @@ def run(overrides: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "", hydra=True)
+    run_command(run, BenchEnginesSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ WITHOUT_LINEAR = patch("aded.kernels.linear._packable", lambda layer: None)
 
 
 @dataclass
-class Settings:
+class BenchKernelsSettings:
     """See above."""
 
     nodes: list[Positive] = field(default_factory=lambda: [1, 8, 64])
@@ -105,7 +105,9 @@ def binary_tree(nodes: int) -> DraftTree:
     return DraftTree(np.arange(nodes) % 8, (np.arange(nodes) - 1) // 2)
 
 
-def measure(variants: dict[str, Variant], settings: Settings) -> dict[tuple[int, int], dict[str, np.ndarray]]:
+def measure(
+    variants: dict[str, Variant], settings: BenchKernelsSettings
+) -> dict[tuple[int, int], dict[str, np.ndarray]]:
     """(context, nodes) -> variant -> seconds per step, one of each round."""
     found: dict[tuple[int, int], dict[str, list[float]]] = {}
     for number in range(settings.rounds + 1):
@@ -171,7 +173,7 @@ def product_rows(products: dict[str, Times]) -> list[list[str]]:
     return lines
 
 
-def main(overrides: list[str], settings: Settings) -> None:
+def main(overrides: list[str], settings: BenchKernelsSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(overrides)
     variants = load_variants(cfg)
@@ -201,4 +203,4 @@ def main(overrides: list[str], settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    run_command(main, Settings, __doc__ or "", hydra=True)
+    run_command(main, BenchKernelsSettings, __doc__ or "", hydra=True)

@@ -48,7 +48,7 @@ while (now := time.monotonic() - began) < longest:
 
 
 @dataclass
-class Settings:
+class BenchNoiseSettings:
     questions: Positive = 8
     tokens: Positive = 128
     period: Positive = 20
@@ -95,7 +95,7 @@ def as_table(found: dict[tuple[str, int], tuple[Summary, float]]) -> str:
     return str(pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True))
 
 
-def run(overrides: list[str], settings: Settings) -> None:
+def run(overrides: list[str], settings: BenchNoiseSettings) -> None:
     fixed = [f"benchmark.limit={settings.questions}", f"benchmark.max_new_tokens={settings.tokens}", *overrides]
     measure(
         "aded_best_first", ["benchmark.limit=1", "benchmark.max_new_tokens=8", *overrides]
@@ -117,7 +117,7 @@ def run(overrides: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "", hydra=True)
+    run_command(run, BenchNoiseSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ NGRAM = {"prompt_lookup_min": 2, "prompt_lookup_max": 5}
 
 
 @dataclass
-class Settings:
+class BenchServingSettings:
     """See above."""
 
     python: str
@@ -80,7 +80,7 @@ class Arm:
     seconds: float = 0.0
     counts: dict[str, float] = field(default_factory=dict)
 
-    def ask(self, asked: Server, prompts: list[list[int]], settings: Settings) -> None:
+    def ask(self, asked: Server, prompts: list[list[int]], settings: BenchServingSettings) -> None:
         before = asked.counters()
         answers = asked.ask(prompts, settings.new_tokens, settings.at_once)
         self.texts += answers["texts"]
@@ -125,7 +125,7 @@ def short_prompts(prompts: list[list[int]], count: int) -> list[list[int]]:
     return [[text[(37 * n + i) % len(text)] for i in range(SHORT_PROMPT)] for n in range(count)]
 
 
-def memory(asked: Server, prompts: list[list[int]], settings: Settings) -> list[float]:
+def memory(asked: Server, prompts: list[list[int]], settings: BenchServingSettings) -> list[float]:
     """MB of the server's processes before the short requests and after each tenth of them."""
     short, found = short_prompts(prompts, settings.memory_requests), [asked.memory()]
     for part in range(10):
@@ -135,7 +135,7 @@ def memory(asked: Server, prompts: list[list[int]], settings: Settings) -> list[
     return found
 
 
-def run(overrides: list[str], settings: Settings) -> None:
+def run(overrides: list[str], settings: BenchServingSettings) -> None:
     cfg = compose_config(overrides)
     if "path" not in cfg.model:
         raise BadInput("model", "must be one with weights: the server runs it")
@@ -166,7 +166,7 @@ def run(overrides: list[str], settings: Settings) -> None:
     show(rows, settings, str(cfg.model.dtype))
 
 
-def show(rows: dict[str, Any], settings: Settings, dtype: str) -> None:
+def show(rows: dict[str, Any], settings: BenchServingSettings, dtype: str) -> None:
     here, asked = machine(), f"{settings.requests} requests, {settings.at_once} at once"
     print(f"{here.processor}; {asked}, {settings.new_tokens} tokens each, {dtype}")
     columns = ["tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens", "different"]
@@ -180,7 +180,7 @@ def show(rows: dict[str, Any], settings: Settings, dtype: str) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "", hydra=True)
+    run_command(run, BenchServingSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ Numbers = Annotated[list[Positive], Field(min_length=1)]
 
 
 @dataclass
-class Settings:
+class BenchVerifySettings:
     """See above."""
 
     nodes: Numbers = field(default_factory=lambda: list(NODES))
@@ -113,7 +113,7 @@ def time_generate(model: Any, contexts: Sequence[int], rounds: int, tokens: int 
     return found
 
 
-def load_targets(cfg: DictConfig, settings: Settings) -> dict[str, Any]:
+def load_targets(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
     """One target per engine. On a processor each has its own model, since the compiled engine replaces its layers."""
     targets: dict[str, Any] = {}
     cache = cache_folder(cfg)
@@ -131,7 +131,7 @@ def load_targets(cfg: DictConfig, settings: Settings) -> dict[str, Any]:
     return targets
 
 
-def report(cfg: DictConfig, settings: Settings) -> dict[str, Any]:
+def report(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
     """Load, measure, and put together what the JSON line and the cost table contain."""
     targets = load_targets(cfg, settings)
     first = next(iter(targets.values()))
@@ -187,7 +187,7 @@ def table(found: dict[str, Any]) -> str:
     return tabulate(rows, ["nodes", *(f"{engine}, {context} tokens" for engine, context in columns)], floatfmt=".2f")
 
 
-def run(overrides: list[str], settings: Settings) -> None:
+def run(overrides: list[str], settings: BenchVerifySettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(["model.dtype=bfloat16", *overrides])
     check_outputs([("out", settings.out)], [("model.path", cfg.model.get("path"))])
@@ -199,7 +199,7 @@ def run(overrides: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "", hydra=True)
+    run_command(run, BenchVerifySettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

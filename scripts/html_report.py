@@ -25,7 +25,7 @@ NAME = "report.html"
 
 
 @dataclass
-class Settings:
+class ReportSettings:
     """See above."""
 
     out: FilePath | None = None
@@ -42,7 +42,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     write_text(out, page(runs, left_out, [str(folder) for folder in folders]), "out")
 
 
-def run(arguments: list[str], settings: Settings) -> None:
+def run(arguments: list[str], settings: ReportSettings) -> None:
     folders = named_folders(arguments, "aded report outputs")
     out = Path(settings.out) if settings.out else folders[0] / NAME
     write_report(folders, out)
@@ -50,7 +50,7 @@ def run(arguments: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "")
+    run_command(run, ReportSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

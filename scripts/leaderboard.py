@@ -70,7 +70,7 @@ SAME = ("method", "settings", "pack", "corpus", "submitter")
 
 
 @dataclass
-class Settings:
+class LeaderboardSettings:
     """See above."""
 
     file: FilePath = "results/leaderboard.csv"
@@ -126,7 +126,7 @@ def numbers_of(case: Case) -> dict[str, str]:
     }
 
 
-def verify(settings: Settings) -> None:
+def verify(settings: LeaderboardSettings) -> None:
     path, folder = Path(settings.file), Path(settings.packs)
     chosen = [
         (f"{path} line {number}", row)
@@ -144,7 +144,7 @@ def verify(settings: Settings) -> None:
         print(f"{where}: {row.method} on {row.pack}: {row.mat_cold}, {row.mat_session} found again", flush=True)
 
 
-def add(settings: Settings) -> None:
+def add(settings: LeaderboardSettings) -> None:
     if not settings.method or not settings.submitter:
         raise BadInput("submitter" if settings.method else "method", "must be given")
     path, folder = Path(settings.file), Path(settings.packs)
@@ -172,14 +172,14 @@ def add(settings: Settings) -> None:
 ACTIONS = {"verify": verify, "add": add}
 
 
-def act(rest: list[str], settings: Settings) -> None:
+def act(rest: list[str], settings: LeaderboardSettings) -> None:
     if len(rest) != 1 or rest[0] not in ACTIONS:
         raise BadInput("leaderboard", f"name one of {', '.join(ACTIONS)}")
     ACTIONS[rest[0]](settings)
 
 
 def main() -> None:
-    run_command(act, Settings, __doc__ or "")
+    run_command(act, LeaderboardSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

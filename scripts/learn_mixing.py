@@ -3,9 +3,9 @@
     python -m scripts.learn_mixing method.parts=[aded_backoff,medusa] [KEY=VALUE ...]
 
 Takes the keys of aded.run, but for `method`. The target answers prompts of the datastore's corpus that no head of
-this project was trained on. The hybrid begins with plain weights, which take each part at its word, and learns as it
-always does. What was drafted beside others is then learned again and again, until the weights no longer depend
-on where they began. Rows and columns are as in aded.drafters.mixing.Mixing.
+this project was trained on. The hybrid begins with plain weights, which take each part's probabilities as they
+are, and learns as it always does. What was drafted beside others is then learned again and again, until the weights
+no longer depend on where they began. Rows and columns are as in aded.drafters.mixing.Mixing.
 
 Those of aded_backoff, on the embedded model with engine=compiled model.dtype=bfloat16:
 
@@ -30,7 +30,7 @@ from aded.config import instantiate
 from aded.core.decode import decode
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Greedy
-from aded.drafters.hybrid.drafter import Hybrid, Part
+from aded.drafters.hybrid.drafter import Hybrid, HybridPart
 from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
 from datastore.corpora.corpus import Corpus
 from scripts import NoSettings
@@ -45,7 +45,7 @@ PROMPTS, PASSES = 24, 100
 PLAIN = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.5, 0.5, 0.0))
 
 
-class KeepingPart(Part):
+class KeepingPart(HybridPart):
     """Keeps what its mixing learned from: probabilities of both sides, and what the target chose."""
 
     def __init__(self, drafter: Drafter) -> None:

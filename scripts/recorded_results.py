@@ -77,7 +77,7 @@ ALONE = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"
 
 
 @dataclass
-class Settings:
+class ResultsSettings:
     """See above."""
 
     corpus: str | None = None
@@ -153,7 +153,7 @@ class Sources:
         ]
 
 
-def read_sources(folders: Sequence[str], settings: Settings) -> Sources:
+def read_sources(folders: Sequence[str], settings: ResultsSettings) -> Sources:
     """What to make results from; folders: the command's plain arguments. Raises BadInput."""
     for key in ("corpus", "tokenizer"):
         if not getattr(settings, key):
@@ -173,7 +173,7 @@ def read_sources(folders: Sequence[str], settings: Settings) -> Sources:
     return Sources(tuple(found), ablate, Path(str(settings.corpus)), str(settings.tokenizer), settings.small)
 
 
-def fetch_sources(settings: Settings) -> Sources:
+def fetch_sources(settings: ResultsSettings) -> Sources:
     """What the committed results were made from, fetched unless it is there. Raises BadInput."""
     for key in ("corpus", "tokenizer"):
         if getattr(settings, key):
@@ -231,7 +231,7 @@ Table 1, {causes} are of {answers}; the other ablations are of {ablate}.
 
 def readme(sources: Sources, out: Path) -> str:
     """What the folder contains, each experiment explained by its own yaml."""
-    small = f" small={sources.small}" if sources.small != Settings.small else ""
+    small = f" small={sources.small}" if sources.small != ResultsSettings.small else ""
     parts = [
         PREFACE.format(
             settings=f"{small} ablate=ANSWERS/{_named(sources.ablate)}.jsonl",
@@ -264,7 +264,7 @@ def _explained(experiment: str) -> str:
     return f"{text}\n" + ("\n```\n" + "\n".join(commands) + "\n```\n" if commands else "")
 
 
-def run(folders: list[str], settings: Settings) -> None:
+def run(folders: list[str], settings: ResultsSettings) -> None:
     out = Path(settings.out)
     sources = read_sources(folders, settings) if folders else fetch_sources(settings)
     check_outputs([("out", out / "README.md")], [("corpus", sources.corpus), ("ablate", sources.ablate)])
@@ -283,7 +283,7 @@ def run(folders: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(run, Settings, __doc__ or "")
+    run_command(run, ResultsSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

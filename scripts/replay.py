@@ -70,7 +70,7 @@ class Line:
 
 
 @dataclass
-class Settings:
+class ReplaySettings:
     """See above."""
 
     out: FilePath | None = None
@@ -163,7 +163,7 @@ def first_difference(before: str, now: str) -> str | None:
     return None if before == now else "the text differs"
 
 
-def replay_packs(rest: list[str], settings: Settings) -> None:
+def replay_packs(rest: list[str], settings: ReplaySettings) -> None:
     if rest:
         raise BadInput(rest[0], "is no setting; there are out, packs, jobs")
     began, folder = perf_counter(), Path(settings.packs)
@@ -184,7 +184,7 @@ def replay_packs(rest: list[str], settings: Settings) -> None:
 
 
 def main() -> None:
-    run_command(replay_packs, Settings, __doc__ or "")
+    run_command(replay_packs, ReplaySettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from aded.files.json_lines import LINE, json_lines, typed
 from aded.settings import Id, Text
 from scripts import NoSettings
 
-KEY = "RUN_FOLDER"
+FOLDER_KEY = "RUN_FOLDER"
 SAMPLES = "samples.jsonl"
 USAGE = "name one finished run of gsm8k or math500: python -m scripts.score_maths RUN_FOLDER"
 
@@ -41,13 +41,13 @@ class Sample:
 def read_samples(path: Path) -> dict[str, Sample]:
     """The samples by id. Raises BadInput naming the line."""
     found: dict[str, Sample] = {}
-    for where, line in json_lines(path, KEY):
-        sample: Sample = typed(line, Sample, KEY, where, "id, answer and reference")
+    for where, line in json_lines(path, FOLDER_KEY):
+        sample: Sample = typed(line, Sample, FOLDER_KEY, where, "id, answer and reference")
         if sample.id in found:
-            raise BadInput(KEY, f"{where}: {sample.id} appears twice; there is one answer to a question")
+            raise BadInput(FOLDER_KEY, f"{where}: {sample.id} appears twice; there is one answer to a question")
         found[sample.id] = sample
     if not found:
-        raise BadInput(KEY, f"{path} holds no sample")
+        raise BadInput(FOLDER_KEY, f"{path} holds no sample")
     return found
 
 
@@ -71,13 +71,13 @@ def score(folder: Path) -> dict[str, Any]:
         "math_verify": version("math-verify"),
         "results": {name: "passed" if right else "failed: another answer" for name, right in results.items()},
     }
-    write_text(folder / "score.json", json.dumps(found, indent=1) + "\n", KEY)
+    write_text(folder / "score.json", json.dumps(found, indent=1) + "\n", FOLDER_KEY)
     return found
 
 
 def _run(folders: list[str], settings: NoSettings) -> None:
     if len(folders) != 1:
-        raise BadInput(KEY, USAGE)
+        raise BadInput(FOLDER_KEY, USAGE)
     folder = Path(folders[0])
     found = score(folder)
     print(f"pass@1 {found['pass@1']:.3f} ({found['passed']} of {found['problems']})  {folder / 'score.json'}")

@@ -3,9 +3,9 @@
     python -m scripts.train_scorer [out=FILE] [KEY=VALUE ...]
 
 conf/train_scorer.yaml explains every key. Drafters with several settings read the same answers: with a corpus and
-without, over the session and cold, and with each part switched off. What their experts say of each token, and which
-token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order. This is done four
-times: for drafters without and with retrieval, and without and with a transformer. The file has the weights of all.
+without, over the session and cold, and with each part switched off. The features of all candidates at each token, and
+which token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order. This is done
+four times: for drafters without and with retrieval, and without and with a transformer. The file has all weights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from aded.kernels import threads
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from scripts.medusa.answers import read_answers, read_pairs
-from scripts.scorer.examples import Class, Examples, Student, joined
+from scripts.scorer.examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.scorer.gradient import learned
 from scripts.train_medusa import answered
 
@@ -55,8 +55,8 @@ USED: tuple[dict[str, Any], ...] = tuple(
 """Settings that people use."""
 WITHOUT: tuple[dict[str, Any], ...] = (
     {"copy": False},
-    {"gaps": False},
-    {"said": False},
+    {"skip_grams": False},
+    {"unigrams": False},
     {"contexts": {**CONTEXTS, "prompt": 0}},
     {"contexts": {**CONTEXTS, "session": 0}},
     {"contexts": {**CONTEXTS, "target": 0}},
@@ -75,20 +75,20 @@ class Corpus(NamedTuple):
     transformer: str | None
 
 
-def class_of(corpus: Corpus, cfg: DictConfig) -> Class:
-    """Students with all settings."""
+def collectors_of(corpus: Corpus, cfg: DictConfig) -> FeatureCollectors:
+    """Collectors with all settings."""
     retrieval = None if corpus.retrieval is None else str(corpus.retrieval.path)
     fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "transformer": corpus.transformer, "cost": "none"}
     shares = [cfg.share] * len(USED) + [cfg.share_of_parts] * len(WITHOUT)
-    return Class(
+    return FeatureCollectors(
         [
-            Student(BackoffDrafter(corpus.ngrams, **{**fixed, **settings}), share, cfg.seed + number)
+            FeatureCollector(BackoffDrafter(corpus.ngrams, **{**fixed, **settings}), share, cfg.seed + number)
             for number, (settings, share) in enumerate(zip(USED + WITHOUT, shares, strict=True))
         ]
     )
 
 
-def hear(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits: torch.Tensor) -> None:
+def follow_answer(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits: torch.Tensor) -> None:
     """Go through an answer token by token. logits: float [m, vocabulary], those that decided each token."""
     context = np.array([*prompt, *answer])
     drafter.begin(context[: len(prompt)])
@@ -126,23 +126,23 @@ def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[
     """Examples of each recorded file, and what it is."""
     for source, corpus in zip(cfg.recorded, corpora, strict=True):
         files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
-        pupils = class_of(corpus, cfg)
-        replay(files["answers"], files["tokenizer"], [pupils], questions=files["questions"], template=source.template)
+        group = collectors_of(corpus, cfg)
+        replay(files["answers"], files["tokenizer"], [group], questions=files["questions"], template=source.template)
         about = f"{files['answers'].parent.name}/{files['answers'].name} ({fingerprint(files['answers'])})"
-        yield joined([student.examples for student in pupils.students]), about
+        yield joined([collector.examples for collector in group.collectors]), about
 
 
 def from_own(cfg: DictConfig, corpus: Corpus, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
     """Examples of what the model itself answers, with its distributions."""
     assert isinstance(loaded.target, EagerTarget)
     shards, facts = answered(cfg, loaded)
-    pupils, head = class_of(corpus, cfg), loaded.target.model.lm_head
-    pupils.setup(loaded.target)
+    group, head = collectors_of(corpus, cfg), loaded.target.model.lm_head
+    group.setup(loaded.target)
     for (prompt, answer), (_, hidden) in zip(read_pairs(shards), read_answers(shards), strict=True):
         with torch.inference_mode():
-            hear(pupils, prompt, answer, head(hidden.to(head.weight.dtype)))
+            follow_answer(group, prompt, answer, head(hidden.to(head.weight.dtype)))
     about = f"answers of {cfg.model.path} to {cfg.prompts} prompts of {facts['corpus']}"
-    yield joined([student.examples for student in pupils.students]), about
+    yield joined([collector.examples for collector in group.collectors]), about
 
 
 def examples_of(cfg: DictConfig, corpora: Sequence[Corpus], loaded: Loaded) -> tuple[Examples, list[str]]:

@@ -16,7 +16,7 @@ MODELS = ("SmolLM2-135M-Instruct", "vicuna-7b-v1.5")
 BENCHMARKS = ("human_eval", "mt_bench")
 METHODS = {"aded_backoff": 3, "medusa": 2, "prompt_lookup": 1}
 """Each with the most tokens that its steps add, less one."""
-PART = "session 2, prompt, said often, corpus of chat answers"
+PART = "session 2, prompt, unigram, corpus of chat answers"
 """A node's parts: more than a node of a drawn tree has room for."""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from aded.drafters.backoff.candidates import EXPERTS, Candidates, clear, mention, new_candidates
+from aded.drafters.backoff.candidates import EXPERTS, Candidates, add_feature, clear, new_candidates
 from aded.drafters.backoff.scorer import SHAPES, Scorer, new_scorer
 from aded.drafters.backoff.transformer.weights import Weights
 
@@ -17,32 +17,32 @@ def random_scorer(random: np.random.Generator) -> Scorer:
     return new_scorer({name: 0.3 * random.standard_normal(shape) for name, shape in SHAPES.items()})
 
 
-def random_candidates(random: np.random.Generator, mentions: int) -> Candidates:
+def random_candidates(random: np.random.Generator, features: int) -> Candidates:
     candidates = new_candidates()
     clear(candidates)
     candidates.seen[:] = random.random(EXPERTS) < 0.5
     candidates.evidence[:] = random.random((EXPERTS, 2))
     for token, expert, share, count in zip(
-        random.integers(20, size=mentions),
-        random.integers(EXPERTS, size=mentions),
-        random.random(mentions),
-        random.random(mentions),
+        random.integers(20, size=features),
+        random.integers(EXPERTS, size=features),
+        random.random(features),
+        random.random(features),
         strict=True,
     ):
-        mention(candidates, token, 0, 0, expert, np.float32(-share), np.float32(count))
+        add_feature(candidates, token, 0, 0, expert, np.float32(-share), np.float32(count))
     return candidates
 
 
 def by_formula(scorer: Scorer, candidates: Candidates) -> np.ndarray:
     """float64 [n + 1]: the probabilities of the module's docstring."""
     n, m = candidates.sizes
-    bias, contexts, mentions = (scorer[name].astype(np.float64) for name in SHAPES)
+    bias, contexts, features = (scorer[name].astype(np.float64) for name in SHAPES)
     hidden = np.tile(bias[0], (n + 1, 1))
     for expert in np.flatnonzero(candidates.seen):
         hidden += np.array([1, *candidates.evidence[expert]]) @ contexts[expert]
     for k in range(m):
-        features = np.array([1, *candidates.frequency[k]])
-        hidden[candidates.mentioned[k]] += features @ mentions[candidates.mentioned_by[k]]
+        values = np.array([1, *candidates.feature_values[k]])
+        hidden[candidates.feature_candidates[k]] += values @ features[candidates.feature_experts[k]]
     hidden[n] += bias[1]
     scores = np.maximum(0, hidden) @ bias[2]
     exponentials = np.exp(scores - scores.max())

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from aded.api.drafter import drafter, several, several_drafters
-from aded.api.model import host_of
+from aded.api.model import prepared_model
 from aded.api.prompt import prompt_ids
 from aded.bench.questions import Question
 from aded.bench.runner import Runner
@@ -78,13 +78,13 @@ def compare(
     decoding = Decoding(**checked_keys(given, get_type_hints(Decoding, include_extras=True), ""))
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     benchmark = GivenPrompts(several(prompts, "prompts"), tokenizer, checked(list(stop), list[Text], "stop"))
-    host, summaries = host_of(model, kernels, engine), []
+    prepared, summaries = prepared_model(model, kernels, engine), []
     for named in several_drafters(methods, datastore):
         named.check_tokenizer(tokenizer)
-        with named.in_use(), host.in_use(), host.at_work():
-            named.setup(host.target)
+        with named.in_use(), prepared.in_use(), prepared.at_work():
+            named.setup(prepared.target)
             runner = Runner(
-                target=host.target,
+                target=prepared.target,
                 tokenizer=tokenizer,
                 eos_token_ids=eos_token_ids(model),
                 template=benchmark,

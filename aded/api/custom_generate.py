@@ -21,14 +21,14 @@ from transformers.generation.configuration_utils import GenerationMode
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from aded.api.model import decoded, host_of
+from aded.api.model import decoded, prepared_model
 from aded.api.shared import SharedDrafter
 from aded.core.decode import Answer
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
-KEY = "custom_generate"
+GENERATE_KEY = "custom_generate"
 KNOWN = {
     "attention_mask",
     "cache",
@@ -87,7 +87,7 @@ def custom_generate(
     """See GenerationMixin._sample. Raises BadInput for what cannot be done with a drafter."""
     _refuse(model, input_ids, generation_config, model_kwargs)
     prompt = _without_padding(input_ids, model_kwargs.get("attention_mask"))
-    host = host_of(model)
+    prepared = prepared_model(model)
     keeps = frozenset(name for name in ("scores", "logits") if getattr(generation_config, f"output_{name}"))
     sampler = ProcessedSampler(input_ids, logits_processor, draws=bool(generation_config.do_sample), keeps=keeps)
     answer = Answer()
@@ -95,7 +95,7 @@ def custom_generate(
     most = max(_longest(stopping_criteria, generation_config) - input_ids.shape[1], 1)
     ends = [one.eos_token_id.tolist() for one in stopping_criteria if isinstance(one, EosTokenCriteria)]
     for answer in decoded(
-        host, drafter, prompt, sampler, max_new_tokens=most, eos_token_ids=frozenset(chain(*ends)), stop=stop
+        prepared, drafter, prompt, sampler, max_new_tokens=most, eos_token_ids=frozenset(chain(*ends)), stop=stop
     ):
         for token in answer.token_ids[given:] if streamer is not None else ():
             streamer.put(torch.tensor([token]))
@@ -103,7 +103,7 @@ def custom_generate(
     if streamer is not None:
         streamer.end()
     if answer.stop_reason == "context" or (answer.stop_reason == "limit" and given < most):
-        log.warning("the model's context of %d tokens is full: the answer ends", host.target.context_length)
+        log.warning("the model's context of %d tokens is full: the answer ends", prepared.target.context_length)
     new: Any = torch.tensor([answer.token_ids], dtype=input_ids.dtype, device=input_ids.device)
     sequences: Any = torch.cat([input_ids, new], dim=-1)
     if not generation_config.return_dict_in_generate:
@@ -115,16 +115,16 @@ def custom_generate(
 def _refuse(model: Any, input_ids: torch.Tensor, config: GenerationConfig, model_kwargs: dict[str, Any]) -> None:
     """Raise BadInput, one line, for what this cannot do."""
     if model.config.is_encoder_decoder:
-        raise BadInput(KEY, "this model has an encoder; drafts are for decoder-only models")
+        raise BadInput(GENERATE_KEY, "this model has an encoder; drafts are for decoder-only models")
     mode = config.get_generation_mode()
     if mode not in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE):
         raise BadInput(
-            KEY, f"{mode.value.replace('_', ' ')} cannot be drafted for; use num_beams=1 and no other drafts"
+            GENERATE_KEY, f"{mode.value.replace('_', ' ')} cannot be drafted for; use num_beams=1 and no other drafts"
         )
     if len(input_ids) != 1:
-        raise BadInput(KEY, f"one sequence at a time can be drafted for, and these are {len(input_ids)}")
+        raise BadInput(GENERATE_KEY, f"one sequence at a time can be drafted for, and these are {len(input_ids)}")
     if input_ids.shape[1] == 0 or model_kwargs.get("inputs_embeds") is not None:
-        raise BadInput(KEY, "the prompt must be token ids, at least one")
+        raise BadInput(GENERATE_KEY, "the prompt must be token ids, at least one")
     for name in ("output_attentions", "output_hidden_states"):
         if getattr(config, name) and config.return_dict_in_generate:
             raise BadInput(name, "cannot be had with a drafter: rows of rejected drafts would be among them")

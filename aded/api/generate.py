@@ -10,7 +10,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from aded.api.drafter import NamedDrafter, as_drafter
-from aded.api.model import Host, decoded, host_of
+from aded.api.model import PreparedModel, decoded, prepared_model
 from aded.api.prompt import prompt_ids
 from aded.api.text import TextStream, whole_text
 from aded.core.decode import Answer, last
@@ -34,7 +34,7 @@ class Generated(Answer):
 class Request:
     """An answer that is asked for, all arguments checked."""
 
-    host: Host
+    prepared: PreparedModel
     tokenizer: PreTrainedTokenizerBase
     drafter: NamedDrafter
     prompt: np.ndarray
@@ -49,7 +49,7 @@ class Request:
         rule = stop_rule(self.tokenizer, self.stop)
         self.drafter.check_tokenizer(self.tokenizer)
         yield from decoded(
-            self.host,
+            self.prepared,
             self.drafter,
             self.prompt,
             self.sampler,
@@ -152,9 +152,9 @@ def request(
     stops: list[str] = [stop] if isinstance(stop, str) else list(stop)
     checked(stops, list[Text], "stop")
     named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer)
-    host = host_of(model, kernels, engine)
-    if len(ids) >= host.target.context_length:
-        raise BadInput("prompt", f"its {len(ids)} tokens fill the model's context of {host.target.context_length}")
+    prepared = prepared_model(model, kernels, engine)
+    if len(ids) >= (most := prepared.target.context_length):
+        raise BadInput("prompt", f"its {len(ids)} tokens fill the model's context of {most}")
     return Request(
-        host, tokenizer, named, ids, decoding.sampler(), limit, eos_token_ids(model), tuple(stops), decoding.seed
+        prepared, tokenizer, named, ids, decoding.sampler(), limit, eos_token_ids(model), tuple(stops), decoding.seed
     )

@@ -1,4 +1,4 @@
-"""A user's model as a target: made once for each model, over the same numbers, and the model stays as it is."""
+"""A user's model, prepared as a target once for each model, over the same parameters; the model stays as it is."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ WARM_UP_TOKENS = 8
 """Steps after which all of a drafter is compiled."""
 
 
-class Host:
+class PreparedModel:
     """A model's target. One answer at a time: a second one, in another thread or beside an open stream, is refused.
 
     kernels, engine: as `model.kernels` and `engine` of a run.
     """
 
     def __init__(self, model: PreTrainedModel, kernels: str, engine: str) -> None:
-        self.numbers = numbers_of(model)
+        self.versions = parameter_versions(model)
         self._lock = threading.Lock()
         self._threads = torch.get_num_threads()
         twin, cache = twin_of(model), cache_folder()
@@ -80,12 +80,14 @@ def restored_threads() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-_hosts: weakref.WeakKeyDictionary[PreTrainedModel, dict[tuple[str, str], Host]] = weakref.WeakKeyDictionary()
+_prepared: weakref.WeakKeyDictionary[PreTrainedModel, dict[tuple[str, str], PreparedModel]] = (
+    weakref.WeakKeyDictionary()
+)
 _making = threading.Lock()
 
 
-def host_of(model: Any, kernels: str = "exact", engine: str = "eager") -> Host:
-    """The model's host: that of the last call, unless the model's numbers have changed. Raises BadInput."""
+def prepared_model(model: Any, kernels: str = "exact", engine: str = "eager") -> PreparedModel:
+    """The model, prepared: as at the last call, unless its parameters have changed. Raises BadInput."""
     if not isinstance(model, PreTrainedModel):
         raise BadInput("model", f"{type(model).__name__} is no model of transformers; give an AutoModelForCausalLM")
     if kernels not in KERNELS:
@@ -93,15 +95,15 @@ def host_of(model: Any, kernels: str = "exact", engine: str = "eager") -> Host:
     if engine not in ENGINES:
         raise BadInput("engine", f"{engine!r} must be one of {', '.join(ENGINES)}")
     with _making:
-        hosts = _hosts.setdefault(model, {})
-        host = hosts.get((kernels, engine))
-        if host is None or host.numbers != numbers_of(model):
-            hosts.pop((kernels, engine), None)  # two may not fit
-            host = hosts[kernels, engine] = Host(model, kernels, engine)
-    return host
+        known = _prepared.setdefault(model, {})
+        prepared = known.get((kernels, engine))
+        if prepared is None or prepared.versions != parameter_versions(model):
+            known.pop((kernels, engine), None)  # two may not fit
+            prepared = known[kernels, engine] = PreparedModel(model, kernels, engine)
+    return prepared
 
 
-def numbers_of(model: PreTrainedModel) -> list[tuple[object, ...]]:
+def parameter_versions(model: PreTrainedModel) -> list[tuple[object, ...]]:
     """What changes when a parameter is replaced, moved, or written to."""
     return [
         (id(one), one.data_ptr(), one.dtype, -1 if one.is_inference() else one._version) for one in model.parameters()
@@ -109,7 +111,7 @@ def numbers_of(model: PreTrainedModel) -> list[tuple[object, ...]]:
 
 
 def decoded(
-    host: Host,
+    prepared: PreparedModel,
     drafter: SharedDrafter,
     prompt: np.ndarray,
     sampler: Sampler,
@@ -123,11 +125,11 @@ def decoded(
 
     `drafter.last` is the complete answer.
     """
-    with drafter.in_use(), host.in_use():
-        with host.at_work():
-            _set_up(drafter, host.target)
+    with drafter.in_use(), prepared.in_use():
+        with prepared.at_work():
+            _set_up(drafter, prepared.target)
         answers = steps(
-            host.target,
+            prepared.target,
             drafter,
             prompt,
             sampler,
@@ -138,7 +140,7 @@ def decoded(
         )
         answer = None
         while True:
-            with host.at_work():
+            with prepared.at_work():
                 following = next(answers, None)
             if following is None:
                 drafter.last = answer

@@ -13,7 +13,7 @@ from aded.errors import BadInput
 if TYPE_CHECKING:
     from aded.files.tokenizer import AnyTokenizer
 
-KEY = "prompt"
+PROMPT_KEY = "prompt"
 
 
 def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
@@ -24,27 +24,28 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
     """
     if isinstance(prompt, Mapping):
         if "input_ids" not in prompt:
-            raise BadInput(KEY, "has no input_ids; messages are a list of {'role': ..., 'content': ...}")
+            raise BadInput(PROMPT_KEY, "has no input_ids; messages are a list of {'role': ..., 'content': ...}")
         prompt = prompt["input_ids"]
     if isinstance(prompt, str):
         ids = tokenizer(prompt)["input_ids"]
     elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-        ids = ids_of_messages(prompt, tokenizer, KEY, "it")
+        ids = ids_of_messages(prompt, tokenizer, PROMPT_KEY, "it")
     else:
         ids = prompt
     try:
         found = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
     except ValueError:  # rows of different lengths
-        raise BadInput(KEY, "is a batch; give one prompt at a time") from None
+        raise BadInput(PROMPT_KEY, "is a batch; give one prompt at a time") from None
     if found.ndim == 2 and len(found) > 1:
-        raise BadInput(KEY, f"is a batch of {len(found)}; give one prompt at a time")
+        raise BadInput(PROMPT_KEY, f"is a batch of {len(found)}; give one prompt at a time")
     found = found.reshape(-1)
     if len(found) == 0:
-        raise BadInput(KEY, "has no token; give at least one, such as the tokenizer's bos_token")
+        raise BadInput(PROMPT_KEY, "has no token; give at least one, such as the tokenizer's bos_token")
     if not np.issubdtype(found.dtype, np.integer):
-        raise BadInput(KEY, "must be text, token ids, or a list of {'role': ..., 'content': ...}")
+        raise BadInput(PROMPT_KEY, "must be text, token ids, or a list of {'role': ..., 'content': ...}")
     if found.min() < 0 or found.max() >= len(tokenizer):
         raise BadInput(
-            KEY, f"has token {found.max() if found.min() >= 0 else found.min()}; the tokenizer has {len(tokenizer)}"
+            PROMPT_KEY,
+            f"has token {found.max() if found.min() >= 0 else found.min()}; the tokenizer has {len(tokenizer)}",
         )
     return found.astype(np.int64)

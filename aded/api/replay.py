@@ -10,14 +10,14 @@ from tokenizers import Tokenizer
 
 from aded.api.drafter import several_drafters
 from aded.bench.questions import Benchmark, ChatTemplate, PromptTemplate, Question, Raw, limited
-from aded.bench.recording import InThePack, Recording
+from aded.bench.recording import PackBenchmark, Recording
 from aded.bench.runner import Runner
 from aded.choices import names_of, read_choice
 from aded.config import instantiate
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
 from aded.errors import BadInput
-from aded.files.answer_file import KEY, read_prompts
+from aded.files.answer_file import ANSWERS_KEY, read_prompts
 from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
 from aded.files.tokenizer import load_tokenizer
@@ -35,7 +35,7 @@ Conversation = Callable[[Sequence[str], Sequence[str]], str]
 """(turns, answers to all but the last) -> the text that the model read."""
 
 
-class InTheFile:
+class AnswerFileBenchmark:
     """The prompts of an answer file, as the model read them."""
 
     raw = True
@@ -90,9 +90,9 @@ def replay(
     limit: how many questions, of each category in turn; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
-    pack = read_about(answers, KEY) if is_pack(answers) else None
+    pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
     known = _tokenizer(tokenizer, eos_token, pack)
-    benchmark = InThePack(str(answers)) if pack else _benchmark(answers, questions)
+    benchmark = PackBenchmark(str(answers)) if pack else _benchmark(answers, questions)
     recording, every = Recording(answers, known), benchmark.questions()
     longest = (LONGEST if pack else 1024) if max_new_tokens is None else max_new_tokens
     chosen = recording.answered(limited(every, checked(limit, Positive | None, "limit")), every)
@@ -141,7 +141,7 @@ def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyToke
 
 def _benchmark(answers: str | Path, questions: str | Path | None) -> Benchmark:
     if questions is None:
-        return InTheFile(read_prompts(answers))
+        return AnswerFileBenchmark(read_prompts(answers))
     if str(questions) in names_of("benchmark"):
         config = read_choice("benchmark", str(questions))
         config = {key: value for key, value in config.items() if key not in ("name", "limit", "max_new_tokens")}

@@ -26,7 +26,7 @@ from aded.config import CONF
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.answer_file import KEY, read_answers
+from aded.files.answer_file import ANSWERS_KEY, read_answers
 from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
 from aded.files.tokenizer import known_fingerprint, load_tokenizer
 from aded.records.rows import Row
@@ -57,7 +57,7 @@ class Recording:
     def __init__(self, path: str | Path, tokenizer: AnyTokenizer) -> None:
         self.path, self.tokenizer = Path(expanduser(path)), tokenizer
         if is_pack(self.path):
-            _check_tokenizer(read_about(self.path, KEY), tokenizer)
+            _check_tokenizer(read_about(self.path, ANSWERS_KEY), tokenizer)
         self.answers = read_answers(self.path)
         turns = [turn for turns in self.answers.values() for turn in turns]
         self._eos = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
@@ -81,7 +81,7 @@ class Recording:
             return RecordedAnswer([*ids, *self._eos], recorded.text)
         if recorded.prompt_tokens != prompt_tokens:
             raise BadInput(
-                KEY,
+                ANSWERS_KEY,
                 f"question {question_id}, turn {turn}, was recorded after a prompt of {recorded.prompt_tokens} "
                 f"tokens and has one of {prompt_tokens} here; use that run's benchmark, tokenizer and template",
             )
@@ -96,11 +96,13 @@ class Recording:
         turns = {question.id: len(question.turns) for question in benchmark}
         strange = [question for question in self.answers if question not in turns]
         if len(strange) == len(self.answers):
-            raise BadInput(KEY, f"{self.path} answers none of the benchmark's questions, but {_named(strange)}")
+            raise BadInput(
+                ANSWERS_KEY, f"{self.path} answers none of the benchmark's questions, but {_named(strange)}"
+            )
         for name, answers in self.answers.items():
             if len(answers) > turns.get(name, len(answers)):
                 raise BadInput(
-                    KEY,
+                    ANSWERS_KEY,
                     f"{self.path} has {len(answers)} turns for question {name}, which has {turns[name]}; "
                     "it belongs to another benchmark",
                 )
@@ -114,7 +116,7 @@ class Recording:
         for fault, ids in skipped.items():
             log.warning("%s: %s, skipped %d: %s", self.path, fault, len(ids), _named(ids))
         if not kept:
-            raise BadInput(KEY, f"{self.path} has no whole answer to the benchmark's questions")
+            raise BadInput(ANSWERS_KEY, f"{self.path} has no whole answer to the benchmark's questions")
         return kept
 
     def _fault(self, question: Question) -> str | None:
@@ -127,7 +129,7 @@ class Recording:
     def describe(self) -> dict[str, str]:
         """For the run's record: which answers these are."""
         if is_pack(self.path):
-            return {"answers_sha256": read_about(self.path, KEY).answers_sha256}
+            return {"answers_sha256": read_about(self.path, ANSWERS_KEY).answers_sha256}
         return {"answers_sha256": hashlib.sha256(self.path.read_bytes()).hexdigest()}
 
 
@@ -139,7 +141,7 @@ def _check_tokenizer(pack: About, tokenizer: AnyTokenizer) -> None:
         )
 
 
-class InThePack:
+class PackBenchmark:
     """The questions of a pack: their ids, and no text, as the pack has the prompts.
 
     pack: its folder.
@@ -150,8 +152,10 @@ class InThePack:
 
     def __init__(self, pack: FilePath) -> None:
         if not is_pack(pack):
-            raise BadInput(KEY, f"{pack} is no pack, which has a {ABOUT}; name the benchmark of these answers")
-        self._turns = read_pack(pack, KEY).turns
+            raise BadInput(
+                ANSWERS_KEY, f"{pack} is no pack, which has a {ABOUT}; name the benchmark of these answers"
+            )
+        self._turns = read_pack(pack, ANSWERS_KEY).turns
 
     def questions(self) -> list[Question]:
         """See Benchmark."""
@@ -186,7 +190,7 @@ def load_for_replay(
     if tokenizer is not None:
         loaded = load_tokenizer(tokenizer, cache, "model.tokenizer")
     elif is_pack(answers):
-        pack = read_about(answers, KEY)
+        pack = read_about(answers, ANSWERS_KEY)
         loaded = AbsentTokenizer(pack.tokenizer, pack.vocabulary)
     else:
         raise BadInput("model.tokenizer", f"must be given: {answers} is no pack, so its answers are texts")

@@ -22,7 +22,7 @@ from aded.core.step import Step
 from aded.core.target import Target
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
-from aded.records.noise.warm_up import MOST, slice_warm_up
+from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
 from aded.records.repetition import compression
 from aded.records.rows import Calibration, Divergence, PartUse, Row, Timing
 from aded.records.trees import TreeRecorder
@@ -104,7 +104,7 @@ class Runner:
     def _grow_slices(self, rows: Sequence[Row]) -> None:
         """Double the slices where taking turns costs too much of them."""
         share = slice_warm_up(rows)
-        if share is not None and share > MOST and self.slice_seconds < LONGEST_SLICE:
+        if share is not None and share > MOST_WARM_UP and self.slice_seconds < LONGEST_SLICE:
             self.slice_seconds *= 2
             log.info("taking turns costs %.1f %% of a slice: slices of %.2g s now", 100 * share, self.slice_seconds)
 

@@ -54,12 +54,12 @@ class Drafter(ABC):
     def draft(self, context: np.ndarray) -> DraftTree:
         """Propose a tree below `context[-1]`, the root. context: prompt and output so far, int64 [m]."""
 
-    def draft_beside(
+    def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
     ) -> tuple[DraftTree, np.ndarray] | None:
-        """As `draft`, knowing what others draft: may weigh their nodes beside its own, and draft below them.
+        """As `draft`, with the candidates of others: may weigh their nodes beside its own, and draft below them.
 
-        others: their nodes with probabilities; mixing: float64 [3, 3], the weights of its own word and theirs
+        others: their nodes with probabilities; mixing: float64 [3, 3], the weights of its own probability and theirs
             (aded.drafters.mixing).
         Returns the tree and, float64 [n], its own probability of each node given the parent, 0 where only others
         draft it. None, by default: it drafts alone.

@@ -91,7 +91,7 @@ class TreeSize:
         return max(self._tokens / self._seconds, 1.0 / float(self.cost.seconds[0]))
 
     @property
-    def worth(self) -> float:
+    def accepted_over_promised(self) -> float:
         """How many drafts are accepted of each that the probabilities promise, at most 1."""
         return min(1.0, self._accepted / self._promised)
 
@@ -99,11 +99,11 @@ class TreeSize:
     def least_probabilities(self) -> np.ndarray:
         """float64 [largest tree]: at n nodes, stop if every remaining candidate is less probable than
         least_probabilities[n - 1]."""
-        return self.rate / self.worth * self.cost.seconds_per_draft
+        return self.rate / self.accepted_over_promised * self.cost.seconds_per_draft
 
     def choose_size(self, probabilities: np.ndarray) -> int:
         """How many nodes of a tree with these probabilities to verify; see StepCost.best_size."""
-        n = self.cost.best_size(probabilities, self.rate / self.worth)
+        n = self.cost.best_size(probabilities, self.rate / self.accepted_over_promised)
         self._promise = float(probabilities[1:n].sum())
         return n
 

@@ -1,6 +1,6 @@
-"""Two opinions on how probable a token is, as one: logistic mixing, learned online.
+"""Two drafters' probabilities of a token as one: logistic mixing, learned online.
 
-One drafter says p, another q, each perhaps nothing of the token although it drafted others at its place. Their logits
+One drafter gives p, another q, each perhaps none to the token although it drafted others at its place. Their logits
 are weighed, apart for the three cases: only the first drafts the token, only the second, both. The weights follow
 what the target decides, by steps of Newton's method on the likelihood (as in compressors of the PAQ family: Mahoney
 2005; Mattern 2013, "Linear and geometric mixtures"). A drafter's silence counts too: what a good drafter does not
@@ -17,7 +17,7 @@ from numba import njit
 
 from aded.compiled import inner
 
-LEAST, MOST = 1e-4, 0.9995
+LEAST_PROBABILITY, MOST_PROBABILITY = 1e-4, 0.9995
 """Bounds of a probability."""
 EVIDENCE = 10.0
 """What the first weights count for."""
@@ -40,7 +40,7 @@ def new_mixing() -> Mixing:
 
 @inner
 def _logit(probability: float) -> float:
-    bounded = min(MOST, max(LEAST, probability))
+    bounded = min(MOST_PROBABILITY, max(LEAST_PROBABILITY, probability))
     return np.log(bounded / (1.0 - bounded))
 
 
@@ -50,12 +50,12 @@ def mixed(weights: np.ndarray, first: float, second: float) -> float:
     case = 2 if first > 0.0 and second > 0.0 else 0 if first > 0.0 else 1
     row = weights[case]
     logit = row[0] * _logit(first) + row[1] * _logit(second) + row[2]
-    return min(MOST, 1.0 / (1.0 + np.exp(-logit)))
+    return min(MOST_PROBABILITY, 1.0 / (1.0 + np.exp(-logit)))
 
 
 @njit(cache=True)
 def mixed_where(both: np.ndarray, weights: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """float64 [n]: mixed where both drafted at the token's place, bool [n]; elsewhere as one of them says."""
+    """float64 [n]: mixed where both drafted at the token's place, bool [n]; elsewhere that of the one that did."""
     found = np.maximum(first, second)
     for i in range(len(found)):
         if both[i]:

@@ -18,7 +18,7 @@ from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from aded.methods import method_config
 from aded.settings import FilePath, Text, checked
 
-KEY = "aded"
+SETTINGS_KEY = "aded"
 """Of the settings in the engine's own config."""
 CHAINS = {"shape": "chain", "max_history": 1 << 16}
 """Settings of aded_backoff in an engine: chains, and a smaller history, since each request has one."""
@@ -41,30 +41,30 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
     tokenizer: the model's, a Hub id or folder, which the datastore must be built for
     """
     given = dict(settings)
-    name = checked(given.pop("method", "aded_backoff"), Text, f"{KEY}.method")
+    name = checked(given.pop("method", "aded_backoff"), Text, f"{SETTINGS_KEY}.method")
     values = method_config(name, {})
     if name == "aded_backoff":
-        contexts = checked(given.get("contexts", {}), dict[str, int], f"{KEY}.contexts")
+        contexts = checked(given.get("contexts", {}), dict[str, int], f"{SETTINGS_KEY}.contexts")
         values |= {"budget": longest, **CHAINS}
         given["contexts"] = {**values["contexts"], **contexts}
-        checked(given.get("cost", "none"), Literal["measured", "none"], f"{KEY}.cost")
+        checked(given.get("cost", "none"), Literal["measured", "none"], f"{SETTINGS_KEY}.cost")
     kind, shared = values.pop("datastore_kind", None), {}
     if kind is not None:
         if "datastore" not in given:
-            raise BadInput(f"{KEY}.datastore", "must be given: a file that python -m datastore.build wrote")
-        path = checked(given.pop("datastore"), FilePath, f"{KEY}.datastore")
+            raise BadInput(f"{SETTINGS_KEY}.datastore", "must be given: a file that python -m datastore.build wrote")
+        path = checked(given.pop("datastore"), FilePath, f"{SETTINGS_KEY}.datastore")
         file = (open_suffixes if kind == "suffixes" else open_ngrams)(path)
         file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
         shared["datastore"] = file
     for key in ("name", "cache"):
         values.pop(key, None)
-    call = checked_call({**values, **given}, KEY, Drafter, None, shared)
+    call = checked_call({**values, **given}, SETTINGS_KEY, Drafter, None, shared)
 
     def make() -> Drafter:
         drafter: Drafter = call(**shared)
         if drafter.requires:
             raise BadInput(
-                f"{KEY}.method",
+                f"{SETTINGS_KEY}.method",
                 f"{name} reads {', '.join(sorted(drafter.requires))}, and engines hand over tokens alone",
             )
         return drafter

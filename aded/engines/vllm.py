@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aded.engines.methods import KEY, method_of
+from aded.engines.methods import SETTINGS_KEY, method_of
 from aded.engines.requests import Request, Requests, Row
 from aded.settings import checked
 
@@ -32,7 +32,7 @@ class Proposer:
     def __init__(self, vllm_config: VllmConfig) -> None:
         self._longest: int = vllm_config.speculative_config.num_speculative_tokens
         self._room: int = vllm_config.model_config.max_model_len
-        settings = checked(dict(vllm_config.additional_config).get(KEY, {}), dict[str, Any], KEY)
+        settings = checked(dict(vllm_config.additional_config).get(SETTINGS_KEY, {}), dict[str, Any], SETTINGS_KEY)
         make, self._step_times = method_of(settings, self._longest, vllm_config.model_config.tokenizer)
         self._requests = Requests(make)
         self._ended = perf_counter()

@@ -29,7 +29,7 @@ from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.pack import PackedTurn, is_pack, read_pack
 from aded.settings import Id, Text
 
-KEY = "model.answers"
+ANSWERS_KEY = "model.answers"
 
 
 FORM = (
@@ -117,29 +117,29 @@ def read_answers(path: str | Path) -> dict[str, list[RecordedTurn]]:
     """Question id -> its turns, in the order of the file or pack. Raises BadInput naming line and id."""
     found: dict[str, list[RecordedTurn]] = {}
     if is_pack(path):
-        for packed in read_pack(path, KEY).turns:
+        for packed in read_pack(path, ANSWERS_KEY).turns:
             found.setdefault(packed.question_id, []).append(_of_pack(packed))
         return found
-    for where, line in json_lines(path, KEY):
+    for where, line in json_lines(path, ANSWERS_KEY):
         question, turn, turns = _answer(where, line)
         if len(found.setdefault(question, [])) != turn:
             problem = "appears twice" if len(found[question]) > turn else f"lacks its turn {len(found[question])}"
             raise BadInput(
-                KEY, f"{where}: question {question} {problem}; keep one answer per question, turns in order"
+                ANSWERS_KEY, f"{where}: question {question} {problem}; keep one answer per question, turns in order"
             )
         found[question] += turns
     if not found:
-        raise BadInput(KEY, f"{path} holds no answer")
+        raise BadInput(ANSWERS_KEY, f"{path} holds no answer")
     return found
 
 
 def read_prompts(path: str | Path) -> dict[str, str]:
     """Question id -> prompt, of a file whose lines have `prompt` and `answer`. Raises BadInput for any other."""
     found: dict[str, str] = {}
-    for where, line in json_lines(path, KEY):
+    for where, line in json_lines(path, ANSWERS_KEY):
         if "prompt" not in line:
-            raise BadInput(KEY, f"{where} has no prompt; give the file of the questions too")
-        answer: Prompted = typed(_mended(line), Prompted, KEY, where, "prompt and answer")
+            raise BadInput(ANSWERS_KEY, f"{where} has no prompt; give the file of the questions too")
+        answer: Prompted = typed(_mended(line), Prompted, ANSWERS_KEY, where, "prompt and answer")
         found[answer.id_of(where)] = answer.prompt
     return found
 
@@ -148,7 +148,7 @@ def _answer(where: str, line: dict[str, Any]) -> tuple[str, int, list[RecordedTu
     """(question id, number of the first turn, turns) of one line of any of the formats."""
     kind: Any = Fastchat if "choices" in line else Sample if "completion" in line else RunRow
     kind = Prompted if "answer" in line and kind is RunRow else kind
-    answer = typed(_mended(line), kind, KEY, where, FORM)
+    answer = typed(_mended(line), kind, ANSWERS_KEY, where, FORM)
     if isinstance(answer, Fastchat):
         return answer.question_id, 0, [RecordedTurn(text) for text in answer.choices[0].turns]
     if isinstance(answer, Sample):
@@ -156,7 +156,9 @@ def _answer(where: str, line: dict[str, Any]) -> tuple[str, int, list[RecordedTu
     if isinstance(answer, Prompted):
         return answer.id_of(where), 0, [RecordedTurn(answer.answer)]
     if answer.token_ids_sha256 not in (None, sha256_of(answer.token_ids)):
-        raise BadInput(KEY, f"{where}: its token_ids are not those of its token_ids_sha256; the line is damaged")
+        raise BadInput(
+            ANSWERS_KEY, f"{where}: its token_ids are not those of its token_ids_sha256; the line is damaged"
+        )
     turn = RecordedTurn(None, answer.token_ids, answer.stop_reason == "eos", answer.prompt_tokens)
     return answer.question_id, answer.turn, [turn]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from aded.errors import BadInput
-from aded.files.fingerprint import OF_A_MODEL
+from aded.files.fingerprint import COUNTED_SUFFIXES
 
 if TYPE_CHECKING:
     from filelock import AcquireReturnProxy, FileLock
@@ -102,7 +102,7 @@ def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> Non
     taken = [(key, Path(path).expanduser()) for key, path in inputs if path]
     for key, path in ((key, Path(path).expanduser()) for key, path in outputs if path):
         for other, used in taken:
-            in_a_model = path.suffix in OF_A_MODEL and _same(path.parent, used)
+            in_a_model = path.suffix in COUNTED_SUFFIXES and _same(path.parent, used)
             in_a_corpus = other.endswith("corpus.path") and used.is_dir() and _is_below(path, used)
             if _same(path, used) or in_a_model or in_a_corpus:
                 raise BadInput(key, f"{path} belongs to {other}={used} too; name another file")

@@ -17,10 +17,10 @@ WHOLE = 64 << 20
 BLOCKS = 1024
 BLOCK = 16 << 10
 """Bytes of a block."""
-SIGNS = (".json", ".safetensors", ".pt")
-"""A folder with such a file is that of a model, a tokenizer or heads."""
-OF_A_MODEL = (*SIGNS, ".bin", ".gguf", ".model", ".txt", ".jinja", ".py")
-"""What counts in it: weights, configs, vocabularies, templates, code."""
+MODEL_SUFFIXES = (".json", ".safetensors", ".pt")
+"""Of the files that make a folder that of a model, a tokenizer or heads."""
+COUNTED_SUFFIXES = (*MODEL_SUFFIXES, ".bin", ".gguf", ".model", ".txt", ".jinja", ".py")
+"""Of the files that count in it: weights, configs, vocabularies, templates, code."""
 
 
 def fingerprint(path: str | Path) -> str | None:
@@ -29,8 +29,8 @@ def fingerprint(path: str | Path) -> str | None:
         path = Path(path).expanduser()
         if path.is_file():
             return _of_file(path).hexdigest()
-        inside = sorted(each for each in path.iterdir() if each.suffix in OF_A_MODEL and each.is_file())
-        if not any(each.suffix in SIGNS for each in inside):
+        inside = sorted(each for each in path.iterdir() if each.suffix in COUNTED_SUFFIXES and each.is_file())
+        if not any(each.suffix in MODEL_SUFFIXES for each in inside):
             return None
         return xxhash.xxh3_128_hexdigest(b"".join(each.name.encode() + _of_file(each).digest() for each in inside))
     except (OSError, ValueError, RuntimeError):  # a text is any text, and may name no home

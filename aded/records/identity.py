@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 """Where a relative path is searched after the working directory (baselines.heads.tensor_file)."""
 BEFORE = {"benchmark.order": "first"}
 """What was done before there was the key."""
-MOST = 4
+MOST_DIFFERENCES = 4
 """Differences that an error names."""
 
 
@@ -77,7 +77,7 @@ def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def differences(
     before: Mapping[str, Any], files_before: Mapping[str, str], now: Mapping[str, Any], files_now: Mapping[str, str]
 ) -> list[str]:
-    """What makes two runs different, as texts that name the key; at most MOST, and how many more there are."""
+    """What makes two runs different, as texts that name the key: MOST_DIFFERENCES, and how many more there are."""
     old, new = dict(flat(before)), dict(flat(now))
     texts = []
     for key in sorted(old.keys() | new.keys()):
@@ -85,7 +85,8 @@ def differences(
         if key.split(".")[0] in VOLATILE or files_before.get(key, was) == files_now.get(key, is_):
             continue
         texts.append(f"{key} was {was} and is {is_}" if was != is_ else f"{key} ({is_}) has changed")
-    return texts[:MOST] + ([f"and {len(texts) - MOST} more"] if len(texts) > MOST else [])
+    more = len(texts) - MOST_DIFFERENCES
+    return texts[:MOST_DIFFERENCES] + ([f"and {more} more"] if more > 0 else [])
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from aded.records.noise.disturbance import ENOUGH, pairs_of, to_decode_again
-from aded.records.noise.warm_up import MOST, slice_warm_up
+from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
 from aded.records.rows import Row, Timing
 
 FEWEST = 20
@@ -47,8 +47,8 @@ def _marks(rows: Sequence[Row], speedup: float, low: float | None, high: float |
         questions = len({row.question_id for row in rows})
         yield f"in {len(noisy)} of {questions} questions less than {ENOUGH:.0%} of the slices were undisturbed"
     share = slice_warm_up(rows)
-    if share is not None and share > MOST:
-        yield f"a slice's first step costs {share:.1%} of the slice, more than {MOST:.0%}"
+    if share is not None and share > MOST_WARM_UP:
+        yield f"a slice's first step costs {share:.1%} of the slice, more than {MOST_WARM_UP:.0%}"
     if others := max((timing.machine.gpu_processes or 0 for row in rows for timing in row.timings), default=0):
         yield f"{others} other processes used the GPU"
 

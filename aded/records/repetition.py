@@ -6,7 +6,7 @@ import zlib
 
 from aded.records.rows import Row
 
-MOST = 12.0
+MOST_COMPRESSION = 12.0
 """An answer that shrinks by more than this factor is repetitive."""
 
 
@@ -18,4 +18,4 @@ def compression(text: str) -> float:
 
 def is_repetitive(row: Row) -> bool:
     """A row that an earlier version wrote does not say, and counts as not repetitive."""
-    return row.compression is not None and row.compression > MOST
+    return row.compression is not None and row.compression > MOST_COMPRESSION

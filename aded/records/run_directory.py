@@ -31,7 +31,7 @@ from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
 from aded.records.trees import AnswerTrees, read_trees
 
-KEY = "output_dir"
+OUTPUT_KEY = "output_dir"
 log = logging.getLogger(__name__)
 RECORD = ("config.yaml", "environment.json", "rows.jsonl", TREES, "samples.jsonl", "summary.json")
 """A run's own files."""
@@ -54,14 +54,14 @@ class RunDirectory:
         self.identity = run_id(config, files)
         named = dict(flat(config))
         inputs = [(key, named[key]) for key in files]
-        check_outputs([(KEY, folder)], inputs)
-        check_outputs([(KEY, folder / name) for name in RECORD], inputs)
+        check_outputs([(OUTPUT_KEY, folder)], inputs)
+        check_outputs([(OUTPUT_KEY, folder / name) for name in RECORD], inputs)
         try:
             self._missing = [each for each in (folder, *folder.parents) if not each.exists()]
             self._found = set(os.listdir(folder)) if folder.exists() else set()
             self._lock = lock_file(folder / ".lock", self._busy).lock
         except OSError as error:
-            raise not_writable(KEY, folder, error) from None
+            raise not_writable(OUTPUT_KEY, folder, error) from None
         try:
             self._check_owner()
         except BadInput:
@@ -69,7 +69,7 @@ class RunDirectory:
             raise
 
     def _busy(self) -> NoReturn:
-        raise BadInput(KEY, f"another process is writing {self.folder}; wait for it, or name another")
+        raise BadInput(OUTPUT_KEY, f"another process is writing {self.folder}; wait for it, or name another")
 
     def _check_owner(self) -> None:
         """Raise BadInput, naming what differs, when the folder holds the record of another run."""
@@ -83,14 +83,15 @@ class RunDirectory:
             config = read_config(self.folder / "config.yaml")
             files = read(Environment, self.folder / "environment.json").files
         except (OSError, ValueError) as error:
-            raise BadInput(KEY, f"{_reason(error)}; name another folder") from None
+            raise BadInput(OUTPUT_KEY, f"{_reason(error)}; name another folder") from None
         if changes := differences(config, files, self.config, self.files):
             raise BadInput(
-                KEY, f"{self.folder} holds another run: {', '.join(changes)}; go back to it, or name another folder"
+                OUTPUT_KEY,
+                f"{self.folder} holds another run: {', '.join(changes)}; go back to it, or name another folder",
             )
         if mark.exists():
             raise BadInput(
-                KEY, f"{mark} is damaged, it should hold {self.identity}; remove it, or name another folder"
+                OUTPUT_KEY, f"{mark} is damaged, it should hold {self.identity}; remove it, or name another folder"
             )
 
     def _has_results(self) -> bool:
@@ -112,7 +113,7 @@ class RunDirectory:
             try:
                 rows.append(parse(Row, line, f"{path} line {number}"))
             except ValueError as error:
-                raise BadInput(KEY, f"{error}, in another folder") from None
+                raise BadInput(OUTPUT_KEY, f"{error}, in another folder") from None
         return rows
 
     def rewrite(self, rows: Sequence[Row]) -> None:
@@ -146,7 +147,7 @@ class RunDirectory:
                 os.fsync(file.fileno())
         except OSError as error:
             raise BadInput(
-                KEY,
+                OUTPUT_KEY,
                 f"{self.folder} takes no more rows ({error.strerror}); those before are kept: free some space and "
                 "start the same command again",
             ) from None
@@ -161,10 +162,10 @@ class RunDirectory:
             try:
                 before = read(Environment, path)
             except (OSError, ValueError) as error:
-                raise BadInput(KEY, f"{_reason(error)}; name another folder") from None
+                raise BadInput(OUTPUT_KEY, f"{_reason(error)}; name another folder") from None
             if changes := list(_changes(before, environment)):
                 raise BadInput(
-                    KEY,
+                    OUTPUT_KEY,
                     f"{self.folder} was begun with {', '.join(old for old, _ in changes)} and would go on with "
                     f"{', '.join(new for _, new in changes)}; go on where it began, or name another folder",
                 )
@@ -190,10 +191,10 @@ class RunDirectory:
             read_config(self.folder / "config.yaml")
             read(Environment, self.folder / "environment.json")
         except (OSError, ValueError) as error:
-            raise BadInput(KEY, f"{_reason(error)}, in another folder") from None
+            raise BadInput(OUTPUT_KEY, f"{_reason(error)}, in another folder") from None
         if (summary.run_id, summary.turns) != (self.identity, rows := len(self.finished_rows())):
             raise BadInput(
-                KEY,
+                OUTPUT_KEY,
                 f"{path} is of {summary.turns} rows of run {summary.run_id}, rows.jsonl has {rows} whole rows of run "
                 f"{self.identity}; remove it to go on from these rows, or name another folder",
             )
@@ -210,7 +211,7 @@ class RunDirectory:
         self._lock.release()
 
     def _write(self, name: str, text: str) -> None:
-        write_text(self.folder / name, text, KEY)
+        write_text(self.folder / name, text, OUTPUT_KEY)
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -160,7 +160,7 @@ class CudaGraphTarget(CompiledCpuTarget):
         committed = cache.length
         position = committed + self.first_position
         tree = tree.up_to_depth(self.switch.deepest(position))
-        if self.switch.reads_again(position):
+        if self.switch.needs_prefill(position):
             return super().verify(tree)
         n = len(tree)
         if n > SIZES[-1]:

@@ -113,7 +113,7 @@ class EagerTarget:
         committed = self.cache.length
         position = committed + self.first_position
         tree = tree.up_to_depth(self.switch.deepest(position))
-        if self.switch.reads_again(position):
+        if self.switch.needs_prefill(position):
             # As a step of `generate` does at this position: the whole text is read anew, and no draft with it.
             tree = DraftTree.root(int(tree.tokens[0]))
             logits = self._read([*self._tokens, int(tree.tokens[0])])

@@ -97,7 +97,7 @@ def _autoregressive(model: PreTrainedModel, switch: RopeSwitch, first: int, apar
     rows: list[torch.Tensor] = []
     for at in range(len(PROMPT) - 1, READ):
         begin = at if rows else 0
-        if switch.reads_again(first + at):
+        if switch.needs_prefill(first + at):
             cache, begin = DynamicCache(config=model.config), 0
         now = slice(begin, at + 1)
         output = model(input_ids=ids[:, now], position_ids=positions[:, now], **{CACHE: cache})

@@ -25,7 +25,7 @@ from baselines.draft_models.growth import Shape
 from baselines.draft_models.model_drafter import Branches, ModelDrafter
 from baselines.draft_models.reader import model_beside
 
-KEY = "method.model"
+MODEL_KEY = "method.model"
 
 
 class DraftModel(ModelDrafter):
@@ -56,10 +56,12 @@ class DraftModel(ModelDrafter):
 
     def check_tokenizer(self, tokenizer: Any) -> None:
         """Raise BadInput unless the draft model's tokenizer has the target's tokens under the same ids."""
-        own = load_tokenizer(self.model, self.cache, KEY)
+        own = load_tokenizer(self.model, self.cache, MODEL_KEY)
         self._same_tokenizer = known_fingerprint(own) == known_fingerprint(tokenizer)
         if not self._same_tokenizer:
-            raise BadInput(KEY, f"{self.model} has another tokenizer than the target; name a model of its family")
+            raise BadInput(
+                MODEL_KEY, f"{self.model} has another tokenizer than the target; name a model of its family"
+            )
 
     def setup(self, target: Target) -> None:
         """Load the draft model in the target's dtype, on its device and engine.
@@ -74,7 +76,7 @@ class DraftModel(ModelDrafter):
             wanted = running.config.vocab_size
             if wanted != vocabulary and not self._same_tokenizer:
                 raise BadInput(
-                    KEY, f"{self.model} has {vocabulary} tokens, the target {wanted}: it is of another family"
+                    MODEL_KEY, f"{self.model} has {vocabulary} tokens, the target {wanted}: it is of another family"
                 )
             vocabulary = min(vocabulary, wanted)
         self.use(made, vocabulary)
@@ -94,6 +96,6 @@ class DraftModel(ModelDrafter):
                 )
         except BadInput as error:
             problem = str(error).removeprefix(f"{error.key}: ")
-            raise BadInput(KEY, problem) from None
+            raise BadInput(MODEL_KEY, problem) from None
         assert isinstance(loaded.target, EagerTarget)
         return loaded.target

@@ -21,7 +21,7 @@ from safetensors.torch import save
 
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
-from baselines.heads.tensor_file import KEY, check_shapes, find_file, read_tensors
+from baselines.heads.tensor_file import HEADS_KEY, check_shapes, find_file, read_tensors
 
 PUBLISHED = "medusa_lm_head.pt"
 OURS = "heads.safetensors"
@@ -100,7 +100,7 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
     expected = {name.removeprefix("stacks."): value.shape for name, value in heads.state_dict().items()}
     if count == 0 or state.keys() != expected.keys():
         odd = sorted(state.keys() ^ expected.keys())[:1]
-        raise BadInput(KEY, f"{path} holds no set of Medusa heads (odd: {', '.join(odd) or 'it is empty'})")
+        raise BadInput(HEADS_KEY, f"{path} holds no set of Medusa heads (odd: {', '.join(odd) or 'it is empty'})")
     check_shapes(path, state, expected)
     heads.load_state_dict({f"stacks.{name}": value.float() for name, value in state.items()})
     return heads.eval()
@@ -111,7 +111,7 @@ def _file(place: str) -> Path:
     if (path := find_file(place, (OURS, PUBLISHED))) is not None:
         return path
     raise BadInput(
-        KEY,
+        HEADS_KEY,
         f"no heads at {place}; it must be a file, or a folder that holds {OURS} or a published {PUBLISHED}: train "
         "some with python -m scripts.train_medusa",
     )
@@ -122,9 +122,11 @@ def _tokens(tokens: torch.Tensor | None, path: Path, vocabulary: int) -> torch.T
     if tokens is None:
         return None
     if tokens.ndim != 1 or tokens.dtype not in (torch.int32, torch.int64) or len(tokens) == 0:
-        raise BadInput(KEY, f"{path}: its tokens must be a list of token ids")
+        raise BadInput(HEADS_KEY, f"{path}: its tokens must be a list of token ids")
     if not ((tokens >= 0) & (tokens < vocabulary)).all():
-        raise BadInput(KEY, f"{path} was trained for another model: its tokens lie outside of the {vocabulary} known")
+        raise BadInput(
+            HEADS_KEY, f"{path} was trained for another model: its tokens lie outside of the {vocabulary} known"
+        )
     if len(tokens.unique()) < len(tokens):
-        raise BadInput(KEY, f"{path}: some of its tokens occur twice")
+        raise BadInput(HEADS_KEY, f"{path}: some of its tokens occur twice")
     return tokens.long()

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from aded.errors import BadInput
 
-KEY = "method.heads"
+HEADS_KEY = "method.heads"
 REPOSITORY = Path(__file__).parent.parent.parent
 
 
@@ -40,16 +40,18 @@ def read_tensors(path: Path, whole_numbers: frozenset[str]) -> dict[str, torch.T
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged zip or pickle fails in many ways
         problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise BadInput(KEY, f"{path} cannot be read as tensors ({problem[:120]})") from None
+        raise BadInput(HEADS_KEY, f"{path} cannot be read as tensors ({problem[:120]})") from None
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in state.items()
     ):
-        raise BadInput(KEY, f"{path} holds no tensors by name; name a published file of heads or a safetensors file")
+        raise BadInput(
+            HEADS_KEY, f"{path} holds no tensors by name; name a published file of heads or a safetensors file"
+        )
     for name, value in state.items():
         if value.layout != torch.strided or value.device.type != "cpu":
-            raise BadInput(KEY, f"{path}: {name} must be a dense tensor with values")
+            raise BadInput(HEADS_KEY, f"{path}: {name} must be a dense tensor with values")
         if name not in whole_numbers and not (value.is_floating_point() and value.float().isfinite().all()):
-            raise BadInput(KEY, f"{path}: {name} must hold finite floating-point numbers")
+            raise BadInput(HEADS_KEY, f"{path}: {name} must hold finite floating-point numbers")
     return state
 
 
@@ -58,7 +60,7 @@ def check_shapes(path: Path, state: dict[str, torch.Tensor], expected: dict[str,
     for name, shape in expected.items():
         if state[name].shape != shape:
             raise BadInput(
-                KEY,
+                HEADS_KEY,
                 f"{path} was trained for another model: {name} is {list(state[name].shape)}, this target needs "
                 f"{list(shape)}; name heads of this very model",
             )

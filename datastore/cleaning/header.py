@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from aded.files.datastores.array_file import KEY
+from aded.files.datastores.array_file import DATASTORE_KEY
 from aded.files.datastores.contamination import HEADER, NOT_CHECKED, from_header, in_short, summed, to_header
 from aded.files.json_lines import json_value, typed
 
@@ -25,15 +25,17 @@ def left_out_to_header(left_out: Mapping[str, int]) -> dict[str, str]:
 
 def left_out_of(header: Mapping[str, str], where: str) -> dict[str, int]:
     """Raises BadInput."""
-    value = json_value(header.get(LEFT_OUT, "{}"), KEY, where)
-    found: dict[str, int] = typed(value, dict[str, Annotated[int, Field(ge=0)]], KEY, where, "numbers by reason")
+    value = json_value(header.get(LEFT_OUT, "{}"), DATASTORE_KEY, where)
+    found: dict[str, int] = typed(
+        value, dict[str, Annotated[int, Field(ge=0)]], DATASTORE_KEY, where, "numbers by reason"
+    )
     return found
 
 
 def described(header: Mapping[str, str], where: str) -> dict[str, str]:
     """The header with these keys in words, ready to print. Raises BadInput."""
     left_out = ", ".join(f"{times} {reason}" for reason, times in left_out_of(header, where).items())
-    met = in_short(from_header(header, KEY, where))
+    met = in_short(from_header(header, DATASTORE_KEY, where))
     return {**header, HEADER: met or NOT_CHECKED, LEFT_OUT: left_out or NOTHING}
 
 
@@ -43,7 +45,7 @@ def merged(headers: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[s
     checks = []
     for header, name in zip(headers, names, strict=True):
         left_out.update(left_out_of(header, name))
-        checks.append(from_header(header, KEY, name))
+        checks.append(from_header(header, DATASTORE_KEY, name))
     return left_out_to_header(left_out) | to_header(summed(checks))
 
 

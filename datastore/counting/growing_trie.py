@@ -10,7 +10,7 @@ from numba import njit
 
 from aded.files.datastores.array_file import Spill
 from aded.files.datastores.ngram_trie import LONG, MANY, WIDE
-from datastore.counting.part import Part, frequent_first
+from datastore.counting.part import TriePart, frequent_first
 from datastore.token_stream import token_type
 
 
@@ -46,7 +46,7 @@ class GrowingTrie:
         """How many n-grams there are of 1, 2, ... tokens."""
         return [len(spill) for spill in self.spills["token"]]
 
-    def append(self, parts: Iterable[Part]) -> None:
+    def append(self, parts: Iterable[TriePart]) -> None:
         """Append the n-grams that start with the next tokens.
 
         parts: more than one if all start with the same token; its most frequent second tokens come first.

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 
-class Part(NamedTuple):
+class TriePart(NamedTuple):
     """The n-grams that start with certain tokens, as a trie like that of a file (aded.files.datastores.ngram_trie).
 
     sizes: int64 [order], nodes of each level
@@ -59,7 +59,7 @@ def _first_new(windows: np.ndarray, i: int) -> int:
     return k
 
 
-def count(windows: np.ndarray, weights: np.ndarray, low: int, high: int, separator: int) -> Part:
+def count(windows: np.ndarray, weights: np.ndarray, low: int, high: int, separator: int) -> TriePart:
     """Count the n-grams that begin the windows; children in the order of their tokens.
 
     windows: int [m, order], the first tokens from low to high - 1; each of these tokens is a node, seen or not
@@ -70,7 +70,7 @@ def count(windows: np.ndarray, weights: np.ndarray, low: int, high: int, separat
 
 
 @njit(cache=True)
-def _count(windows: np.ndarray, weights: np.ndarray, low: int, high: int, separator: int) -> Part:
+def _count(windows: np.ndarray, weights: np.ndarray, low: int, high: int, separator: int) -> TriePart:
     """`count` of sorted windows."""
     m, order = windows.shape
     sizes = np.zeros(order, np.int64)
@@ -99,11 +99,11 @@ def _count(windows: np.ndarray, weights: np.ndarray, low: int, high: int, separa
                 start[path[level - 1] + 1] += 1
             times[path[level]] += weight
     start[0] = sizes[0]
-    return Part(sizes, token, times, np.cumsum(start))
+    return TriePart(sizes, token, times, np.cumsum(start))
 
 
 @njit(cache=True)
-def frequent_first(part: Part) -> tuple[Part, np.ndarray]:
+def frequent_first(part: TriePart) -> tuple[TriePart, np.ndarray]:
     """The same n-grams, the most frequent children of each node first, equally frequent ones by token.
 
     Also returns int64 [n], the place of each node among its siblings in the order of tokens.
@@ -127,4 +127,4 @@ def frequent_first(part: Part) -> tuple[Part, np.ndarray]:
             place[i] = old[i] - first
         used += end - first
     start[-1] = used
-    return Part(part.sizes, part.token[old], part.times[old], start), place
+    return TriePart(part.sizes, part.token[old], part.times[old], start), place

@@ -22,7 +22,7 @@ from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
 from datastore.corpora.corpus import Corpus
 from datastore.merge import merge
 from datastore.parts.cluster import Cluster
-from datastore.parts.job import Part, build_part
+from datastore.parts.job import BuildPart, build_part
 from datastore.scratch import locked_folder, remove_folder
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def build_in_parts(
     """
     folder = out.absolute().with_name(f".{out.name}.parts")
     fingerprint = tokenizer_fingerprint(load_tokenizer(tokenizer, cache))
-    all_parts = [Part(corpus, number, parts, tokenizer, cache, order, folder) for number in range(parts)]
+    all_parts = [BuildPart(corpus, number, parts, tokenizer, cache, order, folder) for number in range(parts)]
     with locked_folder(folder):
         missing = [part for part in all_parts if not part.is_there(fingerprint)]
         if len(missing) < parts:
@@ -77,11 +77,11 @@ def build_in_parts(
         remove_folder(folder)
 
 
-def _build(missing: Sequence[Part], cluster: Cluster, progress: bool) -> None:
+def _build(missing: Sequence[BuildPart], cluster: Cluster, progress: bool) -> None:
     """Build these parts. Raises BadInput: at once for bad input of a job; after all others for jobs that died."""
     executor, parts = cluster.executor(missing[0].folder / "jobs"), missing[0].parts
     waiting, died = list(missing), list[str]()
-    running: dict[Part, Job[Problem]] = {}
+    running: dict[BuildPart, Job[Problem]] = {}
     try:
         with tqdm(
             desc="parts", total=parts, initial=parts - len(missing), bar_format=BAR, disable=not progress

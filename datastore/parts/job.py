@@ -25,7 +25,7 @@ SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Part:
+class BuildPart:
     """Part `number`, from 0 on, of the n-gram file of a corpus.
 
     corpus: the whole of it; tokenizer, cache: as load_tokenizer takes them; order: tokens of the longest n-grams;
@@ -92,7 +92,7 @@ class Part:
         return self.path.with_suffix(".share")
 
 
-def build_part(part: Part, threads: int | None = None) -> tuple[str, str] | None:
+def build_part(part: BuildPart, threads: int | None = None) -> tuple[str, str] | None:
     """Build the part's file, unless it is there. Returns None, or the key and the problem of input that is bad.
 
     threads: for tokenising; None: one for each core.

@@ -14,7 +14,7 @@ from typing import Any
 from aded.errors import BadInput
 from aded.files.json_lines import json_lines, json_value, read_text
 
-KEY = "source"
+SOURCE_KEY = "source"
 
 
 def unchanged(raw: Sequence[Path]) -> list[bytes]:
@@ -24,7 +24,7 @@ def unchanged(raw: Sequence[Path]) -> list[bytes]:
 
 def fastchat_questions(raw: Sequence[Path]) -> list[bytes]:
     """FastChat's question.jsonl with its characters as UTF-8, where the original escapes some of them."""
-    return [lines(row for _, row in json_lines(raw[0], KEY))]
+    return [lines(row for _, row in json_lines(raw[0], SOURCE_KEY))]
 
 
 def fastchat_answers(raw: Sequence[Path], *, model: str) -> list[bytes]:
@@ -33,7 +33,7 @@ def fastchat_answers(raw: Sequence[Path], *, model: str) -> list[bytes]:
     model: the name in place of the one that holds the drafter's settings.
     """
     kept = []
-    for _, row in json_lines(raw[0], KEY):
+    for _, row in json_lines(raw[0], SOURCE_KEY):
         choices = [{"index": choice["index"], "turns": choice["turns"]} for choice in row["choices"]]
         kept.append(answer_row(row["question_id"], row["answer_id"], model, choices, row["tstamp"]))
     return [lines(kept)]
@@ -74,7 +74,7 @@ def zero_eval(raw: Sequence[Path], *, benchmark: str, model: str, limit: int | N
 
 def sky_thought(raw: Sequence[Path], *, benchmark: str, model: str) -> list[bytes]:
     """[questions, answers] of an evaluation file of SkyThought. A question is the problem's text alone."""
-    rows = [row for _, row in json_lines(raw[0], KEY)]
+    rows = [row for _, row in json_lines(raw[0], SOURCE_KEY)]
     return numbered(
         benchmark, model, "reasoning", [row["question"] for row in rows], [row["code"][0] for row in rows]
     )
@@ -101,9 +101,9 @@ def at_odd_positions(path: Path) -> list[tuple[int, dict[str, Any]]]:
 
 def json_array(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON array. Raises BadInput."""
-    value = json_value(read_text(path, KEY), KEY, str(path))
+    value = json_value(read_text(path, SOURCE_KEY), SOURCE_KEY, str(path))
     if not isinstance(value, list):
-        raise BadInput(KEY, f"{path} is no JSON array")
+        raise BadInput(SOURCE_KEY, f"{path} is no JSON array")
     return value
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aded.files.json_lines import json_lines
-from datastore.sources.answers import KEY, json_array, lines
+from datastore.sources.answers import SOURCE_KEY, json_array, lines
 
 Row = dict[str, Any]
 
@@ -49,7 +49,7 @@ def _wild_bench(path: Path) -> Iterator[Row]:
 
 
 def _arena_hard(path: Path) -> Iterator[Row]:
-    for _, row in json_lines(path, KEY):
+    for _, row in json_lines(path, SOURCE_KEY):
         question, answer = (message["content"] for message in row["messages"])
         yield _row("arena-hard", path.stem, ("human", question), ("gpt", answer["answer"]))
 

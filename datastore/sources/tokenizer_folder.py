@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from aded.errors import BadInput
 from aded.files.plain_tokenizer import FILES
 from aded.files.tokenizer import tokenizer_fingerprint
-from datastore.sources.answers import KEY
+from datastore.sources.answers import SOURCE_KEY
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -102,7 +102,9 @@ def _ranks(tiktoken_url: str) -> dict[bytes, int]:
 def _saved(tokenizer: PreTrainedTokenizerBase, fingerprint: str) -> list[bytes]:
     found = tokenizer_fingerprint(tokenizer)
     if found != fingerprint:
-        raise BadInput(KEY, f"these versions of transformers and tokenizers read the vocabulary otherwise ({found})")
+        raise BadInput(
+            SOURCE_KEY, f"these versions of transformers and tokenizers read the vocabulary otherwise ({found})"
+        )
     with TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
         return [(Path(folder) / name).read_bytes() for name in FILES]

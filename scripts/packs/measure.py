@@ -23,7 +23,7 @@ from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
 ORDER = 5
-KEY = "packs"
+PACKS_KEY = "packs"
 SCOPES: tuple[Literal["prompt", "session"], ...] = ("prompt", "session")
 """Of cold and session."""
 
@@ -41,7 +41,7 @@ class Case:
     @property
     def config(self) -> str:
         """16 hex digits: sha256 of all settings of the method, and of the answers of pack and corpus."""
-        packs = [read_about(self.folder / name, KEY).answers_sha256 for name in (self.pack, *self.corpus)]
+        packs = [read_about(self.folder / name, PACKS_KEY).answers_sha256 for name in (self.pack, *self.corpus)]
         whole = [_without_classes(method_config(self.method, self.settings)), *packs]
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -62,7 +62,7 @@ def new_case(folder: Path, pack: str, method: str, settings: Mapping[str, Any]) 
 def names_of_packs(folder: Path) -> list[str]:
     """The packs in a folder. Raises BadInput for a folder that has none."""
     if not (names := sorted(path.parent.name for path in folder.glob("*/pack.json"))):
-        raise BadInput(KEY, f"{folder} holds no pack; run this in a checkout of the project, or name a folder")
+        raise BadInput(PACKS_KEY, f"{folder} holds no pack; run this in a checkout of the project, or name a folder")
     return names
 
 
@@ -71,8 +71,8 @@ def measure(case: Case) -> tuple[Summary, Summary]:
 
     A method without learned state has nothing to keep: both are the same. Raises BadInput.
     """
-    pack = read_pack(case.folder / case.pack, KEY)
-    corpus = [read_pack(case.folder / name, KEY) for name in case.corpus]
+    pack = read_pack(case.folder / case.pack, PACKS_KEY)
+    corpus = [read_pack(case.folder / name, PACKS_KEY) for name in case.corpus]
     with _datastore(case, corpus) as datastore:
         scopes: Sequence[Mapping[str, Any]] = [{"adaptation": scope} for scope in SCOPES]
         chosen = scopes if has_scope(case.method) else [{}]

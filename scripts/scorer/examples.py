@@ -1,4 +1,4 @@
-"""What the scorer learns from: at each token of an answer, all that the experts say, and which token it was."""
+"""What the scorer learns from: at each token of an answer, all candidates' features, and which token it was."""
 
 from __future__ import annotations
 
@@ -11,52 +11,52 @@ from numba import njit
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.candidates import EXPERTS, MENTIONS, NEAREST
+from aded.drafters.backoff.candidates import EXPERTS, MOST_FEATURES, NEAREST
 from aded.drafters.backoff.drafter import NO_NODES, BackoffDrafter
 from aded.drafters.backoff.learning import read
 from aded.drafters.backoff.retrieval.passages import retrieve_for_answer
 from aded.drafters.backoff.tree_search import ROOT, find_root, move_root, predict
-from aded.drafters.packed_state import PackedState
+from aded.drafters.numba_state import NumbaState
 
 
 class Examples(NamedTuple):
-    """Room for p examples, with k mentions in all. The fields are as in Candidates.
+    """Room for p examples, with k features in all. The fields are as in Candidates.
 
     candidates: int16 [p], how many there are
     decided: int16 [p], the candidate that the target chose; candidates[i]: another token
     seen: bool [p, EXPERTS]
     evidence: float32 [p, EXPERTS, 2]
-    mentions: int64 [p + 1], where the mentions of each example begin
-    mentioned, mentioned_by: int16 [k]
-    frequency: float32 [k, 2]
+    feature_starts: int64 [p + 1], where the features of each example begin
+    feature_candidates, feature_experts: int16 [k]
+    feature_values: float32 [k, 2]
     """
 
     candidates: np.ndarray
     decided: np.ndarray
     seen: np.ndarray
     evidence: np.ndarray
-    mentions: np.ndarray
-    mentioned: np.ndarray
-    mentioned_by: np.ndarray
-    frequency: np.ndarray
+    feature_starts: np.ndarray
+    feature_candidates: np.ndarray
+    feature_experts: np.ndarray
+    feature_values: np.ndarray
 
 
-def room(examples: int, mentions: int) -> Examples:
+def room(examples: int, features: int) -> Examples:
     return Examples(
         np.zeros(examples, np.int16),
         np.zeros(examples, np.int16),
         np.zeros((examples, EXPERTS), np.bool_),
         np.zeros((examples, EXPERTS, 2), np.float32),
         np.zeros(examples + 1, np.int64),
-        np.zeros(mentions, np.int16),
-        np.zeros(mentions, np.int16),
-        np.zeros((mentions, 2), np.float32),
+        np.zeros(features, np.int16),
+        np.zeros(features, np.int16),
+        np.zeros((features, 2), np.float32),
     )
 
 
 @njit(cache=True)
 def _collect(
-    state: PackedState, context: np.ndarray, first: int, keep: float, taken: np.ndarray, into: Examples, p: int
+    state: NumbaState, context: np.ndarray, first: int, keep: float, taken: np.ndarray, into: Examples, p: int
 ) -> int:
     """Read context[first:]; where `taken`, write the prediction before the token as example p and so on.
 
@@ -69,7 +69,7 @@ def _collect(
             root = scratch.nodes[ROOT]
             find_root(experts.predictions, root)
             n = predict(experts, scorers, root, candidates)
-            m, start = candidates.sizes[1], into.mentions[p]
+            m, start = candidates.sizes[1], into.feature_starts[p]
             into.candidates[p], into.decided[p] = n, n
             for k in range(n):
                 if candidates.tokens[k] == context[i]:
@@ -78,30 +78,30 @@ def _collect(
                 into.seen[p, expert] = candidates.seen[expert]
                 if candidates.seen[expert]:
                     into.evidence[p, expert] = candidates.evidence[expert]
-            into.mentioned[start : start + m] = candidates.mentioned[:m]
-            into.mentioned_by[start : start + m] = candidates.mentioned_by[:m]
-            into.frequency[start : start + m] = candidates.frequency[:m]
+            into.feature_candidates[start : start + m] = candidates.feature_candidates[:m]
+            into.feature_experts[start : start + m] = candidates.feature_experts[:m]
+            into.feature_values[start : start + m] = candidates.feature_values[:m]
             p += 1
-            into.mentions[p] = start + m
+            into.feature_starts[p] = start + m
         read(experts, context[: i + 1], i, keep)
         move_root(experts, scratch, context[i])
     return p
 
 
-class Student(Drafter):
-    """Hears answers with a drafter, drafts nothing, and keeps examples of a share of the tokens."""
+class FeatureCollector(Drafter):
+    """Reads answers with a drafter, drafts nothing, and keeps examples of a share of the tokens."""
 
     def __init__(self, drafter: BackoffDrafter, share: float, seed: int) -> None:
         self.drafter, self.adaptation = drafter, drafter.adaptation
         self._share, self._random = share, np.random.default_rng(seed)
-        self._examples, self._count = room(1024, 1024 * MENTIONS), 0
+        self._examples, self._count = room(1024, 1024 * MOST_FEATURES), 0
         self._late: Step | None = None
 
     @property
     def examples(self) -> Examples:
         """All that were kept."""
         p, kept = self._count, self._examples
-        m = kept.mentions[p]
+        m = kept.feature_starts[p]
         ends = (p, p, p, p, p + 1, m, m, m)
         return Examples(*(array[:end] for array, end in zip(kept, ends, strict=True)))
 
@@ -135,46 +135,47 @@ class Student(Drafter):
 
     def _make_room(self, more: int) -> None:
         p, kept = self._count + more, self._examples
-        if p > len(kept.decided) or kept.mentions[self._count] + more * MENTIONS > len(kept.mentioned):
-            grown = room(2 * len(kept.decided) + more, 2 * len(kept.mentioned) + more * MENTIONS)
+        features = len(kept.feature_values)
+        if p > len(kept.decided) or kept.feature_starts[self._count] + more * MOST_FEATURES > features:
+            grown = room(2 * len(kept.decided) + more, 2 * features + more * MOST_FEATURES)
             for old, new in zip(kept, grown, strict=True):
                 new[: len(old)] = old
             self._examples = grown
 
 
-class Class(Drafter):
-    """Several students hear the same answers."""
+class FeatureCollectors(Drafter):
+    """Several collectors read the same answers."""
 
     adaptation = "session"
 
-    def __init__(self, students: Sequence[Student]) -> None:
-        self.students = students
-        self._readers = [reader for student in students if (reader := student.drafter.reader) is not None]
+    def __init__(self, collectors: Sequence[FeatureCollector]) -> None:
+        self.collectors = collectors
+        self._readers = [reader for collector in collectors if (reader := collector.drafter.reader) is not None]
 
     def setup(self, target: Target) -> None:
-        for student in self.students:
-            student.setup(target)
+        for collector in self.collectors:
+            collector.setup(target)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        for student in self.students:
-            student.begin(prompt_ids, seed)
+        for collector in self.collectors:
+            collector.begin(prompt_ids, seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        trees = [student.draft(context) for student in self.students]
+        trees = [collector.draft(context) for collector in self.collectors]
         if self._readers:
             self._read(context[-1:])
         return trees[0]
 
     def observe(self, step: Step) -> None:
-        for student in self.students:
-            student.observe(step)
+        for collector in self.collectors:
+            collector.observe(step)
 
     def reset(self) -> None:
-        for student in self.students:
-            student.reset()
+        for collector in self.collectors:
+            collector.reset()
 
     def _read(self, token: np.ndarray) -> None:
-        """The first student's transformer reads the token, the others' say the same."""
+        """The first collector's transformer reads the token; the others predict the same."""
         first, *others = self._readers
         first.read(token, NO_NODES, NO_NODES)
         for other in others:
@@ -183,7 +184,7 @@ class Class(Drafter):
 
 def joined(groups: Sequence[Examples]) -> Examples:
     """All examples in one."""
-    starts = np.cumsum([0, *(examples.mentions[-1] for examples in groups)])
-    mentions = [examples.mentions[:-1] + start for examples, start in zip(groups, starts, strict=False)]
+    starts = np.cumsum([0, *(examples.feature_starts[-1] for examples in groups)])
+    feature_starts = [examples.feature_starts[:-1] + start for examples, start in zip(groups, starts, strict=False)]
     arrays = Examples(*(np.concatenate(arrays) for arrays in zip(*groups, strict=True)))
-    return arrays._replace(mentions=np.concatenate([*mentions, starts[-1:]]))
+    return arrays._replace(feature_starts=np.concatenate([*feature_starts, starts[-1:]]))

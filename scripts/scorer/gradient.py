@@ -22,13 +22,13 @@ class Sums(NamedTuple):
 
     bias: np.ndarray
     contexts: np.ndarray
-    mentions: np.ndarray
+    features: np.ndarray
 
 
 def first_scorer(seed: int) -> Scorer:
     """Small random weights, with which scores lie near 0."""
     random = np.random.default_rng(seed)
-    scales = {"bias": np.array([[0.1], [0.1], [UNITS**-0.5]]), "contexts": np.array(0.1), "mentions": np.array(0.2)}
+    scales = {"bias": np.array([[0.1], [0.1], [UNITS**-0.5]]), "contexts": np.array(0.1), "features": np.array(0.2)}
     return new_scorer({name: random.standard_normal(shape) * scales[name] for name, shape in SHAPES.items()})
 
 
@@ -56,18 +56,18 @@ def _pass(
     loss = 0.0
     for i in range(len(order)):
         p = order[i]
-        start, end = examples.mentions[p], examples.mentions[p + 1]
+        start, end = examples.feature_starts[p], examples.feature_starts[p + 1]
         candidates.sizes[0], candidates.sizes[1] = examples.candidates[p], end - start
         candidates.seen[:], candidates.evidence[:] = examples.seen[p], examples.evidence[p]
-        candidates.mentioned[: end - start] = examples.mentioned[start:end]
-        candidates.mentioned_by[: end - start] = examples.mentioned_by[start:end]
-        candidates.frequency[: end - start] = examples.frequency[start:end]
+        candidates.feature_candidates[: end - start] = examples.feature_candidates[start:end]
+        candidates.feature_experts[: end - start] = examples.feature_experts[start:end]
+        candidates.feature_values[: end - start] = examples.feature_values[start:end]
         score(scorer, candidates)
         loss += descend(scorer, candidates, examples.decided[p], rates[i])
         if i % EVERY == 0:
             sums.bias[:] += scorer.bias
             sums.contexts[:] += scorer.contexts
-            sums.mentions[:] += scorer.mentions
+            sums.features[:] += scorer.features
     return loss
 
 
@@ -103,8 +103,8 @@ def descend(scorer: Scorer, candidates: Candidates, decided: int, rate: float) -
                 row[1, u] -= first * common[u]
                 row[2, u] -= second * common[u]
     for k in range(m):
-        i, row = candidates.mentioned[k], scorer.mentions[candidates.mentioned_by[k]]
-        share, count = candidates.frequency[k, 0], candidates.frequency[k, 1]
+        i, row = candidates.feature_candidates[k], scorer.features[candidates.feature_experts[k]]
+        share, count = candidates.feature_values[k, 0], candidates.feature_values[k, 1]
         for u in range(UNITS):
             row[0, u] -= hidden[i, u]
             row[1, u] -= share * hidden[i, u]

@@ -11,19 +11,19 @@ import pytest
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
-from aded.demo import DRAFTED, RESET, Settings, chat, lines_of, show, shown
+from aded.demo import DRAFTED, RESET, DemoSettings, chat, lines_of, show, shown
 
 LINES = ["the cat sat on the mat, the cat sat", "on the mat"]
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path: Path) -> DemoSettings:
     tiny_model(vocab_size=128, max_position_embeddings=512).save_pretrained(tmp_path)
     tiny_tokenizer().save_pretrained(tmp_path)
-    return Settings(model=str(tmp_path), method="prompt_lookup", max_new_tokens=40)
+    return DemoSettings(model=str(tmp_path), method="prompt_lookup", max_new_tokens=40)
 
 
-def test_answers_are_the_models_and_the_chat_goes_on(settings: Settings) -> None:
+def test_answers_are_the_models_and_the_chat_goes_on(settings: DemoSettings) -> None:
     model, tokenizer = tiny_model(vocab_size=128, max_position_embeddings=512), tiny_tokenizer()
     messages, wanted = list[dict[str, str]](), ""
     for line in LINES:
@@ -41,7 +41,7 @@ def test_answers_are_the_models_and_the_chat_goes_on(settings: Settings) -> None
 
 
 def test_it_reads_a_pipe(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    settings: DemoSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(LINES) + "\n\n"))
     assert list(lines_of(plain=True)) == LINES

@@ -184,11 +184,11 @@ def fetch_sources(arguments: list[str], folder: Path) -> None:
 
 def recorded_results(arguments: list[str], folder: Path) -> None:
     """It starts dozens of processes (tests/scripts/test_recorded_results.py runs them): every sweep composes."""
-    from scripts.recorded_results import Settings, read_sources
+    from scripts.recorded_results import ResultsSettings, read_sources
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        settings, folders = split_settings(Settings, arguments)
+        settings, folders = split_settings(ResultsSettings, arguments)
         if not folders:  # it would fetch: tests/scripts/test_recorded_results.py
             return
         for sweep in read_sources(folders, settings).sweeps():
@@ -197,17 +197,17 @@ def recorded_results(arguments: list[str], folder: Path) -> None:
 
 def bench_datastore(arguments: list[str], folder: Path) -> None:
     """It builds in processes of its own (tests/scripts/test_bench_datastore.py): it knows the keys."""
-    from scripts.bench_datastore import Settings, form_of_corpus
+    from scripts.bench_datastore import BenchDatastoreSettings, form_of_corpus
 
-    _, overrides = split_settings(Settings, arguments)
+    _, overrides = split_settings(BenchDatastoreSettings, arguments)
     compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
 
 
 def bench_serving(arguments: list[str], folder: Path) -> None:
     """It needs an environment with vLLM (tests/scripts/test_bench_serving.py): it knows the keys."""
-    from scripts.bench_serving import Settings
+    from scripts.bench_serving import BenchServingSettings
 
-    _, overrides = split_settings(Settings, arguments)
+    _, overrides = split_settings(BenchServingSettings, arguments)
     compose_config(overrides)
 
 

@@ -13,7 +13,7 @@ from tiny import tiny_model, tiny_tokenizer
 from aded.command_line import compose_config
 from aded.errors import BadInput
 from scripts import bench_engines
-from scripts.bench_engines import Settings, common, model_for, row
+from scripts.bench_engines import BenchEnginesSettings, common, model_for, row
 from scripts.engines.gguf_file import half, write_gguf
 from scripts.engines.worker import timed
 
@@ -27,7 +27,7 @@ def model(tmp_path: Path) -> str:
 
 @pytest.mark.slow  # another process imports transformers
 def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = Settings(methods=["autoregressive", "prompt_lookup"], prompts=2, new_tokens=12)
+    settings = BenchEnginesSettings(methods=["autoregressive", "prompt_lookup"], prompts=2, new_tokens=12)
     bench_engines.run([model, "engine=eager", "model.dtype=float32"], settings)
     engines = json.loads(capsys.readouterr().out.splitlines()[-1])["engines"]
     assert engines.keys() == {
@@ -42,7 +42,9 @@ def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFi
 
 
 def test_an_engine_that_is_not_installed_is_one_line(model: str) -> None:
-    settings = Settings(engines=["openvino"], gguf="none.gguf", methods=["autoregressive"], prompts=1, new_tokens=4)
+    settings = BenchEnginesSettings(
+        engines=["openvino"], gguf="none.gguf", methods=["autoregressive"], prompts=1, new_tokens=4
+    )
     with pytest.raises(BadInput, match="engines: openvino does not run in "):
         bench_engines.run([model, "engine=eager"], settings)
 
@@ -50,7 +52,7 @@ def test_an_engine_that_is_not_installed_is_one_line(model: str) -> None:
 @pytest.mark.parametrize(("engine", "key"), [("openvino", "gguf"), ("llama_cpp", "gguf"), ("onnxruntime", "onnx")])
 def test_a_model_that_cannot_be_made_must_be_given(model: str, engine: str, key: str) -> None:
     with pytest.raises(BadInput, match=f"{key}: must be given"):
-        model_for(engine, compose_config([model]), Settings())
+        model_for(engine, compose_config([model]), BenchEnginesSettings())
 
 
 def test_a_row_has_the_ratio_of_each_prompt_and_the_tokens_that_are_the_same() -> None:

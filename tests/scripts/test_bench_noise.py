@@ -11,7 +11,7 @@ from made_up_run import row, times
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
 from scripts import bench_noise
-from scripts.bench_noise import Settings, neighbours, run
+from scripts.bench_noise import BenchNoiseSettings, neighbours, run
 
 
 def test_neighbours_work_and_end_with_the_block() -> None:
@@ -41,7 +41,7 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
 
     already = len(psutil.Process().children())
     monkeypatch.setattr(bench_noise, "measure", measure)
-    run([], Settings(period=60))
+    run([], BenchNoiseSettings(period=60))
     assert beside == [0, 0, 1, 2, 0, 1, 2]
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert list(found) == ["quiet", "one_neighbour", "two_neighbours", "self_quiet", "self_loaded", "marked"]

@@ -11,7 +11,7 @@ import pytest
 
 from aded.errors import BadInput
 from scripts import bench_serving
-from scripts.bench_serving import Arm, Settings, compared, options_of, short_prompts
+from scripts.bench_serving import Arm, BenchServingSettings, compared, options_of, short_prompts
 from scripts.serving.server import read_counters
 
 PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
@@ -87,7 +87,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("engine")
 def test_the_command_ends_in_a_line_of_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     children = {child.pid for child in psutil.Process().children(recursive=True)}
-    settings = Settings(
+    settings = BenchServingSettings(
         sys.executable, ["ngram"], datastore="x", requests=4, at_once=2, new_tokens=9, memory_requests=10
     )
     bench_serving.run([f"model={folder}"], settings)
@@ -102,7 +102,7 @@ def test_the_command_ends_in_a_line_of_json(folder: Path, capsys: pytest.Capture
 
 def test_a_python_without_vllm_is_one_line(folder: Path) -> None:
     with pytest.raises(BadInput, match=r"python: vLLM's server does not start: .*vllm"):
-        bench_serving.run([f"model={folder}"], Settings(sys.executable, ["ngram"], datastore="x"))
+        bench_serving.run([f"model={folder}"], BenchServingSettings(sys.executable, ["ngram"], datastore="x"))
 
 
 def test_counters_are_summed_over_their_labels() -> None:

@@ -21,7 +21,7 @@ from aded.records.finished_runs import read_begun, read_runs
 from aded.records.identity import flat
 from aded.records.rows import PartUse, to_json
 from aded.records.trees import AnswerTrees, RecordedTree
-from scripts.html_report import Settings, run, write_report
+from scripts.html_report import ReportSettings, run, write_report
 from scripts.report.literal import literal
 from scripts.report.page import trees as page_trees
 from scripts.report.page.tables import definitions
@@ -219,6 +219,6 @@ def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
 
 def test_bad_input_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="FOLDER: name folders that hold runs"):
-        run([], Settings())
+        run([], ReportSettings())
     with pytest.raises(BadInput, match="no run with a row below it"):
-        run([str(tmp_path)], Settings())
+        run([str(tmp_path)], ReportSettings())

@@ -22,7 +22,7 @@ from scripts.recorded_results import (
     LEARNING,
     QUESTIONS,
     TABLE_1,
-    Settings,
+    ResultsSettings,
     fetch_sources,
     main,
     read_sources,
@@ -52,7 +52,7 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> None:
-    settings, folders = split_settings(Settings, arguments)
+    settings, folders = split_settings(ResultsSettings, arguments)
     sources = read_sources(folders, settings)
     assert (settings.out, settings.jobs, sources.ablate.stem) == ("results/recorded", 1, "vicuna-7b")
     sweeps = list(sources.sweeps())
@@ -112,7 +112,7 @@ def test_without_answers_the_committed_ones_are_fetched(
 
     monkeypatch.setattr(recorded_results, "fetch", fetches)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path))
-    sources = fetch_sources(Settings(mirror="m"))
+    sources = fetch_sources(ResultsSettings(mirror="m"))
     assert {name for name, _ in fetched} == {*QUESTIONS, *ANSWERS, "chat_corpus", "llama_2_tokenizer"}
     assert {mirror for _, mirror in fetched} == {"m"}
     assert sources.tokenizer == str(tmp_path / "sources" / "tokenizers" / "llama-2")
@@ -121,13 +121,13 @@ def test_without_answers_the_committed_ones_are_fetched(
     committed = (CONF.parent / "results" / "recorded" / "README.md").read_text()
     assert f"are of {', '.join(f'{file.parent.name}/{file.stem}' for file in sources.answers)};" in committed
     with pytest.raises(BadInput, match="ANSWERS: is missing, and corpus is given"):
-        fetch_sources(Settings(corpus=str(sources.corpus)))
+        fetch_sources(ResultsSettings(corpus=str(sources.corpus)))
 
 
 def test_answers_to_unknown_benchmarks_are_skipped_with_a_warning(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings, folders = split_settings(Settings, arguments)
+    settings, folders = split_settings(ResultsSettings, arguments)
     known = read_sources(folders, settings).answers
     shutil.copytree("answers/alpaca", "answers/cats")
     assert read_sources(folders, settings).answers == known

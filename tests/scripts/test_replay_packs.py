@@ -117,8 +117,8 @@ def test_it_writes_and_compares(
     monkeypatch.setattr(
         replay, "lines_of", lambda folder, jobs: [replay.line_of(case) for case in replay.cases_of(folder)]
     )
-    given = replay.Settings(packs=str(packs), jobs=1)
-    replay.replay_packs([], replay.Settings(packs=str(packs), jobs=1, out=str(tmp_path / "out")))
+    given = replay.ReplaySettings(packs=str(packs), jobs=1)
+    replay.replay_packs([], replay.ReplaySettings(packs=str(packs), jobs=1, out=str(tmp_path / "out")))
     replay.replay_packs([], given)
     assert "4 rows, each digit as in" in capsys.readouterr().out
     small_pack(packs / "two", TURNS[:1])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aded.errors import BadInput
-from scripts.score_maths import KEY, Sample, is_right, read_samples, score
+from scripts.score_maths import FOLDER_KEY, Sample, is_right, read_samples, score
 
 GOOD = {"id": "1", "answer": "so \\boxed{5}", "reference": "2 and 3 make 5.\n#### 5"}
 
@@ -56,7 +56,7 @@ def test_the_score_is_of_these_samples(tmp_path: Path) -> None:
 )
 def test_an_error_names_the_line(tmp_path: Path, lines: list[Any], problem: str) -> None:
     path = samples(tmp_path, *lines)
-    with pytest.raises(BadInput, match=rf"^{KEY}: ") as error:
+    with pytest.raises(BadInput, match=rf"^{FOLDER_KEY}: ") as error:
         read_samples(path)
     assert f"{path} {problem}" in str(error.value)
 

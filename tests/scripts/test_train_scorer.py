@@ -15,7 +15,7 @@ from test_train_medusa import SOURCE
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.api.drafter import drafter as method
-from aded.drafters.backoff.candidates import NEAREST, ON, PROMPT, SOURCES, TARGET
+from aded.drafters.backoff.candidates import NEAREST, PROMPT, SOURCE_BIAS, SOURCES, TARGET
 from aded.drafters.backoff.candidates import TRANSFORMER as EXPERT
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import read_scorer
@@ -24,49 +24,49 @@ from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
-from scripts.scorer.examples import Class, Examples, Student, joined
-from scripts.train_scorer import hear, main, open_corpora
+from scripts.scorer.examples import Examples, FeatureCollector, FeatureCollectors, joined
+from scripts.train_scorer import follow_answer, main, open_corpora
 
 TRANSFORMER = random_transformer(np.random.default_rng(0), np.arange(128), width=32, layers=1)
 
 
-def heard(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
+def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
     """What drafters with these settings keep of an answer, which the target is sure of."""
     contexts = {"target": 3, "prompt": 6}
     every: list[dict[str, Any]] = [{"contexts": contexts, "cost": "none", **more} for more in settings]
     drafters = [BackoffDrafter(no_ngrams(), **own) for own in every]
-    pupils = Class([Student(drafter, share, 0) for drafter in drafters])
+    collectors = FeatureCollectors([FeatureCollector(drafter, share, 0) for drafter in drafters])
     logits = torch.full((len(answer), 64), -20.0)
     logits[torch.arange(len(answer)), torch.tensor(answer)] = 20.0
-    hear(pupils, [60, 61, 62], answer, logits)
-    return [student.examples for student in pupils.students]
+    follow_answer(collectors, [60, 61, 62], answer, logits)
+    return [collector.examples for collector in collectors.collectors]
 
 
 def test_an_example_has_what_was_known_before_the_token() -> None:
     """The target's distribution that decided a token is not among it: nothing recurs, so nothing is known."""
-    examples = heard({}, answer=list(range(40)))[0]
+    examples = collected({}, answer=list(range(40)))[0]
     assert len(examples.decided) == 40
-    assert (examples.decided == examples.candidates).all(), "a token that was never said is another token"
+    assert (examples.decided == examples.candidates).all(), "a token that was never read is another token"
     assert not examples.seen[:, TARGET : PROMPT * SOURCES : SOURCES].any()
-    recurring = heard({}, answer=[*range(10), *range(10)])[0]
+    recurring = collected({}, answer=[*range(10), *range(10)])[0]
     assert (recurring.decided < recurring.candidates)[11:].all()
     assert recurring.seen[11:, TARGET].all()
 
 
-def test_students_hear_with_their_own_settings_and_keep_their_share() -> None:
-    on, off = heard({}, {"contexts": {"prompt": 6}}, answer=list(range(50)), share=0.5)
-    assert on.seen[:, ON + TARGET].all()
-    assert not off.seen[:, ON + TARGET].any()
+def test_collectors_read_with_their_own_settings_and_keep_their_share() -> None:
+    on, off = collected({}, {"contexts": {"prompt": 6}}, answer=list(range(50)), share=0.5)
+    assert on.seen[:, SOURCE_BIAS + TARGET].all()
+    assert not off.seen[:, SOURCE_BIAS + TARGET].any()
     assert 10 < len(on.decided) < 40
 
 
-def test_joined_examples_keep_their_mentions() -> None:
-    groups = [heard({}, answer=list(answer))[0] for answer in ((1, 2, 1, 2, 1), (5, 6, 7, 5, 6, 7))]
+def test_joined_examples_keep_their_features() -> None:
+    groups = [collected({}, answer=list(answer))[0] for answer in ((1, 2, 1, 2, 1), (5, 6, 7, 5, 6, 7))]
     every = joined(groups)
     p = len(groups[0].decided) + 4
-    own, start = groups[1].mentions[4:6], every.mentions[p]
-    assert every.mentions[p + 1] - start == own[1] - own[0] > 0
-    np.testing.assert_array_equal(every.frequency[start : every.mentions[p + 1]], groups[1].frequency[slice(*own)])
+    own, (start, end) = groups[1].feature_starts[4:6], every.feature_starts[p : p + 2]
+    assert end - start == own[1] - own[0] > 0
+    np.testing.assert_array_equal(every.feature_values[start:end], groups[1].feature_values[slice(*own)])
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     assert "scorer: w.safetensors" in capsys.readouterr().out
     without, learned_from = read_scorer("w.safetensors")
     assert "answers.jsonl" in learned_from
-    for part, expert in (("retrieval", ON + NEAREST), ("transformer", EXPERT)):
+    for part, expert in (("retrieval", SOURCE_BIAS + NEAREST), ("transformer", EXPERT)):
         scorer, _ = read_scorer("w.safetensors", **{part: True})
         assert (without.contexts[expert] != scorer.contexts[expert]).any()
     mine = method("aded_backoff", scorer=str(tmp_path / "w.safetensors"))

@@ -75,7 +75,7 @@ def test_the_self_check_finds_trees_that_change_frequencies_early(monkeypatch: p
 
 def test_the_self_check_finds_a_cache_that_generate_would_forget(monkeypatch: pytest.MonkeyPatch) -> None:
     target = EagerTarget(tiny_family("phi3, longrope"))
-    monkeypatch.setattr(target.switch, "_read_again", [])
+    monkeypatch.setattr(target.switch, "_prefill_at", [])
     with pytest.raises(BadInput, match="Phi3ForCausalLM does not honour"):
         target.self_check()
 

@@ -9,7 +9,7 @@ from string import Formatter
 from typing import Any
 
 from aded.bench.prompts.line import question_of
-from aded.bench.prompts.rows import KEY, hub_file, rows_of
+from aded.bench.prompts.rows import QUESTIONS_KEY, hub_file, rows_of
 from aded.bench.questions import Question
 from aded.errors import BadInput
 from aded.files.tokenizer import cut_at
@@ -52,7 +52,7 @@ class PromptBenchmark:
         self._references: dict[str, str] = {}
         self._forms = [_Form(each) for each in prompts]
         if question_file is None and dataset is None:
-            raise BadInput(KEY, "must be given: a file of JSON lines or Parquet")
+            raise BadInput(QUESTIONS_KEY, "must be given: a file of JSON lines or Parquet")
         paths = (
             [question_file] if question_file else [hub_file(str(dataset), revision, each, licence) for each in files]
         )
@@ -60,16 +60,16 @@ class PromptBenchmark:
         for where, row in (each for path in paths for each in rows_of(path)):
             question = self._question(where, row)
             if question.id in found:
-                raise BadInput(KEY, f"{where}: question {question.id} appears twice")
+                raise BadInput(QUESTIONS_KEY, f"{where}: question {question.id} appears twice")
             if left_out and any(str(turn).startswith(left_out) for turn in question.turns):
                 raise BadInput(
-                    KEY,
+                    QUESTIONS_KEY,
                     f"{where}: the text of question {question.id} is left out; let {dataset}'s own program fill it "
-                    f"in (docs/benchmarks.md), and give the new file: {KEY}=FILE",
+                    f"in (docs/benchmarks.md), and give the new file: {QUESTIONS_KEY}=FILE",
                 )
             found[question.id] = question
         if not found:
-            raise BadInput(KEY, f"{question_file or dataset} holds no question")
+            raise BadInput(QUESTIONS_KEY, f"{question_file or dataset} holds no question")
         self._questions = list(found.values())
 
     def questions(self) -> list[Question]:
@@ -122,5 +122,5 @@ def _text_of(row: Mapping[str, Any], field: str) -> str:
 
 def _needed(where: str, row: Mapping[str, Any], field: str) -> str:
     if not (text := _text_of(row, field)):
-        raise BadInput(KEY, f"{where} has no text {field}; a row of this benchmark must have one")
+        raise BadInput(QUESTIONS_KEY, f"{where} has no text {field}; a row of this benchmark must have one")
     return text

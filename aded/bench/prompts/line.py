@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from aded.bench.prompts.rows import KEY
+from aded.bench.prompts.rows import QUESTIONS_KEY
 from aded.bench.questions import Conversation, Message, Question, TokenIds
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, typed
@@ -65,12 +65,14 @@ def question_of(where: str, line: Mapping[str, Any]) -> Question:
 
     where: "FILE line N".
     """
-    read: Line = typed(line, Line, KEY, where, FORM)
+    read: Line = typed(line, Line, QUESTIONS_KEY, where, FORM)
     given = [kind for kind in KINDS if getattr(read, kind) is not None]
     if len(given) != 1:
-        raise BadInput(KEY, f"{where} has {' and '.join(given) or 'no prompt'}; it must have one of {FORM}")
+        raise BadInput(QUESTIONS_KEY, f"{where} has {' and '.join(given) or 'no prompt'}; it must have one of {FORM}")
     if read.tools and read.messages is None:
-        raise BadInput(KEY, f"{where} has tools, and {given[0]} in place of messages; tools go with messages")
+        raise BadInput(
+            QUESTIONS_KEY, f"{where} has tools, and {given[0]} in place of messages; tools go with messages"
+        )
     name, category = read.id or where.rpartition(" ")[2], read.category or ""
     if read.prompt_ids is not None:
         return TokenIds(name, category, (read.prompt_ids,), where=where)
@@ -87,9 +89,9 @@ def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:
     messages: list[Message] = []
     for number, message in enumerate(given):
         place = f"{where}: messages[{number}]"
-        said: Said = typed(message, Said, KEY, place, MESSAGE)
+        said: Said = typed(message, Said, QUESTIONS_KEY, place, MESSAGE)
         if said.content is None and not message.get("tool_calls"):
-            raise BadInput(KEY, f"{place} has no content; it must be {MESSAGE}")
+            raise BadInput(QUESTIONS_KEY, f"{place} has no content; it must be {MESSAGE}")
         kept = {name: value for name, value in message.items() if value is not None}
         messages.append({**kept, "content": said.content})
     return messages
@@ -101,7 +103,9 @@ def turns_of(messages: Sequence[Message], where: str) -> tuple[tuple[Message, ..
     It answers what a user says, and the last of the results that tools give, wherever no assistant's message follows.
     """
     if messages[-1]["role"] not in ("user", "tool"):
-        raise BadInput(KEY, f"{where}: its last message is the {messages[-1]['role']}'s; end with a user's or tool's")
+        raise BadInput(
+            QUESTIONS_KEY, f"{where}: its last message is the {messages[-1]['role']}'s; end with a user's or tool's"
+        )
     ends = [
         number
         for number, (before, after) in enumerate(pairwise([one["role"] for one in messages]), 1)

@@ -15,13 +15,13 @@ from typing import Any
 from aded.errors import BadInput
 from aded.files.json_lines import json_lines
 
-KEY = "benchmark.question_file"
+QUESTIONS_KEY = "benchmark.question_file"
 log = logging.getLogger(__name__)
 
 
 def rows_of(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """("FILE line N", row) of each line; in a Parquet file, "FILE row N". Raises BadInput naming the place."""
-    return _parquet_rows(path) if path.endswith(".parquet") else json_lines(path, KEY)
+    return _parquet_rows(path) if path.endswith(".parquet") else json_lines(path, QUESTIONS_KEY)
 
 
 def _parquet_rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -37,7 +37,9 @@ def _parquet_rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield f"{path} row {number}", row
     except (OSError, pyarrow.ArrowException) as error:
         reason = (getattr(error, "strerror", None) or str(error)).strip().splitlines()[0]
-        raise BadInput(KEY, f"{path} cannot be read ({reason}); give a file of JSON lines or Parquet") from None
+        raise BadInput(
+            QUESTIONS_KEY, f"{path} cannot be read ({reason}); give a file of JSON lines or Parquet"
+        ) from None
 
 
 def hub_file(dataset: str, revision: str, file: str, licence: str) -> str:
@@ -60,7 +62,7 @@ def hub_file(dataset: str, revision: str, file: str, licence: str) -> str:
     except Exception as error:  # offline, gated and missing files raise errors of many libraries
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadInput(
-            KEY,
+            QUESTIONS_KEY,
             f"{file} of the dataset {dataset} (commit {revision[:7]}) cannot be had from the Hub ({reason}); "
-            f"download it elsewhere and give it: {KEY}=FILE",
+            f"download it elsewhere and give it: {QUESTIONS_KEY}=FILE",
         ) from None

@@ -1,4 +1,4 @@
-"""The tokens that may follow a context, with what each expert says of them. The terms: see experts.py."""
+"""The tokens that may follow a context, with the features that experts give them. The terms: see experts.py."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ SOURCE_NAMES = ("corpus", "target", "session", "prompt", "nearest")
 SOURCES = len(SOURCE_NAMES)
 LENGTHS = 6
 """Longest context in tokens."""
-GAPS = 3
-"""Contexts with a gap, see experts.gap_hash. They are numbered after the others: LENGTHS + 1 and so on."""
-COPY = (LENGTHS + GAPS) * SOURCES
+SKIP_GRAMS = 3
+"""Kinds of skip-grams, see experts.skip_gram_hash. They are numbered after the others: LENGTHS + 1 and so on."""
+COPY = (LENGTHS + SKIP_GRAMS) * SOURCES
 """The expert that copies the longest match."""
-SAID = COPY + 1
-"""The expert that knows how often each token was said in the prompt and its answer."""
-ON = SAID + 1
-"""One more expert per source knows every context while the source is on, and mentions nothing."""
-TRANSFORMER = ON + SOURCES
+UNIGRAM = COPY + 1
+"""The expert that counts tokens: how often each occurred in the prompt and its answer."""
+SOURCE_BIAS = UNIGRAM + 1
+"""One more expert per source knows every context while the source is on, and gives no features."""
+TRANSFORMER = SOURCE_BIAS + SOURCES
 """The expert that is a small transformer."""
 EXPERTS = TRANSFORMER + 1
-CANDIDATES = 127
+MOST_CANDIDATES = 127
 """Most tokens after one context."""
-MENTIONS = 384
-"""Most mentions of tokens by experts, after one context."""
+MOST_FEATURES = 384
+"""Most features of candidates, after one context."""
 BUCKETS = 128
 UNITS = 32
 """Hidden units of the scorer."""
@@ -40,39 +40,39 @@ Candidates = np.record
 CANDIDATES_TYPE = np.dtype(
     [
         ("sizes", np.int64, 2),
-        ("tokens", np.int64, CANDIDATES),
-        ("probabilities", np.float64, CANDIDATES + 1),
-        ("known_lengths", np.int64, (CANDIDATES, SOURCES)),
+        ("tokens", np.int64, MOST_CANDIDATES),
+        ("probabilities", np.float64, MOST_CANDIDATES + 1),
+        ("known_lengths", np.int64, (MOST_CANDIDATES, SOURCES)),
         ("first", np.int64, BUCKETS),
-        ("following", np.int64, CANDIDATES),
+        ("following", np.int64, MOST_CANDIDATES),
         ("seen", np.uint8, EXPERTS),
         ("evidence", np.float32, (EXPERTS, 2)),
-        ("mentioned", np.int64, MENTIONS),
-        ("mentioned_by", np.int64, MENTIONS),
-        ("frequency", np.float32, (MENTIONS, 2)),
+        ("feature_candidates", np.int64, MOST_FEATURES),
+        ("feature_experts", np.int64, MOST_FEATURES),
+        ("feature_values", np.float32, (MOST_FEATURES, 2)),
         ("hashes", np.uint64, LENGTHS + 1),
-        ("hidden", np.float32, (CANDIDATES + 1, UNITS)),
+        ("hidden", np.float32, (MOST_CANDIDATES + 1, UNITS)),
         ("sums", np.float32, (2, UNITS)),
-        ("suggested", np.int64, CANDIDATES),
-        ("own", np.float64, CANDIDATES),
+        ("external", np.int64, MOST_CANDIDATES),
+        ("own", np.float64, MOST_CANDIDATES),
     ],
     align=True,
 )
 """
-sizes: the number of candidates and of mentions
+sizes: the number of candidates and of features
 probabilities: after the last candidate, that of all other tokens
 known_lengths: the longest context after which each source knows the token, or 0
 first, following: lists of the candidates whose tokens end in the same bits: the first one, and the one after each;
     -1: there is none
 seen: does the expert know the context? (numba knows no bool in the arrays of a record)
 evidence: how often the expert saw the context, as a logarithm, and the share of its most frequent token
-mentioned, mentioned_by: the candidate and the expert of each mention
-frequency: logarithms of the token's share and of its count
+feature_candidates, feature_experts: the candidate and the expert of each feature
+feature_values: logarithms of the token's share and of its count
 hashes: of the contexts
 hidden: the scorer's hidden units
 sums: memory of the scorer
-suggested: the node of the suggestions that is the same, or -1
-own: the scorer's probability where something is suggested beside it, 0: it has none
+external: the node of the external candidates (external_candidates.py) that is the same, or -1
+own: the scorer's probability where external candidates stand beside it, 0: it has none
 """
 
 
@@ -98,7 +98,7 @@ def propose(candidates: Candidates, token: Whole) -> int:
     while at >= 0 and candidates.tokens[at] != token:
         at = candidates.following[at]
     n = candidates.sizes[0]
-    if at < 0 and n < CANDIDATES:
+    if at < 0 and n < MOST_CANDIDATES:
         at = n
         candidates.tokens[n] = token
         candidates.following[n], candidates.first[bucket] = candidates.first[bucket], n
@@ -109,20 +109,20 @@ def propose(candidates: Candidates, token: Whole) -> int:
 
 
 @inner
-def mention(
+def add_feature(
     candidates: Candidates, token: Whole, source: int, length: int, expert: int, share: Real, count: Real
 ) -> None:
-    """An expert mentions a token. Call it for longer contexts first.
+    """A feature of a token, which becomes a candidate. Call it for longer contexts first.
 
     length: of the context; 0: it does not lead to longer ones
     share, count: logarithms
     """
     m = candidates.sizes[1]
-    at = propose(candidates, token) if m < MENTIONS else -1
+    at = propose(candidates, token) if m < MOST_FEATURES else -1
     if at < 0:
         return
     if candidates.known_lengths[at, source] == 0:
         candidates.known_lengths[at, source] = length
-    candidates.mentioned[m], candidates.mentioned_by[m] = at, expert
-    candidates.frequency[m, 0], candidates.frequency[m, 1] = share, count
+    candidates.feature_candidates[m], candidates.feature_experts[m] = at, expert
+    candidates.feature_values[m, 0], candidates.feature_values[m, 1] = share, count
     candidates.sizes[1] = m + 1

@@ -2,8 +2,8 @@
 
 Its experts are corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long
 matches, the target's own distributions at all verified nodes, the passages of a corpus nearest to the text, and a
-small transformer. A network, learned from the answers of other models, weighs what they say. The draft tree holds the
-most probable paths, and has the size at which this machine decodes fastest.
+small transformer. A network, learned from the answers of other models, weighs their evidence. The draft tree holds
+the most probable paths, and has the size at which this machine decodes fastest.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
 from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
 from aded.drafters.backoff.experts import IN_USE, Experts
+from aded.drafters.backoff.external_candidates import set_external_candidates
 from aded.drafters.backoff.history import clear, empty_history
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
 from aded.drafters.backoff.retrieval.passages import (
@@ -43,13 +44,12 @@ from aded.drafters.backoff.retrieval.passages import (
     retrieve_for_answer,
     retrieve_for_prompt,
 )
-from aded.drafters.backoff.said_tokens import forget_all, nothing_said
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
-from aded.drafters.backoff.suggestions import suggest
 from aded.drafters.backoff.transformer.predictions import NODES, no_predictions
 from aded.drafters.backoff.transformer.reader import Reader, open_transformer
-from aded.drafters.packed_state import PackedState
+from aded.drafters.backoff.unigrams import forget_all, no_unigrams
+from aded.drafters.numba_state import NumbaState
 from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
@@ -70,8 +70,8 @@ class BackoffDrafter(Drafter):
     retrieval: the suffix file of a corpus, whose passages nearest to the text are read like the prompt; None: none.
         It adds about 0.2 ms to a draft, which pays where a step of the target takes more than about 16 ms
     copy: copy what followed the longest match
-    gaps: contexts with a gap, in session and prompt
-    said: draft tokens that were said often, where nothing better is known, and weigh how often each was said
+    skip_grams: contexts of some of the last three tokens, in session and prompt
+    unigrams: draft the most frequent tokens where nothing better is known, and weigh how often each token occurred
     top_k: successors per corpus context
     keep: factor by which the weights of a context's successors shrink each time a token follows it
     scorer: the weights of the network that weighs all evidence, of scripts.train_scorer; the shipped ones were
@@ -95,8 +95,8 @@ class BackoffDrafter(Drafter):
         contexts: Mapping[str, int],
         retrieval: FilePath | None = None,
         copy: bool = True,
-        gaps: bool = True,
-        said: bool = True,
+        skip_grams: bool = True,
+        unigrams: bool = True,
         top_k: Count = 12,
         keep: Annotated[float, Field(gt=0, le=1)] = 0.9,
         scorer: FilePath = SHIPPED,
@@ -126,13 +126,13 @@ class BackoffDrafter(Drafter):
             prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
             nearest=self.nearest.table,
             history=empty_history(max_history),
-            said=nothing_said(),
+            unigrams=no_unigrams(),
             predictions=no_predictions() if self.reader is None else self.reader.predictions,
             on=new_record(IN_USE),
         )
         on, retrieves = self.experts.on, self.corpus is not None
         on.longest[:], on.vocabulary = longest, datastore.vocabulary
-        on.copies, on.gaps, on.said = copy and learns, gaps and learns, said and learns
+        on.copies, on.skip_grams, on.unigrams = copy and learns, skip_grams and learns, unigrams and learns
         plain, self.learned_from = read_scorer(scorer, retrieval=retrieves)
         self.scorers = plain, plain if self.reader is None else read_scorer(scorer, retrieves, transformer=True)[0]
         self.tree_size: TreeSize | None = None
@@ -141,7 +141,7 @@ class BackoffDrafter(Drafter):
 
     def _read_nothing(self) -> None:
         self.scratch = new_scratch(self.budget)
-        self.state = PackedState((self.experts, self.scorers, self.scratch))
+        self.state = NumbaState((self.experts, self.scorers, self.scratch))
         self.context, self._drafted = np.empty(0, np.int64), DraftTree.root(0)
 
     def sibling(self) -> BackoffDrafter:
@@ -156,7 +156,7 @@ class BackoffDrafter(Drafter):
             prompt=empty_table(len(experts.prompt.marks)),
             nearest=other.nearest.table,
             history=empty_history(len(experts.history.tokens)),
-            said=nothing_said(),
+            unigrams=no_unigrams(),
         )
         if self.reader is not None:
             other.reader = Reader(self.reader.weights, self.reader.learned_from)
@@ -179,7 +179,7 @@ class BackoffDrafter(Drafter):
         first = len(self.context)
         if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self.context):
             forget(self.experts.prompt)
-            self.experts.said.here[:] = 0
+            self.experts.unigrams.prompt[:] = 0
             forget_text(self.nearest)
             first = 0
         read_prompt(self.state, prompt_ids, first, self.keep)
@@ -216,16 +216,16 @@ class BackoffDrafter(Drafter):
         below = chain_below if self.chain else tree_below
         return below(self.state, self.budget, self.depth, least)
 
-    def draft_beside(
+    def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
     ) -> tuple[DraftTree, np.ndarray] | None:
         """The search mixes the others' nodes with its own candidates. A chain does without them."""
         if self.chain:
             return None
-        suggestions = self.scratch.suggestions
-        suggest(suggestions, others, mixing)
+        external = self.scratch.external
+        set_external_candidates(external, others, mixing)
         tree = self.draft(context)
-        suggestions.nodes = 0
+        external.nodes = 0
         return tree, self.scratch.nodes["own"][: len(tree)].copy()
 
     def observe(self, step: Step) -> None:
@@ -250,7 +250,8 @@ class BackoffDrafter(Drafter):
     def node_parts(self, tree: DraftTree) -> list[str]:
         """Each source that knew the token, with the tokens of the longest context after which it did, longest first.
 
-        `copy` is the longest match; `gap or said` stands where neither a source nor the match drafted the node.
+        `copy` is the longest match; `skip-gram or unigram` stands where neither a source nor the match drafted the
+        node.
         """
         nodes, drafted = self.scratch.nodes, self._drafted.find(tree)[1:]
         known_by, copied = nodes["known_by"], nodes["match"][:, 0] >= 0
@@ -261,7 +262,7 @@ class BackoffDrafter(Drafter):
             forget(table)
         forget_text(self.nearest)
         clear(self.experts.history)
-        forget_all(self.experts.said)
+        forget_all(self.experts.unigrams)
         self.context = np.empty(0, np.int64)
         if self.tree_size is not None:
             self.tree_size.restart()
@@ -282,7 +283,7 @@ def _known_by(lengths: np.ndarray, copied: bool) -> str:
     """Who drafted a node, see BackoffDrafter.node_parts. lengths: int64 [SOURCES], 0: the source did not know it."""
     order = np.argsort(-lengths, kind="stable")
     known = [f"{SOURCE_NAMES[source]} {lengths[source]}" for source in order if lengths[source]]
-    return ", ".join([*known, "copy"] if copied else known) or "gap or said"
+    return ", ".join([*known, "copy"] if copied else known) or "skip-gram or unigram"
 
 
 def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:

@@ -1,12 +1,13 @@
-"""The experts: what each source says of the next token after the last tokens.
+"""The experts: the evidence of each source for the next token, after the last tokens.
 
 source: where predictions come from: the corpus, the target's own distributions, earlier answers (the session), the
     current prompt and its answer, or the passages of a corpus that are nearest to them
-context: the last 1 to 6 tokens (corpus: 1 to 4), or some of the last three with a gap
+context: the last 1 to 6 tokens (corpus: 1 to 4), or some of the last three: a skip-gram
 expert: one source with one kind of context; one more copies the longest match, and one counts tokens
-mention: an expert names a token, with the token's share of what followed the context, and its count
+feature: of a candidate token, by one expert: the token's share of what followed the context, and its count. Features
+    are sparse: each expert has some of a few tokens only
 
-The scorer (scorer.py) turns all mentions into one probability per token.
+The scorer (scorer.py) turns all features into one probability per token.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ from aded.compiled import inner
 from aded.drafters.backoff.candidates import (
     COPY,
     CORPUS,
-    GAPS,
     LENGTHS,
     NEAREST,
-    ON,
     PROMPT,
-    SAID,
     SESSION,
+    SKIP_GRAMS,
+    SOURCE_BIAS,
     SOURCES,
     TARGET,
     TRANSFORMER,
+    UNIGRAM,
     Candidates,
     Real,
+    add_feature,
     clear,
-    mention,
     propose,
 )
 from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
 from aded.drafters.backoff.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.history import History, token_at
-from aded.drafters.backoff.said_tokens import FREQUENT, SaidTokens, place
 from aded.drafters.backoff.transformer.predictions import Predictions, output_of
+from aded.drafters.backoff.unigrams import FREQUENT, Unigrams, place
 
 LIKELY = 0.05
-"""At nodes that are at least as probable, contexts with a gap are asked, and frequent tokens proposed. Elsewhere no
+"""At nodes that are at least as probable, skip-grams are looked up, and frequent tokens proposed. Elsewhere no
 tree has room for what they add."""
 SCALE = np.float32(1 / 8)
 """Of logarithms: it keeps the inputs of the scorer near 1."""
@@ -56,8 +57,8 @@ IN_USE = np.dtype(
     [
         ("longest", np.int64, SOURCES),
         ("copies", np.bool_),
-        ("gaps", np.bool_),
-        ("said", np.bool_),
+        ("skip_grams", np.bool_),
+        ("unigrams", np.bool_),
         ("vocabulary", np.int64),
     ],
     align=True,
@@ -65,7 +66,7 @@ IN_USE = np.dtype(
 """What is on.
 
 longest: the longest context of each source in tokens, 0: the source is off
-copies, gaps, said: is the copying of matches, are contexts with a gap, and counts of tokens?
+copies, skip_grams, unigrams: are matches copied, skip-grams looked up, and tokens counted?
 vocabulary: of the corpus
 """
 
@@ -83,7 +84,7 @@ class Experts(NamedTuple):
     prompt: ContextTable
     nearest: ContextTable
     history: History
-    said: SaidTokens
+    unigrams: Unigrams
     predictions: Predictions
     on: np.record
 
@@ -96,20 +97,20 @@ def log(number: Real) -> Real:
 
 
 @inner
-def gap_hash(context: np.ndarray, end: int, gap: int) -> np.uint64:
-    """The hash of a context with a gap, before context[end], end >= 3. Of the last three tokens it has:
+def skip_gram_hash(context: np.ndarray, end: int, kind: int) -> np.uint64:
+    """The hash of a skip-gram before context[end], end >= 3. Of the last three tokens it has:
 
-    gap 0: the first two; 1: the first and the last; 2: the middle one.
+    kind 0: the first two; 1: the first and the last; 2: the middle one.
     """
-    hashed = np.uint64(gap + 1) * np.uint64(0x9E3779B97F4A7C15)
-    if gap != 0:
-        hashed = extend_hash(hashed, context[end - 1] if gap == 1 else context[end - 2])
-        return extend_hash(hashed, context[end - 3]) if gap == 1 else hashed
+    hashed = np.uint64(kind + 1) * np.uint64(0x9E3779B97F4A7C15)
+    if kind != 0:
+        hashed = extend_hash(hashed, context[end - 1] if kind == 1 else context[end - 2])
+        return extend_hash(hashed, context[end - 3]) if kind == 1 else hashed
     return extend_hash(extend_hash(hashed, context[end - 2]), context[end - 3])
 
 
 @inner
-def ask(
+def collect_features(
     experts: Experts,
     context: np.ndarray,
     longest: np.ndarray,
@@ -119,7 +120,7 @@ def ask(
     node: int,
     candidates: Candidates,
 ) -> None:
-    """Write what all experts say of the next token to `candidates`.
+    """Write the candidates for the next token, and all experts' features of them, to `candidates`.
 
     context: int64 [m], of which the last LENGTHS tokens are read
     longest: int64 [SOURCES], the longest context to look up in each source
@@ -130,99 +131,99 @@ def ask(
     """
     clear(candidates)
     for source in range(SOURCES):
-        candidates.seen[ON + source] = experts.on.longest[source] > 0
+        candidates.seen[SOURCE_BIAS + source] = experts.on.longest[source] > 0
     if match[0] >= 0:
         matched = log(match[1])
         candidates.seen[COPY] = True
         candidates.evidence[COPY, 0], candidates.evidence[COPY, 1] = matched, 1.0
-        mention(candidates, token_at(experts.history, match[0]), PROMPT, LENGTHS, COPY, np.float32(0.0), matched)
+        add_feature(candidates, token_at(experts.history, match[0]), PROMPT, LENGTHS, COPY, np.float32(0.0), matched)
     hashes = candidates.hashes
     shortest = min(LENGTHS, len(context))
     for length in range(1, shortest + 1):
         hashes[length] = extend_hash(hashes[length - 1], context[len(context) - length])
     for length in range(shortest, 0, -1):
         if length <= longest[PROMPT]:
-            _ask_table(experts.prompt, hashes[length], PROMPT, length, candidates)
+            _table_features(experts.prompt, hashes[length], PROMPT, length, candidates)
         if length <= longest[SESSION]:
-            _ask_table(experts.session, hashes[length], SESSION, length, candidates)
+            _table_features(experts.session, hashes[length], SESSION, length, candidates)
         if length <= longest[TARGET]:
-            _ask_table(experts.target, hashes[length], TARGET, length, candidates)
+            _table_features(experts.target, hashes[length], TARGET, length, candidates)
         if length <= longest[NEAREST]:
-            _ask_table(experts.nearest, hashes[length], NEAREST, length, candidates)
+            _table_features(experts.nearest, hashes[length], NEAREST, length, candidates)
         if length <= longest[0] and indices[length - 1] >= 0:
-            _ask_corpus(experts.corpus, indices[length - 1], length, candidates)
-    if experts.on.gaps and probability >= LIKELY and len(context) >= 3:
-        for gap in range(GAPS):
-            hashed = gap_hash(context, len(context), gap)
+            _corpus_features(experts.corpus, indices[length - 1], length, candidates)
+    if experts.on.skip_grams and probability >= LIKELY and len(context) >= 3:
+        for kind in range(SKIP_GRAMS):
+            hashed = skip_gram_hash(context, len(context), kind)
             if longest[PROMPT] > 0:
-                _ask_table(experts.prompt, hashed, PROMPT, LENGTHS + 1 + gap, candidates)
+                _table_features(experts.prompt, hashed, PROMPT, LENGTHS + 1 + kind, candidates)
             if longest[SESSION] > 0:
-                _ask_table(experts.session, hashed, SESSION, LENGTHS + 1 + gap, candidates)
-    if experts.on.said:
-        _ask_said(experts.said, probability >= LIKELY, candidates)
+                _table_features(experts.session, hashed, SESSION, LENGTHS + 1 + kind, candidates)
+    if experts.on.unigrams:
+        _unigram_features(experts.unigrams, probability >= LIKELY, candidates)
     if node >= 0:
-        _ask_transformer(experts.predictions, node, candidates)
+        _transformer_features(experts.predictions, node, candidates)
 
 
 @inner
-def _ask_said(said: SaidTokens, fill: bool, candidates: Candidates) -> None:
-    """Say of each candidate how often it was said here.
+def _unigram_features(unigrams: Unigrams, fill: bool, candidates: Candidates) -> None:
+    """A feature of each candidate: how often it occurred in the prompt and its answer.
 
-    fill: before that, fill them up to FREQUENT with the tokens that were said most often, and more than once
+    fill: before that, fill them up to FREQUENT with the session's most frequent tokens that occurred more than once
     """
     if fill:
-        for token in said.frequent:
-            if token == -1 or said.ever[place(token)] < 2 or candidates.sizes[0] >= FREQUENT:
+        for token in unigrams.frequent:
+            if token == -1 or unigrams.session[place(token)] < 2 or candidates.sizes[0] >= FREQUENT:
                 break
             propose(candidates, token)
     for i in range(candidates.sizes[0]):
         token = candidates.tokens[i]
-        times = said.here[place(token)]
+        times = unigrams.prompt[place(token)]
         if times > 0:
-            mention(candidates, token, PROMPT, 0, SAID, np.float32(0.0), log(times))
+            add_feature(candidates, token, PROMPT, 0, UNIGRAM, np.float32(0.0), log(times))
 
 
 @inner
-def _ask_transformer(predictions: Predictions, node: int, candidates: Candidates) -> None:
-    """Propose the tokens that it finds likely, and say of each candidate how likely it is.
+def _transformer_features(predictions: Predictions, node: int, candidates: Candidates) -> None:
+    """Propose the tokens that it finds likely; a feature of each candidate: how likely it is.
 
     node: of those that it has read
     """
-    said, largest = predictions.logarithms[node], np.float32(-np.inf)
+    logarithms, largest = predictions.logarithms[node], np.float32(-np.inf)
     for output in range(len(predictions.known)):
-        largest = max(largest, said[output])
-        if said[output] > LIKELY_NEXT:
+        largest = max(largest, logarithms[output])
+        if logarithms[output] > LIKELY_NEXT:
             propose(candidates, predictions.known[output])
     for i in range(candidates.sizes[0]):
         token = candidates.tokens[i]
         output = output_of(predictions, token)
         if output >= 0:
-            mention(candidates, token, PROMPT, 0, TRANSFORMER, said[output] * NATS, np.float32(0.0))
+            add_feature(candidates, token, PROMPT, 0, TRANSFORMER, logarithms[output] * NATS, np.float32(0.0))
     candidates.seen[TRANSFORMER] = True
-    candidates.evidence[TRANSFORMER, 0], candidates.evidence[TRANSFORMER, 1] = largest * NATS, said[-1] * NATS
+    candidates.evidence[TRANSFORMER, 0], candidates.evidence[TRANSFORMER, 1] = largest * NATS, logarithms[-1] * NATS
 
 
 @inner
-def _ask_table(table: ContextTable, hashed: np.uint64, source: int, length: int, candidates: Candidates) -> None:
+def _table_features(table: ContextTable, hashed: np.uint64, source: int, length: int, candidates: Candidates) -> None:
     slot = find(table, hashed)
     if slot < 0:
         return
     row, total = table.rows[slot].weights, np.float32(0.0)
     for i in range(ROW):
         total += row[i]
-    _mention_all(table.rows[slot].tokens, row, total, source, length, candidates)
+    _row_features(table.rows[slot].tokens, row, total, source, length, candidates)
 
 
 @inner
-def _ask_corpus(corpus: CorpusNgrams, index: int, length: int, candidates: Candidates) -> None:
+def _corpus_features(corpus: CorpusNgrams, index: int, length: int, candidates: Candidates) -> None:
     read, total, _ = read_context(corpus, index)
     if read > 0:  # else its block is damaged
         tokens, times = corpus.tokens[:read], corpus.times[:read]
-        _mention_all(tokens, times, np.float32(total), CORPUS, length, candidates)
+        _row_features(tokens, times, np.float32(total), CORPUS, length, candidates)
 
 
 @inner
-def _mention_all(
+def _row_features(
     tokens: np.ndarray, row: np.ndarray, total: Real, source: int, length: int, candidates: Candidates
 ) -> None:
     """row: the tokens' counts in falling order, 0 where the row is free; total: the count of all successors"""
@@ -234,4 +235,4 @@ def _mention_all(
         if row[i] == 0:
             break
         count = log(np.float32(row[i]))
-        mention(candidates, np.int64(tokens[i]), source, known_length, expert, count - whole, count)
+        add_feature(candidates, np.int64(tokens[i]), source, known_length, expert, count - whole, count)

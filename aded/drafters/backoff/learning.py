@@ -6,13 +6,13 @@ import numpy as np
 from numba import njit
 
 from aded.compiled import UNCOUNTED, inner
-from aded.drafters.backoff.candidates import GAPS, LENGTHS, PROMPT, SESSION
+from aded.drafters.backoff.candidates import LENGTHS, PROMPT, SESSION, SKIP_GRAMS
 from aded.drafters.backoff.context_table import ContextTable, count_successor, extend_hash, replace_row
-from aded.drafters.backoff.experts import Experts, gap_hash
+from aded.drafters.backoff.experts import Experts, skip_gram_hash
 from aded.drafters.backoff.history import append
-from aded.drafters.backoff.said_tokens import say
 from aded.drafters.backoff.tree_search import move_root, search, search_chain, start
-from aded.drafters.packed_state import PackedState
+from aded.drafters.backoff.unigrams import count_token
+from aded.drafters.numba_state import NumbaState
 
 
 @inner
@@ -23,18 +23,18 @@ def read(experts: Experts, context: np.ndarray, first: int, keep: float) -> None
         for length in range(1, min(LENGTHS, i) + 1):
             hashed = extend_hash(hashed, context[i - length])
             _count(experts, hashed, length, context[i], keep)
-        if experts.on.gaps and i >= 3:
-            for gap in range(GAPS):
-                _count(experts, gap_hash(context, i, gap), 1, context[i], keep)
-        if experts.on.said:
-            say(experts.said, context[i])
+        if experts.on.skip_grams and i >= 3:
+            for kind in range(SKIP_GRAMS):
+                _count(experts, skip_gram_hash(context, i, kind), 1, context[i], keep)
+        if experts.on.unigrams:
+            count_token(experts.unigrams, context[i])
         if experts.on.copies:
             append(experts.history, context[i])
 
 
 @inner
 def _count(experts: Experts, hashed: np.uint64, length: int, token: int, keep: float) -> None:
-    """The token followed a context, here and in the session."""
+    """The token followed a context, in the prompt and in the session."""
     if length <= experts.on.longest[SESSION]:
         count_successor(experts.session, hashed, token, keep)
     if length <= experts.on.longest[PROMPT]:
@@ -42,7 +42,7 @@ def _count(experts: Experts, hashed: np.uint64, length: int, token: int, keep: f
 
 
 @njit(cache=True)
-def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float) -> None:
+def read_prompt(state: NumbaState, context: np.ndarray, first: int, keep: float) -> None:
     """`read`, then put the root at the prompt's end. state: experts, scorers, scratch."""
     experts, _, scratch = state.parts
     read(experts, context, first, keep)
@@ -50,7 +50,7 @@ def read_prompt(state: PackedState, context: np.ndarray, first: int, keep: float
 
 
 @njit(cache=True)
-def read_decided(state: PackedState, context: np.ndarray, first: int, keep: float) -> None:
+def read_decided(state: NumbaState, context: np.ndarray, first: int, keep: float) -> None:
     """Read context[first:], the tokens decided since the last search, and move the root to their end."""
     experts, _, scratch = state.parts
     for i in range(first, len(context)):
@@ -59,14 +59,14 @@ def read_decided(state: PackedState, context: np.ndarray, first: int, keep: floa
 
 
 @njit(cache=True)
-def tree_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
+def tree_below(state: NumbaState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
     """`search` below the root."""
     experts, scorers, scratch = state.parts
     return search(experts, scorers, scratch, budget, depth, least_probabilities)
 
 
 @njit(cache=True)
-def chain_below(state: PackedState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
+def chain_below(state: NumbaState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
     """`search_chain` below the root. Who drafts trees never compiles it."""
     experts, scorers, scratch = state.parts
     return search_chain(experts, scorers, scratch, budget, depth, least_probabilities)

@@ -1,13 +1,13 @@
-"""The scorer: one small network, which turns what all experts say of a token into its probability.
+"""The scorer: one small network, which turns the features of a token into its probability.
 
-For every candidate token x, and for "another token", which nobody mentions,
+For every candidate token x, and for "another token", which has no features,
 
     h(x) = b + sum over experts that know the context of  A_e [1, evidence_e]
-             + sum over experts that mention x of         B_e [1, log share_e(x), log count_e(x)]
+             + sum over experts with a feature of x of    B_e [1, log share_e(x), log count_e(x)]
     score(x) = w . max(0, h(x)),    p(x) = softmax over the candidates and "another token".
 
-The sums are sparse: some experts know a context, and each mentions few tokens. scripts.train_scorer learned the
-weights from answers of other models; while decoding they stay as they are, so one answer's decisions never change
+The sums are sparse: some experts know a context, and each has features of few tokens. scripts.train_scorer learned
+the weights from answers of other models; while decoding they stay as they are, so one answer's decisions never change
 what the next answer's evidence is worth.
 """
 
@@ -31,11 +31,11 @@ ZERO = np.float32(0.0)
 
 Scorer = np.record
 """The network's weights: a record of WEIGHTS."""
-SHAPES = {"bias": (3, UNITS), "contexts": (EXPERTS, 3, UNITS), "mentions": (EXPERTS, 3, UNITS)}
+SHAPES = {"bias": (3, UNITS), "contexts": (EXPERTS, 3, UNITS), "features": (EXPERTS, 3, UNITS)}
 """
 bias: b, what is added for "another token", and w
 contexts: A: known, its evidence
-mentions: B: mentioned, log share, log count
+features: B: present, log share, log count
 """
 WEIGHTS = np.dtype([(name, np.float32, shape) for name, shape in SHAPES.items()])
 PREFIXES = {
@@ -114,8 +114,8 @@ def score(scorer: Scorer, candidates: Candidates) -> None:
     for u in range(UNITS):
         hidden[n, u] = common[u] + scorer.bias[1, u]
     for k in range(m):
-        at, row = candidates.mentioned[k], scorer.mentions[candidates.mentioned_by[k]]
-        share, count = candidates.frequency[k, 0], candidates.frequency[k, 1]
+        at, row = candidates.feature_candidates[k], scorer.features[candidates.feature_experts[k]]
+        share, count = candidates.feature_values[k, 0], candidates.feature_values[k, 1]
         for u in range(UNITS):
             hidden[at, u] += row[0, u] + share * row[1, u] + count * row[2, u]
     probabilities, largest = candidates.probabilities, -np.inf

@@ -8,7 +8,7 @@ import numpy as np
 
 from aded.drafters.backoff.candidates import LENGTHS, SOURCES, Candidates, new_candidates
 from aded.drafters.backoff.corpus import CONTEXTS
-from aded.drafters.backoff.suggestions import Suggestions, no_suggestions
+from aded.drafters.backoff.external_candidates import ExternalCandidates, no_external_candidates
 
 BUCKETS = 104
 """Buckets of probabilities, see tree_search."""
@@ -28,7 +28,7 @@ NODE = np.dtype(
         ("longest", np.int64, SOURCES),
         ("known_by", np.int64, SOURCES),
         ("match", np.int64, 2),
-        ("suggested", np.int64),
+        ("external", np.int64),
         ("own", np.float64),
         ("was_read", np.int64),
     ]
@@ -40,8 +40,8 @@ indices: the corpus contexts at the node
 longest: the longest context to look up in each source
 known_by: the longest context after which each source knew the node's token, or 0
 match: position in the history of the token to copy, or -1, and the match's length
-suggested: the node of the suggestions that is the same, or -1
-own: the scorer's own probability of the node given its parent, 0: it is suggested alone
+external: the node of the external candidates that is the same, or -1
+own: the scorer's own probability of the node given its parent, 0: only others draft it
 was_read: the node of the predictions that is the same, or -1
 """
 DRAFT = np.dtype(
@@ -49,11 +49,11 @@ DRAFT = np.dtype(
         ("parent", np.int64),
         ("token", np.int64),
         ("known_lengths", np.int64, SOURCES),
-        ("suggested", np.int64),
+        ("external", np.int64),
         ("own", np.float64),
     ]
 )
-"""A possible node, which waits in the heap. known_lengths: see CANDIDATES_TYPE; suggested, own: as of a node"""
+"""A possible node, which waits in the heap. known_lengths: see CANDIDATES_TYPE; external, own: as of a node"""
 
 
 class BackoffScratch(NamedTuple):
@@ -63,7 +63,7 @@ class BackoffScratch(NamedTuple):
     heap: float64 [MAX_WAITING, 2]
     waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
     candidates: of the latest `predict`
-    suggestions: of other drafters
+    external: of other drafters
     """
 
     nodes: np.ndarray
@@ -71,13 +71,13 @@ class BackoffScratch(NamedTuple):
     heap: np.ndarray
     waiting_at: np.ndarray
     candidates: Candidates
-    suggestions: Suggestions
+    external: ExternalCandidates
 
 
 def new_scratch(budget: int) -> BackoffScratch:
     nodes, drafts = np.zeros(budget + 1, NODE), np.zeros(MAX_WAITING, DRAFT)
     for memory in (nodes, drafts):
-        memory["suggested"], memory["own"] = -1, 1
+        memory["external"], memory["own"] = -1, 1
     nodes["was_read"] = -1
     heap, waiting_at = np.zeros((MAX_WAITING, 2)), np.zeros(BUCKETS, np.int64)
-    return BackoffScratch(nodes, drafts, heap, waiting_at, new_candidates(), no_suggestions())
+    return BackoffScratch(nodes, drafts, heap, waiting_at, new_candidates(), no_external_candidates())

@@ -10,11 +10,11 @@ import numpy as np
 from aded.compiled import inner
 from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, Candidates
 from aded.drafters.backoff.corpus import follow_token, locate
-from aded.drafters.backoff.experts import Experts, ask
+from aded.drafters.backoff.experts import Experts, collect_features
+from aded.drafters.backoff.external_candidates import mix_external
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.scorer import Scorer, score
 from aded.drafters.backoff.scratch import MAX_WAITING, BackoffScratch
-from aded.drafters.backoff.suggestions import add_suggested
 from aded.drafters.backoff.transformer.predictions import Predictions, read_child
 from aded.drafters.heap import pop, push
 
@@ -82,7 +82,7 @@ def _add_node(experts: Experts, scratch: BackoffScratch, at: int, draft: np.reco
     node.longest[TARGET] = experts.on.longest[TARGET]
     node.parent, node.depth = draft.parent, parent.depth + 1
     node.probability = probability
-    node.suggested, node.own = draft.suggested, draft.own
+    node.external, node.own = draft.external, draft.own
     node.was_read = read_child(experts.predictions, parent.was_read, draft.token)
     _set_token(experts, parent, draft.token, node)
 
@@ -97,20 +97,20 @@ def find_root(predictions: Predictions, root: np.record) -> None:
 def predict(experts: Experts, scorers: Scorers, node: np.record, candidates: Candidates) -> int:
     """Write what may follow a node to `candidates`; return how many tokens that are."""
     recent, was_read = node.recent[LENGTHS - node.recent_length :], node.was_read
-    ask(experts, recent, node.longest, node.indices, node.match, node.probability, was_read, candidates)
+    collect_features(experts, recent, node.longest, node.indices, node.match, node.probability, was_read, candidates)
     score(scorers[1] if was_read >= 0 else scorers[0], candidates)
     return int(candidates.sizes[0])
 
 
 @inner
 def _candidates_at(experts: Experts, scorers: Scorers, scratch: BackoffScratch, node: np.record) -> int:
-    """`predict`, and mix in what is suggested."""
-    candidates, suggested = scratch.candidates, node.suggested
+    """`predict`, and mix in external candidates."""
+    candidates, external = scratch.candidates, node.external
     found = predict(experts, scorers, node, candidates)
-    candidates.suggested[:] = -1
+    candidates.external[:] = -1
     for i in range(found):
         candidates.own[i] = candidates.probabilities[i]
-    return found if suggested < 0 else add_suggested(scratch.suggestions, suggested, candidates, found)
+    return found if external < 0 else mix_external(scratch.external, external, candidates, found)
 
 
 @inner
@@ -119,7 +119,7 @@ def _draft(candidates: Candidates, i: int, parent: int, draft: np.record) -> Non
     draft.parent, draft.token = parent, candidates.tokens[i]
     for source in range(SOURCES):
         draft.known_lengths[source] = candidates.known_lengths[i, source]
-    draft.suggested, draft.own = candidates.suggested[i], candidates.own[i]
+    draft.external, draft.own = candidates.external[i], candidates.own[i]
 
 
 @inner
@@ -155,7 +155,7 @@ def search(
     nodes, candidates, waiting_at = scratch.nodes, scratch.candidates, scratch.waiting_at
     waiting_at[:] = 0
     n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
-    nodes[ROOT].suggested = 0 if scratch.suggestions.nodes > 0 else -1
+    nodes[ROOT].external = 0 if scratch.external.nodes > 0 else -1
     find_root(experts.predictions, nodes[ROOT])
     # Drafts below the bucket `cutoff` are never taken; `above` drafts wait in that bucket and higher ones.
     cutoff, above = max(0, _bucket(0.1 / (budget + 1))), 0
@@ -206,7 +206,7 @@ def search_chain(
     """`search` for a tree without branches: below each node its most probable token alone."""
     n, nodes, candidates, draft = ROOT + 1, scratch.nodes, scratch.candidates, scratch.drafts[0]
     find_root(experts.predictions, nodes[ROOT])
-    candidates.suggested[:] = -1
+    candidates.external[:] = -1
     while n <= min(budget, depth):
         found = predict(experts, scorers, nodes[n - 1], candidates)
         if found == 0:

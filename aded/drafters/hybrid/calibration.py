@@ -1,8 +1,8 @@
-"""What a part's word is worth: how often the target chose the nodes that it called so probable.
+"""Calibration of a drafter's probabilities: how often the target chose the nodes that it drafted with each.
 
-Each part has one table. Where it says how probable its nodes are, those whose parent was accepted are counted by the
-logit of their probability given the parent, each at the two nearest knots. Where it says nothing, they are counted by
-their rank among their siblings. Few counts lean on what the part says itself. (Rows of the table per depth gained
+Each part has one table. Where its nodes have probabilities, those whose parent was accepted are counted by the logit
+of their probability given the parent, each at the two nearest knots. Where they have none, they are counted by their
+rank among their siblings. Few counts lean on the drafter's own probability. (Rows of the table per depth gained
 nothing: 0.3 % at most, on HumanEval with the embedded model.)
 """
 
@@ -16,16 +16,16 @@ from numba import njit
 from aded.core.tree import DraftTree
 
 KNOTS = 21
-LEAST, MOST = 1e-4, 0.9995
+LEAST_PROBABILITY, MOST_PROBABILITY = 1e-4, 0.9995
 """Probability of the first knot, and the largest that is ever given."""
-PER_LOGIT = (KNOTS - 1) / (2 * np.log(1 / LEAST - 1))
+PER_LOGIT = (KNOTS - 1) / (2 * np.log(1 / LEAST_PROBABILITY - 1))
 """Knots per unit of the logit."""
-SAID = 1 / (1 + np.exp(-(np.arange(KNOTS) - (KNOTS - 1) / 2) / PER_LOGIT))
+BY_KNOT = 1 / (1 + np.exp(-(np.arange(KNOTS) - (KNOTS - 1) / 2) / PER_LOGIT))
 """float64 [KNOTS]: the probability of each knot."""
-SAID_WEIGHT = 30.0
+KNOT_WEIGHT = 30.0
 """It counts as so many nodes."""
 BY_RANK, RANK_WEIGHT = 0.4 * 0.5 ** np.arange(KNOTS), 4.0
-"""The same for a part that says nothing: half as probable from rank to rank."""
+"""The same for a part without probabilities: half as probable from rank to rank."""
 
 
 class Cells(NamedTuple):
@@ -46,11 +46,11 @@ class PartCalibration:
 
     def calibrated(self, tree: DraftTree, cells: Cells) -> np.ndarray:
         """float64 [n]: the probability of each node given that its parent is accepted; the root's is 1."""
-        prior, weight = (BY_RANK, RANK_WEIGHT) if tree.probabilities is None else (SAID, SAID_WEIGHT)
+        prior, weight = (BY_RANK, RANK_WEIGHT) if tree.probabilities is None else (BY_KNOT, KNOT_WEIGHT)
         rates = (self.counts[:, 0] + weight * prior) / (self.counts[:, 1] + weight)
         found = rates[cells.knots] * (1.0 - cells.shares) + rates[cells.knots + 1] * cells.shares
         found[0] = 1.0
-        return np.minimum(found, MOST)
+        return np.minimum(found, MOST_PROBABILITY)
 
     def learn(self, tree: DraftTree, cells: Cells, decided: np.ndarray) -> None:
         """Count the nodes that the target could have chosen. decided: int64 [m], what it chose below the root."""
@@ -61,8 +61,8 @@ def cells_of(tree: DraftTree) -> Cells:
     """Where the nodes of a part's tree are counted."""
     if tree.probabilities is None:
         return Cells(np.minimum(_ranks(tree.parents), KNOTS - 2), np.zeros(len(tree)))
-    said = np.clip(tree.given_parent, LEAST, 1 - LEAST)
-    position = np.clip(np.log(said / (1 - said)) * PER_LOGIT + (KNOTS - 1) / 2, 0, KNOTS - 1 - 1e-9)
+    drafted = np.clip(tree.given_parent, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    position = np.clip(np.log(drafted / (1 - drafted)) * PER_LOGIT + (KNOTS - 1) / 2, 0, KNOTS - 1 - 1e-9)
     knots = position.astype(np.int64)
     return Cells(knots, position - knots)
 

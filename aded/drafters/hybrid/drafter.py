@@ -1,9 +1,9 @@
 """A hybrid: the trees of several drafters merged into one under one budget, chosen by calibrated probability.
 
-Each part drafts a tree of its own. What it says of a node's probability is calibrated by what the target decided
-(calibration.py). Equal paths are one node. Where several parts drafted at the same place, their words are mixed
-(aded.drafters.mixing), part by part; both are learned online, by the same code for each part. The most probable nodes
-are verified. All parts observe every step, whoever drafted its nodes.
+Each part drafts a tree of its own. Its probability of each node is calibrated by what the target decided
+(calibration.py). Equal paths are one node. Where several parts drafted at the same place, their probabilities are
+mixed (aded.drafters.mixing), part by part; both are learned online, by the same code for each part. The most probable
+nodes are verified. All parts observe every step, whoever drafted its nodes.
 
 A part whose search can weigh other drafters' nodes beside its own comes last, and does so: it drafts below them too.
 """
@@ -30,8 +30,8 @@ from aded.errors import BadInput
 from aded.settings import Budget, FilePath, LearningScope
 
 
-class Part:
-    """A drafter in a hybrid, what its word is worth, and what it did in the answer."""
+class HybridPart:
+    """A drafter in a hybrid, the calibration of its probabilities, and what it did in the answer."""
 
     def __init__(self, drafter: Drafter) -> None:
         self.drafter, self.calibration, self.mixing = drafter, PartCalibration(), new_mixing()
@@ -47,7 +47,7 @@ class Part:
 
     @property
     def weighs_others(self) -> bool:
-        return type(self.drafter).draft_beside is not Drafter.draft_beside
+        return type(self.drafter).draft_with_candidates is not Drafter.draft_with_candidates
 
     @contextmanager
     def timed(self) -> Iterator[Drafter]:
@@ -58,19 +58,19 @@ class Part:
 
     def draft(self, context: np.ndarray, merged: MergedTree) -> np.ndarray:
         """Draft into the merged tree. Returns which of its nodes the part drafted, int64."""
-        beside = None
+        weighed = None
         with self.timed() as drafter:
             if self.weighs_others and len(merged) > 1:
-                beside = drafter.draft_beside(context, merged.tree(), self.mixing.weights)
-            self.tree = drafter.draft(context) if beside is None else beside[0]
+                weighed = drafter.draft_with_candidates(context, merged.tree(), self.mixing.weights)
+            self.tree = drafter.draft(context) if weighed is None else weighed[0]
         self.cells = cells_of(self.tree)
         calibrated = self.calibration.calibrated(self.tree, self.cells)
         nodes = merged.add(self.tree)
         self.others, self.own = merged.given_parent.copy(), np.zeros(len(merged))
-        self.own[nodes] = calibrated if beside is None else beside[1]
+        self.own[nodes] = calibrated if weighed is None else weighed[1]
         self.both = merged.siblings_of(self.own > 0.0) & merged.siblings_of(self.others > 0.0)
         merged.given_parent = mixed_where(self.both, self.mixing.weights, self.own, self.others)
-        if beside is not None:  # the search has mixed them
+        if weighed is not None:  # the search has mixed them
             merged.given_parent[nodes] = calibrated
         return np.flatnonzero(self.own)
 
@@ -105,7 +105,7 @@ class Hybrid(Drafter):
     ) -> None:
         if not parts:
             raise BadInput("method.parts", "must name a method")
-        made = {name: Part(drafter) for name, drafter in parts.items()}
+        made = {name: HybridPart(drafter) for name, drafter in parts.items()}
         # Who weighs what others draft comes after them.
         self.parts = dict(sorted(made.items(), key=lambda item: item[1].weighs_others))
         self.budget, self.scope, self.cost = budget, adaptation, check_cost(cost)

@@ -26,7 +26,7 @@ from aded.files.datastores.contamination import from_header, in_short
 from aded.files.json_lines import LINE, json_value
 from aded.settings import checked
 
-KEY = "datastore.path"
+DATASTORE_KEY = "datastore.path"
 """The key that errors name."""
 READ = 1 << 22
 """Bytes read at once."""
@@ -67,7 +67,9 @@ class ArrayFile:
     def check_blocks(self) -> None:
         """Raise BadInput if a lookup came upon a damaged block; such lookups find nothing."""
         if self.blocks.damaged[0]:
-            raise BadInput(KEY, f"{self.path} is damaged (block {self.blocks.damaged[0] - 1}); build it again")
+            raise BadInput(
+                DATASTORE_KEY, f"{self.path} is damaged (block {self.blocks.damaged[0] - 1}); build it again"
+            )
 
     def verify(self) -> None:
         """Read the whole file. Raises BadInput if a block is damaged."""
@@ -78,7 +80,7 @@ class ArrayFile:
         """For a run's record: the fingerprint of the file, the size of its corpus, and what questions it holds."""
         known = {"datastore": "fingerprint", "datastore_tokens": "tokens", "datastore_prompts": "prompts"}
         facts = {name: self.header[key] for name, key in known.items() if key in self.header}
-        if checks := from_header(self.header, KEY, str(self.path)):
+        if checks := from_header(self.header, DATASTORE_KEY, str(self.path)):
             facts["datastore_questions"] = in_short(checks)
         return facts
 
@@ -86,7 +88,7 @@ class ArrayFile:
         """Raise BadInput unless the file was built with the tokenizer that has this fingerprint, the target's."""
         if self.header["tokenizer"] != fingerprint:
             raise BadInput(
-                KEY,
+                DATASTORE_KEY,
                 f"{self.path} was built with the tokenizer {self.header['tokenizer'][:12]}, the model has "
                 f"{fingerprint[:12]}; build a datastore with the model's own tokenizer",
             )
@@ -197,9 +199,9 @@ def open_arrays(
     try:
         data = _mapped(path)
     except FileNotFoundError:
-        raise BadInput(KEY, f"no file {path}; build one with python -m datastore.build") from None
+        raise BadInput(DATASTORE_KEY, f"no file {path}; build one with python -m datastore.build") from None
     except (OSError, ValueError) as error:
-        raise BadInput(KEY, f"{path} cannot be mapped ({error}); build it again") from None
+        raise BadInput(DATASTORE_KEY, f"{path} cannot be mapped ({error}); build it again") from None
     problem = ""
     try:
         header, arrays, starts = _parsed(data)
@@ -223,7 +225,7 @@ def open_arrays(
             raise ValueError("its header names no vocabulary")
     except _DAMAGE as error:
         problem = problem or f"is no {kind} file or is damaged ({error}); build it again"
-        raise BadInput(KEY, f"{path} {problem}") from None
+        raise BadInput(DATASTORE_KEY, f"{path} {problem}") from None
     return {**header, "fingerprint": checksum.hex()}, arrays, starts, blocks
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from aded.errors import BadInput
-from aded.files.datastores.array_file import KEY, ArrayFile, open_arrays
+from aded.files.datastores.array_file import DATASTORE_KEY, ArrayFile, open_arrays
 from aded.files.datastores.blocks import are_whole, no_blocks
 from aded.files.datastores.ngram_trie import (
     BY_TOKEN,
@@ -71,13 +71,13 @@ class NgramFile(ArrayFile):
         super().verify()
         ends, parent_of = np.cumsum(self.levels), np.full(self.levels[0], -2)
         if self.levels[0] and (node := first_out_of_order(self.ngrams, ends, parent_of)) >= 0:
-            raise BadInput(KEY, f"{self.path} is damaged (node {node} is out of order); build it again")
+            raise BadInput(DATASTORE_KEY, f"{self.path} is damaged (node {node} is out of order); build it again")
 
     def up_to(self, order: int) -> Ngrams:
         """The n-grams. Raises BadInput if those of `order` tokens are not among them."""
         if order > self.order:
             raise BadInput(
-                KEY,
+                DATASTORE_KEY,
                 f"{self.path} holds n-grams of up to {self.order} tokens, not {order}; build it with order={order}",
             )
         return self.ngrams
@@ -149,7 +149,7 @@ def open_ngrams(path: str | Path) -> NgramFile:
     path = Path(path)
     header, arrays, starts, blocks = open_arrays(path, FORMAT, VERSION)
     try:
-        levels = checked(json_value(header["levels"], KEY, "levels"), list[Size], "levels")
+        levels = checked(json_value(header["levels"], DATASTORE_KEY, "levels"), list[Size], "levels")
         names = Ngrams._fields[:-2]
         at = np.array([starts[name] for name in names])
         ngrams = Ngrams(**{name: arrays[name] for name in names}, at=at, blocks=blocks)
@@ -163,7 +163,7 @@ def open_ngrams(path: str | Path) -> NgramFile:
         if lengths != [file.vocabulary, nodes, wide, nodes, sum(levels[:-1]) + 1]:
             raise ValueError("the lengths of its arrays do not agree")
     except (ValueError, KeyError, IndexError) as error:
-        raise BadInput(KEY, f"{path} is damaged ({error}); build it again") from None
+        raise BadInput(DATASTORE_KEY, f"{path} is damaged ({error}); build it again") from None
     return file
 
 

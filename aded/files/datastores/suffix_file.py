@@ -24,7 +24,7 @@ from numba import njit
 
 from aded.compiled import INLINED
 from aded.errors import BadInput
-from aded.files.datastores.array_file import KEY, ArrayFile, open_arrays
+from aded.files.datastores.array_file import DATASTORE_KEY, ArrayFile, open_arrays
 from aded.files.datastores.blocks import Blocks, are_whole
 
 FORMAT = "aded-suffixes"
@@ -89,5 +89,5 @@ def open_suffixes(path: str | Path) -> SuffixFile:
     header, arrays, starts, blocks = open_arrays(path, FORMAT, VERSION)
     tokens, suffixes = arrays.get("tokens"), arrays.get("suffixes")
     if tokens is None or suffixes is None or len(tokens) != len(suffixes):
-        raise BadInput(KEY, f"{path} is damaged (its arrays do not fit together); build it again")
+        raise BadInput(DATASTORE_KEY, f"{path} is damaged (its arrays do not fit together); build it again")
     return SuffixFile(path, header, tokens, suffixes, np.array([starts["tokens"], starts["suffixes"]]), blocks=blocks)

@@ -9,7 +9,7 @@ import numpy as np
 from aded.records.noise.disturbance import step_seconds, taken
 from aded.records.rows import Row, Timing
 
-MOST = 0.03
+MOST_WARM_UP = 0.03
 """Largest share of a slice; above it slices grow."""
 FEWEST_STEPS = 4
 """Of a slice that is looked at."""

@@ -25,15 +25,15 @@ class RopeSwitch:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.positions = sorted(set(_switches(model.config.get_text_config(decoder=True))))
-        self._read_again = [position for position in self.positions if _forgets_cache(model, position)]
+        self._prefill_at = [position for position in self.positions if _forgets_cache(model, position)]
 
     def deepest(self, position: int) -> int:
         """How deep a tree may be whose root has this position."""
         return next((switch - 1 - position for switch in self.positions if switch > position), sys.maxsize)
 
-    def reads_again(self, position: int) -> bool:
-        """Does `generate` read the whole text anew when the token of this position comes?"""
-        return position in self._read_again
+    def needs_prefill(self, position: int) -> bool:
+        """Does `generate` read the whole text anew, as in a prefill, when the token of this position comes?"""
+        return position in self._prefill_at
 
 
 def _switches(config: PreTrainedConfig) -> Iterator[int]:

@@ -18,7 +18,7 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from baselines.heads.tensor_file import KEY, check_shapes, find_file, read_tensors
+from baselines.heads.tensor_file import HEADS_KEY, check_shapes, find_file, read_tensors
 
 WEIGHTS = "model.safetensors"
 PUBLISHED = "pytorch_model.bin"
@@ -52,14 +52,14 @@ def load_head(
     path = find_file(place, (WEIGHTS, PUBLISHED))
     if path is None:
         raise BadInput(
-            KEY,
+            HEADS_KEY,
             f"no head at {place}; it must be a folder that holds {CONFIG} and {WEIGHTS} or a published {PUBLISHED}: "
             "train one with python -m scripts.train_eagle",
         )
     settings, config = _config(path.parent / CONFIG)
     if config.vocab_size != vocabulary:
         raise BadInput(
-            KEY,
+            HEADS_KEY,
             f"{path.parent / CONFIG} is of another model: its vocab_size is {config.vocab_size}, this target's "
             f"{vocabulary}; name a head of this very model",
         )
@@ -72,7 +72,7 @@ def load_head(
     if state.keys() != expected.keys():
         odd = sorted(state.keys() ^ expected.keys())[0]
         raise BadInput(
-            KEY,
+            HEADS_KEY,
             f"{path} holds no head of {kind.__name__.removesuffix('Head').upper().replace('3', '-3')} (odd: {odd})",
         )
     check_shapes(path, state, expected)
@@ -80,7 +80,7 @@ def load_head(
     for name, size in (("embed_tokens", hidden), ("lm_head", hidden)):
         if not hasattr(head, name) and config.hidden_size != size:
             raise BadInput(
-                KEY, f"{path} was trained for another model: it lacks {name}, and the target's is of {size}"
+                HEADS_KEY, f"{path} was trained for another model: it lacks {name}, and the target's is of {size}"
             )
     head.load_state_dict({name: value if name == "d2t" else value.float() for name, value in state.items()})
     return head.eval(), reads
@@ -108,17 +108,17 @@ def _config(path: Path) -> tuple[dict[str, Any], LlamaConfig]:
         assert reads is None or (isinstance(reads, list) and reads and all(type(layer) is int for layer in reads))
     except (OSError, ValueError, AssertionError):
         raise BadInput(
-            KEY, f"{path} is no config of a head; name a folder that holds one beside the weights"
+            HEADS_KEY, f"{path} is no config of a head; name a folder that holds one beside the weights"
         ) from None
     if missing:
-        raise BadInput(KEY, f"{path} lacks {missing[0]}, a whole number")
+        raise BadInput(HEADS_KEY, f"{path} lacks {missing[0]}, a whole number")
     given = {key: settings[key] for key in (*CONFIG_KEYS, *ROPE_KEYS) if settings.get(key) is not None}
     given.setdefault("num_hidden_layers", 1)
     try:
         return settings, LlamaConfig(**given)
     except Exception as error:  # transformers checks keys in ways of its own
         problem = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise BadInput(KEY, f"{path} is no config of Llama layers ({problem[:120]})") from None
+        raise BadInput(HEADS_KEY, f"{path} is no config of Llama layers ({problem[:120]})") from None
 
 
 def _built(kind: type[EagleHead], config: LlamaConfig, width: int, state: Mapping[str, torch.Tensor]) -> EagleHead:
@@ -138,9 +138,9 @@ def _check_tokens(d2t: torch.Tensor | None, path: Path, vocabulary: int) -> None
     if d2t is None:
         return
     if d2t.dtype not in (torch.int32, torch.int64):
-        raise BadInput(KEY, f"{path}: d2t must be whole numbers")
+        raise BadInput(HEADS_KEY, f"{path}: d2t must be whole numbers")
     tokens = torch.arange(len(d2t)) + d2t
     if not ((tokens >= 0) & (tokens < vocabulary)).all() or len(tokens.unique()) < len(tokens):
         raise BadInput(
-            KEY, f"{path} was trained for another model: its d2t names no {len(d2t)} of {vocabulary} tokens"
+            HEADS_KEY, f"{path} was trained for another model: its d2t names no {len(d2t)} of {vocabulary} tokens"
         )

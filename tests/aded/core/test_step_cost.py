@@ -62,7 +62,7 @@ def test_drafts_that_never_come_true_are_given_up_and_tried_again() -> None:
     assert sizes[0] > 3
     assert np.mean(np.array(sizes[50:]) == 1) > 0.8
     for _ in range(300):  # now they come true
-        size.learn(size.choose_size(probabilities), 1 + size.worth * 1.2)
+        size.learn(size.choose_size(probabilities), 1 + size.accepted_over_promised * 1.2)
     assert size.choose_size(probabilities) > 1
 
 
@@ -72,7 +72,7 @@ def test_promises_that_are_kept_change_nothing() -> None:
     for _ in range(1000):
         chosen = size.choose_size(probabilities)
         size.learn(chosen, 1 + float((random.random(chosen - 1) < probabilities[1:chosen]).sum()))
-    assert 0.8 < size.worth <= 1
+    assert 0.8 < size.accepted_over_promised <= 1
 
 
 @given(

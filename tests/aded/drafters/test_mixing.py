@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.mixing import LEAST, MOST, learn_mixing, mixed, mixed_where, new_mixing
+from aded.drafters.mixing import LEAST_PROBABILITY, MOST_PROBABILITY, learn_mixing, mixed, mixed_where, new_mixing
 
 PROBABILITY = st.floats(0, 1)
 
 
 def logit(probability: np.ndarray) -> np.ndarray:
-    bounded = np.clip(probability, LEAST, MOST)
+    bounded = np.clip(probability, LEAST_PROBABILITY, MOST_PROBABILITY)
     return np.log(bounded / (1 - bounded))
 
 
@@ -21,8 +21,8 @@ def test_logits_are_weighed_by_the_weights_of_the_case(first: float, second: flo
     found = mixed(weights, first, second)
     row = weights[2 if first and second else 0 if first else 1]
     sum_of_logits = row @ [logit(np.array(first)), logit(np.array(second)), 1.0]
-    assert found == pytest.approx(min(MOST, 1 / (1 + np.exp(-sum_of_logits))))
-    assert 0 < found <= MOST
+    assert found == pytest.approx(min(MOST_PROBABILITY, 1 / (1 + np.exp(-sum_of_logits))))
+    assert 0 < found <= MOST_PROBABILITY
 
 
 def test_at_first_two_who_agree_are_believed_more_than_one_and_silence_counts() -> None:
@@ -43,7 +43,7 @@ def test_the_weights_become_those_of_the_truth() -> None:
     truth = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.5], [0.9, 0.2, 0.4]])
     case = np.array([1, 0, 2])[np.arange(count) % 3]
     logits = (truth[case] * np.stack([logit(first), logit(second), np.ones(count)], 1)).copy()
-    logits[case == 1, 0] = logits[case == 0, 1] = 0  # nobody hears the silent one
+    logits[case == 1, 0] = logits[case == 0, 1] = 0  # the silent one has no logit
     chosen = rng.uniform(size=count) < 1 / (1 + np.exp(-logits.sum(1)))
     learn_mixing(mixing, first, second, chosen)
     np.testing.assert_allclose(mixing.weights, truth, atol=0.15)

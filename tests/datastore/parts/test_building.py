@@ -272,7 +272,7 @@ def test_two_commands_wait_for_each_other(folder: Path, caplog: pytest.LogCaptur
 def test_the_share_that_was_read_is_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar's estimate: while a job reads, and after it has."""
     monkeypatch.setattr(job, "SECONDS", 0.001)
-    part = job.Part(CORPUS, 0, 3, str(folder / "tok"), str(folder), 5, folder / "parts")
+    part = job.BuildPart(CORPUS, 0, 3, str(folder / "tok"), str(folder), 5, folder / "parts")
     assert part.share() == 0.0
     part.folder.mkdir()
     reading = Texts("a")

@@ -17,14 +17,14 @@ compiled_score = compiled(score)
 
 def loss(weights: list[torch.Tensor], candidates: Candidates, decided: int) -> torch.Tensor:
     n, m = (int(size) for size in candidates.sizes)
-    bias, contexts, mentions = weights
+    bias, contexts, features = weights
     seen = candidates.seen.astype(bool)
     evidence = torch.from_numpy(candidates.evidence[seen]).double()
     known = torch.cat([torch.ones(len(evidence), 1), evidence], 1).double()
     common = bias[0] + torch.einsum("ef,efu->u", known, contexts[torch.from_numpy(seen)])
-    frequency = torch.cat([torch.ones(m, 1), torch.from_numpy(candidates.frequency[:m])], 1).double()
-    said = torch.einsum("kf,kfu->ku", frequency, mentions[torch.from_numpy(candidates.mentioned_by[:m])])
-    hidden = common.expand(n + 1, -1).index_add(0, torch.from_numpy(candidates.mentioned[:m]), said)
+    values = torch.cat([torch.ones(m, 1), torch.from_numpy(candidates.feature_values[:m])], 1).double()
+    sparse = torch.einsum("kf,kfu->ku", values, features[torch.from_numpy(candidates.feature_experts[:m])])
+    hidden = common.expand(n + 1, -1).index_add(0, torch.from_numpy(candidates.feature_candidates[:m]), sparse)
     hidden = torch.cat([hidden[:n], hidden[n:] + bias[1]])
     return -torch.log_softmax(hidden.relu() @ bias[2], 0)[decided]
 

@@ -6,10 +6,10 @@ A passage is PASSAGE tokens of the corpus. The text's rare n-grams rank the pass
     score(passage) = sum over rare n-grams g of the text   idf(g) * tf * (K1 + 1) / (tf + K1)
     idf(g) = log(1 + (P - df + 0.5) / (df + 0.5))
 
-with tf the occurrences of g in the passage, df the number of passages with g, and P that of all passages. The MOST
-passages of the highest scores are read into a table of contexts, like the prompt. The ranking is made after the
-prompt and again every REFRESH tokens of the answer; passages that are new among the highest are read a few at each
-step.
+with tf the occurrences of g in the passage, df the number of passages with g, and P that of all passages. The
+MOST_PASSAGES passages of the highest scores are read into a table of contexts, like the prompt. The ranking is made
+after the prompt and again every REFRESH tokens of the answer; passages that are new among the highest are read a few
+at each step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from aded.files.datastores.suffix_file import SuffixFile, are_tokens_whole, open
 
 PASSAGE = 256
 """Tokens."""
-MOST = 64
+MOST_PASSAGES = 64
 """Passages that are read at once."""
 REFRESH = 32
 """Tokens from one ranking to the next."""
@@ -38,7 +38,7 @@ EACH_STEP = 4
 K1 = 1.2
 CONTEXTS = 1 << 17
 """Contexts of the table."""
-HEARD, WAITING, DONE = 0, 1, 2
+UNRANKED, WAITING, DONE = 0, 1, 2
 """Places in Nearest.numbers."""
 
 
@@ -51,8 +51,8 @@ class Nearest(NamedTuple):
     found: int64 [RARE], the passage of each occurrence of an n-gram
     times: int32 [P], occurrences of that n-gram in each passage, 0 between two n-grams
     was_read: bool [P]
-    queue: int64 [MOST], passages, those of the highest scores first
-    best: float32 [MOST], their scores
+    queue: int64 [MOST_PASSAGES], passages, those of the highest scores first
+    best: float32 [MOST_PASSAGES], their scores
     numbers: int64 [3], tokens since the last ranking; passages in the queue; how many of them are done with
     """
 
@@ -93,8 +93,8 @@ def open_nearest(file: SuffixFile | None) -> Nearest:
         np.zeros(RARE, np.int64),
         np.zeros(passages, np.int32),
         np.zeros(passages, np.bool_),
-        np.zeros(MOST, np.int64),
-        np.zeros(MOST, np.float32),
+        np.zeros(MOST_PASSAGES, np.int64),
+        np.zeros(MOST_PASSAGES, np.float32),
         np.zeros(3, np.int64),
     )
 
@@ -113,9 +113,9 @@ def forget_text(nearest: Nearest) -> None:
 
 
 @inner
-def hear(nearest: Nearest, context: np.ndarray, i: int) -> None:
+def update_bm25_scores(nearest: Nearest, context: np.ndarray, i: int) -> None:
     """The text went on to context[i]: score the passages with the rare n-gram that begins SPAN - 1 tokens before."""
-    nearest.numbers[HEARD] += 1
+    nearest.numbers[UNRANKED] += 1
     if i < SPAN - 1:
         return
     corpus, found, times = nearest.library.corpus, nearest.found, nearest.times
@@ -139,14 +139,14 @@ def rank(nearest: Nearest) -> None:
     queue, best, n = nearest.queue, nearest.best, 0
     for passage in range(len(nearest.scores)):
         score = nearest.scores[passage]
-        if score > (best[MOST - 1] if n == MOST else np.float32(0)):
-            at = min(n, MOST - 1)
+        if score > (best[MOST_PASSAGES - 1] if n == MOST_PASSAGES else np.float32(0)):
+            at = min(n, MOST_PASSAGES - 1)
             while at > 0 and best[at - 1] < score:
                 queue[at], best[at] = queue[at - 1], best[at - 1]
                 at -= 1
             queue[at], best[at] = passage, score
-            n = min(n + 1, MOST)
-    nearest.numbers[HEARD], nearest.numbers[WAITING], nearest.numbers[DONE] = 0, n, 0
+            n = min(n + 1, MOST_PASSAGES)
+    nearest.numbers[UNRANKED], nearest.numbers[WAITING], nearest.numbers[DONE] = 0, n, 0
 
 
 @inner
@@ -184,18 +184,18 @@ def _read_passage(nearest: Nearest, passage: int, longest: int) -> None:
 def retrieve_for_prompt(nearest: Nearest, context: np.ndarray, first: int, longest: int) -> None:
     """The text went on by the prompt, context[first:]: rank, and read all passages that are nearest."""
     for i in range(first, len(context)):
-        hear(nearest, context, i)
+        update_bm25_scores(nearest, context, i)
     rank(nearest)
-    read_waiting(nearest, longest, MOST)
+    read_waiting(nearest, longest, MOST_PASSAGES)
 
 
 @njit(**UNCOUNTED)
 def retrieve_for_answer(nearest: Nearest, context: np.ndarray, first: int, longest: int) -> None:
-    """The text went on by context[first:], between two searches: rank when enough was heard since, else read a few
+    """The text went on by context[first:], between two searches: rank when enough tokens came since, else read a few
     passages."""
     for i in range(first, len(context)):
-        hear(nearest, context, i)
-    if nearest.numbers[HEARD] >= REFRESH:
+        update_bm25_scores(nearest, context, i)
+    if nearest.numbers[UNRANKED] >= REFRESH:
         rank(nearest)
     else:
         read_waiting(nearest, longest, EACH_STEP)

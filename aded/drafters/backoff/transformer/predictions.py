@@ -1,4 +1,4 @@
-"""What the small transformer said of the nodes that it has read, as the search looks it up."""
+"""The small transformer's predictions after the nodes that it has read, as the search looks them up."""
 
 from __future__ import annotations
 

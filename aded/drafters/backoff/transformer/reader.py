@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from aded.drafters.backoff.transformer.predictions import NODES, no_predictions
-from aded.drafters.backoff.transformer.weights import HEAD, KEY, Weights, read_weights
+from aded.drafters.backoff.transformer.weights import HEAD, TRANSFORMER_KEY, Weights, read_weights
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
 
@@ -45,7 +45,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 class Reader:
-    """predictions: what was said of the nodes of the latest `read`; learned_from: where the weights come from."""
+    """predictions: after the nodes of the latest `read`; learned_from: where the weights come from."""
 
     def __init__(self, weights: Weights, learned_from: str = "an unknown source") -> None:
         self.learned_from = learned_from
@@ -68,16 +68,16 @@ class Reader:
         nodes, parents: int64 [n <= NODES], parents before children; they count from 1, and the root is 0
         """
         text = text[-WINDOW:]
-        m, n, said = len(text), len(nodes), self.predictions
+        m, n, predictions = len(text), len(nodes), self.predictions
         before = self._room(m + n)
-        said.tokens[0], said.tokens[1 : n + 1] = text[-1], nodes
-        said.parents[0], said.parents[1 : n + 1] = -1, parents
-        hidden_from, depths = _below(m, said.parents[: n + 1])
+        predictions.tokens[0], predictions.tokens[1 : n + 1] = text[-1], nodes
+        predictions.parents[0], predictions.parents[1 : n + 1] = -1, parents
+        hidden_from, depths = _below(m, predictions.parents[: n + 1])
         x = self._layers(np.concatenate([text, nodes]), self._position + depths, before, hidden_from)
         logits = norm(x[m - 1 :]) @ self.weights.output
         logits -= logits.max(-1, keepdims=True)
-        np.subtract(logits, np.log(np.exp(logits).sum(-1, keepdims=True)), out=said.logarithms[: n + 1])
-        said.nodes[0] = n + 1
+        np.subtract(logits, np.log(np.exp(logits).sum(-1, keepdims=True)), out=predictions.logarithms[: n + 1])
+        predictions.nodes[0] = n + 1
         self._rows, self._position = self._rows + m, self._position + m
 
     def _room(self, new: int) -> slice:
@@ -133,5 +133,5 @@ def open_transformer(path: str, datastore: NgramFile) -> Reader:
     tokenizer."""
     weights, facts = read_weights(path)
     if datastore.has_ngrams and facts.get("tokenizer") != datastore.header["tokenizer"]:
-        raise BadInput(KEY, f"{path} is for another tokenizer than the datastore {datastore.path}")
+        raise BadInput(TRANSFORMER_KEY, f"{path} is for another tokenizer than the datastore {datastore.path}")
     return Reader(weights, facts.get("learned_from", "an unknown source"))

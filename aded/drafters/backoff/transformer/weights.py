@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from aded.errors import BadInput
 
-KEY = "method.transformer"
+TRANSFORMER_KEY = "method.transformer"
 HEAD = 32
 """Width of an attention head."""
 
@@ -44,14 +44,14 @@ def read_weights(path: str) -> tuple[Weights, Mapping[str, str]]:
             facts = file.metadata() or {}
         weights = Weights(**tensors)
     except (OSError, SafetensorError, TypeError):
-        raise BadInput(KEY, f"{path} is no file of scripts.train_transformer") from None
+        raise BadInput(TRANSFORMER_KEY, f"{path} is no file of scripts.train_transformer") from None
     tokens, shapes = weights.tokens, [array.shape for array in weights]
     if not _fit(shapes):
-        raise BadInput(KEY, f"{path} has tensors whose shapes do not fit each other")
+        raise BadInput(TRANSFORMER_KEY, f"{path} has tensors whose shapes do not fit each other")
     if tokens.dtype.kind != "i" or tokens[0] < 0 or (np.diff(tokens) <= 0).any():
-        raise BadInput(KEY, f"{path} has tokens that do not ascend from 0 on")
+        raise BadInput(TRANSFORMER_KEY, f"{path} has tokens that do not ascend from 0 on")
     if not all(np.isfinite(array).all() for array in weights[1:]):
-        raise BadInput(KEY, f"{path} has weights that are no numbers")
+        raise BadInput(TRANSFORMER_KEY, f"{path} has weights that are no numbers")
     return Weights(tokens.astype(np.int64), *(array.astype(np.float32) for array in weights[1:])), facts
 
 

@@ -80,7 +80,7 @@ def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
     lengths = accepted(drafter(datastore), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3))
     assert max(lengths) >= 10
     short = accepted(
-        drafter(datastore, copy=False, said=False, contexts={}),
+        drafter(datastore, copy=False, unigrams=False, contexts={}),
         np.concatenate([span, [48]]),
         np.tile(np.append(span, 48), 3),
     )
@@ -90,12 +90,12 @@ def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
 def test_each_node_names_the_sources_that_knew_it(datastore: NgramFile) -> None:
     mine = drafter(datastore, contexts={"prompt": 6})
     assert mine.node_parts(DraftTree.root(3)) == [""], "nothing is drafted yet"
-    said = list(range(20, 32))
-    prompt = np.array([*said, 1, 2, *said[:10]])
+    span = list(range(20, 32))
+    prompt = np.array([*span, 1, 2, *span[:10]])
     mine.begin(prompt)
     tree = mine.draft(prompt)
-    assert mine.node_parts(tree)[tree.tokens.tolist().index(said[10])] == "prompt 6, copy"
-    only_corpus = drafter(datastore, contexts={"corpus": 4}, copy=False, gaps=False, said=False)
+    assert mine.node_parts(tree)[tree.tokens.tolist().index(span[10])] == "prompt 6, copy"
+    only_corpus = drafter(datastore, contexts={"corpus": 4}, copy=False, skip_grams=False, unigrams=False)
     only_corpus.begin(np.array([0, 1, 2, 3]))
     tree = only_corpus.draft(np.array([0, 1, 2, 3]))
     assert only_corpus.node_parts(tree)[1] == "corpus 4"
@@ -153,7 +153,8 @@ def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None
         tree, probabilities = early.draft(text[:n]), whole.draft(text[:n]).probabilities
         assert probabilities is not None
         sizes.append(len(tree))
-        assert sizes[-1] == cost.best_size(probabilities, early.tree_size.rate / early.tree_size.worth)
+        rate = early.tree_size.rate / early.tree_size.accepted_over_promised
+        assert sizes[-1] == cost.best_size(probabilities, rate)
     assert {1} < set(sizes)
 
 

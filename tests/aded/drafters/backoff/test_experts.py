@@ -1,4 +1,4 @@
-"""What the experts say, against counts by hand."""
+"""The experts' features, against counts by hand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ from hypothesis import strategies as st
 from numba import njit
 
 from aded.drafters.backoff import experts
-from aded.drafters.backoff.candidates import COPY, CORPUS, LENGTHS, ON, PROMPT, SAID, SESSION, SOURCES, Candidates
+from aded.drafters.backoff.candidates import (
+    COPY,
+    CORPUS,
+    LENGTHS,
+    PROMPT,
+    SESSION,
+    SOURCE_BIAS,
+    SOURCES,
+    UNIGRAM,
+    Candidates,
+)
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.said_tokens import FREQUENT
 from aded.drafters.backoff.tree_search import ROOT, predict
-from aded.drafters.packed_state import PackedState
+from aded.drafters.backoff.unigrams import FREQUENT
+from aded.drafters.numba_state import NumbaState
 from datastore.ngrams import count_ngrams
 
 VOCABULARY, KEEP = 6, 0.9
@@ -24,7 +34,7 @@ LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
 CORPUS_NGRAMS = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
 DRAFTER = BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, cost="none", keep=KEEP)
 log = compiled(experts.log)
-Said = dict[int, dict[int, float]]
+Successors = dict[int, dict[int, float]]
 """By expert, the weight of each token."""
 
 
@@ -32,12 +42,12 @@ def contexts_before(text: list[int], i: int, longest: int) -> list[tuple[int, tu
     """(number of the kind of context, its tokens) of all contexts before text[i]."""
     plain = [(length, tuple(text[i - length : i])) for length in range(1, min(longest, i) + 1)]
     a, b, c = text[i - 3 : i] if i >= 3 else (0, 0, 0)
-    gaps = [(7, (a, b)), (8, (a, c)), (9, (b,))] if i >= 3 else []
-    return plain + gaps
+    skip_grams = [(7, (a, b)), (8, (a, c)), (9, (b,))] if i >= 3 else []
+    return plain + skip_grams
 
 
-def by_hand(text: list[int]) -> Said:
-    said: Said = {}
+def by_hand(text: list[int]) -> Successors:
+    found: Successors = {}
     for source, longest in (PROMPT, 6), (SESSION, 5):
         rows: dict[tuple[int, tuple[int, ...]], dict[int, float]] = defaultdict(dict)
         for i in range(1, len(text)):
@@ -47,7 +57,7 @@ def by_hand(text: list[int]) -> Said:
                 rows[context] = row
         for context in contexts_before(text, len(text), longest):
             if rows[context]:
-                said[(context[0] - 1) * SOURCES + source] = rows[context]
+                found[(context[0] - 1) * SOURCES + source] = rows[context]
     corpus = CORPUS_TEXT.tolist()
     for length in range(1, min(4, len(text)) + 1):
         row = defaultdict(float)
@@ -55,13 +65,13 @@ def by_hand(text: list[int]) -> Said:
             if corpus[i - length : i] == text[-length:]:
                 row[corpus[i]] += 1
         if row:
-            said[(length - 1) * SOURCES + CORPUS] = row
-    said[SAID] = {token: float(text.count(token)) for token in set(text)}
-    return said
+            found[(length - 1) * SOURCES + CORPUS] = row
+    found[UNIGRAM] = {token: float(text.count(token)) for token in set(text)}
+    return found
 
 
 @njit
-def predict_root(state: PackedState) -> None:
+def predict_root(state: NumbaState) -> None:
     experts, scorers, scratch = state.parts
     predict(experts, scorers, scratch.nodes[ROOT], scratch.candidates)
 
@@ -74,17 +84,17 @@ def predicted_after(text: list[int]) -> Candidates:
 
 
 @given(st.lists(st.integers(0, VOCABULARY - 1), min_size=2, max_size=40))
-def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
+def test_every_expert_has_features_of_what_followed_its_context(text: list[int]) -> None:
     candidates, expected = predicted_after(text), by_hand(text)
     n, m = candidates.sizes
-    found: Said = defaultdict(dict)
+    found: Successors = defaultdict(dict)
     for k in range(m):
-        expert, token = int(candidates.mentioned_by[k]), int(candidates.tokens[candidates.mentioned[k]])
+        expert, token = int(candidates.feature_experts[k]), int(candidates.tokens[candidates.feature_candidates[k]])
         assert token not in found[expert]
-        found[expert][token] = float(candidates.frequency[k, 1])
-        if expert not in (COPY, SAID):
+        found[expert][token] = float(candidates.feature_values[k, 1])
+        if expert not in (COPY, UNIGRAM):
             whole = float(log(sum(expected[expert].values())))
-            np.testing.assert_allclose(candidates.frequency[k, 0], found[expert][token] - whole, atol=1e-5)
+            np.testing.assert_allclose(candidates.feature_values[k, 0], found[expert][token] - whole, atol=1e-5)
             np.testing.assert_allclose(
                 candidates.evidence[expert],
                 [whole, max(expected[expert].values()) / sum(expected[expert].values())],
@@ -96,7 +106,7 @@ def test_every_expert_says_what_followed_its_context(text: list[int]) -> None:
         assert found[expert].keys() == tokens.keys()
         for token, weight in tokens.items():
             np.testing.assert_allclose(found[expert][token], log(weight), atol=1e-5)
-    assert candidates.seen[[ON + CORPUS, ON + SESSION, ON + PROMPT]].all()
+    assert candidates.seen[[SOURCE_BIAS + CORPUS, SOURCE_BIAS + SESSION, SOURCE_BIAS + PROMPT]].all()
     assert set(candidates.tokens[:n].tolist()) >= set(text[: FREQUENT if n < FREQUENT else 0])
 
 

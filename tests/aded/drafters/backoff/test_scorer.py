@@ -10,15 +10,15 @@ from from_python import compiled
 from safetensors.numpy import save
 from scored_by_hand import by_formula, random_candidates, random_scorer
 
-from aded.drafters.backoff.candidates import CANDIDATES, MENTIONS, clear, mention, new_candidates
+from aded.drafters.backoff.candidates import MOST_CANDIDATES, MOST_FEATURES, add_feature, clear, new_candidates
 from aded.drafters.backoff.scorer import PREFIXES, SHAPES, SHIPPED, exponential, read_scorer, score
 from aded.errors import BadInput
 
 
-@pytest.mark.parametrize("mentions", [0, 1, 30, 200])
-def test_probabilities_follow_the_formula(mentions: int) -> None:
-    random = np.random.default_rng(mentions)
-    scorer, candidates = random_scorer(random), random_candidates(random, mentions)
+@pytest.mark.parametrize("features", [0, 1, 30, 200])
+def test_probabilities_follow_the_formula(features: int) -> None:
+    random = np.random.default_rng(features)
+    scorer, candidates = random_scorer(random), random_candidates(random, features)
     compiled(score)(scorer, candidates)
     found = candidates.probabilities[: candidates.sizes[0] + 1]
     np.testing.assert_allclose(found, by_formula(scorer, candidates), rtol=1e-4)
@@ -35,14 +35,14 @@ def test_the_exponential_has_nine_digits() -> None:
 def test_more_than_fits_is_left_out() -> None:
     candidates = new_candidates()
     clear(candidates)
-    for token in range(2 * CANDIDATES):
+    for token in range(2 * MOST_CANDIDATES):
         for _ in range(4):
-            mention(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
-    assert candidates.sizes.tolist() == [MENTIONS // 4, MENTIONS]
+            add_feature(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
+    assert candidates.sizes.tolist() == [MOST_FEATURES // 4, MOST_FEATURES]
     clear(candidates)
-    for token in range(2 * CANDIDATES):
-        mention(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
-    assert candidates.sizes.tolist() == [CANDIDATES, CANDIDATES]
+    for token in range(2 * MOST_CANDIDATES):
+        add_feature(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
+    assert candidates.sizes.tolist() == [MOST_CANDIDATES, MOST_CANDIDATES]
 
 
 def test_the_shipped_weights_say_what_they_were_learned_from() -> None:

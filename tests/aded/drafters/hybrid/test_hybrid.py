@@ -16,17 +16,17 @@ from aded.errors import BadInput
 PROMPT = np.array([7, 8])
 
 
-class Says(Drafter):
-    """Drafts the same tree below each root: tokens, parents and what it says of them."""
+class Fixed(Drafter):
+    """Drafts the same tree below each root: tokens, parents and their probabilities."""
 
-    def __init__(self, tokens: list[int], parents: list[int], said: list[float] | None = None) -> None:
-        self.drafted, self.parents, self.said = tokens, parents, said
+    def __init__(self, tokens: list[int], parents: list[int], probabilities: list[float] | None = None) -> None:
+        self.drafted, self.parents, self.probabilities = tokens, parents, probabilities
         self.steps: list[Step] = []
         self.resets = 0
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        said = None if self.said is None else np.array([1.0, *self.said])
-        return DraftTree(np.array([context[-1], *self.drafted]), np.array([-1, *self.parents]), said)
+        probabilities = None if self.probabilities is None else np.array([1.0, *self.probabilities])
+        return DraftTree(np.array([context[-1], *self.drafted]), np.array([-1, *self.parents]), probabilities)
 
     def observe(self, step: Step) -> None:
         self.steps.append(step)
@@ -53,7 +53,7 @@ def decided(drafter: Hybrid, tokens: list[int]) -> DraftTree:
 
 
 def test_equal_nodes_are_one_and_more_probable_than_those_of_one_part() -> None:
-    tree = hybrid(Says([1, 2], [0, 1], [0.4, 0.3]), Says([1, 3], [0, 0], [0.4, 0.4])).draft(PROMPT)
+    tree = hybrid(Fixed([1, 2], [0, 1], [0.4, 0.3]), Fixed([1, 3], [0, 0], [0.4, 0.4])).draft(PROMPT)
     assert sorted(tree.tokens[1:].tolist()) == [1, 2, 3]
     node, other = tree.child(0, 1), tree.child(0, 3)
     assert node is not None
@@ -66,7 +66,7 @@ def test_equal_nodes_are_one_and_more_probable_than_those_of_one_part() -> None:
 
 
 def test_the_most_probable_nodes_of_all_parts_fill_the_budget() -> None:
-    one, other = Says([1, 2, 3], [0, 0, 0], [0.6, 0.1, 0.01]), Says([4, 5], [0, 1], [0.5, 0.4])
+    one, other = Fixed([1, 2, 3], [0, 0, 0], [0.6, 0.1, 0.01]), Fixed([4, 5], [0, 1], [0.5, 0.4])
     whole = hybrid(one, other, budget=9).draft(PROMPT)
     assert sorted(whole.tokens[1:].tolist()) == [1, 2, 3, 4, 5]
     assert whole.probabilities is not None
@@ -76,7 +76,7 @@ def test_the_most_probable_nodes_of_all_parts_fill_the_budget() -> None:
 
 
 def test_a_part_that_is_right_gains_room_and_one_that_is_wrong_loses_it() -> None:
-    boastful, modest = Says([1], [0], [0.9]), Says([2], [0], [0.1])
+    boastful, modest = Fixed([1], [0], [0.9]), Fixed([2], [0], [0.1])
     mine = hybrid(boastful, modest, budget=1)
     assert decided(mine, [2]).tokens[1:].tolist() == [1]
     for _ in range(200):
@@ -85,7 +85,7 @@ def test_a_part_that_is_right_gains_room_and_one_that_is_wrong_loses_it() -> Non
 
 
 def test_the_record_says_who_drafted_what_was_accepted() -> None:
-    mine = hybrid(Says([1, 2], [0, 1], [0.5, 0.4]), Says([1, 3], [0, 0], [0.5, 0.2]), Says([], []))
+    mine = hybrid(Fixed([1, 2], [0, 1], [0.5, 0.4]), Fixed([1, 3], [0, 0], [0.5, 0.2]), Fixed([], []))
     decided(mine, [1, 2, 9])
     decided(mine, [3, 9])
     uses = mine.part_uses([3, 2])
@@ -99,7 +99,7 @@ def test_the_record_says_who_drafted_what_was_accepted() -> None:
 def test_nodes_accepted_past_the_end_of_an_answer_do_not_count() -> None:
     """As in the row: of a step's tokens the last one is its bonus token."""
     for length in (3, 2, 1):
-        mine = hybrid(Says([1, 2], [0, 1], [0.5, 0.4]), Says([1], [0], [0.5]))
+        mine = hybrid(Fixed([1, 2], [0, 1], [0.5, 0.4]), Fixed([1], [0], [0.5]))
         decided(mine, [1, 9])
         decided(mine, [1, 2, 9])
         uses = mine.part_uses([2, length]).values()
@@ -107,7 +107,7 @@ def test_nodes_accepted_past_the_end_of_an_answer_do_not_count() -> None:
 
 
 def test_each_node_has_the_names_of_the_parts_that_drafted_it() -> None:
-    mine = hybrid(Says([1, 2], [0, 1], [0.5, 0.4]), Says([1, 3], [0, 0], [0.5, 0.2]))
+    mine = hybrid(Fixed([1, 2], [0, 1], [0.5, 0.4]), Fixed([1, 3], [0, 0], [0.5, 0.2]))
     assert mine.node_parts(DraftTree.root(8)) is None, "nothing is drafted yet"
     tree = decided(mine, [1, 2, 9])
     wanted = {8: "", 1: "part 0, part 1", 2: "part 0", 3: "part 1"}
@@ -117,14 +117,14 @@ def test_each_node_has_the_names_of_the_parts_that_drafted_it() -> None:
 
 def test_a_resumed_run_replays_accepted_paths_alone() -> None:
     """The verified tree is not the drafted one: nodes are found by their tokens."""
-    mine = hybrid(Says([4, 1, 2], [0, 0, 2], [0.6, 0.5, 0.4]))
+    mine = hybrid(Fixed([4, 1, 2], [0, 0, 2], [0.6, 0.5, 0.4]))
     mine.draft(PROMPT)
     mine.observe(Step(DraftTree.chain(8, [1, 2]), [0, 1, 2], 9))
     assert [(use.drafted, use.accepted) for use in mine.part_uses([3]).values()] == [(3, 2)]
 
 
 def test_all_parts_observe_every_step_before_the_first_draft_too() -> None:
-    parts = Says([1], [0]), Says([2], [0])
+    parts = Fixed([1], [0]), Fixed([2], [0])
     mine = hybrid(*parts)
     prefill = Step(DraftTree.root(8), [0], 1)
     mine.observe(prefill)
@@ -133,28 +133,28 @@ def test_all_parts_observe_every_step_before_the_first_draft_too() -> None:
     assert parts[0].steps[0] is prefill
 
 
-class Asks(Says):
+class Asks(Fixed):
     requires = frozenset({"hidden"})
     adaptation = "session"
 
 
 def test_a_hybrid_asks_for_what_its_parts_ask_for_and_learns_as_long_as_the_longest() -> None:
-    mine = hybrid(Says([1], [0]), Asks([2], [0]), adaptation="prompt")
+    mine = hybrid(Fixed([1], [0]), Asks([2], [0]), adaptation="prompt")
     mine.setup(SimpleNamespace(provides=frozenset({"hidden"})))
     assert (mine.requires, mine.adaptation) == ({"hidden"}, "session")
-    assert hybrid(Says([1], [0]), adaptation="prompt").adaptation == "prompt"
-    assert hybrid(Says([1], [0])).adaptation == "session"
+    assert hybrid(Fixed([1], [0]), adaptation="prompt").adaptation == "prompt"
+    assert hybrid(Fixed([1], [0])).adaptation == "session"
 
 
 def test_a_part_that_needs_what_the_target_lacks_is_named() -> None:
-    mine = hybrid(Says([1], [0]), Asks([2], [0]))
+    mine = hybrid(Fixed([1], [0]), Asks([2], [0]))
     with pytest.raises(BadInput, match=r"^method.parts: part 1 needs hidden, which this target does not provide$"):
         mine.setup(SimpleNamespace(provides=frozenset({"logits"})))
 
 
 @pytest.mark.parametrize("scope", ["prompt", "session"])
 def test_calibration_is_kept_as_long_as_the_scope_says(scope: str) -> None:
-    parts = Says([1], [0], [0.9]), Says([2], [0], [0.1])
+    parts = Fixed([1], [0], [0.9]), Fixed([2], [0], [0.1])
     mine = hybrid(*parts, adaptation=scope)
     before = mine.draft(PROMPT).given_parent
     for _ in range(20):
@@ -167,10 +167,10 @@ def test_calibration_is_kept_as_long_as_the_scope_says(scope: str) -> None:
     assert [part.resets for part in parts] == [1, 1]
 
 
-class Beside(Says):
+class Beside(Fixed):
     """Drafts token 5 below each node that others draft."""
 
-    def draft_beside(
+    def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
     ) -> tuple[DraftTree, np.ndarray]:
         count = others.drafted
@@ -185,8 +185,8 @@ class Beside(Says):
 
 def test_a_part_that_weighs_others_drafts_below_their_nodes_whatever_its_place() -> None:
     for parts in (
-        [Beside([4], [0]), Says([1, 2], [0, 0], [0.5, 0.3])],
-        [Says([1, 2], [0, 0], [0.5, 0.3]), Beside([4], [0])],
+        [Beside([4], [0]), Fixed([1, 2], [0, 0], [0.5, 0.3])],
+        [Fixed([1, 2], [0, 0], [0.5, 0.3]), Beside([4], [0])],
     ):
         mine = hybrid(*parts)
         tree = decided(mine, [1, 5, 9])
@@ -198,13 +198,13 @@ def test_a_part_that_weighs_others_drafts_below_their_nodes_whatever_its_place()
 
 
 def test_with_known_costs_a_tree_is_no_larger_than_pays() -> None:
-    mine = hybrid(Says([1, 2, 3], [0, 0, 0], [0.5, 0.05, 0.01]))
+    mine = hybrid(Fixed([1, 2, 3], [0, 0, 0], [0.5, 0.05, 0.01]))
     mine.tree_size = TreeSize(StepCost(1 + 0.2 * np.arange(65)))
     assert mine.draft(PROMPT).tokens[1:].tolist() == [1]
 
 
 def test_an_endless_session_keeps_a_bounded_memory() -> None:
-    one, other = Says([1, 2], [0, 1], [0.5, 0.4]), Says([1, 3], [0, 0], [0.5, 0.2])
+    one, other = Fixed([1, 2], [0, 1], [0.5, 0.4]), Fixed([1, 3], [0, 0], [0.5, 0.2])
     mine, sizes = hybrid(one, other), []
     for number in range(300):
         mine.begin(PROMPT)
@@ -219,4 +219,4 @@ def test_bad_settings_are_named() -> None:
     with pytest.raises(BadInput, match=r"^method.parts: must name a method"):
         hybrid()
     with pytest.raises(BadInput, match=r"^method.cost: 'zzz' must be measured, none or the file of a cost table"):
-        hybrid(Says([1], [0]), cost="zzz")
+        hybrid(Fixed([1], [0]), cost="zzz")

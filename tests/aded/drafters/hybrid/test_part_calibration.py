@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from aded.core.tree import DraftTree
-from aded.drafters.hybrid.calibration import MOST, PartCalibration, cells_of
+from aded.drafters.hybrid.calibration import MOST_PROBABILITY, PartCalibration, cells_of
 
 
 def fan(probabilities: list[float] | None, tokens: int = 3) -> DraftTree:
@@ -22,20 +22,20 @@ def calibrated(calibration: PartCalibration, tree: DraftTree) -> np.ndarray:
 
 
 def test_without_counts_a_part_is_believed() -> None:
-    said = [0.9, 0.5, 0.01]
-    np.testing.assert_allclose(calibrated(PartCalibration(), fan(said)), [1, *said], rtol=0.2)
+    drafted = [0.9, 0.5, 0.01]
+    np.testing.assert_allclose(calibrated(PartCalibration(), fan(drafted)), [1, *drafted], rtol=0.2)
 
 
 @pytest.mark.parametrize("true", [0.1, 0.5, 0.9])
-def test_what_is_said_becomes_what_is_true(true: float) -> None:
-    """Two children whose probabilities are always said to be 0.7 and 0.05."""
+def test_what_is_drafted_becomes_what_is_true(true: float) -> None:
+    """Two children that are always drafted with the probabilities 0.7 and 0.05."""
     rng, calibration, tree = np.random.default_rng(5), PartCalibration(), fan([0.7, 0.05], 2)
     for _ in range(3000):
         learned(calibration, tree, [1 if rng.uniform() < true else 2])
     np.testing.assert_allclose(calibrated(calibration, tree)[1:], [true, 1 - true], atol=0.05)
 
 
-def test_a_part_that_says_nothing_is_judged_by_the_order_of_siblings() -> None:
+def test_a_part_without_probabilities_is_judged_by_the_order_of_siblings() -> None:
     calibration, tree = PartCalibration(), fan(None)
     first = calibrated(calibration, tree)
     assert (np.diff(first[1:]) < 0).all()
@@ -63,6 +63,6 @@ def test_certainty_is_never_given_and_a_reset_forgets() -> None:
     calibration, tree = PartCalibration(), fan([1.0, 0.0], 2)
     for _ in range(10_000):
         learned(calibration, tree, [1])
-    assert calibrated(calibration, tree)[1] <= MOST
+    assert calibrated(calibration, tree)[1] <= MOST_PROBABILITY
     calibration.reset()
     np.testing.assert_array_equal(calibrated(calibration, tree), calibrated(PartCalibration(), tree))

@@ -19,7 +19,7 @@ from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.retrieval import passages, rare_ngrams
 from aded.drafters.backoff.retrieval.passages import (
     K1,
-    MOST,
+    MOST_PASSAGES,
     PASSAGE,
     REFRESH,
     Nearest,
@@ -36,7 +36,8 @@ from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
-hear, rank, read_waiting = compiled(passages.hear), compiled(passages.rank), compiled(passages.read_waiting)
+update_bm25_scores, rank = compiled(passages.update_bm25_scores), compiled(passages.rank)
+read_waiting = compiled(passages.read_waiting)
 extend_hash, find = compiled(context_table.extend_hash), compiled(context_table.find)
 rare_ngram = compiled(rare_ngrams.rare_ngram)
 VOCABULARY = 3000
@@ -64,9 +65,9 @@ def nearest(path: Path) -> Nearest:
     return open_nearest(open_suffixes(path))
 
 
-def hear_all(nearest: Nearest, text: np.ndarray) -> None:
+def score_all(nearest: Nearest, text: np.ndarray) -> None:
     for i in range(len(text)):
-        hear(nearest, text, i)
+        update_bm25_scores(nearest, text, i)
 
 
 def by_formula(nearest: Nearest, text: np.ndarray) -> np.ndarray:
@@ -83,12 +84,12 @@ def by_formula(nearest: Nearest, text: np.ndarray) -> np.ndarray:
 
 def test_passages_are_ranked_by_bm25(nearest: Nearest) -> None:
     text = DOCUMENTS[40][100:160]
-    hear_all(nearest, text)
+    score_all(nearest, text)
     expected = by_formula(nearest, text)
     np.testing.assert_allclose(nearest.scores, expected, rtol=1e-3)
     assert not nearest.times.any(), "nothing is left of the last n-gram"
     rank(nearest)
-    best = np.argsort(-nearest.scores, kind="stable")[:MOST]
+    best = np.argsort(-nearest.scores, kind="stable")[:MOST_PASSAGES]
     best = best[nearest.scores[best] > 0]
     waiting = nearest.queue[: nearest.numbers[1]]
     np.testing.assert_array_equal(waiting, best)
@@ -96,7 +97,7 @@ def test_passages_are_ranked_by_bm25(nearest: Nearest) -> None:
 
 
 def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Nearest) -> None:
-    hear_all(nearest, DOCUMENTS[7][:40])
+    score_all(nearest, DOCUMENTS[7][:40])
     rank(nearest)
     first = nearest.queue[0]
     for _ in range(2):
@@ -126,9 +127,9 @@ def test_a_new_text_starts_from_nothing(nearest: Nearest) -> None:
     fresh = another(nearest)
     for one, document in ((nearest, 3), (nearest, 60), (fresh, 60)):
         forget_text(one)
-        hear_all(one, DOCUMENTS[document][:50])
+        score_all(one, DOCUMENTS[document][:50])
         rank(one)
-        read_waiting(one, 4, MOST)
+        read_waiting(one, 4, MOST_PASSAGES)
     np.testing.assert_array_equal(nearest.queue, fresh.queue)
     np.testing.assert_array_equal(nearest.scores, fresh.scores)
 
@@ -202,9 +203,9 @@ def test_a_crafted_file_leads_nowhere(tmp_path: Path, suffixes: list[int]) -> No
     }
     write_arrays(tmp_path / "crafted", {"format": FORMAT, "version": VERSION, **HEADER}, arrays)
     nearest = open_nearest(open_suffixes(tmp_path / "crafted"))
-    hear_all(nearest, np.arange(60) % 7)
+    score_all(nearest, np.arange(60) % 7)
     rank(nearest)
-    read_waiting(nearest, 4, MOST)
+    read_waiting(nearest, 4, MOST_PASSAGES)
     assert len(nearest.scores) == 1
     assert np.isfinite(nearest.scores).all()
 

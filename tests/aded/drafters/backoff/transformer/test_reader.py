@@ -103,9 +103,9 @@ def test_what_was_forgotten_is_not_said() -> None:
 
 @pytest.mark.parametrize("token", [0, 64, 10**6])
 def test_a_token_without_an_output_is_any_other_token(token: int) -> None:
-    said = []
+    found = []
     for unknown in (token, 4):
         reader = Reader(WEIGHTS)
         reader.read(np.array([3, unknown]), NONE, NONE)
-        said.append(reader.predictions.logarithms[0].copy())
-    np.testing.assert_array_equal(*said)
+        found.append(reader.predictions.logarithms[0].copy())
+    np.testing.assert_array_equal(*found)

@@ -1,0 +1,53 @@
+"""Unigram counts: how often each token occurred in the prompt and its answer, and in the session."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aded.compiled import inner, new_record
+
+SIZE = 1 << 16
+"""Tokens that agree in their last 16 bits are counted as one."""
+FREQUENT = 32
+
+
+Unigrams = np.record
+"""A record of UNIGRAM_COUNTS."""
+UNIGRAM_COUNTS = np.dtype(
+    [("prompt", np.float32, SIZE), ("session", np.float32, SIZE), ("frequent", np.int64, FREQUENT)]
+)
+"""
+prompt, session: counts in the prompt and its answer, and since all was forgotten, by `place`
+frequent: the tokens with the highest counts of `session`, highest first; -1: there is none
+"""
+
+
+def no_unigrams() -> Unigrams:
+    unigrams: Unigrams = new_record(UNIGRAM_COUNTS)
+    unigrams.frequent[:] = -1
+    return unigrams
+
+
+def forget_all(unigrams: Unigrams) -> None:
+    unigrams.prompt[:], unigrams.session[:], unigrams.frequent[:] = 0, 0, -1
+
+
+@inner
+def place(token: int) -> int:
+    return token & (SIZE - 1)
+
+
+@inner
+def count_token(unigrams: Unigrams, token: int) -> None:
+    session, frequent = unigrams.session, unigrams.frequent
+    unigrams.prompt[place(token)] += 1
+    session[place(token)] += 1
+    count, at = session[place(token)], 0
+    while at < FREQUENT - 1 and frequent[at] != token:
+        at += 1
+    if frequent[at] not in (token, -1) and session[place(frequent[at])] >= count:
+        return
+    while at > 0 and (frequent[at - 1] == -1 or session[place(frequent[at - 1])] <= count):
+        frequent[at] = frequent[at - 1]
+        at -= 1
+    frequent[at] = token
