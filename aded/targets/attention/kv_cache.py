@@ -66,6 +66,8 @@ class KVLayer(CacheLayerMixin):
     def get_max_length(self) -> int:
         return self.capacity
 
+    get_max_cache_shape = get_max_length  # its name in older versions of transformers
+
 
 class KVCache(Cache):
     """A KVLayer per layer of the model that writes keys: layers that share another's have none.
