@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -47,7 +48,8 @@ def place(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 def two_prompts() -> None:
     with ending_in_one_line(""):
         generate = aded.drafter("prompt_lookup").generate
-        tiny_model("llama").generate(torch.ones(2, 4, dtype=torch.long), custom_generate=generate, max_new_tokens=4)
+        model: Any = tiny_model("llama")
+        model.generate(torch.ones(2, 4, dtype=torch.long), custom_generate=generate, max_new_tokens=4)
 
 
 A_RUN, FETCH, TABLES = run.main, fetch.main, tables.main
