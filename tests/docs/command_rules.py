@@ -257,8 +257,6 @@ RULES: dict[str, Rule] = {
     "wandb sync": needs_account,
     "python -m pytest": pytest_paths,
     "python -m scripts.score_maths": with_extra("maths", "math_verify", "scripts.score_maths"),
-    "python -m scripts.tensorboard_report": with_extra("tensorboard", "tensorboard", "scripts.tensorboard_report"),
-    "tensorboard": lambda *_: None,  # a server
     "python human_eval/score.py": score,
     "python -m": run_module,
     "aded fetch": fetch_sources,
