@@ -33,7 +33,6 @@ _MODULES = {
     "judge": ("anthropic", "fastchat", "openai"),
     "launchers": ("hydra_plugins", "submitit"),
     "reference": ("draftretriever",),
-    "tensorboard": ("tensorboard",),
     "suffix": ("arctic_inference",),
     "vllm": ("vllm",),
 }

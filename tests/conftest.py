@@ -25,6 +25,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from command import Command
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
     from works import Works
 
@@ -37,7 +38,9 @@ settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--whole", action="store_true", help="tests/faults: try every moment, not a sample")
+    parser.addoption(
+        "--whole", action="store_true", help="tests/faults, tests/fuzz: all cases, not one of each class"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -45,19 +48,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def composed_once() -> None:
-    """Hydra composes each config twice, at first for hydra.mode alone, which ours leave to the command line."""
-    from hydra._internal.hydra import Hydra
-
-    pytest.MonkeyPatch().setattr(Hydra, "get_mode", lambda *_, **__: None)
-
-
 @pytest.fixture(scope="session")
 def works(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Works:
     from works import Works
 
     return Works(tmp_path_factory.mktemp("works"), request.config.getoption("whole"))
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    from command import Command
+
+    return Command(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,1 @@
+"""One run: questions, objects from the config, answers in turn with the baseline, progress, W&B."""

@@ -1,0 +1,1 @@
+"""The paper's drafter and what goes beyond it."""

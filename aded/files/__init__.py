@@ -1,0 +1,1 @@
+"""File formats: JSON lines, answers, packs, tokenizers; fingerprints, the cache, writing whole or not at all."""

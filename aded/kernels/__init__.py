@@ -1,0 +1,1 @@
+"""Fast code for processors, each kernel with its reference in NumPy."""

@@ -1,0 +1,1 @@
+"""What a run leaves: rows, summary, metrics, its folder and identity, and reasons to doubt a speedup."""

@@ -1,0 +1,1 @@
+"""Engines that run a model: eager, compiled, CUDA graphs, without weights."""

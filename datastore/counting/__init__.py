@@ -1,0 +1,1 @@
+"""N-grams counted in bounded memory."""

@@ -1,0 +1,1 @@
+"""What is fetched: other projects' questions, recorded answers, corpora and tokenizers."""

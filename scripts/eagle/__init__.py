@@ -1,0 +1,1 @@
+"""How a head of EAGLE learns."""

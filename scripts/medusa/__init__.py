@@ -1,0 +1,1 @@
+"""What Medusa's heads are trained on."""

@@ -1,0 +1,1 @@
+"""Records as tables: the ranking, comparisons, published figures."""

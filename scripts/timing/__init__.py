@@ -1,0 +1,1 @@
+"""Times of drafters, of large datastores, and the least time of a step."""

@@ -12,16 +12,15 @@ import numpy as np
 import pytest
 import torch
 from shell import Shell
+from small_ngrams import write_small_ngrams
 from tiny import tiny_model, tiny_tokenizer
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
-from aded.files.tokenizer import tokenizer_fingerprint
 from aded.records.rows import Row, parse
 from aded.records.summary import Summary
 from aded.records.trees import read_trees
-from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
 
@@ -55,9 +54,7 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Counted from the answers themselves, so that some drafts are right."""
     path = tmp_path_factory.mktemp("datastore") / "tiny.ngrams"
     ids = [np.array(prompt[-2:] + answer) for prompt, answer in zip(prompts(3), answers(), strict=True)]
-    header = {"tokenizer": tokenizer_fingerprint(tiny_tokenizer()), "vocabulary": str(VOCABULARY)}
-    write_ngrams(path, count_ngrams(ids, 3, VOCABULARY), header)
-    return path
+    return write_small_ngrams(path, ids, VOCABULARY, 3, tiny_tokenizer())
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +16,7 @@ from types import ModuleType
 import forked
 import numpy as np
 import pytest
+from command import Command
 from texts import TEXTS, Texts
 from tiny import tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -46,19 +46,9 @@ Result = tuple[int, str, str]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+def run(command: Command) -> Callable[..., Result]:
     """Run a command in this process."""
-
-    def call(module: ModuleType, *arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
-        code = 0
-        try:
-            module.main()
-        except SystemExit as stopped:
-            code = int(stopped.code or 0)
-        return code, *capsys.readouterr()
-
-    return call
+    return lambda module, *arguments: command(module.main, *arguments)
 
 
 def contents(path: Path) -> list[bytes]:

@@ -153,7 +153,7 @@ def test_no_block_of_a_page_is_overlooked(page: Path) -> None:
     fences = [
         line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith(("```", "~~~"))
     ]
-    assert len(fences) == 2 * len(list(blocks(page))) > 0, "each page has a runnable example"
+    assert len(fences) == 2 * len(list(blocks(page)))
 
 
 def test_a_block_that_no_rule_covers_fails(tmp_path: Path) -> None:

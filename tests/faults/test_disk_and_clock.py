@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from faulty import CLOCK_SET_BACK, FULL, READ_ONLY, SMALL, Command
-from works import Works
+from works import WORKS, Works
 
-SAMPLE = {"run": 1, "sweep": 0, "build": 1, "parts": 1, "merge": 1, "fetch": 1}
 WHOLE = 20
 LEAST = {"run": 1000, "sweep": 5000, "build": 1000, "parts": 1000, "merge": 1000, "fetch": 1000}
 """Bytes of the smallest limit: what is printed goes to a file too."""
@@ -35,14 +34,15 @@ def check_refused(work: str, command: Command, before: str) -> None:
     assert command.leftovers() == []
 
 
-@pytest.mark.parametrize("work", SAMPLE)
+@pytest.mark.parametrize("work", WORKS)
 def test_on_a_full_disk_a_command_says_so_and_goes_on_once_there_is_space(
     work: str, works: Works, tmp_path: Path
 ) -> None:
+    tries = works.tries(WHOLE, work)
     _, expected = works.uninterrupted(work)
     draw = random.Random(work)
     largest = max(path.stat().st_size for path in (works.place / work / "out").rglob("*") if path.is_file())
-    for number in range(works.tries(SAMPLE[work], WHOLE)):
+    for number in range(tries):
         full = works.command(work, tmp_path / str(number) / "out")
         check_refused(work, full, FULL.format(size=draw.randrange(LEAST[work], largest)))
         rows = full.folder / "rows.jsonl"
@@ -54,18 +54,18 @@ def test_on_a_full_disk_a_command_says_so_and_goes_on_once_there_is_space(
         assert not whole or rows.read_bytes().splitlines(keepends=True)[:whole] == kept[:whole]
 
 
-@pytest.mark.parametrize("work", SAMPLE)
+@pytest.mark.parametrize("work", WORKS)
 @pytest.mark.parametrize("before", [SMALL, READ_ONLY], ids=["small", "read-only"])
 def test_a_folder_that_takes_too_little_is_refused(work: str, before: str, works: Works, tmp_path: Path) -> None:
-    works.tries(SAMPLE[work], 1)
+    works.tries(1, work)
     refused = works.command(work, tmp_path / "out")
     refused.folder.mkdir()
     check_refused(work, refused, before.format(folder=refused.folder))
 
 
-@pytest.mark.parametrize("work", SAMPLE)
+@pytest.mark.parametrize("work", WORKS)
 def test_a_clock_that_goes_backwards_changes_nothing(work: str, works: Works, tmp_path: Path) -> None:
-    works.tries(SAMPLE[work], 1)
+    works.tries(1, work)
     command = works.command(work, tmp_path / "out")
     ended = command.run(before=CLOCK_SET_BACK)
     assert ended.code == 0, ended.errors

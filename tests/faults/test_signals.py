@@ -8,19 +8,19 @@ import time
 from pathlib import Path
 
 import pytest
-from works import Works
+from works import WORKS, Works
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-SAMPLE = {"run": 1, "sweep": 0, "build": 1, "parts": 1, "merge": 1, "fetch": 1}
 WHOLE = 20
 
 
 @pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)
-@pytest.mark.parametrize("work", SAMPLE)
+@pytest.mark.parametrize("work", WORKS)
 def test_a_signal_ends_a_command_in_one_line(work: str, how: signal.Signals, works: Works, tmp_path: Path) -> None:
+    tries = works.tries(WHOLE, work)
     operations, expected = works.uninterrupted(work)
     draw = random.Random(f"{work} {how}")
-    for number in range(works.tries(SAMPLE[work], WHOLE)):
+    for number in range(tries):
         struck = works.command(work, tmp_path / str(number) / "out")
         moment = draw.randint(1, operations)
         ended = struck.run(how, moment)

@@ -10,31 +10,33 @@ from typing import Any
 import numpy as np
 import pytest
 from faulty import Command
+from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
-from aded.files.tokenizer import tokenizer_fingerprint
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import TextCorpus
-from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.sharing.publishing import publish
 
 QUESTIONS = 12
 WORDS = ["cat", "rat", "mat", "hat", "the", "on"]
 
 
+WORKS = ("run", "sweep", "build", "parts", "merge", "fetch")
+
+
 class Works:
-    """The works, on files in `place`. whole: try every moment, not a sample."""
+    """The works, on files in `place`. whole: try every moment, not one."""
 
     def __init__(self, place: Path, whole: bool) -> None:
         self.place, self.whole = place, whole
         self._uninterrupted: dict[str, tuple[int, dict[str, Any]]] = {}
         write_files(place)
 
-    def tries(self, sample: int, whole: int) -> int:
-        """How often to try; a work without a sample is skipped."""
-        if not self.whole and not sample:
+    def tries(self, whole: int, work: str = "run", sampled: tuple[str, ...] = ("run",)) -> int:
+        """How often to try: once, and only the works that are sampled, unless the whole is wanted."""
+        if not self.whole and work not in sampled:
             pytest.skip("tried by: python -m pytest tests/faults --whole")
-        return whole if self.whole else sample
+        return whole if self.whole else 1
 
     def uninterrupted(self, work: str) -> tuple[int, dict[str, Any]]:
         """How many file operations the work takes, and its results."""
@@ -78,9 +80,7 @@ def write_files(place: Path) -> None:
     tokenizer, draw = tiny_tokenizer(), random.Random(0)
     tokenizer.save_pretrained(place / "tok")
     texts = [" ".join(draw.choices(WORDS, k=12)) for _ in range(2 * QUESTIONS)]
-    ids = [np.array(tokenizer(text)["input_ids"]) for text in texts[:3]]
-    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": "128"}
-    write_ngrams(place / "tiny.ngrams", count_ngrams(ids, 3, 128), header)
+    write_small_ngrams(place / "tiny.ngrams", texts[:3], 128, 3, tokenizer)
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
     answers = [
         {"question_id": n, "choices": [{"index": 0, "turns": texts[2 * n : 2 * n + 2]}]} for n in range(QUESTIONS)
@@ -91,6 +91,6 @@ def write_files(place: Path) -> None:
         (place / f"{name}.txt").write_text("\n\n".join(part))
     for name in ("first", "second"):
         build(TextCorpus(name, path=str(place / f"{name}.txt")), tokenizer, out=place / name, order=3)
-    large = count_ngrams([np.random.default_rng(0).integers(128, size=9000)], 5, 128)
-    write_ngrams(place / "large.ngrams", large, header)
+    large = [np.random.default_rng(0).integers(128, size=9000)]
+    write_small_ngrams(place / "large.ngrams", large, 128, tokenizer=tokenizer)
     publish(place / "large.ngrams", str(place / "shared"), licence=None, sources=None, tokenizer=None)

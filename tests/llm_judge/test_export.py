@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Command
 from made_up_run import row, times, write_run
 from transformers import PreTrainedTokenizerFast
 
@@ -84,20 +85,15 @@ def test_a_run_that_lost_a_row_is_refused(run: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_takes_keys_with_and_without_dashes(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_takes_keys_with_and_without_dashes(run: Path, tmp_path: Path, command: Command) -> None:
     for number, keys in enumerate((["out={}", "model_id=mine"], ["--out", "{}", "--model-id", "mine"])):
         folder = tmp_path / str(number)
-        monkeypatch.setattr("sys.argv", ["export", str(run), *(key.format(folder) for key in keys)])
-        main()
-        assert capsys.readouterr().out == f"answers: {folder / 'mine.jsonl'}\n"
+        done = command(main, str(run), *(key.format(folder) for key in keys))
+        assert done.out == f"answers: {folder / 'mine.jsonl'}\n"
         assert len(lines(folder / "mine.jsonl")) == 2
 
 
-def test_bad_arguments_are_reported_in_one_line(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_arguments_are_reported_in_one_line(run: Path, tmp_path: Path, command: Command) -> None:
     (tmp_path / "file").touch()
     for arguments, problem in (
         ([], "RUN_FOLDER: "),
@@ -108,12 +104,7 @@ def test_bad_arguments_are_reported_in_one_line(
         ([str(run), f"out={tmp_path}/file/x"], "out: "),
         (["/nowhere"], "RUN_FOLDER: /nowhere is no finished run"),
     ):
-        monkeypatch.setattr("sys.argv", ["export", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        message = capsys.readouterr().err
-        assert (stop.value.code, message.count("\n")) == (2, 1)
-        assert message.startswith(problem)
+        assert command.refusal(main, *arguments).startswith(problem)
 
 
 @pytest.mark.parametrize("file", ["rows.jsonl", "samples.jsonl"])

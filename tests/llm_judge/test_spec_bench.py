@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command import Command
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_run import row, times, write_run
@@ -145,7 +146,7 @@ def test_a_damaged_run_file_is_one_line(tmp_path: Path, lines: list[object], pro
 
 @pytest.fixture
 def exported(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command
 ) -> tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]:
     """A timed run's folder, its exported lines, and those of the same run without a model."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
@@ -160,8 +161,7 @@ def exported(
         last = row(560, 0, [4, 1, 9], category="rag", **(times(0.7, 1.4, 14) if known else {}))
         write_run(tmp_path / name, [*rows[:-1], last], answers=None, settings=settings, benchmark="spec_bench")
         out = tmp_path / f"{name}.jsonl"
-        monkeypatch.setattr("sys.argv", ["export", "spec_bench", str(tmp_path / name), f"out={out}"])
-        main()
+        assert command(main, "spec_bench", str(tmp_path / name), f"out={out}").code == 0
         made.append([json.loads(line) for line in out.read_text().splitlines()])
     return tmp_path / "timed", made[0], made[1]
 
@@ -193,26 +193,15 @@ def test_where_no_model_ran_wall_time_is_steps_and_says_so(
 
 
 @pytest.mark.parametrize("arguments", [[], ["spec_bench"], ["medusa", "run"], ["spec_bench", "a", "b"]])
-def test_a_form_and_a_run_must_be_named(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["export", *arguments])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert capsys.readouterr().err.startswith("FORM: name one of spec_bench, fastchat, and a run")
+def test_a_form_and_a_run_must_be_named(arguments: list[str], command: Command) -> None:
+    assert command.refusal(main, *arguments).startswith("FORM: ")
 
 
 def test_a_run_of_another_benchmark_is_refused(
-    tmp_path: Path,
-    tokenizer: PreTrainedTokenizerFast,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command
 ) -> None:
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
     write_run(tmp_path / "run", [row(3, 0, [2])], answers=None, settings=settings)
-    monkeypatch.setattr("sys.argv", ["export", "spec_bench", str(tmp_path / "run"), f"out={tmp_path}/x.jsonl"])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    assert "question 3 is none of Spec-Bench's, which are 81 to 560" in capsys.readouterr().err
+    assert "question 3" in command.refusal(main, "spec_bench", str(tmp_path / "run"), f"out={tmp_path}/x.jsonl")
     assert not (tmp_path / "x.jsonl").exists()

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command import Command
+from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
-from datastore.ngrams import count_ngrams, write_ngrams
+from datastore.ngrams import count_ngrams
 from scripts import bench_endless
 from scripts.bench_endless import COLUMNS, CONTEXTS, accepted, endless, replay, unpredictable
 
@@ -51,19 +53,17 @@ def test_a_row_per_part() -> None:
 
 
 def test_the_command_ends_in_a_line_of_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    counts = count_ngrams([np.tile(np.arange(10), 30)], 5, 128)
-    write_ngrams(tmp_path / "tiny.ngrams", counts, {"tokenizer": "tiny", "vocabulary": "128"})
+    write_small_ngrams(tmp_path / "tiny.ngrams", [np.tile(np.arange(10), 30)], 128)
     tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
     answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat and the rat sat on the cat"]}]}
     (tmp_path / "answers.jsonl").write_text(json.dumps(answer) + "\n")
     monkeypatch.chdir(tmp_path)
     from_answers = ["answers=answers.jsonl", "tokenizer=tokenizer", "changed=0.2"]
     for arguments in (["random=true"], ["--random"], from_answers):
-        monkeypatch.setattr("sys.argv", ["bench_endless", "datastore=tiny.ngrams", "millions=0.001", *arguments])
-        bench_endless.main()
-        *_, numbers, last = capsys.readouterr().out.splitlines()
+        done = command(bench_endless.main, "datastore=tiny.ngrams", "millions=0.001", *arguments)
+        *_, numbers, last = done.out.splitlines()
         (row,) = json.loads(last)["rows"]
         assert list(row) == list(COLUMNS)
         assert row["tokens"] >= 1000
@@ -81,11 +81,5 @@ def test_the_command_ends_in_a_line_of_json(
         (["datastore=nowhere", "random=true", "changed=2"], "changed"),
     ],
 )
-def test_bad_settings_are_reported_in_one_line(
-    arguments: list[str], key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["bench_endless", *arguments])
-    with pytest.raises(SystemExit, match="2"):
-        bench_endless.main()
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{key}: ")
+def test_bad_settings_are_reported_in_one_line(arguments: list[str], key: str, command: Command) -> None:
+    assert command.refusal(bench_endless.main, *arguments).startswith(f"{key}: ")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from command import Command
 from made_up_run import row, times, write_run
 from tiny import tiny_model, tiny_tokenizer
 
@@ -31,17 +32,13 @@ def test_bandwidth_is_bytes_per_second() -> None:
     assert 1e8 < Bandwidth(torch.device("cpu"), megabytes=64).measure() < 1e12
 
 
-def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(command: Command, tmp_path: Path) -> None:
     tiny_model(vocab_size=128, max_position_embeddings=512).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     out = tmp_path / "cost.json"
     model = f"model={tmp_path / 'model'}"
     settings = ["engines=[eager]", "nodes=[1,2,5]", "contexts=[16,40]", "rounds=2", f"out={out}", "generate=true"]
-    monkeypatch.setattr("sys.argv", ["bench_verify", model, *settings])
-    bench_verify.main()
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = json.loads(command(bench_verify.main, model, *settings).out.splitlines()[-1])
     assert found == json.loads(out.read_text())
     assert found["ms_by_nodes"].keys() == {"1", "2", "5"}
     assert found["context"] == 40
@@ -51,36 +48,28 @@ def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(
     assert cost.seconds[0] == pytest.approx(found["ms_by_nodes"]["1"] / 1e3)
 
 
-def test_the_summary_of_a_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_summary_of_a_card(command: Command, tmp_path: Path) -> None:
     table = {"machine": {"gpu": "A card", "processor": "x"}, "bandwidth_gb_s": 4000.0, "floor_ms": 3.5}
     (tmp_path / "verify-vicuna-7b.json").write_text(json.dumps({**table, "ms_by_nodes": {"1": 4.0, "64": 4.4}}))
     timed = {**times(2.0, 4.0, 5), "verify_seconds": 1.9}
     write_run(tmp_path / "vicuna-7b-aded", [row(81, 0, [2, 3], **timed)], engine="compiled")
-    monkeypatch.setattr("sys.argv", ["gpu_summary", str(tmp_path)])
-    gpu_summary.main()
+    assert command(gpu_summary.main, str(tmp_path)).code == 0
     found = json.loads((tmp_path / "summary.json").read_text())
     assert found["verify"]["vicuna-7b"]["share_of_bandwidth"] == pytest.approx(0.875)
     assert found["verify"]["vicuna-7b"]["price_of_64"] == pytest.approx(1.1)
     assert found["runs"]["vicuna-7b-aded"]["share_outside_steps"] == pytest.approx(0.05)
     assert found["runs"]["vicuna-7b-aded"]["speedup"] == pytest.approx(2.0)
     before = (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes()
-    monkeypatch.setattr("sys.argv", ["gpu_summary", str(tmp_path / "vicuna-7b-aded")])
-    with pytest.raises(SystemExit):
-        gpu_summary.main()
+    command.refusal(gpu_summary.main, str(tmp_path / "vicuna-7b-aded"))
     assert (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes() == before, "a run's own summary stays"
 
 
 @pytest.mark.parametrize(
     "arguments", [["nodes=[0]"], ["contexts=[]"], ["rounds=0"], ["nodes=many"], ["engines=[warp]"], ["shape=square"]]
 )
-def test_bad_settings_are_reported_in_one_line(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_bad_settings_are_reported_in_one_line(arguments: list[str], command: Command, tmp_path: Path) -> None:
     tiny_model(vocab_size=128).save_pretrained(tmp_path / "model")
     tiny_tokenizer().save_pretrained(tmp_path / "model")
-    monkeypatch.setattr("sys.argv", ["bench_verify", f"model={tmp_path / 'model'}", *arguments])
-    capsys.readouterr()
-    with pytest.raises(SystemExit, match="2"):
-        bench_verify.main()
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "Traceback" not in line
+    assert arguments[0].partition("=")[0] in command.refusal(
+        bench_verify.main, f"model={tmp_path / 'model'}", *arguments
+    )

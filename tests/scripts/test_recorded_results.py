@@ -9,6 +9,7 @@ from pathlib import Path
 
 import forked
 import pytest
+from command import Command
 from tiny import tiny_tokenizer
 
 from aded.command_line import CONF, compose_config, split_settings
@@ -81,20 +82,10 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
         ("tokenizer", "ANSWERS: name one folder"),
     ],
 )
-def test_bad_arguments_are_refused_by_name(
-    arguments: list[str],
-    change: str,
-    problem: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_bad_arguments_are_refused_by_name(arguments: list[str], change: str, problem: str, command: Command) -> None:
     key, equals, _ = change.partition("=")
     kept = [argument for argument in arguments if not (equals and argument.startswith(f"{key}="))]
-    monkeypatch.setattr("sys.argv", ["recorded_results", *kept, change])
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(problem)
+    assert command.refusal(main, *kept, change).startswith(problem)
 
 
 def test_without_answers_the_committed_ones_are_fetched(

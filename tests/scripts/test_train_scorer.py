@@ -11,6 +11,7 @@ import pytest
 import torch
 from omegaconf import DictConfig
 from scored_by_hand import random_transformer, write_transformer
+from small_ngrams import write_small_ngrams
 from test_train_medusa import SOURCE
 from tiny import tiny_model, tiny_tokenizer
 
@@ -22,7 +23,6 @@ from aded.drafters.backoff.scorer import read_scorer
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
-from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 from scripts.scorer.examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.train_scorer import follow_answer, main, open_corpora
@@ -77,7 +77,7 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     stream = np.array(tokenizer(SOURCE)["input_ids"])
-    write_ngrams(tmp_path / "tiny.ngrams", count_ngrams([stream], 5, 128), {"tokenizer": "t", "vocabulary": "128"})
+    write_small_ngrams(tmp_path / "tiny.ngrams", [stream], 128)
     question = {"question_id": 1, "category": "a", "turns": ["the cat sat"]}
     (tmp_path / "question.jsonl").write_text(json.dumps(question))
     answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat, the cat sat"]}]}
@@ -118,7 +118,7 @@ def test_the_command_writes_weights_that_a_drafter_reads(
 
 def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:
     header = {"tokenizer": "t", "vocabulary": "128"}
-    write_ngrams(tmp_path / "n", count_ngrams([np.arange(9)], 5, 128), header)
+    write_small_ngrams(tmp_path / "n", [np.arange(9)], 128)
     write_suffixes(tmp_path / "s", with_separators([np.arange(9)], 128), header)
     write_transformer(tmp_path / "t", TRANSFORMER, "t")
     kinds = ("corpus", "retrieval", "transformer")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import wandb
+from command import Command
 from made_up_run import row, times, write_run
 
 from aded.records.summary import Summary
@@ -38,14 +39,6 @@ def test_with_records_it_begins_with_their_ranking(tmp_path: Path, monkeypatch: 
     assert "2.00" in first
 
 
-def test_without_an_account_it_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_account_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setattr(wandb, "login", lambda **_: False)
-    monkeypatch.setattr("sys.argv", ["wandb_report", "team/bench"])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    printed = capsys.readouterr().err
-    assert (stop.value.code, printed.count("\n")) == (2, 1)
-    assert "wandb login" in printed
-    assert "aded report" in printed
+    assert "wandb login" in command.refusal(main, "team/bench")

@@ -1,0 +1,1 @@
+"""ADED: the tri-gram matrix, and the drafter that searches it."""

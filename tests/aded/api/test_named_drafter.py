@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_ngrams import write_small_ngrams
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 import aded
@@ -19,21 +20,15 @@ from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.tokenizer import tokenizer_fingerprint
 from aded.targets.eager import EagerTarget
 from aded.targets.weightless import WeightlessTarget
-from datastore.ngrams import count_ngrams, write_ngrams
 
 TEXT = np.array([7, 8, 9, 10, 11, 12, 7, 8, 9])
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    tokenizer = tiny_tokenizer()
-    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
-    ngrams = count_ngrams([np.arange(20, 40)], 5, VOCABULARY)
-    write_ngrams(tmp_path / "a.ngrams", ngrams, header)
-    return tmp_path / "a.ngrams"
+    return write_small_ngrams(tmp_path / "a.ngrams", [np.arange(20, 40)], VOCABULARY, tokenizer=tiny_tokenizer())
 
 
 @pytest.mark.parametrize("name", ["aded", "aded_best_first", "aded_backoff", "prompt_lookup", "token_recycling"])

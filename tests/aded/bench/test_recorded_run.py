@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 from shell import Shell
+from small_ngrams import write_small_ngrams
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
-from aded.files.tokenizer import tokenizer_fingerprint
-from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
 CHAT = "model/template=chat"
@@ -51,11 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("datastore") / "tiny.ngrams"
-    tokenizer = tiny_tokenizer()
-    ids = [np.array(tokenizer(text)["input_ids"]) for text in [*TEXTS, "the hat and the mat"]]
-    ngrams = count_ngrams(ids, 4, VOCABULARY)
-    write_ngrams(path, ngrams, {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)})
-    return path
+    return write_small_ngrams(path, [*TEXTS, "the hat and the mat"], VOCABULARY, 4, tiny_tokenizer())
 
 
 def lines(path: Path, rows: Sequence[dict[str, Any]]) -> str:

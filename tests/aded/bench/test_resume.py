@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import forked
-import numpy as np
 import pytest
 from shell import Shell
+from small_ngrams import write_small_ngrams
 from tiny import tiny_model, tiny_tokenizer
-
-from aded.files.tokenizer import tokenizer_fingerprint
-from datastore.ngrams import count_ngrams, write_ngrams
 
 ROOT = Path(__file__).parents[3]
 VOCABULARY = 128
@@ -32,11 +29,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2).save_pretrained(place)
     tokenizer = tiny_tokenizer()
     tokenizer.save_pretrained(place)
-    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
     draw = random.Random(0)
     texts = [" ".join(draw.choices(["cat", "rat", "mat", "hat", "the", "on"], k=25)) for _ in range(2 * QUESTIONS)]
-    ids = [np.array(tokenizer(text)["input_ids"]) for text in texts[:3]]
-    write_ngrams(place / "tiny.ngrams", count_ngrams(ids, 5, VOCABULARY), header)
+    write_small_ngrams(place / "tiny.ngrams", texts[:3], VOCABULARY, tokenizer=tokenizer)
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
     answers, long_answers = (
         [

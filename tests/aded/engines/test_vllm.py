@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
 from aded.core.drafter import Drafter, Step
@@ -21,8 +22,6 @@ from aded.engines.methods import method_of
 from aded.engines.requests import KEPT, Requests, Row
 from aded.engines.vllm import Proposer
 from aded.errors import BadInput
-from aded.files.tokenizer import tokenizer_fingerprint
-from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY, ROOM, ROWS = 64, 256, 8
 
@@ -34,9 +33,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     tokenizer = tiny_tokenizer()
     tokenizer.save_pretrained(folder / "model")
     stream = np.tile(np.arange(8, 24), 30)
-    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
-    ngrams = count_ngrams([stream], 5, VOCABULARY)
-    write_ngrams(folder / "corpus.ngrams", ngrams, header)
+    write_small_ngrams(folder / "corpus.ngrams", [stream], VOCABULARY, tokenizer=tokenizer)
     return SimpleNamespace(datastore=str(folder / "corpus.ngrams"), tokenizer=str(folder / "model"))
 
 
@@ -329,8 +326,7 @@ def test_wrong_settings_are_one_line(files: SimpleNamespace, settings: dict[str,
 def test_a_datastore_must_be_given_and_be_of_the_models_tokenizer(files: SimpleNamespace, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"aded\.datastore: must be given"):
         method_of({}, 5, files.tokenizer)
-    ngrams = count_ngrams([np.arange(9)], 5, VOCABULARY)
-    write_ngrams(tmp_path / "other.ngrams", ngrams, {"tokenizer": "other", "vocabulary": str(VOCABULARY)})
+    write_small_ngrams(tmp_path / "other.ngrams", [np.arange(9)], VOCABULARY)
     with pytest.raises(BadInput, match="tokenizer"):
         method_of({"datastore": str(tmp_path / "other.ngrams")}, 5, files.tokenizer)
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_ngrams import write_small_ngrams
 
 from aded.drafters.backoff.corpus import CONTEXTS, CorpusNgrams, follow_token, locate, open_corpus, read_context
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
-from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 7
 STREAM = np.random.default_rng(0).integers(5, size=400)
@@ -19,9 +19,7 @@ STREAM = np.random.default_rng(0).integers(5, size=400)
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> CorpusNgrams:
-    path = tmp_path_factory.mktemp("corpus") / "tiny.ngrams"
-    ngrams = count_ngrams([STREAM], 5, VOCABULARY)
-    write_ngrams(path, ngrams, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
+    path = write_small_ngrams(tmp_path_factory.mktemp("corpus") / "tiny.ngrams", [STREAM], VOCABULARY)
     return open_corpus(open_ngrams(path), CONTEXTS, VOCABULARY)
 
 
@@ -63,9 +61,7 @@ def test_a_token_is_followed_up_to_the_longest_context(corpus: CorpusNgrams) -> 
 
 
 def test_a_missing_order_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "trigrams.ngrams"
-    header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
-    write_ngrams(path, count_ngrams([STREAM], 3, VOCABULARY), header)
+    path = write_small_ngrams(tmp_path / "trigrams.ngrams", [STREAM], VOCABULARY, 3)
     with pytest.raises(BadInput, match=r"datastore.path: .* holds n-grams of up to 3 tokens, not 4"):
         open_corpus(open_ngrams(path), 3, 8)
     open_corpus(open_ngrams(path), 2, 8)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scored_by_hand import random_transformer, write_transformer
+from small_ngrams import write_small_ngrams
 
 from aded.core.drafter import Step
 from aded.core.step_cost import StepCost, TreeSize
@@ -16,7 +17,6 @@ from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.transformer.weights import Weights
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
-from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 50
 CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
@@ -25,10 +25,7 @@ CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
 @pytest.fixture(scope="module")
 def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
     path = tmp_path_factory.mktemp("backoff") / "tiny.ngrams"
-    stream = np.tile(np.arange(10), 30)
-    ngrams = count_ngrams([stream], 5, VOCABULARY)
-    write_ngrams(path, ngrams, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
-    return open_ngrams(path)
+    return open_ngrams(write_small_ngrams(path, [np.tile(np.arange(10), 30)], VOCABULARY))
 
 
 def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
@@ -202,10 +199,9 @@ def test_bad_settings_are_named(datastore: NgramFile, settings: dict[str, Any], 
 
 
 def test_missing_order_is_named(tmp_path: Path) -> None:
-    header = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
-    write_ngrams(tmp_path / "three.ngrams", count_ngrams([np.arange(9)], 3, VOCABULARY), header)
+    three = write_small_ngrams(tmp_path / "three.ngrams", [np.arange(9)], VOCABULARY, 3)
     with pytest.raises(BadInput, match=r"holds n-grams of up to 3 tokens, not 5"):
-        drafter(open_ngrams(tmp_path / "three.ngrams"))
+        drafter(open_ngrams(three))
 
 
 def test_a_chain_has_the_most_probable_child_of_each_node(datastore: NgramFile) -> None:

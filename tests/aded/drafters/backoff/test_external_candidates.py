@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from small_ngrams import write_small_ngrams
 from tiny import path_to
 
 from aded.core.drafter import Step
@@ -15,7 +15,6 @@ from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.external_candidates import MOST_EXTERNAL
 from aded.drafters.mixing import mixed, new_mixing
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
-from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 5000
 
@@ -23,11 +22,8 @@ VOCABULARY = 5000
 @pytest.fixture(scope="module")
 def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
     """After 0 comes 1, after 1 comes 2, and so on to 9; after 30 comes 31."""
-    path: Path = tmp_path_factory.mktemp("external") / "tiny.ngrams"
-    streams = [np.tile(np.arange(10), 30), np.tile([30, 31], 30)]
-    ngrams = count_ngrams(streams, 5, VOCABULARY)
-    write_ngrams(path, ngrams, {"tokenizer": "t", "vocabulary": str(VOCABULARY)})
-    return open_ngrams(path)
+    path = tmp_path_factory.mktemp("external") / "tiny.ngrams"
+    return open_ngrams(write_small_ngrams(path, [np.tile(np.arange(10), 30), np.tile([30, 31], 30)], VOCABULARY))
 
 
 def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:

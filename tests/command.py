@@ -1,0 +1,35 @@
+"""A command's `main`, called in this process with the arguments of a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+
+class Called(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Command:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.patch, self.capture = monkeypatch, capsys
+
+    def __call__(self, main: Callable[[], None], *arguments: str) -> Called:
+        self.patch.setattr("sys.argv", ["command", *arguments])
+        self.capture.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return Called(code, *self.capture.readouterr())
+
+    def refusal(self, main: Callable[[], None], *arguments: str) -> str:
+        """The one line that refuses bad input; the exit code is 2."""
+        code, _, errors = self(main, *arguments)
+        assert (code, errors.count("\n")) == (2, 1), errors
+        return errors
