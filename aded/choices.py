@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -108,12 +109,12 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
                 f"{choice!r} is no {key.rpartition('/')[2]}; there are {', '.join(names_of(key))}",
             )
     overrides = tuple(f"{group}/{key}={choice}" for key, choice in (chosen or {}).items())
-    found: dict[str, Any] = OmegaConf.to_container(_kept(group, name, overrides))  # type: ignore[assignment]
+    found: dict[str, Any] = OmegaConf.to_container(_kept(CONF, group, name, overrides))  # type: ignore[assignment]
     return found
 
 
 @cache
-def _kept(group: str, name: str, overrides: tuple[str, ...]) -> DictConfig:
+def _kept(_: Path, group: str, name: str, overrides: tuple[str, ...]) -> DictConfig:
     """A config is composed once in a process: that takes 20 ms."""
     config: DictConfig = OmegaConf.select(composed(f"{group}/{name}", overrides), group.replace("/", "."))
     return config

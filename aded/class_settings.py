@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
-from pkgutil import resolve_name
 from typing import Any
 
 from aded.errors import BadInput
@@ -57,7 +57,8 @@ def _arguments(config: Mapping[str, Any]) -> Iterator[inspect.Parameter]:
     target = config["_target_"]
     try:
         with naming_the_extra():
-            parameters = inspect.signature(resolve_name(target)).parameters.values()
+            module, _, name = target.rpartition(".")
+            parameters = inspect.signature(getattr(import_module(module), name)).parameters.values()
     except BadInput:
         raise
     except Exception as error:  # whatever a module does when it is imported

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,7 +31,8 @@ def raw_path(name: str) -> str:
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]:
     """A catalogue of two sources, and their publisher."""
     with serving({raw_path(name): content for name, content in CONTENTS.items()}) as running:
-        (tmp_path / "conf" / "source").mkdir(parents=True)
+        shutil.copytree(CONF, tmp_path / "conf", ignore=shutil.ignore_patterns("source"))
+        (tmp_path / "conf" / "source").mkdir()
         for name, content in CONTENTS.items():
             sha256 = hashlib.sha256(content).hexdigest()
             source = {
@@ -49,6 +51,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServ
 
 def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """The exit code of the command."""
+    choices._kept.cache_clear()  # as in a new process
     monkeypatch.setattr(sys, "argv", ["fetch", "source.out=out", *arguments])
     try:
         fetch.main()
@@ -112,7 +115,7 @@ def test_one_fault_is_one_line_and_the_others_arrive(
 def test_killed_half_way_it_goes_on(server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     server.dies_after, server.stalls = 200_000, True
     code = (
-        "import sys, pathlib; from aded import choices; choices.CONF = pathlib.Path('conf'); "
+        "import sys, pathlib; from aded import choices; choices.CONF = pathlib.Path('conf').resolve(); "
         "from datastore.fetch import main; sys.argv = ['fetch', 'two', 'source.out=out']; main()"
     )
     environment = {**os.environ, "PYTHONPATH": str(CONF.parent)}
