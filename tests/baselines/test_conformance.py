@@ -1,4 +1,7 @@
-"""What every method must do, tested for every config in conf/method/: a new config is tested without a new test."""
+"""What every method must do, tested for every config in conf/method/: a new config is tested without a new test.
+
+check_drafter tries what every drafter must do. Here stands what it cannot know: budgets, real engines, limits, files.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from method_files import make_files
 from omegaconf import DictConfig, OmegaConf
-from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter
 from aded.command_line import CONF, plain
@@ -26,7 +29,7 @@ from aded.methods import datastore_kinds, with_whole_parts
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from aded.testing import Watched
+from aded.testing import SESSION, VOCABULARY, Watched, check_drafter
 from baselines.autoregressive import Autoregressive
 
 CONFIGS = {path.stem: OmegaConf.load(path) for path in sorted((CONF / "method").glob("*.yaml"))}
@@ -52,7 +55,6 @@ READ = (0, 1)
 
 Build = Callable[..., Drafter]
 Engine = Callable[[], EagerTarget]
-Trace = list[tuple[list[int], list[int]]]
 
 
 @cache
@@ -88,7 +90,11 @@ def keys_of(name: str) -> frozenset[str]:
     return frozenset(map(str, config_of(name).method))
 
 
-ENGINES = [target, compiled_target]
+SCOPES = [
+    (name, scope)
+    for name in SEEDED
+    for scope in (("session", "prompt") if "adaptation" in keys_of(name) else ("its own",))
+]
 
 
 @pytest.fixture(scope="module")
@@ -128,17 +134,9 @@ def answered(
     prompt: np.ndarray,
     sampler: Sampler | None = None,
     tokens: int = TOKENS,
-    engine: Callable[[], EagerTarget] = target,
+    engine: Engine = target,
 ) -> Answer:
     return decode(engine(), drafter, prompt, sampler or Greedy(), max_new_tokens=tokens, seed=7)
-
-
-def traced(drafter: Drafter, prompt: np.ndarray) -> Trace:
-    """All trees that are drafted for a prompt, each checked."""
-    watched = Watched(drafter)
-    watched.requires = drafter.requires
-    answered(watched, prompt)
-    return watched.trees
 
 
 @cache
@@ -155,25 +153,23 @@ def test_methods_are_found() -> None:
     assert all("budget" in keys_of(name) for name in DRAFTING)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("name", "scope"), SCOPES)
+def test_a_method_keeps_the_contract(build: Build, name: str, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aded.testing.tiny_target", target)  # the model that the files were made for
+    monkeypatch.setattr("aded.testing.SESSION", SESSION // 2)  # there are many methods
+    check_drafter(lambda: build(name, adaptation=scope))
+
+
+@pytest.mark.parametrize("decoding", [Decoding(), Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("name", METHODS)
-def test_greedy_answers_are_those_of_autoregressive_decoding(build: Build, name: str, engine: Engine) -> None:
-    """On both engines they equal the eager target's answers. One drafter answers all prompts, some of one and two
-    tokens: learned state must not change an answer.
-    """
+def test_on_the_compiled_engine_answers_are_those_of_the_eager_one(
+    build: Build, name: str, decoding: Decoding
+) -> None:
+    """One drafter answers all prompts, some of one and two tokens: learned state must not change an answer."""
     drafter = build(name)
     for prompt in PROMPTS:
-        assert answered(drafter, prompt, engine=engine).token_ids == answer_of(prompt)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", METHODS)
-def test_sampled_answers_are_those_of_autoregressive_decoding(build: Build, name: str, engine: Engine) -> None:
-    drafter = build(name)
-    for seed in range(2):
-        sampler = Decoding(0.9, 0.9, seed).sampler(1, 0)
-        expected = answered(Autoregressive(), LONG, sampler).token_ids
-        assert answered(drafter, LONG, sampler, engine=engine).token_ids == expected
+        expected = answered(Autoregressive(), prompt, decoding.sampler()).token_ids
+        assert answered(drafter, prompt, decoding.sampler(), engine=compiled_target).token_ids == expected
 
 
 @pytest.mark.parametrize(
@@ -235,36 +231,14 @@ def test_a_hybrid_with_heads_is_exact_at_every_budget(build: Build, folder: Path
             assert max(answer.drafted_nodes) <= budget
 
 
-@pytest.mark.parametrize("name", SEEDED)
-def test_two_drafters_draft_the_same(build: Build, name: str) -> None:
-    first, second = build(name), build(name)
-    for prompt in PROMPTS[:2]:
-        assert traced(first, prompt) == traced(second, prompt)
-
-
-@pytest.mark.parametrize("name", SEEDED)
-def test_with_scope_prompt_nothing_learned_is_kept(build: Build, name: str) -> None:
-    used = build(name, adaptation="prompt")
-    traced(used, PROMPTS[1])
-    assert traced(used, LONG) == traced(build(name, adaptation="prompt"), LONG)
-
-
-@pytest.mark.parametrize("name", [name for name in SEEDED if "adaptation" in keys_of(name)])
-def test_with_scope_session_learned_state_is_kept_until_reset(build: Build, name: str) -> None:
-    used, fresh = build(name, adaptation="session"), traced(build(name, adaptation="session"), LONG)
-    traced(used, PROMPTS[1])
-    assert traced(used, LONG) != fresh
-    used.reset()
-    assert traced(used, LONG) == fresh
-
-
-@pytest.mark.parametrize("prompt", [[KNOWN], [KNOWN, KNOWN + 1]], ids=len)
-@pytest.mark.parametrize("name", METHODS)
-def test_a_drafter_that_knows_nothing_drafts_nothing(build: Build, name: str, prompt: list[int]) -> None:
-    """It has observed no step, the datastore lacks the tokens, and they did not occur before."""
-    drafter, context = build(name), np.array(prompt)
-    drafter.begin(context)
-    assert drafter.draft(context).tokens.tolist() == prompt[-1:]
+@pytest.mark.parametrize("name", [name for name, scope in SCOPES if scope == "session"])
+def test_with_scope_session_learned_state_is_kept(build: Build, name: str) -> None:
+    used, fresh = (Watched(build(name, adaptation="session")) for _ in range(2))
+    for watched, prompts in ((used, PROMPTS[1::-1]), (fresh, PROMPTS[:1])):
+        watched.requires = watched.drafter.requires
+        for prompt in prompts:
+            answered(watched, prompt)
+    assert used.trees[-len(fresh.trees) :] != fresh.trees
 
 
 @pytest.mark.parametrize("length", [1, 2, 20, 31])
