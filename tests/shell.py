@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import Command
 
 from aded.run import main
 
@@ -22,7 +23,7 @@ class Shell:
         tmp_path: Path,
         usual: Sequence[str] = (),
     ) -> None:
-        self.patch, self.capture, self.out = monkeypatch, capfd, tmp_path / "out"
+        self.command, self.out = Command(monkeypatch, capfd), tmp_path / "out"
         self.usual = list(usual)
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
@@ -33,14 +34,7 @@ class Shell:
         given = {word.split("=")[0] for word in arguments}
         usual = [*self.usual, "progress=false", f"output_dir={self.out}"]
         usual = [word for word in usual if word.split("=")[0] not in given]
-        self.patch.setattr("sys.argv", ["aded.run", *usual, *arguments])
-        self.capture.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *self.capture.readouterr()
+        return self.command(main, *usual, *arguments)
 
     def rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.out / "rows.jsonl").read_text().splitlines()]

@@ -56,7 +56,7 @@ def test_a_pack_replays_as_the_model_decoded(shell: Shell, model: Sequence[str],
     method = ["method=prompt_lookup"]
     assert shell(*model, *method, "paired=false")[0] == 0
     decoded = shell.rows()
-    assert recorded(shell.patch, *model, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
+    assert recorded(shell.command.patch, *model, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
     about = read_about(tmp_path / "pack", "pack")
     assert (about.model, about.benchmark, about.turns) == ("model0", "alpaca", 6)
     assert about.tokenizer == tokenizer_fingerprint(tiny_tokenizer())
@@ -81,7 +81,7 @@ def test_recording_goes_on_where_it_was_and_packs_a_finished_run(
     assert shell(*run)[0] == 0
     rows = (shell.out / "rows.jsonl").read_bytes()
     packing = [*run, f"output_dir={shell.out}", f"out={tmp_path / 'pack'}", "licence=MIT"]
-    assert recorded(shell.patch, *packing) == 0
+    assert recorded(shell.command.patch, *packing) == 0
     assert (shell.out / "rows.jsonl").read_bytes() == rows
     whole = read_pack(tmp_path / "pack", "pack")
     assert [list(turn.token_ids) for turn in whole.turns] == [row["token_ids"] for row in shell.rows()]
@@ -89,12 +89,12 @@ def test_recording_goes_on_where_it_was_and_packs_a_finished_run(
     # Killed after the second question: the rest is answered, and the pack is the same.
     (shell.out / "summary.json").unlink()
     (shell.out / "rows.jsonl").write_bytes(b"".join(rows.splitlines(keepends=True)[:4]))
-    assert recorded(shell.patch, *packing) == 0
+    assert recorded(shell.command.patch, *packing) == 0
     assert read_pack(tmp_path / "pack", "pack").turns == whole.turns
     # Never over another pack.
     other = [*packing[:-3], "benchmark.limit=1", f"output_dir={tmp_path / 'other'}", *packing[-2:]]
-    assert recorded(shell.patch, *other) == 2
-    assert "out: " in shell.capture.readouterr().err
+    assert recorded(shell.command.patch, *other) == 2
+    assert "out: " in shell.command.capture.readouterr().err
     assert read_pack(tmp_path / "pack", "pack").turns == whole.turns
 
 
@@ -105,7 +105,7 @@ def test_recorded_texts_become_a_pack(shell: Shell, model: Sequence[str], folder
     texts += ["model/template=chat", *model[2:]]
     assert shell(*texts, "method=prompt_lookup")[0] == 0
     from_texts = shell.rows()
-    assert recorded(shell.patch, *texts, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
+    assert recorded(shell.command.patch, *texts, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
     shell.out = tmp_path / "replay"
     assert shell("model=recorded", f"model.answers={tmp_path / 'pack'}", "method=prompt_lookup")[0] == 0
     assert [[row[key] for key in SAME] for row in shell.rows()] == [[row[key] for key in SAME] for row in from_texts]
