@@ -58,7 +58,7 @@ class ClassConfigs(FileConfigSource):
             plain = OmegaConf.to_container(result.config)
             assert isinstance(plain, dict)
             given = {str(key): value for key, value in plain.items()}
-            result.config = OmegaConf.create(with_defaults(given, method=config_path.startswith(_METHOD)))
+            result.config = OmegaConf.create(with_defaults(given, config_path.partition("/")[0]))
         return result
 
 

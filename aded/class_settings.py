@@ -29,20 +29,20 @@ def outside_drafters() -> dict[str, str]:
 def outside_config(name: str) -> dict[str, Any]:
     """The config of a method of another package. Raises BadInput. What has no default must be given."""
     config = {"name": name, "_target_": outside_drafters()[name]}
-    required = {one.name for one in _arguments(config) if one.default is one.empty} - {"datastore", "cache"}
-    return with_defaults({**config, **dict.fromkeys(sorted(required), MISSING)}, method=True)
+    required = {one.name for one in _arguments(config, "method") if one.default is one.empty} - {"datastore", "cache"}
+    return with_defaults({**config, **dict.fromkeys(sorted(required), MISSING)}, "method")
 
 
-def with_defaults(config: Mapping[str, Any], *, method: bool) -> dict[str, Any]:
+def with_defaults(config: Mapping[str, Any], group: str) -> dict[str, Any]:
     """The config of a class with what the class's signature says of the settings that it lacks. Raises BadInput.
 
     A default that is no plain value is none of a config, and so is what the harness fills in: of a method, it says
     that there is a cache, and of which kind the datastore is.
     """
     found = dict(config)
-    for one in _arguments(config):
+    for one in _arguments(config, group):
         if one.name == "cache":
-            if method:
+            if group == "method":
                 found.setdefault("cache", None)
         elif one.name == "datastore":
             if one.default is one.empty:
@@ -52,18 +52,18 @@ def with_defaults(config: Mapping[str, Any], *, method: bool) -> dict[str, Any]:
     return found
 
 
-def _arguments(config: Mapping[str, Any]) -> Iterator[inspect.Parameter]:
+def _arguments(config: Mapping[str, Any], group: str) -> Iterator[inspect.Parameter]:
     """The arguments of the class that a config names. Raises BadInput."""
     target = config["_target_"]
     try:
         with naming_the_extra():
-            module, _, name = target.rpartition(".")
-            parameters = inspect.signature(getattr(import_module(module), name)).parameters.values()
+            module, _, function = target.rpartition(".")
+            parameters = inspect.signature(getattr(import_module(module), function)).parameters.values()
     except BadInput:
         raise
     except Exception as error:  # whatever a module does when it is imported
         name = config.get("name", target)
-        raise BadInput("method", f"{name} cannot be imported from {target} ({error})") from error
+        raise BadInput(group, f"{name} cannot be imported from {target} ({error})") from error
     return (one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD))
 
 
