@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SECONDS = 0.5
 """Between two looks at the jobs."""
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f} of {total} [{elapsed}<{remaining}]"
 Problem = tuple[str, str] | None
 """What a job returns: None, or the key and the problem of bad input."""
 log = logging.getLogger(__name__)
@@ -83,9 +82,7 @@ def _build(missing: Sequence[BuildPart], cluster: Cluster, progress: bool) -> No
     waiting, died = list(missing), list[str]()
     running: dict[BuildPart, Job[Problem]] = {}
     try:
-        with tqdm(
-            desc="parts", total=parts, initial=parts - len(missing), bar_format=BAR, disable=not progress
-        ) as bar:
+        with tqdm(desc="parts", total=parts, initial=parts - len(missing), disable=not progress) as bar:
             while waiting or running:
                 while waiting and len(running) < cluster.at_once:
                     part = waiting.pop(0)
@@ -94,10 +91,10 @@ def _build(missing: Sequence[BuildPart], cluster: Cluster, progress: bool) -> No
                     if log_of_dead := _log_if_dead(running.pop(part)):
                         died.append(f"{part} (log: {log_of_dead})")
                         log.warning("%s died; its log is %s", part, log_of_dead)
-                    elif bar.disable:
-                        log.info("%s is built; left: %d", part, len(waiting) + len(running))
-                bar.n = parts - len(waiting) - len(running) - len(died) + sum(part.share() for part in running)
-                bar.refresh()
+                    else:
+                        bar.update()
+                        if bar.disable:
+                            log.info("%s is built; left: %d", part, len(waiting) + len(running))
                 if running:
                     time.sleep(SECONDS)
     finally:

@@ -269,23 +269,6 @@ def test_two_commands_wait_for_each_other(folder: Path, caplog: pytest.LogCaptur
     assert is_built(folder)
 
 
-def test_the_share_that_was_read_is_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar's estimate: while a job reads, and after it has."""
-    monkeypatch.setattr(job, "SECONDS", 0.001)
-    part = job.BuildPart(CORPUS, 0, 3, str(folder / "tok"), str(folder), 5, folder / "parts")
-    assert part.share() == 0.0
-    part.folder.mkdir()
-    reading = Texts("a")
-    with part.noting(reading):
-        reading.fraction = 0.25
-        while part.share() != 0.25:
-            time.sleep(0.001)
-    assert job.build_part(part) is None
-    header = open_ngrams(part.path).header
-    assert header["part"] == f"part 1 of 3 of {CORPUS.identity}"
-    assert header["documents"] == "2"
-
-
 @pytest.mark.parametrize(
     ("parameters", "problem"),
     [
