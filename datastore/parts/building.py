@@ -23,7 +23,7 @@ from datastore.corpora.corpus import Corpus
 from datastore.merge import merge
 from datastore.parts.cluster import Cluster
 from datastore.parts.job import BuildPart, build_part
-from datastore.scratch import locked_folder, remove_folder
+from datastore.scratch import LOCK, locked, remove_folder
 
 if TYPE_CHECKING:
     from submitit import Job
@@ -56,24 +56,25 @@ def build_in_parts(
     folder = out.absolute().with_name(f".{out.name}.parts")
     fingerprint = tokenizer_fingerprint(load_tokenizer(tokenizer, cache))
     all_parts = [BuildPart(corpus, number, parts, tokenizer, cache, order, folder) for number in range(parts)]
-    with locked_folder(folder):
-        missing = [part for part in all_parts if not part.is_there(fingerprint)]
-        if len(missing) < parts:
-            log.info("%d of %d parts are there", parts - len(missing), parts)
-        try:
-            if missing:
-                _build(missing, cluster, progress)
-            if not any(int(open_ngrams(part.path).header["tokens"]) for part in all_parts):
-                remove_folder(folder)
-                raise BadInput("corpus", f"{corpus.name} holds no text")
-            merge(out, [part.path for part in all_parts], progress=progress)
-        except OSError as error:
-            raise not_writable("out", folder, error, "whole parts stay") from None
-        except BadInput as error:
-            if error.key != "parts" and not any(part.path.exists() for part in all_parts):
-                remove_folder(folder)  # it holds neither a part nor the log of a job that died
-            raise
-        remove_folder(folder)
+    try:
+        with locked(folder / LOCK, folder):
+            missing = [part for part in all_parts if not part.is_there(fingerprint)]
+            if len(missing) < parts:
+                log.info("%d of %d parts are there", parts - len(missing), parts)
+            try:
+                if missing:
+                    _build(missing, cluster, progress)
+                if not any(int(open_ngrams(part.path).header["tokens"]) for part in all_parts):
+                    remove_folder(folder)
+                    raise BadInput("corpus", f"{corpus.name} holds no text")
+                merge(out, [part.path for part in all_parts], progress=progress)
+            except BadInput as error:
+                if error.key != "parts" and not any(part.path.exists() for part in all_parts):
+                    remove_folder(folder)  # it holds neither a part nor the log of a job that died
+                raise
+            remove_folder(folder)
+    except OSError as error:
+        raise not_writable("out", folder, error, "whole parts stay") from None
 
 
 def _build(missing: Sequence[BuildPart], cluster: Cluster, progress: bool) -> None:

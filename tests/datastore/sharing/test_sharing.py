@@ -17,7 +17,6 @@ from texts import TEXTS, Texts
 from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
-from aded.files.atomic import lock_file
 from aded.files.tokenizer import tokenizer_fingerprint
 from datastore import fetch, publish
 from datastore.builder import build
@@ -178,14 +177,6 @@ def test_a_publication_that_was_interrupted_goes_on(
     assert sorted(files(folder)) == ["README.md", "a.ngrams", "manifest.json"]
     shared(folder, folder)  # it may lie there already
     assert len(files(folder)) == 3
-
-
-def test_one_process_publishes_at_a_time(folder: Path, built: Path) -> None:
-    before = files(folder)
-    with lock_file(folder / publishing.LOCK, lambda: None):
-        refused("to", shared, built, folder)
-    (folder / publishing.LOCK).unlink()
-    assert files(folder) == before
 
 
 @pytest.fixture
