@@ -9,7 +9,6 @@ The judge imports packages that FastChat's requirements lack: pip install -e '.[
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.tokenizer import cut_at, load_tokenizer
+from aded.identity import sha256
 from aded.records.finished_runs import FinishedRun, read_run
 from aded.records.rows import Row
 from aded.records.run_directory import RECORD
@@ -123,7 +123,7 @@ def _answer(
         "question_id": int(question)
         if question.isascii() and question.isdecimal() and len(question) < 19
         else question,
-        "answer_id": hashlib.sha256(f"{run_id} {question}".encode()).hexdigest()[:22],
+        "answer_id": sha256(f"{run_id} {question}")[:22],
         "model_id": model_id,
         "category": turns[0].category,
         "choices": [

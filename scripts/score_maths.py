@@ -7,7 +7,6 @@ scripts.tables reads it. No code is executed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -20,6 +19,7 @@ from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import LINE, json_lines, typed
+from aded.identity import sha256
 from aded.settings import Id, Text
 from scripts import NoSettings
 
@@ -67,7 +67,7 @@ def score(folder: Path) -> dict[str, Any]:
         "pass@1": sum(results.values()) / len(results),
         "passed": sum(results.values()),
         "problems": len(results),
-        "samples_sha256": hashlib.sha256((folder / SAMPLES).read_bytes()).hexdigest(),
+        "samples_sha256": sha256(folder / SAMPLES),
         "math_verify": version("math-verify"),
         "results": {name: "passed" if right else "failed: another answer" for name, right in results.items()},
     }

@@ -18,8 +18,8 @@ from made_up_sweep import BENCHMARKS, MODELS, write_sweep
 from aded.command_line import compose_config, plain
 from aded.core.drafter import PartUse
 from aded.errors import BadInput
+from aded.records.config import flat
 from aded.records.finished_runs import read_begun, read_runs
-from aded.records.identity import flat
 from aded.records.rows import to_json
 from aded.records.trees import AnswerTrees, RecordedTree
 from scripts.html_report import ReportSettings, run, write_report
