@@ -1,4 +1,4 @@
-"""Measures a method on a benchmark: python -m aded.run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
+"""Measures a method on a benchmark: aded run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
 
 Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2: bad input, one line on stderr;
 130 (Ctrl-C) and 143 (SIGTERM): interrupted, finished rows kept.
@@ -120,7 +120,3 @@ def main() -> None:
             print(f"{(__doc__ or '').strip()}\n\n{settings_page(overrides)}")
         return
     run_hydra(_hydra_main, "interrupted; finished rows are kept: start the same command again to go on")
-
-
-if __name__ == "__main__":
-    main()
