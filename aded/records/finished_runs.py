@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from aded.errors import BadInput
-from aded.records.identity import VOLATILE, flat, read_config, run_id
+from aded.records.identity import VOLATILE, flat, read_config, run_id, run_ids
 from aded.records.metrics import summarise
 from aded.records.rows import Environment, Row, parse, read
 from aded.records.run_directory import RECORD
@@ -179,7 +179,7 @@ def read_run(folder: Path) -> FinishedRun:
     summary = read(Summary, folder / "summary.json")
     config = read_config(folder / "config.yaml")
     environment = read(Environment, folder / "environment.json")
-    if run_id(config, environment.files) != summary.run_id:  # a cut file is a config still
+    if summary.run_id not in run_ids(config, environment.files):  # a cut file is a config still
         raise ValueError(f"{folder / 'config.yaml'}: not the config of run {summary.run_id}")
     rows = list(_rows(folder / "rows.jsonl"))
     for key, value in (

@@ -29,6 +29,17 @@ ROOT = Path(__file__).parents[2]
 """Where a relative path is searched after the working directory (baselines.heads.tensor_file)."""
 BEFORE = {"benchmark.order": "first"}
 """What was done before there was the key."""
+SPELLINGS: dict[object, list[dict[str, object]]] = {
+    "slices": [{"paired": True}],
+    "answers": [{"paired": True}],
+    "off": [
+        {"paired": False, "pairing": "slices"},
+        {"paired": True, "pairing": "off"},
+        {"paired": False, "pairing": "off"},
+        {"paired": False, "pairing": "answers"},
+    ],
+}
+"""What `pairing` was when `paired: false` said the same as `pairing: off`. Ids are made of it, so that they stay."""
 MOST_DIFFERENCES = 4
 """Differences that an error names."""
 
@@ -54,8 +65,15 @@ def run_id(config: Mapping[str, Any], files: Mapping[str, str]) -> str:
 
     files: of `fingerprints`.
     """
+    return run_ids(config, files)[0]
+
+
+def run_ids(config: Mapping[str, Any], files: Mapping[str, str]) -> list[str]:
+    """The run's id, and those that the same run may have from a version that had the key `paired` too."""
     kept = {key: value for key, value in config.items() if key not in VOLATILE}
-    return hashlib.sha256(json.dumps(by_content(kept, files), sort_keys=True).encode()).hexdigest()[:16]
+    known_as = [{**kept, **keys} for keys in SPELLINGS.get(kept.get("pairing"), [{}])]
+    texts = [json.dumps(by_content(one, files), sort_keys=True) for one in known_as]
+    return [hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts]
 
 
 def by_content(value: Any, files: Mapping[str, str], prefix: str = "") -> Any:
@@ -90,7 +108,7 @@ def differences(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The resolved config of a record. Raises OSError, or ValueError naming the file."""
+    """The resolved config of a record, in today's keys. Raises OSError, or ValueError naming the file."""
     try:
         tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     except (YAMLError, OmegaConfBaseException, ValueError, RecursionError, OSError) as error:
@@ -99,4 +117,12 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: no config ({' '.join(str(error).split())[:200]})") from None
     if not isinstance(tree, dict) or not tree:
         raise ValueError(f"{path}: no config")
-    return tree  # type: ignore[return-value]
+    return in_todays_keys(tree)  # type: ignore[arg-type]
+
+
+def in_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded config, of which `paired: false` said what `pairing: off` says."""
+    if not {"paired", "pairing"} <= config.keys():
+        return dict(config)
+    kept = {key: value for key, value in config.items() if key != "paired"}
+    return kept if config["paired"] else {**kept, "pairing": "off"}
