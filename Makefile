@@ -18,7 +18,7 @@ NEWEST := tests/aded/api tests/aded/targets tests/baselines/heads \
 .PHONY: run test newest replay zoo first second lint install clean
 
 run: $(VENV)/.installed
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.sweep cpu_default
+	@HF_HUB_OFFLINE=1 $(BIN)/aded sweep cpu_default
 
 test: $(VENV)/.installed
 	@$(MAKE) --no-print-directory --jobs 3 lint first second
@@ -37,7 +37,7 @@ newest:
 	@HF_HUB_OFFLINE=1 .venv-newest/bin/python -m pytest -n 2 --dist worksteal $(NEWEST)
 
 replay: $(VENV)/.installed
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.replay
+	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.results.replay
 
 zoo: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 PYTHONWARNINGS=ignore $(BIN)/python tests/zoo/survey.py --page docs/models/families.md

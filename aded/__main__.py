@@ -1,4 +1,4 @@
-"""The command aded: aded NAME [KEY=VALUE ...], and the same as python -m aded NAME [KEY=VALUE ...]
+"""The command aded: aded COMMAND [KEY=VALUE ...]
 
 Imports the command's module and nothing else, so that the list of commands needs none of the extras.
 """
@@ -31,16 +31,15 @@ COMMANDS = {
     "merge": "datastore.merge",
     "publish": "datastore.publish",
     "export": "scripts.export",
+    "score": "scripts.score",
+    "wandb": "scripts.wandb_report",
 }
 """Each command's module, which has a function main() and says in its first line what the command does."""
-BESIDE = ("baselines", "datastore", "llm_judge", "scripts")
-"""The packages beside aded. Their names are common: a user's folder may bear one, and so may another package."""
 
 
 def main() -> None:
     """Run the command that sys.argv names. Exit code 2: there is no such command, or an extra is missing."""
     name, *rest = sys.argv[1:] or ["--help"]
-    import_beside()
     if name in ("-h", "--help"):
         print(overview())
     elif name == "--version":
@@ -78,16 +77,7 @@ def _first_line(module: str) -> str:
     assert spec is not None
     assert spec.origin is not None
     about = ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
-    return about.partition("\n")[0].partition(": python -m")[0].rstrip(".:")
-
-
-def import_beside() -> None:
-    """Import the packages beside aded from its own folder, whatever else on the path bears their names."""
-    home = str(Path(__file__).parents[1])
-    sys.path.insert(0, home)
-    for name in BESIDE:
-        import_module(name)
-    sys.path.remove(home)
+    return about.partition("\n")[0].partition(": aded ")[0].rstrip(".:")
 
 
 if __name__ == "__main__":

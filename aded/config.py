@@ -20,9 +20,8 @@ from aded.errors import BadInput
 from aded.extras import naming_the_extra
 from aded.settings import checked, checked_keys, is_kind
 
-_HERE = Path(__file__).parent
-CONF = next((path for path in (_HERE / "conf", _HERE.parent / "conf") if path.is_dir()), _HERE.parent / "conf")
-"""The configs: inside the package where it is installed, beside it in a checkout."""
+CONF = (Path(__file__).parent / "conf").resolve()
+"""The configs. In a checkout a link to conf/ at its top."""
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
 GROUP = dict[str, Any]

@@ -1,10 +1,10 @@
-"""A chat in the terminal: python -m aded.demo [model=NAME_OR_DIR] [method=NAME] [datastore=FILE] [plain=true]
+"""A chat in the terminal: aded demo [model=NAME_OR_DIR] [method=NAME] [datastore=FILE] [plain=true]
 
 The answer appears as it is written; what a draft said before the model did is in another colour. After it stand the
 tokens per second with drafts, and without them: the same answer is decoded once more, unseen, one token per step.
 plain=true, or --plain: neither colours nor a prompt sign, for pipes. An empty line or Ctrl-D ends the chat.
 
-    python -m aded.demo --plain < questions.txt
+    aded demo --plain < questions.txt
 """
 
 from __future__ import annotations
@@ -96,7 +96,3 @@ def show(_: list[str], settings: DemoSettings) -> None:
 
 def main() -> None:
     run_command(show, DemoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

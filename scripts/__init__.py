@@ -1,4 +1,4 @@
-"""Tables, plots and micro-benchmarks; each is run as `python -m scripts.NAME`."""
+"""Commands on finished runs: tables, plots, report, compare, export, score. The folders below are for maintainers."""
 
 from __future__ import annotations
 

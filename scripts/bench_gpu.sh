@@ -22,15 +22,15 @@ if [ "$device" = cuda ]; then
 fi
 for shape in $shapes; do
     echo "== $shape: t(n)"
-    $python -m scripts.bench_verify shape="$shape" model.device="$device" engines=[compiled] contexts=[256,1024] \
+    $python -m scripts.bench.verify shape="$shape" model.device="$device" engines=[compiled] contexts=[256,1024] \
         nodes="[${SIZES:-1,2,4,8,16,32,64,128}]" rounds="${ROUNDS:-5}" out="$out/verify-$shape.json" | sed '$d'
     for method in aded aded_backoff; do
         echo "== $shape: $method"
-        $python -m aded.run engine=compiled model=recorded model.compute="$shape" model.device="$device" \
+        $python -m aded run engine=compiled model=recorded model.compute="$shape" model.device="$device" \
             model.answers="$answers" model.tokenizer="$tokenizer" benchmark=mt_bench \
             benchmark.question_file="$questions" benchmark.limit="${QUESTIONS_EACH:-8}" \
             benchmark.max_new_tokens="${TOKENS:-256}" method="$method" datastore.path="$datastore" progress=false \
             output_dir="$out/$shape-$method"
     done
 done
-$python -m scripts.gpu_summary "$out"
+$python -m scripts.bench.gpu_summary "$out"

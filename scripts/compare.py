@@ -1,4 +1,4 @@
-"""Is the difference between two runs more than noise? python -m scripts.compare RUN_A RUN_B
+"""Says whether the difference between two runs is more than noise: aded compare RUN_A RUN_B
 
 RUN_A and RUN_B are folders of runs of one benchmark. Compares them on the questions that both answered: mean accepted
 tokens, and the speedup where both took turns with autoregressive decoding. Prints A / B with its 95 % bootstrap
@@ -105,7 +105,3 @@ def run(arguments: list[str], settings: NoSettings) -> None:
 
 def main() -> None:
     run_command(run, NoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

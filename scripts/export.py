@@ -1,11 +1,11 @@
 """Writes a run's answers in the layout of another benchmark's files, for its own scripts:
 
-    python -m scripts.export FORM RUN_FOLDER [out=FILE_OR_FOLDER] [model_id=NAME] [tokenizer=NAME_OR_DIR]
+    aded export FORM RUN_FOLDER [out=FILE_OR_FOLDER] [model_id=NAME] [tokenizer=NAME_OR_DIR]
 
 FORM is one of
 
     spec_bench   what evaluation/speed.py of Spec-Bench reads, also as the --base-path of another run
-    fastchat     what FastChat's judge reads; the same as python -m llm_judge.export
+    fastchat     what FastChat's judge reads
 
 out is a .jsonl file, after which the model is named, or a folder for the file MODEL_ID.jsonl. An answer that no model
 decoded here has no seconds: Spec-Bench's wall_time is then its number of steps, so that the rates which speed.py
@@ -41,9 +41,7 @@ class ExportSettings:
 
 def run(arguments: list[str], settings: ExportSettings) -> None:
     if len(arguments) != 2 or arguments[0] not in FORMS:
-        raise BadInput(
-            "FORM", f"name one of {', '.join(FORMS)}, and a run: python -m scripts.export spec_bench RUN_FOLDER"
-        )
+        raise BadInput("FORM", f"name one of {', '.join(FORMS)}, and a run: aded export spec_bench RUN_FOLDER")
     form, place = FORMS[arguments[0]]
     path = export(Path(arguments[1]), settings.out or place, settings.model_id, settings.tokenizer, form)
     print(f"answers: {path}")
@@ -51,7 +49,3 @@ def run(arguments: list[str], settings: ExportSettings) -> None:
 
 def main() -> None:
     run_command(run, ExportSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""One HTML page that explains runs: python -m scripts.html_report FOLDER [FOLDER ...] [--out FILE]
+"""One HTML page that explains runs: aded report FOLDER [FOLDER ...] [--out FILE]
 
 Reads every run below the folders, those that were cut off too, and writes one file that needs no network: ranking,
 accepted tokens, where the time goes, calibration, cold and session, the machine, settings that differ, definitions,
@@ -51,7 +51,3 @@ def run(arguments: list[str], settings: ReportSettings) -> None:
 
 def main() -> None:
     run_command(run, ReportSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

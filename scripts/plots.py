@@ -1,6 +1,6 @@
 """Plots from the records of finished runs.
 
-    python -m scripts.plots FOLDER [FOLDER ...]
+    aded plots FOLDER [FOLDER ...]
 
 Reads every finished run below the folders. Writes each plot for which there are rows, as PNG and PDF, into the first
 folder.
@@ -50,7 +50,3 @@ def run(arguments: list[str], settings: NoSettings) -> None:
 
 def main() -> None:
     run_command(run, NoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 """Every run of a written-down sweep, with a live table and, in the end, the ranking.
 
-    python -m scripts.sweep EXPERIMENT [KEY=VALUE[,VALUE ...] ...]
+    aded sweep EXPERIMENT [KEY=VALUE[,VALUE ...] ...]
 
-EXPERIMENT is a name in conf/experiment. Runs what `python -m aded.run -m +experiment=EXPERIMENT` runs, one run
+EXPERIMENT is a name in conf/experiment. Runs what `aded run -m +experiment=EXPERIMENT` runs, one run
 after another, then writes the tables (scripts.tables), the plots (scripts.plots) and the report (scripts.html_report)
 into the experiment's folder. Started again, it leaves finished runs alone and continues the interrupted one.
 
@@ -115,7 +115,7 @@ def run_all(configs: Sequence[RunConfig], label: str) -> None:
 def run(arguments: list[str], settings: NoSettings) -> None:
     names = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
     if not arguments or arguments[0] not in names:
-        raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: python -m scripts.sweep cpu_default")
+        raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
     runs = combinations(arguments[0], arguments[1:])
     configs = [checked_config(compose_config(overrides)) for overrides in runs]
     run_all(configs, arguments[0])
@@ -134,7 +134,3 @@ def run(arguments: list[str], settings: NoSettings) -> None:
 
 def main() -> None:
     run_command(run, NoSettings, __doc__ or "", hydra=True)
-
-
-if __name__ == "__main__":
-    main()

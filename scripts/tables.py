@@ -1,6 +1,6 @@
 """Tables from the records of finished runs.
 
-    python -m scripts.tables FOLDER [FOLDER ...] [RUN_FILE.jsonl ...]
+    aded tables FOLDER [FOLDER ...] [RUN_FILE.jsonl ...]
 
 Reads every finished run below the folders and writes into the first one:
 
@@ -43,7 +43,7 @@ def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun
 
     command: the name of the command, for its example.
     """
-    folders = named_folders(arguments, f"python -m scripts.{command} outputs")
+    folders = named_folders(arguments, f"aded {command} outputs")
     runs = read_runs(folders)
     if not runs:
         raise BadInput("FOLDER", f"{folders[0]}: no finished run below it (no summary.json)")
@@ -130,7 +130,3 @@ def run(arguments: list[str], settings: NoSettings) -> None:
 
 def main() -> None:
     run_command(run, NoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""The comparison report of a Weights & Biases project (wandb-workspaces).
+"""The comparison report of a Weights & Biases project.
 
-    python -m scripts.wandb_report ENTITY/PROJECT [FOLDER ...]
+    aded wandb ENTITY/PROJECT [FOLDER ...]
 
 Shows speedup, mean accepted tokens and tokens per second of the project's runs, the highest speedup first, grouped by
 model, benchmark and method. With the folders of the runs' records it begins with their ranking, as `aded report` has
@@ -75,16 +75,10 @@ def save(entity: str, project: str, ranking: str = "") -> str:
 def run(arguments: list[str], settings: NoSettings) -> None:
     entity, _, project = arguments[0].partition("/") if arguments else ("", "", "")
     if not entity or not project:
-        raise BadInput(
-            "ENTITY/PROJECT", "name a W&B project: python -m scripts.wandb_report ENTITY/PROJECT [FOLDER ...]"
-        )
+        raise BadInput("ENTITY/PROJECT", "name a W&B project: aded wandb ENTITY/PROJECT [FOLDER ...]")
     ranking = as_markdown(runs_below(arguments[1:], "wandb_report")[0]) if arguments[1:] else ""
     print(f"report: {save(entity, project, ranking)}")
 
 
 def main() -> None:
     run_command(run, NoSettings, __doc__ or "")
-
-
-if __name__ == "__main__":
-    main()

@@ -18,7 +18,7 @@ from baselines.heads.hydra_heads import PUBLISHED, HydraHeads
 from baselines.heads.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
-from scripts.train_eagle import new_head
+from scripts.train.eagle import new_head
 
 
 def make_files(folder: Path, model: Any, answers: Sequence[np.ndarray], layers: tuple[int, ...]) -> Path:

@@ -115,9 +115,7 @@ def _opened(datastore: Any, kind: str, name: str) -> ArrayFile:
     """The datastore, of the kind that the method reads. Raises BadInput."""
     if datastore is None:
         if kind == "suffixes":
-            raise BadInput(
-                "datastore", f"must be given: {name} drafts from a suffix file (python -m datastore.build)"
-            )
+            raise BadInput("datastore", f"must be given: {name} drafts from a suffix file (aded build)")
         return no_ngrams()
     if isinstance(datastore, str | Path):
         path = Path(expanduser(datastore))

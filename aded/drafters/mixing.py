@@ -33,7 +33,7 @@ class Mixing(NamedTuple):
 
 def new_mixing() -> Mixing:
     """The first weights: what aded_backoff learned beside Medusa's and EAGLE-2's heads of the embedded model, on
-    prompts of no benchmark, by scripts.learn_mixing; both were alike, and this is their mean, rounded."""
+    prompts of no benchmark, by scripts.train.mixing; both were alike, and this is their mean, rounded."""
     weights = np.array([[0.8, 0.0, -1.3], [0.0, 0.7, -2.6], [0.5, 0.5, 1.2]])
     return Mixing(weights, np.full((3, 3), EVIDENCE))
 

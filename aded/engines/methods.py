@@ -51,7 +51,7 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
     kind, shared = values.pop("datastore_kind", None), {}
     if kind is not None:
         if "datastore" not in given:
-            raise BadInput(f"{SETTINGS_KEY}.datastore", "must be given: a file that python -m datastore.build wrote")
+            raise BadInput(f"{SETTINGS_KEY}.datastore", "must be given: a file that aded build wrote")
         path = checked(given.pop("datastore"), FilePath, f"{SETTINGS_KEY}.datastore")
         file = (open_suffixes if kind == "suffixes" else open_ngrams)(path)
         file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))

@@ -1,4 +1,4 @@
-"""The cost table that scripts.bench_verify writes: milliseconds per step, by engine, context and nodes."""
+"""The cost table that scripts.bench.verify writes: milliseconds per step, by engine, context and nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_cost_table(path: str | Path, engine: object, budget: int) -> StepCost:
     engine: as Target.describe names it; None, for a replay without a model, takes the table's last engine.
     Raises BadInput when the file is no such table or does not reach as far as the budget.
     """
-    form = "a cost table that python -m scripts.bench_verify out=FILE wrote"
+    form = "a cost table that python -m scripts.bench.verify out=FILE wrote"
     table = typed(json_value(read_text(path, COST_KEY), COST_KEY, str(path)), CostTable, COST_KEY, str(path), form)
     known = {one.engine: one.ms_by_context for one in table.engines}
     if engine is None:

@@ -236,7 +236,7 @@ def _score(folder: Path) -> dict[str, Any] | None:
     try:
         score = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(score, dict) or not {"pass@1", "problems", "samples_sha256"} <= score.keys():
-            raise ValueError(f"{path}: no score of human_eval/score.py or scripts.score_maths")
+            raise ValueError(f"{path}: no score of human_eval/score.py or scripts.score")
         if not samples.exists() or score["samples_sha256"] != hashlib.sha256(samples.read_bytes()).hexdigest():
             raise ValueError(f"{path}: the score of other samples")
     except (OSError, ValueError) as error:

@@ -113,7 +113,7 @@ def _file(place: str) -> Path:
     raise BadInput(
         HEADS_KEY,
         f"no heads at {place}; it must be a file, or a folder that holds {OURS} or a published {PUBLISHED}: train "
-        "some with python -m scripts.train_medusa",
+        "some with python -m scripts.train.medusa",
     )
 
 

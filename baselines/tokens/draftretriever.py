@@ -3,7 +3,7 @@
 A search of the package adapts its matrix and never frees the memory of its search tree, about 80 kB. A child process
 confines both: it opens the index once and forks. The searches run in the fork, which ends with its memory and its
 adapted matrix when the adaptation scope ends. The package draws random numbers without a seed, so its drafts differ a
-little from run to run. The time of a draft includes the communication with the child; scripts.bench_drafting times
+little from run to run. The time of a draft includes the communication with the child; scripts.bench.drafting times
 the search alone.
 """
 

@@ -13,8 +13,7 @@ import pandas as pd
 import aded
 from aded.errors import BadInput
 
-_INSTALLED = Path(aded.__file__).parent / "published"
-FOLDER = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[2] / "results" / "published"
+FOLDER = Path(aded.__file__).parent / "published"
 """The figures: inside the package where it is installed, in results/ of a checkout."""
 FILES = (
     "paper_table1.csv",

@@ -24,7 +24,7 @@ def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path: Path) -> None:
     overrides = [f"model={tmp_path / 'model'}", "method=autoregressive", "benchmark.max_new_tokens=100"]
     overrides.append("progress=false")  # stderr has nothing but what the interruption prints
     stdout, stderr = tmp_path / "stdout", tmp_path / "stderr"
-    command = ["-m", "aded.run", *overrides, f"output_dir={out}"]
+    command = ["-m", "aded", "run", *overrides, f"output_dir={out}"]
     process = forked.start(command, cwd=ROOT, stdout=stdout, stderr=stderr)
     try:
         rows = out / "rows.jsonl"
@@ -48,7 +48,11 @@ def test_an_interrupted_run_keeps_its_rows_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_module_runs_as_a_command() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "aded.run", "method=nonsense"], cwd=ROOT, text=True, capture_output=True, check=False
+        [sys.executable, "-m", "aded", "run", "method=nonsense"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "nonsense" in done.stderr

@@ -260,4 +260,4 @@ def test_an_answer_ends_at_the_limit(build: Build, name: str, tokens: int) -> No
 @pytest.mark.parametrize("name", METHODS)
 def test_a_config_begins_with_its_command(name: str) -> None:
     first = (CONF / "method" / f"{name}.yaml").read_text().splitlines()[0]
-    assert f" method={name} " in first.removeprefix("# python -m aded.run") + " "
+    assert f" method={name} " in first.removeprefix("# aded run") + " "

@@ -60,9 +60,9 @@ SMALL = {
     "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],
     "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
-    "scripts.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.train_eagle": [
+    "scripts.results.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
+    "scripts.results.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.train.eagle": [
         "prompts=8",
         "asking.max_new_tokens=8",
         "epochs=1",
@@ -70,13 +70,13 @@ SMALL = {
         *CORPUS,
         *MODEL,
     ],
-    "scripts.train_medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL],
-    "scripts.train_transformer": ["steps=2", "length=8", "width=32"],
-    "scripts.bench_verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
-    "scripts.bench_kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
-    "scripts.bench_engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],
-    "scripts.bench_drafting": ["pairs=2000", "searches=20"],
-    "scripts.bench_endless": ["millions=0.001"],
+    "scripts.train.medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL],
+    "scripts.train.transformer": ["steps=2", "length=8", "width=32"],
+    "scripts.bench.verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
+    "scripts.bench.kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
+    "scripts.bench.engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],
+    "scripts.bench.drafting": ["pairs=2000", "searches=20"],
+    "scripts.bench.endless": ["millions=0.001"],
 }
 """What makes a command small: these settings take the place of the page's."""
 DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
@@ -90,7 +90,7 @@ Rule = Callable[[list[str], Path], None]
 def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
     """The arguments on small inputs."""
     small = [each for each in SMALL.get(module, ()) if "model=recorded" not in arguments or each not in MODEL]
-    if module in ("aded.run", "scripts.check_lossless") and "datastore.path=" not in " ".join(arguments):
+    if module in ("aded.run", "scripts.results.check_lossless") and "datastore.path=" not in " ".join(arguments):
         small.append(DATASTORE)
     taken = {each.partition("=")[0] for each in small}
     kept = [each for argument in arguments for each in REPLACED.get(argument, [argument])]
@@ -137,8 +137,8 @@ def copy_folder(arguments: list[str], folder: Path) -> None:
 
 
 def score(arguments: list[str], folder: Path) -> None:
-    """human_eval/score.py is no module; where nothing can be isolated it must say so."""
-    command = [sys.executable, str(ROOT / "human_eval" / "score.py"), *arguments]
+    """Where no code can be isolated it must say so."""
+    command = [sys.executable, "-m", "aded", "score", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 or "cannot be isolated here" in done.stderr, done.stderr
 
@@ -174,7 +174,7 @@ def fetch_sources(arguments: list[str], folder: Path) -> None:
 
 def recorded_results(arguments: list[str], folder: Path) -> None:
     """It starts dozens of processes (tests/scripts/test_recorded_results.py runs them): every sweep composes."""
-    from scripts.recorded_results import ResultsSettings, read_sources
+    from scripts.results.recorded import ResultsSettings, read_sources
 
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -187,7 +187,7 @@ def recorded_results(arguments: list[str], folder: Path) -> None:
 
 def bench_datastore(arguments: list[str], folder: Path) -> None:
     """It builds in processes of its own (tests/scripts/test_bench_datastore.py): it knows the keys."""
-    from scripts.bench_datastore import BenchDatastoreSettings, form_of_corpus
+    from scripts.bench.datastore import BenchDatastoreSettings, form_of_corpus
 
     _, overrides = split_settings(BenchDatastoreSettings, arguments)
     compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
@@ -195,7 +195,7 @@ def bench_datastore(arguments: list[str], folder: Path) -> None:
 
 def bench_serving(arguments: list[str], folder: Path) -> None:
     """It needs an environment with vLLM (tests/scripts/test_bench_serving.py): it knows the keys."""
-    from scripts.bench_serving import BenchServingSettings
+    from scripts.bench.serving import BenchServingSettings
 
     _, overrides = split_settings(BenchServingSettings, arguments)
     compose_config(overrides, schema=RUN)
@@ -227,12 +227,12 @@ def gpu_script(arguments: list[str], folder: Path) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "python -m scripts.recorded_results": recorded_results,
-    "python -m scripts.bench_datastore": bench_datastore,
-    "python -m scripts.bench_serving": bench_serving,
+    "python -m scripts.results.recorded": recorded_results,
+    "python -m scripts.bench.datastore": bench_datastore,
+    "python -m scripts.bench.serving": bench_serving,
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
     "python -m pytest": pytest_paths,
-    "python human_eval/score.py": score,
+    "aded score": score,
     "python -m": run_module,
     "aded fetch": fetch_sources,
     "aded": run_aded,
@@ -247,7 +247,7 @@ NOT_RUN = (
     "source .venv/bin/activate",
     "vllm-env/bin/pip",
     "wandb sync",  # an account: tests/aded/bench/test_wandb_logger.py, tests/scripts/test_wandb_report.py
-    "python -m scripts.wandb_report",
+    "aded wandb",
 )
 """Commands that no test can run, by their beginning."""
 

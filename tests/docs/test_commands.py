@@ -157,6 +157,6 @@ def test_no_block_of_a_page_is_overlooked(page: Path) -> None:
 
 
 def test_a_block_that_no_rule_covers_fails(tmp_path: Path) -> None:
-    for language, text in (("bash", "curl example.org\n"), ("console", "python -m aded.run\n"), ("", "text\n")):
+    for language, text in (("bash", "curl example.org\n"), ("console", "aded run\n"), ("", "text\n")):
         with pytest.raises(pytest.fail.Exception, match="line 1: "):
             run_block(Block(ROOT / "README.md", 1, language, text), tmp_path)

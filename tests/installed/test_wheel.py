@@ -17,14 +17,17 @@ from typing import NamedTuple
 import pytest
 from tiny import tiny_tokenizer
 
-from aded.__main__ import BESIDE, COMMANDS
+from aded.__main__ import COMMANDS
 from aded.extras import EXTRAS
 
 ROOT = Path(__file__).parents[2]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
+BESIDE = ("baselines", "datastore", "llm_judge", "scripts")
+"""The packages beside aded."""
+LINKS = ("aded/conf", "aded/published")
 PLACES = {"conf/": "aded/conf/", "results/published/": "aded/published/"}
 """Folders of the checkout that lie elsewhere in the wheel."""
-NOT_INSTALLED = {"aded/kernels/README.md", "results/published/README.md", "scripts/bench_gpu.sh"}
+NOT_INSTALLED = {*LINKS, "aded/kernels/README.md", "results/published/README.md", "scripts/bench_gpu.sh"}
 HIDDEN = f"""
 import sys
 
@@ -69,7 +72,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     for name in tracked():
         if not name.startswith(("tests/", "results/recorded/")) and (ROOT / name).exists():
             (folder / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / "checkout" / name)
+            shutil.copy(ROOT / name, folder / "checkout" / name, follow_symlinks=False)
     packages = [folder / "checkout", folder / "checkout" / "docs" / "drafter_package"]
     alone = ["--no-deps", "--no-index"]
     subprocess.run([*PIP, "wheel", *alone, "--no-build-isolation", "-w", folder / "dist", *packages], check=True)

@@ -12,7 +12,8 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
-from llm_judge.export import export, main
+from llm_judge.export import export
+from scripts.export import main
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_run_that_lost_a_row_is_refused(run: Path, tmp_path: Path) -> None:
 def test_the_command_takes_keys_with_and_without_dashes(run: Path, tmp_path: Path, command: Command) -> None:
     for number, keys in enumerate((["out={}", "model_id=mine"], ["--out", "{}", "--model-id", "mine"])):
         folder = tmp_path / str(number)
-        done = command(main, str(run), *(key.format(folder) for key in keys))
+        done = command(main, "fastchat", str(run), *(key.format(folder) for key in keys))
         assert done.out == f"answers: {folder / 'mine.jsonl'}\n"
         assert len(lines(folder / "mine.jsonl")) == 2
 
@@ -96,15 +97,15 @@ def test_the_command_takes_keys_with_and_without_dashes(run: Path, tmp_path: Pat
 def test_bad_arguments_are_reported_in_one_line(run: Path, tmp_path: Path, command: Command) -> None:
     (tmp_path / "file").touch()
     for arguments, problem in (
-        ([], "RUN_FOLDER: "),
-        ([str(run), str(run)], "RUN_FOLDER: "),
+        ([], "FORM: "),
+        ([str(run), str(run)], "FORM: "),
         ([str(run), "model=x"], "model: no such key"),
         ([str(run), "out=a.jsonl", "model_id=b"], "model_id: FastChat names the model by the file"),
         ([str(run), "tokenizer=./nowhere"], "tokenizer: no folder ./nowhere"),
         ([str(run), f"out={tmp_path}/file/x"], "out: "),
         (["/nowhere"], "RUN_FOLDER: /nowhere is no finished run"),
     ):
-        assert command.refusal(main, *arguments).startswith(problem)
+        assert command.refusal(main, "fastchat", *arguments).startswith(problem)
 
 
 @pytest.mark.parametrize("file", ["rows.jsonl", "samples.jsonl"])

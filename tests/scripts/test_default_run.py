@@ -31,7 +31,8 @@ def test_table_plot_and_offline_runs_appear(tmp_path: Path) -> None:
     tiny = f" model={tmp_path / 'model'} method=prompt_lookup,token_recycling benchmark.max_new_tokens=8"
     printed = ""
     for command in recipe("run"):
-        words = shlex.split(command.replace("$(BIN)/python", sys.executable) + f"{tiny} paths.output={out}")
+        run = command.replace("$(BIN)/aded", f"{sys.executable} -m aded")
+        words = shlex.split(f"{run}{tiny} paths.output={out}")
         python = words.index(sys.executable)
         variables = dict(word.split("=", 1) for word in words[:python])
         done = forked.run(words[python:], cwd=ROOT, env=os.environ | variables | {"HOME": str(tmp_path)})

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aded.errors import BadInput
-from scripts.score_maths import FOLDER_KEY, Sample, is_right, read_samples, score
+from scripts.score import FOLDER_KEY, Sample, is_right, read_samples, score
 
 GOOD = {"id": "1", "answer": "so \\boxed{5}", "reference": "2 and 3 make 5.\n#### 5"}
 

@@ -74,15 +74,15 @@ class BackoffDrafter(Drafter):
     unigrams: draft the most frequent tokens where nothing better is known, and weigh how often each token occurred
     top_k: successors per corpus context
     keep: factor by which the weights of a context's successors shrink each time a token follows it
-    scorer: the weights of the network that weighs all evidence, of scripts.train_scorer; the shipped ones were
+    scorer: the weights of the network that weighs all evidence, of scripts.train.scorer; the shipped ones were
         learned from answers to AlpacaEval's questions
-    transformer: the file of a small transformer (scripts.train_transformer) that reads the text and the most probable
+    transformer: the file of a small transformer (scripts.train.transformer) that reads the text and the most probable
         nodes; None: none. It adds about 2.6 ms to a draft, which pays where a step takes more than about 63 ms
     depth: most drafted tokens on one path
     shape: of a draft: tree (the most probable nodes), or chain (below each node its most probable token alone)
     max_contexts: contexts of the session's table, 72 bytes each
     max_history: tokens that can be copied from, 20 bytes each
-    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench_verify (by
+    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench.verify (by
         the step times in it), or none (each tree has the whole budget)
     """
 

@@ -6,7 +6,7 @@ For every candidate token x, and for "another token", which has no features,
              + sum over experts with a feature of x of    B_e [1, log share_e(x), log count_e(x)]
     score(x) = w . max(0, h(x)),    p(x) = softmax over the candidates and "another token".
 
-The sums are sparse: some experts know a context, and each has features of few tokens. scripts.train_scorer learned
+The sums are sparse: some experts know a context, and each has features of few tokens. scripts.train.scorer learned
 the weights from answers of other models; while decoding they stay as they are, so one answer's decisions never change
 what the next answer's evidence is worth.
 """
@@ -67,7 +67,7 @@ def read_scorer(place: str, retrieval: bool = False, transformer: bool = False) 
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
             learned_from = (file.metadata() or {}).get("learned_from", "an unknown source")
     except (OSError, SafetensorError):
-        raise BadInput("method.scorer", f"{place} is no safetensors file; give one of scripts.train_scorer") from None
+        raise BadInput("method.scorer", f"{place} is no safetensors file; give one of scripts.train.scorer") from None
     shapes = {prefix + name: shape for prefix in PREFIXES.values() for name, shape in SHAPES.items()}
     if {name: tensor.shape for name, tensor in tensors.items()} != shapes or not all(
         np.isfinite(tensor).all() for tensor in tensors.values()

@@ -91,7 +91,7 @@ class Hybrid(Drafter):
     budget: most drafted nodes per step; each part has a budget of its own
     adaptation: how long the calibration is kept: prompt (cleared at each prompt) or session (kept across questions).
         How long a part learns is the part's setting
-    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench_verify (by
+    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench.verify (by
         the step times in it), or none (each tree has the whole budget)
     """
 

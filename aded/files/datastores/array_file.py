@@ -32,7 +32,7 @@ READ = 1 << 22
 """Bytes read at once."""
 CHECKSUM = 16
 """Bytes of the checksum."""
-BUILD = "python -m datastore.build corpus=NAME corpus.path=FILE tokenizer=NAME out=FILE"
+BUILD = "aded build corpus=NAME corpus.path=FILE tokenizer=NAME out=FILE"
 WRITTEN = {"aded-ngrams": ("an n-gram file", "out"), "aded-suffixes": ("a suffix file", "suffixes")}
 """Format: what people call such a file, and the key of datastore.build that writes one."""
 _NAMES = {"uint8": "U8", "uint16": "U16", "int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64"}
@@ -199,7 +199,7 @@ def open_arrays(
     try:
         data = _mapped(path)
     except FileNotFoundError:
-        raise BadInput(DATASTORE_KEY, f"no file {path}; build one with python -m datastore.build") from None
+        raise BadInput(DATASTORE_KEY, f"no file {path}; build one with aded build") from None
     except (OSError, ValueError) as error:
         raise BadInput(DATASTORE_KEY, f"{path} cannot be mapped ({error}); build it again") from None
     problem = ""

@@ -54,7 +54,7 @@ def load_head(
         raise BadInput(
             HEADS_KEY,
             f"no head at {place}; it must be a folder that holds {CONFIG} and {WEIGHTS} or a published {PUBLISHED}: "
-            "train one with python -m scripts.train_eagle",
+            "train one with python -m scripts.train.eagle",
         )
     settings, config = _config(path.parent / CONFIG)
     if config.vocab_size != vocabulary:

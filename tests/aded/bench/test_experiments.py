@@ -41,9 +41,7 @@ def covering(swept: dict[str, list[str]]) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_value_of_the_sweep_composes(name: str) -> None:
     first = (CONF / "experiment" / f"{name}.yaml").read_text().splitlines()
-    command = next(
-        line for line in first if line.startswith(("# python -m aded.run -m", "# python -m scripts.sweep"))
-    )
+    command = next(line for line in first if line.startswith(("# aded run -m", "# aded sweep")))
     given = [part for part in command.split() if "=" in part and not part.startswith(("+", "["))]
     overrides = [override.split(",")[0] for override in given]
     swept = sweep(name)

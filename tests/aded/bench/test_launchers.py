@@ -42,7 +42,7 @@ def test_a_sweep_leaves_the_record_of_each_run(tmp_path: Path, launcher: str, me
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     overrides = [f"hydra/launcher={launcher}", f"model={tmp_path / 'model'}", f"method={','.join(methods)}"]
     overrides += ["benchmark.limit=2", "benchmark.max_new_tokens=8", f"paths.output={tmp_path / 'out'}"]
-    done = forked.run([sys.executable, "-m", "aded.run", "-m", *overrides], env=os.environ, cwd=ROOT)
+    done = forked.run([sys.executable, "-m", "aded", "run", "-m", *overrides], env=os.environ, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     summaries = [json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/*/summary.json")]
     assert sorted(summary["method"] for summary in summaries) == methods

@@ -121,7 +121,7 @@ def test_killed_again_and_again_a_run_ends_with_the_rows_of_an_uninterrupted_one
 
     def start(out: Path) -> BaseProcess:
         environment = os.environ | {"ADED_CACHE": str(tmp_path / "cache")}
-        return forked.start(["-m", "aded.run", *run, f"output_dir={out}"], cwd=ROOT, environment=environment)
+        return forked.start(["-m", "aded", "run", *run, f"output_dir={out}"], cwd=ROOT, environment=environment)
 
     def rows(out: Path) -> list[bytes]:
         path = out / "rows.jsonl"

@@ -63,5 +63,5 @@ def test_an_unknown_shape_is_named() -> None:
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_begins_with_its_command(name: str) -> None:
     first = (recording.SHAPES / f"{name}.yaml").read_text().splitlines()[0]
-    assert first.startswith("# python -m aded.run model=recorded ")
+    assert first.startswith("# aded run model=recorded ")
     assert f"model.compute={name}" in first

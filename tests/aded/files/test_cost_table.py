@@ -1,4 +1,4 @@
-"""The cost table that scripts.bench_verify writes and method.cost reads."""
+"""The cost table that scripts.bench.verify writes and method.cost reads."""
 
 from __future__ import annotations
 
@@ -46,5 +46,5 @@ def test_what_a_table_lacks_is_named(tmp_path: Path, engine: str, budget: int, l
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"engines": [1]}', '{"engines": [{"engine": "eager"}]}'])
 def test_another_file_is_no_table(tmp_path: Path, text: str) -> None:
     (tmp_path / "cost.json").write_text(text)
-    with pytest.raises(BadInput, match=r"cost.json.* a cost table that python -m scripts.bench_verify|is no JSON"):
+    with pytest.raises(BadInput, match=r"cost.json.* a cost table that python -m scripts.bench.verify|is no JSON"):
         read_cost_table(tmp_path / "cost.json", "eager", 5)

@@ -1,4 +1,4 @@
-"""The file of a small transformer: a safetensors file of scripts.train_transformer."""
+"""The file of a small transformer: a safetensors file of scripts.train.transformer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def read_weights(path: str) -> tuple[Weights, Mapping[str, str]]:
             facts = file.metadata() or {}
         weights = Weights(**tensors)
     except (OSError, SafetensorError, TypeError):
-        raise BadInput(TRANSFORMER_KEY, f"{path} is no file of scripts.train_transformer") from None
+        raise BadInput(TRANSFORMER_KEY, f"{path} is no file of scripts.train.transformer") from None
     tokens, shapes = weights.tokens, [array.shape for array in weights]
     if not _fit(shapes):
         raise BadInput(TRANSFORMER_KEY, f"{path} has tensors whose shapes do not fit each other")

@@ -141,7 +141,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_of_an_earlier_release_names_the_command_that_builds_it_again(tmp_path: Path) -> None:
     path = written(tmp_path / "old.ngrams", HEADER | {"version": "2"})
-    with pytest.raises(BadInput, match=r"another release; build it again: python -m datastore.build corpus="):
+    with pytest.raises(BadInput, match=r"another release; build it again: aded build corpus="):
         open_ngrams(path)
 
 

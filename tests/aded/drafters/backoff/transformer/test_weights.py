@@ -35,7 +35,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
         ("tokens", np.arange(10)[::-1].astype(np.int32), "do not ascend"),
         ("tokens", np.arange(-1, 9).astype(np.int32), "do not ascend"),
         ("tokens", np.arange(10).astype(np.float32), "do not ascend"),
-        ("further", np.zeros(1, np.float32), "no file of scripts.train_transformer"),
+        ("further", np.zeros(1, np.float32), "no file of scripts.train.transformer"),
     ],
 )
 def test_a_wrong_tensor_is_one_line(tmp_path: Path, name: str, wrong: np.ndarray, problem: str) -> None:
@@ -48,5 +48,5 @@ def test_a_wrong_tensor_is_one_line(tmp_path: Path, name: str, wrong: np.ndarray
 def test_no_such_file_is_one_line(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "t").write_bytes(content)
-    with pytest.raises(BadInput, match=r"^method\.transformer: .* is no file of scripts.train_transformer"):
+    with pytest.raises(BadInput, match=r"^method\.transformer: .* is no file of scripts.train.transformer"):
         read_weights(str(tmp_path / "t"))

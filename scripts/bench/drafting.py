@@ -1,0 +1,221 @@
+"""How long one draft takes: ADED, draftretriever and the peers, on one synthetic token stream.
+
+    python -m scripts.bench.drafting [pairs=1000000] [searches=3000]
+
+    pairs      distinct token pairs of the stream
+    searches   drafts timed for each drafter
+
+Contexts are windows of 64 tokens of the stream, each two tokens further than the last, as in decoding. The time of
+ADED is that of `AdedDrafter.draft`: what a decoding step pays, with Python and the tree's checks. The time of
+`aded_backoff` and of a peer is that of `draft` and `observe`. Warm-up is left out. draftretriever runs in a process
+of its own, since each of its searches leaks about 100 kB. The drafters take turns, so that a busy machine slows all
+of them alike. The last line of the output is JSON.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import multiprocessing
+import tempfile
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+from tabulate import tabulate
+
+from aded.command_line import run_command
+from aded.drafters.trigram.drafter import AdedDrafter
+from aded.drafters.trigram.search.best_first import BestFirst
+from aded.drafters.trigram.search.draft_maker import DraftMaker
+from aded.drafters.trigram.search.mcts import Mcts
+from aded.files.datastores.ngram_file import NgramFile
+from aded.settings import Positive
+from datastore.ngrams import count_ngrams
+from scripts import check_no_arguments
+from scripts.bench.timing.backoff_timer import backoff_timer
+from scripts.bench.timing.peer_timers import Noise, Timer, peer_timers
+
+VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10
+
+
+@dataclass
+class BenchDraftingSettings:
+    """See above."""
+
+    pairs: Annotated[int, Field(ge=1000)] = 1_000_000
+    searches: Positive = 3000
+
+
+@njit(cache=True, inline="always")
+def _mix(a: int, b: int, c: int) -> float:
+    """[0, 1), fixed by the three numbers (splitmix64's finaliser over their sum)."""
+    x = (
+        np.uint64(a) * np.uint64(0x9E3779B97F4A7C15)
+        + np.uint64(b) * np.uint64(0xC2B2AE3D27D4EB4F)
+        + np.uint64(c) * np.uint64(0x165667B19E3779F9)
+    )
+    x = (x ^ (x >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    x ^= x >> np.uint64(29)
+    return (x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True)
+def synthetic_stream(pairs: int, seed: int) -> np.ndarray:
+    """int64 tokens, until `pairs` distinct pairs have occurred.
+
+    A token has up to 2048 followers, drawn from a Zipf law over the vocabulary; a pair picks 32 of them, the
+    common ones oftener, and ranks them by another Zipf law. A pair of the result has 2.3 successors on average,
+    5 at the 90th percentile and 16 at the 99th (a table of 3.4 M tokens of Python code: 2.7, 5 and 23).
+    """
+    np.random.seed(seed)  # noqa: NPY002 - numba's own generator, which this seeds
+    zipf = np.cumsum(1.0 / (np.arange(VOCABULARY) + 2.7))
+    ranks = np.cumsum(1.0 / np.arange(1, 33) ** 1.1)
+    seen, distinct, stream = {(0, 0)}, 0, [1, 2]
+    while distinct < pairs:
+        a, b = stream[-2], stream[-1]
+        rank = int(np.searchsorted(ranks, np.random.random() * ranks[-1]))  # noqa: NPY002
+        follower = int(2048 * _mix(a + 1, b, rank) ** 5)
+        token = int(np.searchsorted(zipf, _mix(0, b, follower) * zipf[-1]))
+        if (b, token) not in seen:
+            seen.add((b, token))
+            distinct += 1
+        stream.append(token)
+    return np.array(stream)
+
+
+def contexts_of(stream: np.ndarray, searches: int) -> list[np.ndarray]:
+    """Windows from the middle of the stream; it starts anew where the stream is too short."""
+    starts = (len(stream) // 2 + ADVANCE * np.arange(searches)) % (len(stream) - CONTEXT)
+    return [stream[start : start + CONTEXT] for start in starts]
+
+
+def aded_timer(base: NgramFile, maker: DraftMaker, warm_up: list[np.ndarray]) -> Timer:
+    drafter = AdedDrafter(base, maker, budget=BUDGET)
+
+    def time_drafts(contexts: list[np.ndarray]) -> list[tuple[float, int]]:
+        times = []
+        for context in contexts:
+            start = perf_counter()
+            tree = drafter.draft(context)
+            times.append((perf_counter() - start, tree.drafted))
+        return times
+
+    drafter.begin(warm_up[0])
+    time_drafts(warm_up)
+    drafter.begin(warm_up[0])
+    return time_drafts
+
+
+def _serve(stream: np.ndarray, warm_up: list[np.ndarray], pipe: Connection) -> None:
+    """The child: build draftretriever's index, then answer lists of contexts with times until None comes."""
+    import draftretriever
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "stream.idx")
+        writer = draftretriever.Writer(path, vocab_size=VOCABULARY)
+        writer.add_entry(stream.tolist())
+        writer.finalize()
+        del writer  # it writes once more when it goes, and the folder must still be there
+        reader = draftretriever.Reader(path)
+
+        def time_searches(contexts: list[list[int]]) -> list[tuple[float, int]]:
+            times = []
+            for context in contexts:
+                start = perf_counter()
+                found = reader.search(context, choices=BUDGET)
+                seconds = perf_counter() - start
+                # found[1] is the tree's mask, the root's row included; nothing found is an empty answer.
+                times.append((seconds, max(0, len(found[1]) - 1) if len(found) > 1 else 0))
+            return times
+
+        time_searches([context.tolist() for context in warm_up])
+        pipe.send(None)
+        while (contexts := pipe.recv()) is not None:
+            pipe.send(time_searches([context.tolist() for context in contexts]))
+
+
+class DraftRetriever:
+    """The child process, used as a Timer. A context manager."""
+
+    def __init__(self, stream: np.ndarray, warm_up: list[np.ndarray]) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, far_end = spawn.Pipe()
+        self._child = spawn.Process(target=_serve, args=(stream, warm_up, far_end), daemon=True)
+        self._child.start()
+        far_end.close()  # so that a child that dies is an EOFError here
+        self._pipe.recv()
+
+    def __call__(self, contexts: list[np.ndarray]) -> list[tuple[float, int]]:
+        self._pipe.send(contexts)
+        return self._pipe.recv()
+
+    def close(self) -> None:
+        self._pipe.send(None)
+        self._child.join()
+
+
+def measure(timers: dict[str, Timer], contexts: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """Per drafter float64 [searches, 2]: milliseconds, drafted nodes. The drafters take turns, ROUNDS times."""
+    found: dict[str, list[tuple[float, int]]] = {name: [] for name in timers}
+    for part in np.array_split(np.arange(len(contexts)), ROUNDS):
+        for name, timer in timers.items():
+            found[name] += timer([contexts[i] for i in part])
+    return {name: np.array(rows) * [1000.0, 1.0] for name, rows in found.items()}
+
+
+def summary(results: dict[str, np.ndarray]) -> dict[str, float | None]:
+    """The numbers of the JSON line, null for a drafter that did not run."""
+    numbers: dict[str, float | None] = {}
+    for name in [*results, *({"draftretriever"} - results.keys())]:
+        rows = results.get(name)
+        numbers[f"{name}_median_ms"] = None if rows is None else round(float(np.median(rows[:, 0])), 4)
+        numbers[f"{name}_p99_ms"] = None if rows is None else round(float(np.percentile(rows[:, 0], 99)), 4)
+        numbers[f"{name}_drafted_nodes"] = None if rows is None else round(float(rows[:, 1].mean()), 2)
+    ours, theirs = numbers["aded_median_ms"], numbers["draftretriever_median_ms"]
+    numbers["ratio"] = None if ours is None or theirs is None else round(theirs / ours, 2)
+    return numbers
+
+
+def run(arguments: list[str], settings: BenchDraftingSettings) -> None:
+    check_no_arguments(arguments)
+    stream = synthetic_stream(settings.pairs, 0)
+    base = count_ngrams([stream], 3, VOCABULARY)
+    contexts = contexts_of(stream, settings.searches + WARM_UP)
+    warm_up, contexts = contexts[:WARM_UP], contexts[WARM_UP:]
+    noise = Noise(stream, VOCABULARY)
+    timers: dict[str, Timer] = {
+        "aded": aded_timer(base, Mcts(), warm_up),
+        "best_first": aded_timer(base, BestFirst(), warm_up),
+        "aded_backoff": backoff_timer(stream, noise, warm_up, ADVANCE),
+        **peer_timers(stream, noise, warm_up),
+    }
+    if importlib.util.find_spec("draftretriever") is None:
+        print("draftretriever is not installed, so its columns are empty: pip install draftretriever==0.1.1")
+        results = measure(timers, contexts)
+    else:
+        retriever = DraftRetriever(stream, warm_up)
+        results = measure({**timers, "draftretriever": retriever}, contexts)
+        retriever.close()
+    table = [
+        (name, np.median(rows[:, 0]), np.percentile(rows[:, 0], 99), rows[:, 1].mean())
+        for name, rows in results.items()
+    ]
+    print(f"{settings.pairs} pairs, {len(stream)} tokens, {settings.searches} searches, budget {BUDGET}")
+    print(tabulate(table, ("drafter", "median ms", "p99 ms", "drafted nodes/step"), floatfmt=".3f"))
+    sizes = {"pairs": len(base.level(2)), "tokens": len(stream), "searches": settings.searches}
+    print(json.dumps({**summary(results), **sizes}))
+
+
+def main() -> None:
+    run_command(run, BenchDraftingSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

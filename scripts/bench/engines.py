@@ -1,0 +1,186 @@
+"""Our engine beside others: tokens per second of the same model on the same prompts, with and without speculation.
+
+    python -m scripts.bench.engines [KEY=VALUE ...]
+
+    engines=[transformers]    others to compare with: transformers, openvino, llama_cpp, onnxruntime
+    python=PROGRAM            the Python in whose environment the others are installed; by default this one
+    gguf=FILE                 the model for openvino and llama_cpp; made for the embedded model
+    onnx=FOLDER               the model for onnxruntime, as its own builder made it
+    methods=[autoregressive,aded_backoff]   ours, on the compiled engine
+    prompts=16  new_tokens=128
+
+Takes the keys of aded.run too. All have 16-bit weights and decode greedily; the speculation of the others is their
+prompt lookup. Engines take turns prompt by prompt, each in a process of its own, so that a busy machine slows them
+alike. Seconds are those for `new_tokens` less those for one. `same` is the share of tokens that equal ours of
+autoregressive decoding, up to the first that differs. The last line of the output is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from tabulate import tabulate
+
+from aded.bench.build import RunConfig, build_drafter, cache_folder, checked_config, load_model
+from aded.command_line import compose_config, run_command
+from aded.core.decode import decode
+from aded.core.sampler import Greedy
+from aded.errors import BadInput
+from aded.files.embedded_model import EMBEDDED, place_of, quantised_file
+from aded.kernels.threads import threads_for
+from aded.records.environment import machine
+from aded.settings import Positive
+from scripts.bench.other_engines.gguf_file import write_gguf
+from scripts.bench.other_engines.worker import timed
+
+WORKER = Path(__file__).parent / "other_engines" / "worker.py"
+Answer = Callable[[list[int]], dict[str, Any]]
+"""Prompt -> {"ids": new tokens, "seconds": of decoding}, or {"error": why not}."""
+
+
+@dataclass
+class BenchEnginesSettings:
+    """See above."""
+
+    engines: list[Literal["transformers", "openvino", "llama_cpp", "onnxruntime"]] = field(
+        default_factory=lambda: ["transformers"]
+    )
+    python: str = sys.executable
+    gguf: str | None = None
+    onnx: str | None = None
+    methods: list[str] = field(default_factory=lambda: ["autoregressive", "aded_backoff"])
+    prompts: Positive = 16
+    new_tokens: Positive = 128
+
+
+def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str, Answer], list[list[int]]]:
+    """(name -> our method, prompts)."""
+    configs = {name: checked_config(compose_config([*overrides, f"method={name}"])) for name in settings.methods}
+    first = next(iter(configs.values()))
+    loaded, template, questions = load_model(first), first.template(), first.asked().chosen
+    prompts = [each.prompt_ids([], loaded.tokenizer, template) for each in questions[: settings.prompts]]
+
+    def answer(config: RunConfig) -> Answer:
+        drafter = build_drafter(config, loaded)
+
+        def generate(ids: list[int], new_tokens: int, speculate: bool) -> list[int]:
+            prompt = np.array(ids, np.int64)
+            return decode(
+                loaded.target, drafter, prompt, Greedy(), max_new_tokens=new_tokens, eos_token_ids=frozenset()
+            ).token_ids
+
+        return lambda ids: timed(generate, ids, settings.new_tokens, True)
+
+    return {f"ours, {name}": answer(config) for name, config in configs.items()}, prompts
+
+
+@contextmanager
+def other(engine: str, model: str, settings: BenchEnginesSettings) -> Iterator[dict[str, Answer]]:
+    """Name -> an engine in a process of its own, without and with its speculation."""
+    python = sys.executable if engine == "transformers" else settings.python
+    command = [python, str(WORKER), engine, model, str(threads_for(None))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise BadInput("engines", f"{engine} does not run in {python}")
+
+        def ask(ids: list[int], speculate: bool) -> dict[str, Any]:
+            prompt = {"ids": ids, "new_tokens": settings.new_tokens, "speculate": speculate}
+            print(json.dumps(prompt), file=process.stdin, flush=True)
+            line = process.stdout.readline() if process.stdout else ""
+            found: dict[str, Any] = json.loads(line or '{"error": "it ended"}')
+            return found
+
+        yield {engine: lambda ids: ask(ids, False), f"{engine}, prompt lookup": lambda ids: ask(ids, True)}
+        process.stdin.close()
+
+
+def model_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> str:
+    """The model in the form that the engine reads."""
+    if engine == "transformers":
+        return place_of(cfg.model.path, "model.path", cache_folder(cfg))
+    if engine == "onnxruntime":
+        if settings.onnx is None:
+            raise BadInput("onnx", "must be given: a folder that onnxruntime_genai.models.builder wrote")
+        return settings.onnx
+    if settings.gguf is None and cfg.model.path != EMBEDDED:
+        raise BadInput("gguf", f"must be given for {engine}: a file is made for the embedded model only")
+    file = Path(settings.gguf or Path(cache_folder(cfg)) / "models" / "smollm2-135m-instruct-f16.gguf")
+    if settings.gguf is None and not file.exists():
+        write_gguf(quantised_file(), file)
+    return str(file)
+
+
+def compare(arms: dict[str, Answer], prompts: list[list[int]]) -> dict[str, dict[str, Any]]:
+    """Name -> tokens per second and the rest of its row. Arms take turns; a first prompt warms up."""
+    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in arms}
+    for number, prompt in enumerate([prompts[0], *prompts]):
+        for name in sorted(arms, reverse=number % 2 == 1):
+            answer = arms[name](prompt)
+            if number:
+                answers[name].append(answer)
+        print(f"{number} of {len(prompts)} prompts", file=sys.stderr)
+    first = answers[next(iter(arms))]
+    return {name: row(each, first) for name, each in answers.items()}
+
+
+def row(answers: list[dict[str, Any]], ours: list[dict[str, Any]]) -> dict[str, Any]:
+    errors = [each["error"] for each in answers if "error" in each]
+    if errors:
+        return {"error": errors[0]}
+    seconds, reference = (np.array([each["seconds"] for each in some]) for some in (answers, ours))
+    tokens = np.array([len(each["ids"]) - 1 for each in answers])
+    ratios = (tokens / seconds) / ((len(ours[0]["ids"]) - 1) / reference)
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75]).tolist()
+    same = [common(one["ids"], other["ids"]) / len(other["ids"]) for one, other in zip(answers, ours, strict=True)]
+    return {
+        "tokens_per_second": float(tokens.sum() / seconds.sum()),
+        "ratio": middle,
+        "low": low,
+        "high": high,
+        "same": float(np.mean(same)),
+    }
+
+
+def common(one: list[int], other: list[int]) -> int:
+    """How many tokens agree before the first that differs."""
+    return next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(other))
+
+
+def run(overrides: list[str], settings: BenchEnginesSettings) -> None:
+    overrides = ["engine=compiled", "model.dtype=bfloat16", *overrides]
+    cfg = compose_config(overrides)
+    if "path" not in cfg.model:
+        raise BadInput("model", "must be one with weights: engines are compared by running it")
+    arms, prompts = ours(overrides, settings)
+    found: dict[str, dict[str, Any]] = {}
+    with ExitStack() as processes:
+        for engine in settings.engines:
+            arms |= processes.enter_context(other(engine, model_for(engine, cfg, settings), settings))
+        found = compare(arms, prompts)
+    ranked = sorted(found.items(), key=lambda pair: -pair[1].get("tokens_per_second", 0))
+    columns = ["tokens_per_second", "ratio", "low", "high", "same"]
+    rows = [[name, *(each.get(key, each.get("error")) for key in columns)] for name, each in ranked]
+    here = machine()
+    print(f"{here.processor}, {threads_for(None)} threads; {len(prompts)} prompts, {settings.new_tokens} tokens each")
+    print(tabulate(rows, ["engine", "tokens/s", "ratio to ours", "low", "high", "same"], floatfmt=".2f"))
+    print(json.dumps({"machine": asdict(here), "torch": torch.__version__, "engines": found}), flush=True)
+
+
+def main() -> None:
+    run_command(run, BenchEnginesSettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

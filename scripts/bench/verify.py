@@ -1,0 +1,206 @@
+"""What a step over n nodes costs, t(n), on each engine, beside the floor that the memory sets.
+
+    python -m scripts.bench.verify [model=smollm2-135m model.dtype=bfloat16 ...] [KEY=VALUE ...]
+
+    nodes=[1,2,4]             sizes of the draft trees, the root included
+    contexts=[128,512,1536]   tokens in the KV cache
+    engines=[eager,compiled]  the engines to compare
+    rounds=7                  measurements of every step, whose median counts
+    shape=NAME                a shape in conf/model/compute with random weights, in place of a model
+    out=FILE                  write the numbers as the cost table that `method.cost=FILE` reads
+    generate=true             time transformers' own `model.generate` too
+
+Engines, sizes and the measurement of the bandwidth take turns in one process, so that a busy machine slows all of
+them alike. The last line of the output is JSON.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from pydantic import Field
+from tabulate import tabulate
+
+from aded.bench.build import RUN, cache_folder, checked_config, load_model, load_reference
+from aded.bench.recording import read_shape
+from aded.command_line import compose_config, run_command
+from aded.core.sampler import Greedy
+from aded.core.target import Target
+from aded.core.tree import DraftTree
+from aded.files.atomic import check_outputs, write_text
+from aded.records.environment import machine
+from aded.settings import Positive
+from aded.targets.eager import EagerTarget
+from aded.targets.engine import with_engine
+from aded.targets.weightless import random_target
+from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
+
+NODES = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128)
+Times = dict[tuple[str, int, int], list[float]]
+"""(engine, context, nodes) -> seconds of each round."""
+
+
+Numbers = Annotated[list[Positive], Field(min_length=1)]
+
+
+@dataclass
+class BenchVerifySettings:
+    """See above."""
+
+    nodes: Numbers = field(default_factory=lambda: list(NODES))
+    contexts: Numbers = field(default_factory=lambda: [128, 512, 1536])
+    engines: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: ["eager", "compiled"])
+    rounds: Positive = 7
+    shape: str | None = None
+    out: str | None = None
+    generate: bool = False
+
+
+def chain(nodes: int) -> DraftTree:
+    return DraftTree(np.arange(nodes) % 8, np.arange(nodes) - 1)
+
+
+def measure(
+    targets: dict[str, Target], contexts: Sequence[int], nodes: Sequence[int], rounds: int, bandwidth: Bandwidth
+) -> tuple[Times, list[float]]:
+    """Seconds of every (engine, context, size), and the bandwidths measured between them, once per round."""
+    times: Times = {}
+    bandwidths = []
+    for number in range(rounds + 1):  # the first round warms up
+        for context in contexts:
+            for engine, target in targets.items():
+                prompt = np.random.default_rng(context).integers(8, size=context)
+                target.prefill(prompt, Greedy(), sum(nodes) + max(nodes), ())
+                for size in nodes:
+                    began = perf_counter()
+                    target.verify(chain(size))
+                    if number:
+                        times.setdefault((engine, context, size), []).append(perf_counter() - began)
+            bandwidths.append(bandwidth.measure())
+    return times, bandwidths
+
+
+def time_generate(model: Any, contexts: Sequence[int], rounds: int, tokens: int = 24) -> dict[int, float]:
+    """Seconds per token of model.generate after each context, without prefill."""
+    found = {}
+    for context in contexts:
+        ids = torch.tensor(np.random.default_rng(context).integers(8, size=(1, context)), device=model.device)
+        seconds = []
+        for _ in range(rounds):
+            took = []
+            for length in (1, 1 + tokens):
+                began = perf_counter()
+                model.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    do_sample=False,
+                    min_new_tokens=length,
+                    max_new_tokens=length,
+                )
+                took.append(perf_counter() - began)
+            seconds.append((took[1] - took[0]) / tokens)
+        found[context] = float(np.median(seconds))
+    return found
+
+
+def load_targets(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
+    """One target per engine. On a processor each has its own model, since the compiled engine replaces its layers."""
+    targets: dict[str, Any] = {}
+    cache = cache_folder(cfg)
+    for engine in settings.engines:
+        first = next(iter(targets.values()), None)
+        target: Target
+        if first is not None and first.device.type != "cpu":
+            target = EagerTarget(first.model, trained=first.trained)
+        elif settings.shape:
+            target = random_target(read_shape(settings.shape), dtype=cfg.model.dtype, device=cfg.model.device)
+        else:
+            target = load_model(replace(checked_config(cfg), engine="eager")).target
+        targets[engine] = with_engine(target, engine, cache)
+        targets[engine].self_check()
+    return targets
+
+
+def report(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
+    """Load, measure, and put together what the JSON line and the cost table contain."""
+    targets = load_targets(cfg, settings)
+    first = next(iter(targets.values()))
+    bandwidth = Bandwidth(first.device)
+    weights = weight_bytes(first.model)
+    times, bandwidths = measure(targets, settings.contexts, settings.nodes, settings.rounds, bandwidth)
+    median = {key: 1e3 * float(np.median(seconds)) for key, seconds in times.items()}
+    speed = max(bandwidths)  # other programs only slow it
+    middle = settings.contexts[len(settings.contexts) // 2]
+    floors = {c: 1e3 * (weights + cache_bytes(first.model, c)) / speed for c in settings.contexts}
+    found: dict[str, Any] = {
+        "model": settings.shape or cfg.model.name,
+        "dtype": str(first.model.dtype).removeprefix("torch."),
+        "device": str(first.device),
+        "context": middle,
+        "floor_ms": floors[middle],
+        "bandwidth_gb_s": speed / 1e9,
+        "weights_mb": weights / 1e6,
+        "ms_by_nodes": {str(n): median[settings.engines[-1], middle, n] for n in settings.nodes},
+        "engines": [
+            {
+                "engine": engine,
+                **target.describe(),
+                "ms_by_context": {
+                    str(c): {str(n): median[engine, c, n] for n in settings.nodes} for c in settings.contexts
+                },
+            }
+            for engine, target in targets.items()
+        ],
+        "floor_ms_by_context": {str(c): floor for c, floor in floors.items()},
+    }
+    if settings.generate:
+        targets.clear()
+        del first
+        gc.collect()
+        reference: Any = load_reference(checked_config(cfg)).target
+        seconds = time_generate(reference.model, settings.contexts, settings.rounds)
+        found["generate_ms_by_context"] = {str(c): 1e3 * s for c, s in seconds.items()}
+    return found
+
+
+def table(found: dict[str, Any]) -> str:
+    """A row per size, a column per engine and context."""
+    columns = [(each["engine"], context) for each in found["engines"] for context in each["ms_by_context"]]
+    by = {each["engine"]: each["ms_by_context"] for each in found["engines"]}
+    rows = [
+        [int(n), *(by[engine][context][n] for engine, context in columns)]
+        for n in found["engines"][0]["ms_by_context"][columns[0][1]]
+    ]
+    rows.append(["floor", *(found["floor_ms_by_context"][context] for _, context in columns)])
+    if generate := found.get("generate_ms_by_context"):
+        rows.append(["generate", *(generate[context] for _, context in columns)])
+    return tabulate(rows, ["nodes", *(f"{engine}, {context} tokens" for engine, context in columns)], floatfmt=".2f")
+
+
+def run(overrides: list[str], settings: BenchVerifySettings) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    cfg = compose_config(["model.dtype=bfloat16", *overrides], schema=RUN)
+    check_outputs([("out", settings.out)], [("model.path", cfg.model.get("path"))])
+    found = {**report(cfg, settings), "machine": asdict(machine())}
+    if settings.out:
+        write_text(Path(settings.out), json.dumps(found, indent=1) + "\n", "out")
+    print(table(found))
+    print(json.dumps(found), flush=True)
+
+
+def main() -> None:
+    run_command(run, BenchVerifySettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

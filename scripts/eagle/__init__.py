@@ -1,1 +1,0 @@
-"""How a head of EAGLE learns."""

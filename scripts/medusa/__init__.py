@@ -1,1 +1,0 @@
-"""What Medusa's heads are trained on."""

@@ -1,1 +1,0 @@
-"""Numbers rebuilt from packs, for scripts.replay and scripts.leaderboard."""

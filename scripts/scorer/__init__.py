@@ -1,1 +1,0 @@
-"""How the scorer of aded_backoff learns."""

@@ -1,0 +1,263 @@
+"""Medusa heads for a frozen target (Medusa-1, arXiv 2401.10774, section 2.2.1).
+
+    python -m scripts.train.medusa [model=NAME] [out=FOLDER] [prompts=N] [KEY=VALUE ...]
+
+conf/train_medusa.yaml explains every key. First the target answers prompts of the datastore's corpus, greedily, and
+those of a corpus of conversations, if `chat` names one. Then head k learns, from the hidden state that decided a
+token of such an answer, the token k places further. The answers are kept in the cache, and an interrupted run goes on
+after the last whole batch. The target's output projection stays as it is, and all heads share it. The loss runs over
+the `vocabulary` most frequent tokens of the answers, which are nearly all that occur.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import sys
+from collections.abc import Iterable
+from itertools import chain, islice
+from pathlib import Path
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from tqdm import tqdm
+
+from aded.bench.build import cache_folder, checked_model, loaded
+from aded.command_line import PATHS, plain, run_config
+from aded.config import GROUP, Kinds, instantiate
+from aded.core.sampler import accepted_path
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.files.atomic import check_outputs
+from aded.files.tokenizer import tokenizer_fingerprint
+from aded.kernels import threads
+from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
+from baselines.heads.medusa import most_probable_paths
+from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
+from datastore.corpora.corpus import Corpus
+from scripts.train.medusa_answers import answer_all, chat_prompts, prompts, read_answers
+
+IGNORED = -100
+TRAINING: Kinds = {
+    **dict.fromkeys(("model", "datastore"), GROUP),
+    "paths": PATHS,
+    "out": FilePath,
+    "threads": Count | None,
+    "prompts": Positive,
+    "asking": {
+        **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
+        "raw_share": Share,
+        "seed": Seed,
+    },
+}
+"""Keys of all trainings on a target's own answers."""
+HEADS: Kinds = {
+    **TRAINING,
+    "chat": GROUP | None,
+    "epochs": Count,
+    **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
+    "learning_rate": Rate,
+}
+"""Keys of all trainings of heads."""
+MEDUSA: Kinds = {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)}
+"""The keys at the top of conf/train_medusa.yaml."""
+log = logging.getLogger(__name__)
+
+
+def examples(shards: list[Path], heads: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(states float16 [n, hidden], targets int64 [n, heads], numbers int64 [n]) of all answers.
+
+    The state that decided token i is paired with tokens i + 1 .. i + heads; IGNORED after the answer's end.
+    numbers: of the answer, so that whole answers can be set aside for validation.
+    """
+    states, targets, numbers = [], [], []
+    for number, (ids, hidden) in enumerate(read_answers(shards)):
+        padded = torch.nn.functional.pad(ids, (0, heads), value=IGNORED)
+        states.append(hidden)
+        targets.append(padded.unfold(0, heads, 1)[1 : len(ids) + 1])
+        numbers.append(torch.full((len(ids),), number))
+    if not states:
+        raise BadInput("prompts", "there are no answers to train on; ask 1 or more")
+    return torch.cat(states), torch.cat(targets), torch.cat(numbers)
+
+
+def most_frequent(targets: torch.Tensor, most: int) -> torch.Tensor:
+    """int64 [<= most]: the most frequent tokens of the targets, in the order of their ids."""
+    tokens, times = targets[targets != IGNORED].unique(return_counts=True)
+    return tokens[times.argsort(descending=True)[:most]].sort().values
+
+
+def renumbered(targets: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Targets as indices into `kept`; IGNORED where it lacks them."""
+    at = torch.searchsorted(kept, targets).clamp(max=len(kept) - 1)
+    return torch.where(kept[at] == targets, at, IGNORED)
+
+
+def train(
+    heads: MedusaHeads,
+    states: torch.Tensor,
+    targets: torch.Tensor,
+    projection: torch.Tensor,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    decay: float = 0.8,
+) -> None:
+    """AdamW with a cosine schedule, as published.
+
+    states: float [n, hidden].
+    targets: int64 [n, heads], rows of the projection.
+    projection: float [vocabulary, hidden].
+    decay: head k's loss has the weight decay ** k.
+    """
+    optimizer = torch.optim.AdamW(heads.parameters(), lr=learning_rate)
+    steps = epochs * math.ceil(len(states) / batch_size)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, steps, pct_start=0.05)
+    weight = torch.tensor([decay**k for k in range(len(heads))])
+    generator = torch.Generator().manual_seed(0)
+    with tqdm(total=steps, desc="training", disable=not sys.stderr.isatty()) as bar:
+        for _ in range(epochs):
+            for rows in torch.randperm(len(states), generator=generator).split(batch_size):
+                guessed = heads(states[rows].float()) @ projection.T
+                losses = torch.stack(
+                    [
+                        torch.nn.functional.cross_entropy(guess, target, ignore_index=IGNORED)
+                        for guess, target in zip(guessed, targets[rows].T, strict=True)
+                    ]
+                )
+                optimizer.zero_grad()
+                (losses.nan_to_num() * weight).sum().backward()
+                optimizer.step()
+                schedule.step()
+                bar.update()
+                bar.set_postfix_str(" ".join(f"{loss:.2f}" for loss in losses.tolist()))
+
+
+@torch.no_grad()
+def accuracies(
+    heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor
+) -> list[dict[str, float]]:
+    """Per head, how often the true token is the first guess, among the first five, and among the first ten."""
+    ranks = []
+    for rows in torch.arange(len(states)).split(1024):
+        best = (heads(states[rows].float()) @ projection.T).topk(10).indices
+        ranks.append((best == targets[rows].T[..., None]).transpose(0, 1))
+    hit = torch.cat(ranks)
+    known = targets != IGNORED
+    return [
+        {f"top{n}": float(hit[known[:, k], k, :n].any(-1).float().mean()) for n in (1, 5, 10)}
+        for k in range(len(heads))
+    ]
+
+
+@torch.no_grad()
+def accepted(
+    heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor, budget: int = 63
+) -> float:
+    """Mean accepted tokens if the heads drafted these answers, with `budget` nodes per step."""
+    steps = at = 0
+    while at < len(states):
+        best = (heads(states[at].float()) @ projection.T).softmax(dim=-1).topk(10)
+        tree = DraftTree(*most_probable_paths(best.indices.numpy(), best.values.numpy(), 0, budget))
+        answer = [*targets[at].tolist(), IGNORED]
+        path, _ = accepted_path(tree, lambda node: answer[tree.depths[node]])  # noqa: B023 - called at once
+        at += len(path)
+        steps += 1
+    return len(states) / steps
+
+
+def target_of(cfg: DictConfig) -> Loaded:
+    """The model that is asked, on the eager engine."""
+    return loaded(checked_model(plain(cfg.model)), "eager", cache_folder(cfg))
+
+
+def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
+    """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
+    corpus, asking = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus), cfg.asking
+    facts = {
+        "model": str(cfg.model.path),
+        "tokenizer": tokenizer_fingerprint(loaded.tokenizer),
+        "corpus": corpus.name,
+        "asking": json.dumps(OmegaConf.to_container(asking, resolve=True), sort_keys=True),
+    }
+    code = prompts(corpus.documents(), loaded.tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
+    asked: dict[str, Iterable[list[int]]] = {corpus.name: code}
+    if cfg.get("chat"):
+        chat = instantiate(plain(cfg.chat), "chat", Corpus)
+        found = list(chat_prompts(chat, loaded.tokenizer, asking.longest_prompt, asking.seed))
+        if not found:
+            problem = f"no conversation of {chat.name} begins with a prompt of at most {asking.longest_prompt} tokens"
+            raise BadInput("chat", problem)
+        asked[chat.identity] = found
+    shards = [_answers(cfg, loaded, stream, facts | {"corpus": name}) for name, stream in asked.items()]
+    return list(chain.from_iterable(shards)), facts | {"corpus": ", ".join(asked)}
+
+
+def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
+    """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
+    assert isinstance(loaded.target, EagerTarget)
+    folder = Path(cache_folder(cfg)) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
+    return answer_all(
+        loaded.target.model,
+        islice(asked, cfg.prompts),
+        loaded.eos_token_ids,
+        folder,
+        most=cfg.asking.max_new_tokens,
+        batch_size=cfg.asking.batch_size,
+    )
+
+
+def inputs(cfg: DictConfig) -> dict[str, str | None]:
+    """The files that a training of heads reads, by their keys."""
+    corpora = {"datastore.corpus.path": cfg.datastore.corpus, "chat.path": cfg.chat or {}}
+    return {"model.path": cfg.model.path} | {key: corpus.get("path") for key, corpus in corpora.items()}
+
+
+def run(cfg: DictConfig) -> None:
+    """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
+    out = Path(cfg.out) / OURS
+    check_outputs([("out", out)], inputs(cfg).items())
+    loaded = target_of(cfg)
+    threads.use_torch(cfg.threads)
+    shards, facts = answered(cfg, loaded)
+
+    assert isinstance(loaded.target, EagerTarget)
+    weight = loaded.target.model.lm_head.weight.detach().float()
+    heads = MedusaHeads(cfg.heads, cfg.blocks, weight.shape[1])
+    states, tokens, numbers = examples(shards, cfg.heads)
+    validation = numbers % cfg.validation_every == cfg.validation_every - 1
+    kept = most_frequent(tokens[~validation], cfg.vocabulary)
+    targets = renumbered(tokens, kept)
+    log.info("%d states of %d answers, %d distinct tokens", len(states), int(numbers[-1]) + 1, len(kept))
+    heads.tokens, projection = kept, weight[kept]
+    train(
+        heads,
+        states[~validation],
+        targets[~validation],
+        projection,
+        epochs=cfg.epochs,
+        batch_size=cfg.batch_size,
+        learning_rate=cfg.learning_rate,
+    )
+    if validation.any():
+        unseen = (heads, states[validation], targets[validation], projection)
+        for k, rates in enumerate(accuracies(*unseen), 1):
+            print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
+        print(f"mean accepted tokens on validation answers: {accepted(*unseen):.2f}")
+    save_heads(heads, out, {**facts, "states": str(len(states))})
+    print(f"heads: {out}")
+
+
+def main() -> None:
+    interrupted = "interrupted; whole batches of answers are kept: start the same command again"
+    run_config("train_medusa", run, interrupted, MEDUSA)
+
+
+if __name__ == "__main__":
+    main()

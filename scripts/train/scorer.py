@@ -1,0 +1,202 @@
+"""The scorer of aded_backoff: which evidence is worth how much, learned from answers.
+
+    python -m scripts.train.scorer [out=FILE] [KEY=VALUE ...]
+
+conf/train_scorer.yaml explains every key. Drafters with several settings read the same answers: with a corpus and
+without, over the session and cold, and with each part switched off. The features of all candidates at each token, and
+which token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order. This is done
+four times: for drafters without and with retrieval, and without and with a transformer. The file has all weights.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from os.path import expanduser
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from safetensors.numpy import save
+
+from aded.api.drafter import as_drafter
+from aded.api.replay import recorded_experiment
+from aded.api.several import summaries
+from aded.command_line import run_config
+from aded.config import Kinds
+from aded.core.drafter import Drafter
+from aded.core.step import Step
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.scorer import PREFIXES, SHAPES
+from aded.drafters.backoff.transformer.weights import read_weights
+from aded.errors import BadInput
+from aded.files.atomic import check_outputs, whole_file
+from aded.files.datastores.ngram_file import NgramFile, open_ngrams
+from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
+from aded.files.fingerprint import fingerprint
+from aded.kernels import threads
+from aded.settings import FilePath, Positive, Rate, Seed, Share
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
+from scripts.train.medusa import TRAINING, answered, target_of
+from scripts.train.medusa_answers import read_answers, read_pairs
+from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
+from scripts.train.scorer_gradient import learned
+
+OF_A_CORPUS = Literal["corpus", "retrieval", "transformer"]
+SCORER: Kinds = {
+    **TRAINING,
+    "recorded": list[dict[Literal["answers", "questions", "tokenizer", "template", OF_A_CORPUS], FilePath]],
+    **dict.fromkeys((f"own_{name}" for name in get_args(OF_A_CORPUS)), FilePath),
+    **dict.fromkeys(("share", "share_of_parts"), Share),
+    "passes": Positive,
+    **dict.fromkeys(("first_rate", "last_rate"), Rate),
+    "seed": Seed,
+}
+"""The keys at the top of conf/train_scorer.yaml."""
+CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6, "nearest": 4}
+USED: tuple[dict[str, Any], ...] = tuple(
+    {"adaptation": adaptation, "contexts": {**CONTEXTS, **without}}
+    for adaptation in ("session", "prompt")
+    for without in ({}, {"corpus": 0})
+)
+"""Settings that people use."""
+WITHOUT: tuple[dict[str, Any], ...] = (
+    {"copy": False},
+    {"skip_grams": False},
+    {"unigrams": False},
+    {"contexts": {**CONTEXTS, "prompt": 0}},
+    {"contexts": {**CONTEXTS, "session": 0}},
+    {"contexts": {**CONTEXTS, "target": 0}},
+    {"adaptation": "off"},
+)
+"""Settings without a part."""
+File = TypeVar("File")
+log = logging.getLogger(__name__)
+
+
+class Corpus(NamedTuple):
+    """retrieval, transformer: None: there is none"""
+
+    ngrams: NgramFile
+    retrieval: SuffixFile | None
+    transformer: str | None
+
+
+def collectors_of(corpus: Corpus, cfg: DictConfig) -> FeatureCollectors:
+    """Collectors with all settings."""
+    retrieval = None if corpus.retrieval is None else str(corpus.retrieval.path)
+    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "transformer": corpus.transformer, "cost": "none"}
+    shares = [cfg.share] * len(USED) + [cfg.share_of_parts] * len(WITHOUT)
+    return FeatureCollectors(
+        [
+            FeatureCollector(BackoffDrafter(corpus.ngrams, **{**fixed, **settings}), share, cfg.seed + number)
+            for number, (settings, share) in enumerate(zip(USED + WITHOUT, shares, strict=True))
+        ]
+    )
+
+
+def follow_answer(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int], logits: torch.Tensor) -> None:
+    """Go through an answer token by token. logits: float [m, vocabulary], those that decided each token."""
+    context = np.array([*prompt, *answer])
+    drafter.begin(context[: len(prompt)])
+    for i, token in enumerate(answer):
+        end = len(prompt) + i
+        root = DraftTree(context[end - 1 : end], np.array([-1]), np.ones(1))
+        drafter.observe(Step(root, [0], token, logits=logits[i : i + 1]))
+        drafter.draft(context[: end + 1])
+
+
+def open_corpora(cfg: DictConfig) -> list[Corpus]:
+    """The corpora of the recorded answers, then the model's own. Raises BadInput, naming the key."""
+    own = {name: cfg[f"own_{name}"] for name in ("corpus", "retrieval", "transformer")}
+    named = [*((f"recorded.{i}.", source) for i, source in enumerate(cfg.recorded)), ("own_", own)]
+    for where, source in named:
+        _opened(f"{where}transformer", source["transformer"], read_weights)
+    return [
+        Corpus(
+            _opened(f"{where}corpus", source["corpus"], open_ngrams),
+            _opened(f"{where}retrieval", source["retrieval"], open_suffixes),
+            source["transformer"],
+        )
+        for where, source in named
+    ]
+
+
+def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
+    try:
+        return open_file(expanduser(path))
+    except BadInput as error:
+        raise BadInput(key, error.problem) from None
+
+
+def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[Examples, str]]:
+    """Examples of each recorded file, and what it is."""
+    for source, corpus in zip(cfg.recorded, corpora, strict=True):
+        files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
+        group = collectors_of(corpus, cfg)
+        experiment = recorded_experiment(
+            files["answers"], files["tokenizer"], questions=files["questions"], template=source.template
+        )
+        summaries(experiment, [as_drafter(group)], model="recorded", benchmark=files["questions"].stem)
+        about = f"{files['answers'].parent.name}/{files['answers'].name} ({fingerprint(files['answers'])})"
+        yield joined([collector.examples for collector in group.collectors]), about
+
+
+def from_own(cfg: DictConfig, corpus: Corpus, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
+    """Examples of what the model itself answers, with its distributions."""
+    assert isinstance(loaded.target, EagerTarget)
+    shards, facts = answered(cfg, loaded)
+    group, head = collectors_of(corpus, cfg), loaded.target.model.lm_head
+    group.setup(loaded.target)
+    for (prompt, answer), (_, hidden) in zip(read_pairs(shards), read_answers(shards), strict=True):
+        with torch.inference_mode():
+            follow_answer(group, prompt, answer, head(hidden.to(head.weight.dtype)))
+    about = f"answers of {cfg.model.path} to {cfg.prompts} prompts of {facts['corpus']}"
+    yield joined([collector.examples for collector in group.collectors]), about
+
+
+def examples_of(cfg: DictConfig, corpora: Sequence[Corpus], loaded: Loaded) -> tuple[Examples, list[str]]:
+    """All examples, and what they are of. corpora: those of the recorded answers, then the model's own"""
+    groups, sources = [], []
+    for examples, about in chain(from_recorded(cfg, corpora[:-1]), from_own(cfg, corpora[-1], loaded)):
+        log.info("%d examples of %s", len(examples.decided), about)
+        groups.append(examples)
+        sources.append(about)
+    return joined(groups), sources
+
+
+def run(cfg: DictConfig) -> None:
+    """Examples, learning, the file of weights."""
+    inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
+    check_outputs([("out", Path(cfg.out))], inputs.items())
+    corpora = open_corpora(cfg)
+    loaded = target_of(cfg)
+    threads.use_torch(cfg.threads)
+    how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
+    weights: dict[str, np.ndarray] = {}
+    for (retrieval, transformer), prefix in PREFIXES.items():
+        read = [
+            Corpus(ngrams, suffixes if retrieval else None, path if transformer else None)
+            for ngrams, suffixes, path in corpora
+        ]
+        examples, sources = examples_of(cfg, read, loaded)
+        scorer = learned(examples, **how)
+        weights |= {prefix + name: scorer[name] for name in SHAPES}
+    with whole_file(Path(cfg.out)) as file:
+        file.write(save(weights, metadata={"learned_from": "; ".join(sources), "how": json.dumps(how)}))
+    print(f"scorer: {cfg.out}")
+
+
+def main() -> None:
+    interrupted = "interrupted; the model's answers are kept: start the same command again"
+    run_config("train_scorer", run, interrupted, SCORER)
+
+
+if __name__ == "__main__":
+    main()

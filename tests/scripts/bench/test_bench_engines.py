@@ -1,0 +1,99 @@
+"""Engines compared prompt by prompt, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.command_line import compose_config
+from aded.errors import BadInput
+from scripts.bench.engines import BenchEnginesSettings, common, model_for, row, run
+from scripts.bench.other_engines.gguf_file import half, write_gguf
+from scripts.bench.other_engines.worker import timed
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    tiny_model(vocab_size=128, max_position_embeddings=4096).bfloat16().save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    return f"model={tmp_path / 'model'}"
+
+
+@pytest.mark.slow  # another process imports transformers
+def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = BenchEnginesSettings(methods=["autoregressive", "prompt_lookup"], prompts=2, new_tokens=12)
+    run([model, "engine=eager", "model.dtype=float32"], settings)
+    engines = json.loads(capsys.readouterr().out.splitlines()[-1])["engines"]
+    assert engines.keys() == {
+        "ours, autoregressive",
+        "ours, prompt_lookup",
+        "transformers",
+        "transformers, prompt lookup",
+    }
+    assert all(each["tokens_per_second"] > 0 for each in engines.values())
+    assert [engines[f"ours, {name}"]["same"] for name in ("autoregressive", "prompt_lookup")] == [1, 1]
+    assert engines["ours, autoregressive"]["ratio"] == 1
+
+
+def test_an_engine_that_is_not_installed_is_one_line(model: str) -> None:
+    settings = BenchEnginesSettings(
+        engines=["openvino"], gguf="none.gguf", methods=["autoregressive"], prompts=1, new_tokens=4
+    )
+    with pytest.raises(BadInput, match="engines: openvino does not run in "):
+        run([model, "engine=eager"], settings)
+
+
+@pytest.mark.parametrize(("engine", "key"), [("openvino", "gguf"), ("llama_cpp", "gguf"), ("onnxruntime", "onnx")])
+def test_a_model_that_cannot_be_made_must_be_given(model: str, engine: str, key: str) -> None:
+    with pytest.raises(BadInput, match=f"{key}: must be given"):
+        model_for(engine, compose_config([model]), BenchEnginesSettings())
+
+
+def test_a_row_has_the_ratio_of_each_prompt_and_the_tokens_that_are_the_same() -> None:
+    ours = [{"ids": [1, 2, 3, 4], "seconds": 1.0}, {"ids": [5, 6, 7, 8], "seconds": 3.0}]
+    other = [{"ids": [1, 2, 3, 4], "seconds": 2.0}, {"ids": [5, 6, 0, 8], "seconds": 3.0}]
+    found = row(other, ours)
+    assert found["tokens_per_second"] == pytest.approx(6 / 5)
+    assert (found["ratio"], found["low"], found["high"]) == (0.75, 0.625, 0.875)
+    assert found["same"] == 0.75
+    assert row([{"error": "none here"}], ours) == {"error": "none here"}
+
+
+def test_common_tokens_end_at_the_first_that_differs() -> None:
+    assert [common([1, 2, 3], other) for other in ([1, 2, 3], [1, 0, 3], [0, 2, 3])] == [3, 1, 0]
+
+
+def test_seconds_are_those_of_decoding_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 2.0, 7.0])
+    monkeypatch.setattr("scripts.bench.other_engines.worker.perf_counter", lambda: next(clock))
+    assert timed(lambda ids, new_tokens, speculate: [0] * new_tokens, [1], 3, False) == {
+        "ids": [0] * 3,
+        "seconds": 3.0,
+    }
+
+
+def test_a_gguf_file_gets_16_bit_weights_and_keeps_the_rest(tmp_path: Path) -> None:
+    numbers = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
+    writer = gguf.GGUFWriter(tmp_path / "four.gguf", "llama")
+    writer.add_context_length(99)
+    writer.add_token_list(["a", "b"])
+    packed = gguf.quantize(numbers, gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("wide", packed, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("norm", numbers[0])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    write_gguf(tmp_path / "four.gguf", tmp_path / "half.gguf")
+    read = gguf.GGUFReader(tmp_path / "half.gguf")
+    assert read.fields["llama.context_length"].contents() == 99
+    assert read.fields["tokenizer.ggml.tokens"].contents() == ["a", "b"]
+    wide, norm = read.tensors
+    assert wide.tensor_type == gguf.GGMLQuantizationType.F16
+    assert np.array_equal(wide.data, half(gguf.dequantize(packed, gguf.GGMLQuantizationType.Q8_0)))
+    assert np.array_equal(norm.data, numbers[0])

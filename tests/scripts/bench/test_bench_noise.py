@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+import psutil
+import pytest
+from made_up_run import row, times
+
+from aded.records.metrics import summarise
+from aded.records.summary import Summary
+from scripts.bench import noise
+from scripts.bench.noise import BenchNoiseSettings, neighbours, run
+
+
+def test_neighbours_work_and_end_with_the_block() -> None:
+    before = {child.pid for child in psutil.Process().children()}
+    with neighbours(2, period=60):
+        started = [child for child in psutil.Process().children() if child.pid not in before]
+        assert len(started) == 2
+        until = time.monotonic() + 30
+        while sum(sum(one.cpu_times()[:2]) for one in started) < 0.2 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert sum(sum(one.cpu_times()[:2]) for one in started) >= 0.2
+    assert not any(psutil.pid_exists(one.pid) for one in started)
+
+
+def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A method of 1.5, and autoregressive decoding that is 1 % off beside one neighbour and 2 % beside two."""
+    beside: list[int] = []
+
+    def measure(method: str, overrides: Sequence[str]) -> Summary:
+        count = len(psutil.Process().children()) - already
+        beside.append(count)
+        speedup = 1.5 if method == "aded_best_first" else 1 + count / 100
+        rows = [row(n, 0, [2] * 6, **times(1 / speedup, 1.0, 12)) for n in range(4)]
+        return summarise(rows, method=method, model="m", benchmark="b", run_id="0" * 16)
+
+    already = len(psutil.Process().children())
+    monkeypatch.setattr(noise, "measure", measure)
+    run([], BenchNoiseSettings(period=60))
+    assert beside == [0, 0, 1, 2, 0, 1, 2]
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert list(found) == ["quiet", "one_neighbour", "two_neighbours", "self_quiet", "self_loaded", "marked"]
+    assert found["quiet"] == found["two_neighbours"] == pytest.approx(1.5)
+    assert (found["self_quiet"], found["self_loaded"]) == (pytest.approx(1.0), pytest.approx(1.02))
+    assert found["marked"] is False

@@ -1,0 +1,136 @@
+"""Serving measured: counters, servers that do not start, and a whole run on a server that only resembles vLLM's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from aded.errors import BadInput
+from scripts.bench import serving
+from scripts.bench.serving import Arm, BenchServingSettings, compared, options_of, short_prompts
+from scripts.bench.vllm_server.server import read_counters
+
+PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
+# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{engine="0",model_name="m"} 100.0
+vllm:generation_tokens_created{engine="0",model_name="m"} 1.7e9
+vllm:spec_decode_num_accepted_tokens_total{engine="0"} 40.0
+vllm:spec_decode_num_accepted_tokens_total{engine="1"} 10.0
+python_gc_objects_collected_total{generation="0"} 5.0
+"""
+VLLM = """
+import json, os, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+drafts = "--speculative-config" in sys.argv
+tokens = accepted = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    def answer(self, text):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_GET(self):
+        counts = {"generation_tokens": tokens, "spec_decode_num_accepted_tokens": accepted}
+        self.answer("".join(f"vllm:{name}_total{{}} {count}\\n" for name, count in counts.items()))
+
+    def do_POST(self):
+        global tokens, accepted
+        job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        tokens += job["max_tokens"]
+        accepted += drafts * (job["max_tokens"] - 1) // 2
+        self.answer(json.dumps({"text": str(sum(job["prompt"]))}))
+
+    def log_message(self, *_):
+        pass
+
+
+host, port = sys.argv[sys.argv.index("--host") + 1], int(sys.argv[sys.argv.index("--port") + 1])
+ThreadingHTTPServer((host, port), Handler).serve_forever()
+"""
+OPENAI = """
+import json
+from types import SimpleNamespace as Names
+from urllib.request import Request, urlopen
+
+
+class OpenAI:
+    def __init__(self, base_url, **_):
+        self.models = Names(list=lambda: Names(data=[Names(id="m")]))
+        self.completions = Names(create=lambda **job: self.create(base_url, job))
+
+    def create(self, url, job):
+        with urlopen(Request(url, json.dumps(job).encode())) as answer:
+            return Names(choices=[Names(text=json.load(answer)["text"])])
+"""
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server and a client that only look like vLLM's, for processes that the script starts."""
+    package = tmp_path / "engine" / "vllm" / "entrypoints" / "openai"
+    package.mkdir(parents=True)
+    (package / "api_server.py").write_text(VLLM)
+    (tmp_path / "engine" / "openai.py").write_text(OPENAI)
+    monkeypatch.setattr("scripts.bench.vllm_server.server.ROOT", tmp_path / "engine")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "engine"))
+
+
+@pytest.mark.slow  # servers in processes of their own
+@pytest.mark.usefixtures("engine")
+def test_the_command_ends_in_a_line_of_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    settings = BenchServingSettings(
+        sys.executable, ["ngram"], datastore="x", requests=4, at_once=2, new_tokens=9, memory_requests=10
+    )
+    serving.run([f"model={folder}"], settings)
+    row = json.loads(capsys.readouterr().out.splitlines()[-1])["proposers"]["ngram"]
+    assert row["accepted_tokens"] == 2.0, "9 tokens, the first from prefill; 4 of 8 accepted in 4 steps"
+    assert row["different"] == 0
+    assert row["speedup"] == row["tokens_per_second"] / row["without"]
+    assert len(row["memory_mb"]) == 11
+    assert all(each > 1 for each in row["memory_mb"])
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= children, "the servers have ended"
+
+
+def test_a_python_without_vllm_is_one_line(folder: Path) -> None:
+    with pytest.raises(BadInput, match=r"python: vLLM's server does not start: .*vllm"):
+        serving.run([f"model={folder}"], BenchServingSettings(sys.executable, ["ngram"], datastore="x"))
+
+
+def test_counters_are_summed_over_their_labels() -> None:
+    assert read_counters(PAGE) == {"generation_tokens": 100.0, "spec_decode_num_accepted_tokens": 50.0}
+
+
+def test_accepted_tokens_leave_out_prefill() -> None:
+    counts = {
+        "generation_tokens": 104.0,
+        "spec_decode_num_accepted_tokens": 60.0,
+        "spec_decode_num_draft_tokens": 80.0,
+    }
+    drafting = Arm(["a", "b", "c", "d"], 2.0, counts)
+    plain = Arm(["a", "b", "x", "d"], 4.0, {"generation_tokens": 104.0})
+    found = compared(drafting, plain)
+    assert (found["accepted_tokens"], found["drafted_tokens"], found["speedup"]) == (100 / 40, 80 / 40, 2.0)
+    assert found["different"] == 1
+    assert plain.accepted_tokens == 1.0
+
+
+def test_each_proposer_has_its_options() -> None:
+    ours = options_of("aded_backoff_full", "f.ngrams", 4)
+    assert json.loads(ours[1])["model"] == "aded.engines.vllm.Proposer"
+    assert json.loads(ours[3]) == {"aded": {"datastore": "f.ngrams", "cost": "none"}}
+    assert json.loads(options_of("suffix", "f", 4)[1]) == {"method": "suffix", "num_speculative_tokens": 4}
+
+
+def test_short_prompts_differ() -> None:
+    prompts = short_prompts([list(range(100)), list(range(500, 900))], 10)
+    assert len({tuple(prompt) for prompt in prompts}) == 10
+    assert all(len(prompt) == serving.SHORT_PROMPT for prompt in prompts)

@@ -1,0 +1,74 @@
+"""t(n), the floor beside it, and what scripts/bench_gpu.sh makes of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from command import Command
+from made_up_run import row, times, write_run
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.files.cost_table import read_cost_table
+from scripts.bench import gpu_summary, verify
+from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_step_reads_every_weight_once_but_of_the_input_embedding_only_rows(tied: bool) -> None:
+    model = tiny_model(tie_word_embeddings=tied)
+    layers = sum(parameter.numel() for parameter in model.model.layers.parameters())
+    norm, head = model.model.norm.weight.numel(), model.lm_head.weight.numel()
+    assert weight_bytes(model) == 4 * (layers + norm + head)
+
+
+def test_the_cache_of_a_row_is_keys_and_values_of_every_layer() -> None:
+    assert cache_bytes(tiny_model(), 10) == 2 * 2 * 2 * 8 * 10 * 4  # both, layers, kv heads, width, rows, bytes
+
+
+def test_bandwidth_is_bytes_per_second() -> None:
+    assert 1e8 < Bandwidth(torch.device("cpu"), megabytes=64).measure() < 1e12
+
+
+def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(command: Command, tmp_path: Path) -> None:
+    tiny_model(vocab_size=128, max_position_embeddings=512).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    out = tmp_path / "cost.json"
+    model = f"model={tmp_path / 'model'}"
+    settings = ["engines=[eager]", "nodes=[1,2,5]", "contexts=[16,40]", "rounds=2", f"out={out}", "generate=true"]
+    found = json.loads(command(verify.main, model, *settings).out.splitlines()[-1])
+    assert found == json.loads(out.read_text())
+    assert found["ms_by_nodes"].keys() == {"1", "2", "5"}
+    assert found["context"] == 40
+    assert found["floor_ms"] > 0
+    assert found["generate_ms_by_context"].keys() == {"16", "40"}
+    cost = read_cost_table(out, "eager", 4)
+    assert cost.seconds[0] == pytest.approx(found["ms_by_nodes"]["1"] / 1e3)
+
+
+def test_the_summary_of_a_card(command: Command, tmp_path: Path) -> None:
+    table = {"machine": {"gpu": "A card", "processor": "x"}, "bandwidth_gb_s": 4000.0, "floor_ms": 3.5}
+    (tmp_path / "verify-vicuna-7b.json").write_text(json.dumps({**table, "ms_by_nodes": {"1": 4.0, "64": 4.4}}))
+    timed = {**times(2.0, 4.0, 5), "verify_seconds": 1.9}
+    write_run(tmp_path / "vicuna-7b-aded", [row(81, 0, [2, 3], **timed)], engine="compiled")
+    assert command(gpu_summary.main, str(tmp_path)).code == 0
+    found = json.loads((tmp_path / "summary.json").read_text())
+    assert found["verify"]["vicuna-7b"]["share_of_bandwidth"] == pytest.approx(0.875)
+    assert found["verify"]["vicuna-7b"]["price_of_64"] == pytest.approx(1.1)
+    assert found["runs"]["vicuna-7b-aded"]["share_outside_steps"] == pytest.approx(0.05)
+    assert found["runs"]["vicuna-7b-aded"]["speedup"] == pytest.approx(2.0)
+    before = (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes()
+    command.refusal(gpu_summary.main, str(tmp_path / "vicuna-7b-aded"))
+    assert (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes() == before, "a run's own summary stays"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nodes=[0]"], ["contexts=[]"], ["rounds=0"], ["nodes=many"], ["engines=[warp]"], ["shape=square"]]
+)
+def test_bad_settings_are_reported_in_one_line(arguments: list[str], command: Command, tmp_path: Path) -> None:
+    tiny_model(vocab_size=128).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    key = arguments[0].partition("=")[0].removesuffix("s")
+    assert key in command.refusal(verify.main, f"model={tmp_path / 'model'}", *arguments)

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from code_corpus import CORPUS, write_corpus
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+from safetensors import safe_open
+from safetensors.torch import load_file
+from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+from transformers import PreTrainedModel
+
+from aded.command_line import CONF
+from aded.core.decode import decode
+from aded.core.sampler import Greedy
+from aded.errors import BadInput
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
+from baselines.autoregressive import Autoregressive
+from baselines.heads.eagle.drafter import Eagle2, Runner
+from baselines.heads.eagle.files import published_layers
+from scripts.train.eagle import Training, main, new_head, teach
+from scripts.train.eagle_training import Lesson, Text, read_text
+
+ALL = torch.arange(VOCABULARY)
+LAYERS = {"eagle2": (), "eagle3": published_layers(2)}
+
+
+def pairs_of(model: PreTrainedModel, count: int = 6, tokens: int = 20) -> list[tuple[list[int], list[int]]]:
+    """Prompts with the model's own answers."""
+    target = EagerTarget(model)
+    prompts = [[3 + number, 40, 7 + 5 * number] for number in range(count)]
+    return [
+        (prompt, decode(target, Autoregressive(), np.array(prompt), Greedy(), max_new_tokens=tokens).token_ids)
+        for prompt in prompts
+    ]
+
+
+def settings(kind: str, out: Path, *more: str) -> DictConfig:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return compose("train_eagle", [f"kind={kind}", f"out={out}", "batch_size=2", "epochs=3", *more])
+
+
+def taught(
+    model: PreTrainedModel, cfg: DictConfig, pairs: list[tuple[list[int], list[int]]]
+) -> dict[str, torch.Tensor]:
+    teach(cfg, Loaded(EagerTarget(model), tiny_tokenizer(), frozenset()), pairs, {"model": "tiny"})
+    return load_file(Path(cfg.out) / "model.safetensors")
+
+
+def new_training(
+    kind: str, model: PreTrainedModel, tokens: torch.Tensor, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Training, list[Text]]:
+    """A training of 100 steps, and its two short texts. Noise is for longer ones."""
+    monkeypatch.setattr("scripts.train.eagle_training.NOISE", 0.0)
+    texts = [read_text(model, *pair, LAYERS[kind]) for pair in pairs_of(model, 2, 12)]
+    projection = model.get_output_embeddings().weight[tokens].detach()
+    head = new_head(kind, model, tokens, None)
+    lesson = Lesson(head, model.get_input_embeddings(), projection, 2 if kind == "eagle3" else 1)
+    return Training(
+        lesson, settings(kind, Path(), "learning_rate=0.02", "epochs=100"), len(texts), LAYERS[kind]
+    ), texts
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_a_head_learns_what_can_be_known(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By heart: the answers that it is taught."""
+    training, texts = new_training(kind, tiny_model(), ALL, monkeypatch)
+    rates = [training.step(texts)[1] for _ in range(training.total)]
+    assert all(first < 0.2 and last > 0.8 for first, last in zip(rates[0], rates[-1], strict=True))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_it_learns_what_it_will_draft(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of right first choices, per drafted token, is that of drafting behind each token of the answer."""
+    model, tokens = tiny_model(), ALL[::2]
+    training, texts = new_training(kind, model, tokens, monkeypatch)
+    for _ in range(12):
+        training.step(texts)
+    lesson, text = training.lesson, texts[0]
+    right = lesson(text, torch.Generator())[1]
+    truth = tokens[model(text.ids[None]).logits[0][:, tokens].argmax(-1)]
+    runner = Runner(lesson.head, EagerTarget(model))
+    expected: list[list[bool]] = [[] for _ in right]
+    with torch.inference_mode():
+        for behind in range(text.start, len(text.ids)):
+            runner.start()
+            runner.read(text.ids[1 : behind + 1], text.features[:behind])
+            found = runner.candidates(1)
+            for step, place in enumerate(range(behind, min(behind + lesson.steps, len(text.ids)))):
+                if step:
+                    found = runner.read_drafted(1, text.ids[place : place + 1].numpy(), np.array([0]))
+                expected[step].append(bool(found[0][0, 0] == truth[place]))
+    assert right == pytest.approx([float(np.mean(each)) for each in expected])
+    assert all(0 < rate < 1 for rate in right)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the same head, bit for bit."""
+    model = tiny_model()
+    pairs = pairs_of(model)
+    whole = taught(model, settings(kind, tmp_path / "whole"), pairs)
+    step = Training.step
+
+    def interrupted(training: Training, texts: list[Text]) -> tuple[float, list[float]]:
+        if training.done == 4:
+            raise KeyboardInterrupt
+        return step(training, texts)
+
+    cfg = settings(kind, tmp_path / "parts", "checkpoint_minutes=1e-9")
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            taught(model, cfg, pairs)
+    with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
+        assert file.metadata()["steps"] == "4 of 9"
+    again = taught(model, cfg, pairs)
+    assert again.keys() == whole.keys()
+    assert all(torch.equal(again[name], value) for name, value in whole.items())
+    with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"answers": "6", "tokens": "120", "model": "tiny", "steps": "9 of 9"}
+    with pytest.raises(BadInput, match=r"^out: .* is of a run of 9 steps, this one has 12"):
+        taught(model, settings(kind, tmp_path / "parts", "epochs=4"), pairs)
+    with pytest.raises(BadInput, match=r"^out: .* is no checkpoint of such a head"):
+        taught(model, settings(kind, tmp_path / "parts", "intermediate_size=16"), pairs)
+
+
+def test_of_a_narrower_head_the_sizes_are_its_own(tmp_path: Path) -> None:
+    """And its file is drafted with."""
+    model = tiny_model()
+    taught(model, settings("eagle2", tmp_path, "intermediate_size=24"), pairs_of(model))
+    drafter = Eagle2(str(tmp_path))
+    drafter.setup(EagerTarget(model))
+    assert drafter.runner is not None
+    assert drafter.runner.head.config.intermediate_size == 24
+
+
+def test_a_target_of_other_layers_is_refused() -> None:
+    with pytest.raises(BadInput, match="heads are trained for Llama's layers; this model is of type qwen2"):
+        new_head("eagle2", tiny_model("qwen2"), ALL, None)
+
+
+def test_without_answers_nothing_is_trained(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^prompts: there are no answers to train on"):
+        taught(tiny_model(), settings("eagle2", tmp_path), [([1, 2], [3])])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", LAYERS)
+def test_the_command_writes_a_head_and_prints_what_it_is_worth(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    write_corpus(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+    small = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=head", "validation_every=2", *CORPUS]
+    monkeypatch.setattr("sys.argv", ["train_eagle", f"model={tmp_path / 'model'}", f"kind={kind}", *small])
+    main()
+    assert load_file(tmp_path / "head" / "model.safetensors").keys() >= {"fc.weight", "d2t"}
+    assert "unseen answers, first choice right: " in capsys.readouterr().out

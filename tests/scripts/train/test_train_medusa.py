@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from code_corpus import CORPUS, write_corpus
+from safetensors import safe_open
+from safetensors.torch import load_file
+from tiny import tiny_model, tiny_tokenizer
+
+from aded.bench.questions import ChatTemplate
+from aded.targets.eager import EagerTarget
+from baselines.heads.medusa_heads import MedusaHeads
+from datastore.cleaning.cleaning import Cleaning
+from datastore.corpora.corpus import Conversation, Corpus
+from scripts.train.medusa import IGNORED, accepted, accuracies, examples, main, most_frequent, renumbered, train
+from scripts.train.medusa_answers import answer_all, answer_batch, batches, chat_prompts, prompts, read_answers, stubs
+
+SOURCE = '''
+class Shelf:
+    def add(self, book):
+        """Put a book on the shelf.
+
+        It goes last."""
+        self.books.append(book)
+
+def undocumented():
+    pass
+
+def count(shelf):
+    """How many books there are."""
+    return len(shelf.books)
+'''
+
+
+def test_stubs_are_headers_with_docstrings() -> None:
+    assert list(stubs(SOURCE)) == [
+        'def count(shelf):\n    """How many books there are."""\n',
+        'def add(self, book):\n    """Put a book on the shelf.\n\n    It goes last."""\n',
+    ]
+    assert list(stubs("def broken(:")) == []
+
+
+def test_prompts_are_as_asked() -> None:
+    def some(raw_share: float, seed: int = 0) -> list[list[int]]:
+        return list(itertools.islice(prompts([SOURCE] * 20, tiny_tokenizer(), 150, raw_share, seed), 12))
+
+    chat, raw = some(0.0), some(1.0)
+    assistant = tiny_tokenizer().convert_tokens_to_ids("<|assistant|>")
+    assert all(ids[-1] == assistant and len(ids) <= 150 for ids in chat)
+    assert all(assistant not in ids and 0 < len(ids) <= 150 for ids in raw)
+    assert len(raw) == 12
+    assert chat == some(0.0)
+    assert chat != some(0.0, seed=1)
+
+
+class Chats(Corpus):
+    def __init__(self, chats: list[Conversation], cleaning: Cleaning = Cleaning()) -> None:  # noqa: B008
+        super().__init__("chats", cleaning)
+        self.chats = chats
+
+    def conversations(self) -> Iterator[Conversation]:
+        yield from self.chats
+
+
+def test_each_prompt_of_conversations_is_asked_once() -> None:
+    """Not what only answers, not a later message, and not a prompt that is too long."""
+    tokenizer = tiny_tokenizer()
+    chats = [Conversation([f"hi {n % 3}", "hello", "bye"], 0) for n in range(9)]
+    chats += [Conversation(["be kind", "why"], 1), Conversation(["an answer"], None), Conversation(["a " * 99], 0)]
+    expected = [ChatTemplate().ids(tokenizer, [text], []) for text in ("hi 0", "hi 1", "hi 2", "why")]
+    longest = max(map(len, expected))
+    found = list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
+    assert sorted(found) == sorted(expected)
+    assert found == list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
+    orders = [list(chat_prompts(Chats(chats), tokenizer, longest, seed)) for seed in range(8)]
+    assert any(order != found for order in orders)
+
+
+def test_no_prompt_of_a_conversation_that_was_left_out_is_asked() -> None:
+    chats = [Conversation(["hi", "hello " * 99], 0), Conversation(["why", "so"], 0)]
+    found = list(chat_prompts(Chats(chats, Cleaning(clean=["degenerate"])), tiny_tokenizer(), 200, seed=0))
+    assert found == [ChatTemplate().ids(tiny_tokenizer(), ["why"], [])]
+
+
+@pytest.mark.parametrize("eos", [frozenset(), frozenset({5, 9, 40})])
+def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
+    """Of unlike lengths, some ending early; the states are those that the output projection read."""
+    model = tiny_model()
+    batch = [[7, 8, 9], [3], [4, 5, 6, 7, 8, 9, 10, 11], [20, 21]]
+    found = answer_batch(model, batch, eos, 20)
+    for prompt, (ids, hidden) in zip(batch, found, strict=True):
+        tensor = torch.tensor([prompt])
+        expected = model.generate(  # type: ignore[operator]
+            tensor,
+            attention_mask=torch.ones_like(tensor),
+            do_sample=False,
+            max_new_tokens=20,
+            eos_token_id=sorted(eos) or None,
+        )
+        assert ids == expected[0, len(prompt) :].tolist()
+        assert model.lm_head(hidden.float()).argmax(dim=-1).tolist() == ids
+
+
+def test_answers_are_kept_in_shards(tmp_path: Path) -> None:
+    target = EagerTarget(tiny_model())
+    asked = [[token] * (1 + token % 4) for token in range(7)]
+
+    def answer(count: int) -> list[Path]:
+        return answer_all(target.model, asked[:count], frozenset(), tmp_path, most=6, batch_size=3)
+
+    shards = answer(7)
+    assert [len(load_file(path)["lengths"]) for path in shards] == [3, 3, 1]
+    before = [path.stat().st_mtime_ns for path in shards]
+    shards[1].unlink()
+    assert answer(7) == shards, "what is missing is answered again, and only that"
+    after = [path.stat().st_mtime_ns for path in shards]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
+    assert sum(len(batch) for batch in batches(asked, 3)) == 7
+    assert [len(ids) for ids, _ in read_answers(shards)] == [6] * 7
+
+
+def test_a_state_is_paired_with_the_tokens_after_it(tmp_path: Path) -> None:
+    target = EagerTarget(tiny_model())
+    shards = answer_all(target.model, [[1], [2, 3]], frozenset(), tmp_path, most=4, batch_size=2)
+    states, targets, numbers = examples(shards, 3)
+    first, second = [ids.tolist() for ids, _ in read_answers(shards)]
+    assert numbers.tolist() == [0] * 4 + [1] * 4
+    assert targets.tolist() == [
+        [*ids[i + 1 : i + 4], *[IGNORED] * (3 - len(ids[i + 1 : i + 4]))] for ids in (first, second) for i in range(4)
+    ]
+    assert target.model.lm_head(states.float()).argmax(dim=-1).tolist() == first + second
+
+
+def test_only_the_most_frequent_tokens_are_distinguished() -> None:
+    targets = torch.tensor([[9, 4], [9, IGNORED], [2, 4], [9, 7]])
+    kept = most_frequent(targets, 2)
+    assert kept.tolist() == [4, 9]
+    assert renumbered(targets, kept).tolist() == [[1, 0], [1, IGNORED], [IGNORED, 0], [1, IGNORED]]
+
+
+def test_heads_learn_what_can_be_known() -> None:
+    """States of a closed walk over 12 tokens: each fixes all that follows."""
+    torch.manual_seed(0)
+    hidden = torch.nn.functional.normalize(torch.randn(12, 32)) * 6
+    projection = hidden.clone()
+    at = torch.arange(600) % 12
+    states, targets = hidden[at].half(), torch.stack([(at + k) % 12 for k in (1, 2, 3)], dim=1)
+    heads = MedusaHeads(3, 1, 32)
+    before = accuracies(heads, states, targets, projection)
+    train(heads, states, targets, projection, epochs=30, batch_size=64, learning_rate=1e-2)
+    after = accuracies(heads, states, targets, projection)
+    assert all(rates["top1"] < 0.2 for rates in before)
+    assert all(rates["top1"] == 1 for rates in after)
+    assert accepted(heads, states, targets, projection) == 4
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with a model, a corpus of code and a cache."""
+    tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    write_corpus(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def train_heads(monkeypatch: pytest.MonkeyPatch, *more: str) -> None:
+    settings = ["model=model", "prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", *CORPUS]
+    monkeypatch.setattr("sys.argv", ["train_medusa", *settings, *more])
+    main()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [2, 50])
+def test_the_command_writes_heads_and_prints_what_they_are_worth(
+    every: int, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """validation_every=50: too few answers for any to be set aside."""
+    train_heads(monkeypatch, f"validation_every={every}")
+    assert len(load_file(folder / "heads" / "heads.safetensors")["tokens"])
+    printed = capsys.readouterr().out
+    assert ("head 4: top1" in printed) == (every == 2)
+    assert ("mean accepted tokens on validation answers" in printed) == (every == 2)
+
+
+@pytest.mark.slow
+def test_the_command_asks_prompts_of_conversations_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside those of code, whose answers are kept."""
+    train_heads(monkeypatch)
+    code = {path: path.stat().st_mtime_ns for path in (folder / "cache").rglob("answers-*.safetensors")}
+    rows = [{"conversations": [{"from": "human", "value": f"hi {n}"}]} for n in range(4)]
+    (folder / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    train_heads(monkeypatch, "corpus@chat=jsonl", "chat.path=chat.jsonl")
+    after = {path: path.stat().st_mtime_ns for path in (folder / "cache").rglob("answers-*.safetensors")}
+    assert code.items() < after.items()
+    shards = [load_file(path) for path in after.keys() - code.keys()]
+    assert sum(len(shard["lengths"]) for shard in shards) == len(rows)
+    with safe_open(folder / "heads" / "heads.safetensors", "pt") as file:
+        assert file.metadata()["corpus"].startswith("jsonl, jsonl-")
+    with pytest.raises(SystemExit):
+        train_heads(monkeypatch, "corpus@chat=jsonl", "chat.path=chat.jsonl", "asking.longest_prompt=1")
+    assert "chat: no conversation of jsonl begins with a prompt of at most 1 tokens" in capsys.readouterr().err
