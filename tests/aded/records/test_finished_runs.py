@@ -73,20 +73,6 @@ def test_an_edited_row_is_seen(folder: Path, capsys: pytest.CaptureFixture[str])
     assert f"{path}: line 1 disagrees" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("place", ["notes.json", "hurt/rows (1).jsonl", "hurt/model.bin"])
-def test_a_foreign_file_is_named_and_ignored(folder: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / place).write_text("{}")
-    assert methods(folder) == ["good", "hurt"]
-    assert f"{folder / place}: no file of a run; ignored" in capsys.readouterr().err
-
-
-def test_own_tables_and_plots_are_not_foreign(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("summary.md", "comparison_with_paper.csv", "speedup.png"):
-        (folder / "hurt" / name).write_text("")
-    assert len(methods(folder)) == 2
-    assert capsys.readouterr().err == ""
-
-
 def test_a_copied_run_counts_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "hurt copy").mkdir()
     for path in (folder / "hurt").iterdir():

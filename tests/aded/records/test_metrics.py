@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zlib
 from dataclasses import asdict, replace
 
 import pytest
@@ -10,6 +11,8 @@ from made_up_run import row as whole_row
 from aded.core.drafter import PartUse
 from aded.records.metrics import (
     acceptance_by_position,
+    compression,
+    is_repetitive,
     mean_accepted_tokens,
     over_seeds,
     ratio,
@@ -226,3 +229,20 @@ def test_the_interval_narrows_with_more_questions_and_holds_the_speedup() -> Non
 
     assert width(90) < 0.5 * width(9)
     assert speedup_interval(PAIRED) == speedup_interval(PAIRED)
+
+
+@pytest.mark.parametrize(
+    ("text", "repetitive"), [("la " * 400, True), ("the cat sat on the mat", False), ("", False)]
+)
+def test_a_loop_is_repetitive_and_a_sentence_is_not(text: str, repetitive: bool) -> None:
+    assert is_repetitive(whole_row(0, 0, [1], compression=compression(text))) is repetitive
+
+
+def test_bytes_are_counted_not_letters() -> None:
+    text = "€" * 100
+    assert compression(text) == 300 / len(zlib.compress(text.encode()))
+    assert compression("a lone surrogate \ud800") > 0
+
+
+def test_a_row_that_does_not_say_counts_as_usual() -> None:
+    assert not is_repetitive(whole_row(0, 0, [1]))

@@ -176,7 +176,7 @@ def test_a_damaged_record_is_named_in_one_line(directory: RunDirectory, name: st
 def test_the_summary_of_other_rows_is_refused(directory: RunDirectory, rows: list[Row]) -> None:
     directory.append(rows)
     directory.write_summary(SUMMARY)
-    with pytest.raises(BadInput, match=rf"summary.json is of 2 rows of run .* {len(rows)} whole rows"):
+    with pytest.raises(BadInput, match=rf"^output_dir: .*rows.jsonl: {len(rows)} turns, where summary.json says 2"):
         directory.summary()
 
 
