@@ -15,7 +15,6 @@ from aded.records.metrics import (
     is_repetitive,
     mean_accepted_tokens,
     over_seeds,
-    ratio,
     student_95,
     summarise,
 )
@@ -110,7 +109,7 @@ def test_a_run_s_peak_of_memory_is_that_of_its_largest_turn() -> None:
     assert (got.peak_memory_mb, got.peak_gpu_memory_mb) == (70.5, None)
 
 
-@pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (2, 4.30265), (3, 3.18245), (6, 2.44691), (99, 1.98422)])
+@pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (3, 3.18245), (99, 1.98422)])
 def test_student_s_t_is_that_of_the_printed_tables(freedom: int, t: float) -> None:
     assert student_95(freedom) == pytest.approx(t, abs=1e-4)
 
@@ -121,10 +120,6 @@ def test_an_interval_over_seeds_is_student_s_and_a_repeated_seed_counts_once() -
     half = 4.30265 * deviation / 3**0.5
     assert (mean, low, high) == pytest.approx((7 / 3, 7 / 3 - half, 7 / 3 + half), abs=1e-4)
     assert over_seeds([1.0, 2.0], [7, 7]) == (1.5, None, None)
-
-
-def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
-    assert summarise([*PAIRED, replace(PAIRED[0], identical=False)], **NAMES).identical_outputs == 3
 
 
 def test_without_a_baseline_what_needs_one_is_null() -> None:
@@ -199,11 +194,6 @@ def test_nothing_to_divide_by_is_null(rows: list[Row]) -> None:
     assert got.mean_accepted_tokens is got.speedup is got.tokens_per_second is got.draft_ms_p99 is None
 
 
-def test_ratio() -> None:
-    assert ratio(3, 2) == 1.5
-    assert ratio(3, 0) is None
-
-
 def test_speedup_compares_tokens_per_second_when_answers_differ_in_length() -> None:
     rows = [row("a", [2] * 5, 1.0, 4.0, plain_tokens=20)]
     assert speedup(rows) == pytest.approx((10 / 1.0) / (20 / 4.0))
@@ -242,7 +232,3 @@ def test_bytes_are_counted_not_letters() -> None:
     text = "€" * 100
     assert compression(text) == 300 / len(zlib.compress(text.encode()))
     assert compression("a lone surrogate \ud800") > 0
-
-
-def test_a_row_that_does_not_say_counts_as_usual() -> None:
-    assert not is_repetitive(whole_row(0, 0, [1]))

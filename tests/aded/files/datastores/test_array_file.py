@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import contextlib
-import pickle
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from aded.errors import BadInput
@@ -86,12 +82,6 @@ def test_a_spill_is_written_like_an_array(path: Path, tmp_path: Path) -> None:
     assert (tmp_path / "spilled.arrays").read_bytes() == path.read_bytes()
 
 
-def test_another_content_has_another_fingerprint(path: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.arrays"
-    write_arrays(other, HEADER, ARRAYS | {"b": np.zeros(5, np.int32)})
-    assert opened(other).header["fingerprint"] != opened(path).header["fingerprint"]
-
-
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     refused(tmp_path / "none.arrays")
     refused(tmp_path)
@@ -130,14 +120,10 @@ def test_a_flipped_bit_in_any_block_is_found_when_it_is_verified(tmp_path: Path)
     "data",
     [
         b"",
-        b"x",
         b"PK\x03\x04 a zip file of some kind",
-        pickle.dumps({"a": 1}),
-        b"\xff" * 100,
         bytes(100),
         (2).to_bytes(8, "little") + b"[]",
         (2).to_bytes(8, "little") + b"{}",
-        b'{"json": "lines"}\n' * 9,
     ],
 )
 def test_garbage_is_refused(data: bytes, tmp_path: Path) -> None:
@@ -145,10 +131,7 @@ def test_garbage_is_refused(data: bytes, tmp_path: Path) -> None:
     refused(tmp_path / "garbage.arrays")
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [None, {"format": "pt"}, HEADER, HEADER | {"format": "other"}, HEADER | {"version": "0"}],
-)
+@pytest.mark.parametrize("metadata", [None, HEADER, HEADER | {"version": "0"}])
 def test_a_foreign_safetensors_file_is_refused(metadata: dict[str, str] | None, tmp_path: Path) -> None:
     """Even with our header: it has no checksum."""
     save_file({"weight": np.zeros(3, np.int32)}, tmp_path / "foreign.arrays", metadata)
@@ -159,29 +142,3 @@ def test_a_foreign_safetensors_file_is_refused(metadata: dict[str, str] | None, 
 def test_a_header_without_a_vocabulary_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
     write_arrays(tmp_path / "x.arrays", HEADER | changes, ARRAYS)
     refused(tmp_path / "x.arrays")
-
-
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_a_damaged_header_is_refused(path: Path, data: st.DataObject) -> None:
-    """It never raises anything but BadInput, and only the undamaged header opens."""
-    whole = path.read_bytes()
-    damaged = bytearray(whole)
-    end = 8 + int.from_bytes(whole[:8], "little")
-    for _ in range(data.draw(st.integers(1, 4))):
-        damaged[data.draw(st.integers(0, end - 1))] = data.draw(st.sampled_from(b'0123456789-"[]{},:IU x\xff'))
-    other = path.with_name("damaged.arrays")
-    other.write_bytes(damaged)
-    with contextlib.suppress(BadInput):
-        opened(other).verify()
-        assert bytes(damaged) == whole
-
-
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_arrays(tmp_path / "x.arrays", HEADER, ARRAYS)
-    assert list(tmp_path.iterdir()) == []
