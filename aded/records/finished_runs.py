@@ -106,13 +106,8 @@ class FinishedRun:
             for key, value in self.config.items()
             if key.split(".")[0] not in VOLATILE and key not in ELSEWHERE and not key.endswith(".name")
         }
-        facts = {
-            "engine": self.environment.engine,
-            "datastore": self.environment.datastore,
-            "datastore_tokens": self.environment.datastore_tokens,
-            "datastore_prompts": self.environment.datastore_prompts,
-            "answers_sha256": self.environment.answers_sha256,
-        }
+        names = ("engine", "datastore", "datastore_tokens", "datastore_prompts", "answers_sha256")
+        facts = {name: getattr(self.environment, name) for name in names}
         files = {key: mark for key, mark in self.environment.files.items() if key not in DESCRIBED}
         return kept | files | {key: value for key, value in facts.items() if value is not None}
 

@@ -240,15 +240,16 @@ def _lines(records: Sequence[Row] | Sequence[AnswerTrees]) -> str:
 
 def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]:
     """(before, now) of everything that may move a number: versions, the engine, and the contents of files."""
-    if before.python != now.python:
-        yield f"Python {before.python}", f"Python {now.python}"
-    for name in sorted({*before.packages, *now.packages}):
-        old, new = before.packages.get(name), now.packages.get(name)
-        if old != new:
-            yield f"{name} {old or 'missing'}", f"{name} {new or 'missing'}"
-    for what, old, new in (
-        ("engine", before.engine, now.engine),
-        ("the datastore", before.datastore, now.datastore),
-    ):
-        if old != new:
-            yield f"{what} {str(old)[:12]}", f"{what} {str(new)[:12]}"
+    old, new = (
+        {
+            "Python": one.python,
+            **{name: version or "missing" for name, version in one.packages.items()},
+            "engine": str(one.engine),
+            "the datastore": str(one.datastore)[:12],
+        }
+        for one in (before, now)
+    )
+    for name in {**old, **new}:
+        was, is_ = old.get(name, "missing"), new.get(name, "missing")
+        if was != is_:
+            yield f"{name} {was}", f"{name} {is_}"

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 from hypothesis import given
@@ -18,8 +18,8 @@ from aded.records.metrics import (
     student_95,
     summarise,
 )
-from aded.records.rows import Row
-from aded.records.summary import PartShare
+from aded.records.rows import UNPAIRED, Row
+from aded.records.summary import PartShare, Summary
 from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
@@ -122,27 +122,16 @@ def test_an_interval_over_seeds_is_student_s_and_a_repeated_seed_counts_once() -
     assert over_seeds([1.0, 2.0], [7, 7]) == (1.5, None, None)
 
 
+def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
+    assert summarise([*PAIRED, replace(PAIRED[0], identical=False)], **NAMES).identical_outputs == 3
+
+
 def test_without_a_baseline_what_needs_one_is_null() -> None:
-    got = asdict(summarise([row("a", [2, 3], 1.0)], **NAMES))
-    assert got["mean_accepted_tokens"] == 2.5
-    nulls = {key for key, value in got.items() if value is None}
-    assert nulls == {
-        "autoregressive_tokens_per_second",
-        "speedup",
-        "speedup_low",
-        "speedup_high",
-        "speedup_wall",
-        "slices",
-        "disturbed_share",
-        "slice_warm_up",
-        "identical_outputs",
-        "adaptation",
-        "repetitive_share",
-        "mean_accepted_tokens_without_repetitive",
-        "peak_memory_mb",
-        "peak_gpu_memory_mb",
-        "parts",
-    }
+    got = summarise([row("a", [2, 3], 1.0)], **NAMES)
+    assert (got.mean_accepted_tokens, got.tokens_per_second) == (2.5, 5.0)
+    unpaired = [key.name for key in fields(Summary) if UNPAIRED in key.metadata["null"]]
+    assert len(unpaired) > 6
+    assert all(getattr(got, name) is None for name in unpaired)
 
 
 def test_parts_are_shown_per_step_of_all_turns() -> None:
