@@ -87,22 +87,14 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     refused(tmp_path)
 
 
-def test_every_truncated_or_lengthened_file_is_refused(path: Path) -> None:
+def test_a_file_that_was_cut_lengthened_or_changed_anywhere_is_refused(path: Path) -> None:
     whole = path.read_bytes()
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        refused(path)
+    for at, byte in enumerate(whole):
+        for damaged in (whole[:at], whole[:at] + bytes([byte ^ 1 << at % 8]) + whole[at + 1 :]):
+            path.write_bytes(damaged)
+            refused(path)
     path.write_bytes(whole + b"\0")
     refused(path)
-
-
-def test_a_flipped_bit_in_any_byte_is_refused(path: Path) -> None:
-    whole = path.read_bytes()
-    for at in range(len(whole)):
-        damaged = bytearray(whole)
-        damaged[at] ^= 1 << (at % 8)
-        path.write_bytes(damaged)
-        refused(path)
 
 
 def test_a_flipped_bit_in_any_block_is_found_when_it_is_verified(tmp_path: Path) -> None:
@@ -116,26 +108,17 @@ def test_a_flipped_bit_in_any_block_is_found_when_it_is_verified(tmp_path: Path)
             file.verify()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"PK\x03\x04 a zip file of some kind",
-        bytes(100),
-        (2).to_bytes(8, "little") + b"[]",
-        (2).to_bytes(8, "little") + b"{}",
-    ],
-)
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip file of some kind", bytes(100), b"\2" + bytes(7) + b"{}"])
 def test_garbage_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "garbage.arrays").write_bytes(data)
     refused(tmp_path / "garbage.arrays")
 
 
-@pytest.mark.parametrize("metadata", [None, HEADER, HEADER | {"version": "0"}])
-def test_a_foreign_safetensors_file_is_refused(metadata: dict[str, str] | None, tmp_path: Path) -> None:
+def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
     """Even with our header: it has no checksum."""
-    save_file({"weight": np.zeros(3, np.int32)}, tmp_path / "foreign.arrays", metadata)
-    refused(tmp_path / "foreign.arrays")
+    for metadata in (None, HEADER):
+        save_file({"weight": np.zeros(3, np.int32)}, tmp_path / "foreign.arrays", metadata)
+        refused(tmp_path / "foreign.arrays")
 
 
 @pytest.mark.parametrize("changes", [{"vocabulary": "0"}, {"vocabulary": "many"}, {"tokenizer": ""}])
