@@ -28,8 +28,8 @@ def config_of(overrides: list[str]) -> dict[str, Any]:
     [
         ("", "model=smollm2-135m benchmark=human_eval method=aded"),
         (
-            "record.trees=2 method=aded_best_first method.budget=8 paired=false",
-            "model=smollm2-135m benchmark=human_eval method=aded_best_first paired=false method.budget=8 "
+            "record.trees=2 method=aded_best_first method.budget=8 pairing=off",
+            "model=smollm2-135m benchmark=human_eval method=aded_best_first pairing=off method.budget=8 "
             "record.trees=2",
         ),
         (
