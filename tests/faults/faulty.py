@@ -17,7 +17,8 @@ import forked
 ROOT = Path(__file__).parents[2]
 
 STRUCK = """
-import importlib, os, sys, threading
+import os, runpy, sys, threading, warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # it is imported already
 _, below, signal, moment, delay, before, module, *rest = sys.argv
 EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
 seen = 0
@@ -34,8 +35,7 @@ exec(before)
 sys.addaudithook(hook)
 sys.argv = [module, *rest]
 try:
-    sys.modules.pop(module, None)  # imported anew, so that it takes what `before` has replaced
-    importlib.import_module(module).main()
+    runpy.run_module(module)["main"]()
 finally:
     if moment == "-1":
         print(seen, file=sys.stderr)
@@ -128,17 +128,11 @@ class Command(NamedTuple):
 
 
 def _timeless(path: Path) -> Any:
-    if path.suffix == ".yaml":  # names the folder, as overrides do
+    if path.suffix == ".yaml":  # names the folder
         return None
     if path.suffix not in (".json", ".jsonl"):
         return path.read_bytes()
-    left_out = (
-        "draft_",
-        "timings",
-        "others_",
-        "git_",
-        "peak_",
-        "overrides",
-    )  # the checkout may change under the tests
+    # The checkout may change under the tests; overrides name the folder.
+    left_out = ("draft_", "timings", "others_", "git_", "peak_", "overrides")
     texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
     return [{key: value for key, value in json.loads(text).items() if not key.startswith(left_out)} for text in texts]
