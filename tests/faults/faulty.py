@@ -17,8 +17,7 @@ import forked
 ROOT = Path(__file__).parents[2]
 
 STRUCK = """
-import os, runpy, sys, threading, warnings
-warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # it is imported already
+import importlib, os, sys, threading
 _, below, signal, moment, delay, before, module, *rest = sys.argv
 EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
 seen = 0
@@ -35,7 +34,8 @@ exec(before)
 sys.addaudithook(hook)
 sys.argv = [module, *rest]
 try:
-    runpy.run_module(module)["main"]()
+    sys.modules.pop(module, None)  # imported anew, so that it takes what `before` has replaced
+    importlib.import_module(module).main()
 finally:
     if moment == "-1":
         print(seen, file=sys.stderr)
