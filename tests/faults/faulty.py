@@ -17,8 +17,8 @@ import forked
 ROOT = Path(__file__).parents[2]
 
 STRUCK = """
-import os, runpy, sys, threading, warnings
-warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # it is imported already
+import os, sys, threading
+from importlib import import_module
 _, below, signal, moment, delay, before, module, *rest = sys.argv
 EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
 seen = 0
@@ -35,7 +35,7 @@ exec(before)
 sys.addaudithook(hook)
 sys.argv = [module, *rest]
 try:
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    import_module(module).main()
 finally:
     if moment == "-1":
         print(seen, file=sys.stderr)
