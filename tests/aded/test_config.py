@@ -142,7 +142,7 @@ def test_a_key_that_asks_for_what_the_class_does_not_take_is_refused() -> None:
 
 
 def test_text_that_is_no_utf8_is_refused() -> None:
-    assert problem("benchmark.stop_strings=['\udcff']").startswith("benchmark: holds characters")
+    assert problem("benchmark.stop_strings=['\udcff']").startswith("benchmark: is nested too deep, or holds characters")
 
 
 @pytest.mark.parametrize(
