@@ -98,38 +98,24 @@ def test_no_number_of_a_method_takes_another_kind_of_value(method: str, key: str
         ("+paths.zzz=1", "paths.zzz: no such key; there are cache, output"),
         ("+method.zzz=1", "method.zzz: no such key; there are "),
         ("+method.draft_maker.zzz=1", "method.draft_maker.zzz: no such key; there are iterations, "),
-        ("+benchmark.zzz=1", "benchmark.zzz: no such key; there are format, stop_strings"),
         ("+model.zzz=1", "model.zzz: no such key; there are path, dtype, "),
         ("+model.template.zzz=1", "model.template.zzz: no such key; there are system"),
-        ("+datastore.zzz=1", "datastore.zzz: no such key; there are path, corpus, order"),
         ("+datastore.corpus.zzz=1", "datastore.corpus.zzz: no such key; there are name"),
-        ("+decoding.zzz=1", "decoding.zzz: no such key; there are temperature, top_p, seed"),
         ("pairing=maybe", "pairing: 'maybe' must be one of slices, answers, off"),
-        ("progress=1", "progress: 1 must be true or false"),
         ("engine=fast", "engine: 'fast' must be one of eager, compiled"),
-        ("output_dir=3", "output_dir: 3 must be text"),
-        ("paths.cache=null", "paths.cache: None must be text"),
         ("benchmark.limit=true", "benchmark.limit: True must be a whole number"),
         ("benchmark.limit=0", "benchmark.limit: 0 must be 1 or more"),
-        ("benchmark.format=zzz", "benchmark.format: 'zzz' must be one of chat, raw"),
-        ("benchmark.stop_strings=abc", "benchmark.stop_strings: 'abc' must be a list"),
         ("benchmark.stop_strings=['']", "benchmark.stop_strings[0]: '' must not be empty"),
         ("benchmark.stop_strings=[1]", "benchmark.stop_strings[0]: 1 must be text"),
-        ("decoding.temperature=-1", "decoding.temperature: -1 must be 0 or more"),
         ("decoding.temperature=nan", "decoding.temperature: nan must be a finite number"),
         ("decoding.temperature=1e-320", "decoding.temperature: 1e-320 must be 0 (greedy), or 1e-06 or more"),
-        ("decoding.top_p=0", "decoding.top_p: 0 must be above 0"),
         ("decoding.seed=1.5", "decoding.seed: 1.5 must be a whole number"),
         ("datastore.order=[3]", "datastore.order: [3] must be"),
-        ("datastore.order=9", "datastore.order: 9 must be"),
-        ("method.adaptation=forever", "method.adaptation: 'forever' must be one of off, prompt, session"),
         ("method.order=5", "method.order: 5 must be one of 2, 3, 4"),
-        ("method._target_=os.system", "method._target_: os.system is no class here, as MODULE.CLASS ("),
         ("method._target_=no.such.Class", "method._target_: no.such.Class is no class here, as MODULE.CLASS ("),
         ("method._target_=3", "method._target_: 3 is no class here"),
         ("method.draft_maker=3", "method.draft_maker: 3 must be an object, whose class _target_ names"),
         ("+method.datastore=3", "method.datastore: no such key; there are draft_maker, "),
-        ("model.template._target_=3", "model.template._target_: 3 is no class here"),
     ],
 )
 def test_a_wrong_setting_is_refused(override: str, line: str) -> None:
@@ -142,7 +128,7 @@ def test_a_key_that_asks_for_what_the_class_does_not_take_is_refused() -> None:
 
 
 def test_text_that_is_no_utf8_is_refused() -> None:
-    assert problem("benchmark.stop_strings=['\udcff']").startswith("benchmark: is nested too deep, or holds characters")
+    assert problem("benchmark.stop_strings=['\udcff']").startswith("benchmark: holds characters")
 
 
 @pytest.mark.parametrize(

@@ -34,15 +34,6 @@ def file(tmp_path: Path) -> Path:
     return write_small_ngrams(tmp_path / "a.ngrams", [np.arange(20, 40)], VOCABULARY, tokenizer=tiny_tokenizer())
 
 
-@pytest.mark.parametrize("name", ["aded", "aded_best_first", "aded_backoff", "prompt_lookup", "token_recycling"])
-def test_a_drafter_drafts_without_a_model_or_a_corpus(name: str) -> None:
-    drafter = aded.drafter(name)
-    drafter.begin(TEXT)
-    assert drafter.draft(TEXT).tokens[0] == TEXT[-1]
-    drafter.end()
-    drafter.reset()
-
-
 def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
     alone = aded.drafter("aded_backoff", cost="none")
     alone.begin(TEXT)
