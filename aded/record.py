@@ -32,10 +32,10 @@ from aded.bench.runner import Runner
 from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
 from aded.files.pack import About, PackedTurn, is_pack, read_about, write_pack
-from aded.files.tokenizer import known_fingerprint
+from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
 from aded.methods import autoregressive
+from aded.records.config import fingerprints, in_todays_keys
 from aded.records.finished_runs import FinishedRun, read_run
-from aded.records.identity import VOLATILE, by_content, fingerprints, in_todays_keys
 from aded.records.rows import to_json
 from aded.run import run
 from aded.settings import FilePath
@@ -72,16 +72,18 @@ def record(config: RunConfig, out: Path, licence: str | None, progress: Progress
     experiment = experiment_of(replace(config, pairing="off", engine="eager"), asked, load_model)
     runner = Runner(experiment, autoregressive())
     turns = list(_turns(runner, asked.chosen, finished))
+    environment = json.loads(to_json(finished.environment))
+    del environment["overrides"]  # they name folders of this machine
     return write_pack(
         out,
         turns,
         model=Path(config.names()["model"]).name,
         benchmark=config.names()["benchmark"],
         licence=licence,
-        tokenizer=known_fingerprint(runner.tokenizer),
+        tokenizer=tokenizer_fingerprint(runner.tokenizer),
         vocabulary=max(len(runner.tokenizer), 1 + max(max(turn.prompt_ids + turn.token_ids) for turn in turns)),
         settings=settings,
-        environment=json.loads(to_json(finished.environment)),
+        environment=environment,
         key="out",
     )
 
@@ -102,7 +104,8 @@ def record_one(overrides: list[str], settings: RecordSettings) -> None:
     progress = Shown()
     try:
         out = Path(str(settings.out))
-        config = checked_config(compose_config([*ALONE, *overrides]))
+        overrides = [*ALONE, *overrides]
+        config = checked_config(compose_config(overrides), overrides)
         about = record(config, out, settings.licence, progress)
     finally:
         progress.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from aded.bench.answering import answer_all
@@ -24,7 +25,8 @@ from aded.bench.build import (
 from aded.bench.progress import Progress, Shown
 from aded.bench.runner import Runner
 from aded.command_line import ending_in_one_line, name_pretrained, run_config
-from aded.records.identity import fingerprints, run_ids
+from aded.identity import run_ids
+from aded.records.config import fingerprints
 from aded.records.metrics import summarise
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary
@@ -38,7 +40,7 @@ def run(config: RunConfig, progress: Progress, load: Loader = load_model) -> tup
     settings, names = settings_of_record(config, asked), config.names()
     files = fingerprints(settings)
     folder = Path(settings["output_dir"] or default_folder(config, run_ids(settings, files)))
-    directory = RunDirectory(folder, settings, files)
+    directory = RunDirectory(folder, settings, files, config.overrides)
     try:
         summary = directory.summary()
         if summary is None:
@@ -85,7 +87,7 @@ def format_summary(summary: Summary) -> str:
 def run_and_print(cfg: DictConfig) -> None:
     progress = Shown() if cfg.get("progress") is True else Progress()
     try:
-        summary, folder = run(checked_config(cfg), progress)
+        summary, folder = run(checked_config(cfg, HydraConfig.get().overrides.task), progress)
         first, *marks = format_summary(summary).splitlines()
         print("\n".join([f"{first}  {folder}", *marks]))
     finally:

@@ -117,14 +117,14 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     if not arguments or arguments[0] not in names:
         raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
     runs = combinations(arguments[0], arguments[1:])
-    configs = [checked_config(compose_config(overrides)) for overrides in runs]
+    configs = [checked_config(compose_config(overrides), overrides) for overrides in runs]
     run_all(configs, arguments[0])
     folder = Path(configs[0].settings["paths"]["output"])
-    finished = read_runs([folder])
-    write_tables(finished, [], folder)
-    drawn = draw(cells(finished), folder)
+    found = read_runs([folder])
+    write_tables(found, [], folder)
+    drawn = draw(cells(found), folder)
     write_report([folder], folder / NAME)
-    print(ranking(finished))
+    print(ranking(found))
     print(f"report:  {folder / NAME}  (open it in a browser)")
     print(f"records: {folder}")
     tables = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")

@@ -11,7 +11,7 @@ from aded.bench.progress import Progress
 from aded.bench.runner import Runner
 from aded.bench.watch import wait_for_quiet
 from aded.records.environment import environment
-from aded.records.noise.disturbance import MOST_TIMINGS, taken, to_decode_again
+from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, taken, to_decode_again
 from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 
@@ -23,7 +23,8 @@ def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, labe
     """Answer the questions that the record lacks; return all rows. label: the run's name in its progress."""
     questions = runner.experiment.asked.chosen
     rows = whole_questions(directory.finished_rows(), [(one.id, len(one.turns)) for one in questions])
-    directory.begin(environment({**runner.describe(), "files": directory.files}), resumed=bool(rows))
+    facts = {**runner.describe(), "files": directory.files, "overrides": directory.overrides}
+    directory.begin(environment(facts), resumed=bool(rows))
     directory.rewrite(rows)
     directory.keep_trees_of(rows)
     began, done = perf_counter(), len({row.question_id for row in rows})
@@ -61,7 +62,7 @@ def answer_disturbed(
     questions = runner.experiment.asked.chosen
     for _ in range(MOST_TIMINGS - 1):
         tried = {row.question_id for row in rows if len(row.timings) >= MOST_TIMINGS}
-        chosen = to_decode_again(rows) - tried
+        chosen = to_decode_again(rows, pairs_of(rows)) - tried
         if not chosen or not wait_for_quiet(patience):
             break
         progress.note(f"{label}: {len(chosen)} of {len(questions)} questions were disturbed: they are decoded again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import expanduser
@@ -60,6 +60,8 @@ class RunConfig:
     pairing: Pairing
     cache: str
     """The folder for files that are made once."""
+    overrides: list[str] | None
+    """What the config was composed from, for the record."""
 
     def names(self) -> dict[str, str]:
         """Of method, model and benchmark, in rows and tables; trace mode has the shape's name and `trace`."""
@@ -82,8 +84,11 @@ Loader = Callable[[RunConfig], Loaded]
 """Gives the model that a config names."""
 
 
-def checked_config(cfg: DictConfig) -> RunConfig:
-    """Raises BadInput, naming the key, for any key that is unknown or wrong, before anything is read."""
+def checked_config(cfg: DictConfig, overrides: Sequence[str] | None = None) -> RunConfig:
+    """Raises BadInput, naming the key, for any key that is unknown or wrong, before anything is read.
+
+    overrides: what it was composed from.
+    """
     values = plain(cfg)
     checked_keys(values, RUN, "")
     kinds = get_type_hints(Decoding, include_extras=True)
@@ -105,6 +110,7 @@ def checked_config(cfg: DictConfig) -> RunConfig:
         engine=values["engine"],
         pairing=values["pairing"],
         cache=cache_folder(values),
+        overrides=None if overrides is None else list(overrides),
     )
 
 

@@ -38,7 +38,7 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
-from aded.files.fingerprint import fingerprint
+from aded.identity import file_fingerprint
 from aded.kernels import threads
 from aded.settings import FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
@@ -144,7 +144,7 @@ def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[
             files["answers"], files["tokenizer"], questions=files["questions"], template=source.template
         )
         summaries(experiment, [as_drafter(group)], model="recorded", benchmark=files["questions"].stem)
-        about = f"{files['answers'].parent.name}/{files['answers'].name} ({fingerprint(files['answers'])})"
+        about = f"{files['answers'].parent.name}/{files['answers'].name} ({file_fingerprint(files['answers'])})"
         yield joined([collector.examples for collector in group.collectors]), about
 
 

@@ -14,9 +14,9 @@ from omegaconf import OmegaConf
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
+from aded.records.config import fingerprints, read_config
 from aded.records.finished_runs import read_run
-from aded.records.identity import VOLATILE, by_content, fingerprints, read_config
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
