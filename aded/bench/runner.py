@@ -115,7 +115,7 @@ class Runner:
             for row, (prompt, recorded) in zip(answered, self.prompts(question, answered), strict=True):
                 stream = _stream(question, row.turn)
                 if self.drafter.requires:
-                    self._decode(self.drafter, prompt, stream, recorded)
+                    last(self._steps(self.target, self.drafter, prompt, stream, recorded))
                 else:
                     replay(self.drafter, prompt, row, self._seed(stream))
 
@@ -186,11 +186,6 @@ class Runner:
                 log.warning("pairing=slices: no memory for a second KV cache; whole answers take turns")
                 self.slice_seconds, self._other = WHOLE, None
         return self._other or self.target
-
-    def _decode(
-        self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int], recorded: RecordedAnswer | None
-    ) -> Answer:
-        return last(self._steps(self.target, drafter, prompt, stream, recorded))
 
     def _steps(
         self,
