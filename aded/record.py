@@ -59,24 +59,27 @@ class RecordSettings:
             raise BadInput("out", "must be given: the folder of the pack")
 
 
-def record(cfg: DictConfig, out: Path, licence: str | None, progress: Progress) -> About:
-    """Carry out (or go on with) the run that the config describes, and pack its answers. Raises BadInput.
+def record(overrides: Sequence[str], out: Path, licence: str | None, progress: Progress) -> About:
+    """Carry out (or go on with) the run that the overrides describe, and pack its answers. Raises BadInput.
 
     out: the pack's folder. licence: see About.
     """
+    cfg = compose_config(overrides)
     benchmark, questions = load_benchmark(cfg.benchmark)
     values = settings_of_record(cfg, benchmark, questions)
     kept = {key: value for key, value in values.items() if key not in VOLATILE}
     settings = by_content(kept, fingerprints(values))
     if is_pack(out) and dict(read_about(out, "out").settings) != settings:
         raise BadInput("out", f"{out} holds another pack; name another folder")
-    _, folder = run(cfg, progress, KeptModel())
+    _, folder = run(cfg, progress, KeptModel(), overrides)
     finished = read_run(folder)
     # Prompts need the tokenizer alone, so nothing is compiled for them.
     plainest: dict[Any, Any] = {"method": read_choice("method", "autoregressive"), "paired": False, "engine": "eager"}
     decoding = check_decoding(cfg.decoding)
     runner = build_experiment(DictConfig({**cfg, **plainest}), benchmark, questions, decoding, load_model).runner
     turns = list(_turns(runner, questions, finished))
+    environment = json.loads(to_json(finished.environment))
+    del environment["overrides"]  # they name folders of this machine
     return write_pack(
         out,
         turns,
@@ -86,7 +89,7 @@ def record(cfg: DictConfig, out: Path, licence: str | None, progress: Progress) 
         tokenizer=known_fingerprint(runner.tokenizer),
         vocabulary=max(len(runner.tokenizer), 1 + max(max(turn.prompt_ids + turn.token_ids) for turn in turns)),
         settings=settings,
-        environment=json.loads(to_json(finished.environment)),
+        environment=environment,
         key="out",
     )
 
@@ -107,7 +110,7 @@ def record_one(overrides: list[str], settings: RecordSettings) -> None:
     progress = Shown()
     try:
         out = Path(str(settings.out))
-        about = record(compose_config([*ALONE, *overrides]), out, settings.licence, progress)
+        about = record([*ALONE, *overrides], out, settings.licence, progress)
     finally:
         progress.close()
     size = sum(file.stat().st_size for file in out.expanduser().iterdir())

@@ -7,9 +7,11 @@ Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from aded.bench.answering import answer_all
@@ -42,8 +44,13 @@ from aded.records.summary import Summary
 from aded.settings_page import settings_page
 
 
-def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple[Summary, Path]:
-    """Carry out (or go on with) the run that the config describes; return its summary and its folder."""
+def run(
+    cfg: DictConfig, progress: Progress, load: Loader = load_model, overrides: Sequence[str] | None = None
+) -> tuple[Summary, Path]:
+    """Carry out (or go on with) the run that the config describes; return its summary and its folder.
+
+    overrides: what the config was composed from, for the record.
+    """
     check_config(cfg)
     decoding = check_decoding(cfg.decoding)
     benchmark, questions = load_benchmark(cfg.benchmark)
@@ -51,7 +58,7 @@ def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple
     settings = {**settings_of_record(cfg, benchmark, questions), "method": with_whole_parts(plain(cfg.method))}
     files = fingerprints(settings)
     folder = Path(cfg.output_dir or default_folder(cfg, run_id(settings, files)))
-    directory = RunDirectory(folder, settings, files)
+    directory = RunDirectory(folder, settings, files, overrides)
     try:
         summary = directory.summary()
         if summary is None:
@@ -95,7 +102,8 @@ def format_summary(summary: Summary) -> str:
 def _hydra_main(cfg: DictConfig) -> None:
     progress = Shown() if cfg.get("progress") is True else Silent()
     try:
-        summary, folder = run(cfg, progress)
+        overrides = list(HydraConfig.get().overrides.task)
+        summary, folder = run(cfg, progress, overrides=overrides)
         first, *marks = format_summary(summary).splitlines()
         print("\n".join([f"{first}  {folder}", *marks]))
     except INPUT_ERRORS as error:

@@ -100,14 +100,17 @@ def _kind(method: str) -> str:
     return next(iter(datastore_kinds(with_whole_parts(read_choice("method", method)))), "")
 
 
-def run_all(configs: Sequence[DictConfig], label: str) -> None:
-    """Carry out the runs, with one live table over all of them."""
+def run_all(runs: Sequence[Sequence[str]], configs: Sequence[DictConfig], label: str) -> None:
+    """Carry out the runs, with one live table over all of them.
+
+    runs, configs: the overrides and the config of each.
+    """
     questions = [len(load_benchmark(cfg.benchmark)[1]) for cfg in configs]
     progress = Shown(label, sum(questions)) if configs[0].progress else Silent()
     load = KeptModel()
     try:
-        for number, cfg in enumerate(configs):
-            run_one(cfg, progress, load)
+        for number, (overrides, cfg) in enumerate(zip(runs, configs, strict=True)):
+            run_one(cfg, progress, load, overrides)
             progress.reach(sum(questions[: number + 1]))
     finally:
         progress.close()
@@ -117,14 +120,15 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     names = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
     if not arguments or arguments[0] not in names:
         raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
-    configs = [compose_config(overrides) for overrides in combinations(arguments[0], arguments[1:])]
-    run_all(configs, arguments[0])
+    runs = combinations(arguments[0], arguments[1:])
+    configs = [compose_config(overrides) for overrides in runs]
+    run_all(runs, configs, arguments[0])
     folder = Path(configs[0].paths.output)
-    runs = read_runs([folder])
-    write_tables(runs, [], folder)
-    drawn = draw(cells(runs), folder)
+    found = read_runs([folder])
+    write_tables(found, [], folder)
+    drawn = draw(cells(found), folder)
     write_report([folder], folder / NAME)
-    print(ranking(runs))
+    print(ranking(found))
     print(f"report:  {folder / NAME}  (open it in a browser)")
     print(f"records: {folder}")
     tables = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")

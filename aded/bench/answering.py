@@ -23,7 +23,8 @@ def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progre
     """Answer the questions that the record lacks; return all rows. label: the run's name in its progress."""
     runner, questions = experiment.runner, experiment.questions
     rows = whole_questions(directory.finished_rows(), [(one.id, len(one.turns)) for one in questions])
-    directory.begin(environment({**experiment.facts, "files": directory.files}), resumed=bool(rows))
+    facts = {**experiment.facts, "files": directory.files, "overrides": directory.overrides}
+    directory.begin(environment(facts), resumed=bool(rows))
     directory.rewrite(rows)
     directory.keep_trees_of(rows)
     began, done = perf_counter(), len({row.question_id for row in rows})

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +88,19 @@ class FinishedRun:
         machine = self.environment.machine
         threads = f"{machine.torch_threads} thread{'' if machine.torch_threads == 1 else 's'}"
         return f"{machine.gpu or f'{machine.processor}, {machine.cores} cores'}, {threads}"
+
+    @property
+    def command(self) -> str | None:
+        """The line for a shell that makes the run again, without the keys that say where to and how it is shown.
+
+        None where the record has no overrides.
+        """
+        given = self.environment.overrides
+        if given is None:
+            return None
+        unsaid = VOLATILE - {"record"}
+        kept = [one for one in given if re.split("[=./@]", one.lstrip("+~"), maxsplit=1)[0] not in unsaid]
+        return shlex.join(["aded", "run", *kept])
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -179,7 +179,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Environment:
-    """What the numbers of a run depend on beside its config: environment.json."""
+    """What the numbers of a run depend on beside its config, and the command that began it: environment.json."""
 
     __pydantic_config__ = STRICT
     python: str = about("version of Python")
@@ -212,6 +212,11 @@ class Environment:
     answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
     files: dict[str, str] = field(
         default_factory=dict, metadata={"about": "fingerprints of the files that settings name, by key"}
+    )
+    overrides: list[str] | None = about(
+        "KEY=VALUE of the command that began the run",
+        null=f"called from Python without them, or {OLDER}",
+        default=None,
     )
 
 

@@ -2,7 +2,7 @@
 
 output_dir/
     config.yaml        the resolved config
-    environment.json   versions, machine, git commit, fingerprints of the files it reads (rows.Environment)
+    environment.json   versions, machine, git commit, fingerprints of the files it reads, overrides (rows.Environment)
     rows.jsonl         a row per turn (rows.Row)
     trees.jsonl        the draft trees of the first questions, where record.trees asks for them (trees.AnswerTrees)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
@@ -18,6 +18,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -44,13 +45,20 @@ class RunDirectory:
 
     config: the resolved config.
     files: the fingerprints of the files that it names (aded.records.identity).
+    overrides: what `aded run` was given, to be shown; None: nothing.
 
     Raises BadInput when the directory belongs to another run, holds a file that the run reads, or is being written by
     another process.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        self.folder, self.config, self.files = folder, config, files
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, Any],
+        files: Mapping[str, str],
+        overrides: Sequence[str] | None = None,
+    ) -> None:
+        self.folder, self.config, self.files, self.overrides = folder, config, files, overrides
         self.identity = run_id(config, files)
         named = dict(flat(config))
         inputs = [(key, named[key]) for key in files]
@@ -169,6 +177,7 @@ class RunDirectory:
                     f"{self.folder} was begun with {', '.join(old for old, _ in changes)} and would go on with "
                     f"{', '.join(new for _, new in changes)}; go on where it began, or name another folder",
                 )
+            environment = replace(environment, overrides=before.overrides)
         for name in (MARK, *RECORD):
             remove_partial(self.folder / name)
         self._write(MARK, self.identity)

@@ -82,8 +82,9 @@ def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Pa
     assert (summary["mean_accepted_tokens"] == 1) is (name == "autoregressive")
     samples = [json.loads(line) for line in (shell.out / "samples.jsonl").read_text().splitlines()]
     assert [sample["task_id"] for sample in samples] == [row["question_id"] for row in rows]
-    assert (shell.out / "environment.json").exists()
     assert (shell.out / "config.yaml").exists()
+    given = json.loads((shell.out / "environment.json").read_text())["overrides"]
+    assert {f"model.path={folder}", f"method={name}", f"datastore.path={datastore}"} <= set(given)
 
 
 def test_the_answers_are_those_of_generate(shell: Shell, folder: Path, datastore: Path) -> None:

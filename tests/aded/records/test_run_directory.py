@@ -14,7 +14,7 @@ from aded.errors import BadInput
 from aded.records.environment import environment
 from aded.records.identity import run_id
 from aded.records.metrics import summarise
-from aded.records.rows import Row, to_json
+from aded.records.rows import Environment, Row, read, to_json
 from aded.records.run_directory import RunDirectory
 
 ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
@@ -249,6 +249,12 @@ def test_the_environment_is_recorded(directory: RunDirectory) -> None:
 def test_a_run_goes_on_where_its_versions_are_the_same(directory: RunDirectory) -> None:
     for resumed in (False, True, True):
         directory.begin(environment({"engine": "eager"}), resumed=resumed)
+
+
+def test_a_run_that_goes_on_keeps_the_overrides_it_began_with(directory: RunDirectory) -> None:
+    for resumed, given in ((False, ["a=1"]), (True, ["a=1", "progress=false"])):
+        directory.begin(environment({"overrides": given}), resumed=resumed)
+    assert read(Environment, directory.folder / "environment.json").overrides == ["a=1"]
 
 
 @pytest.mark.parametrize(
