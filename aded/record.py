@@ -37,9 +37,9 @@ from aded.choices import read_choice
 from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
 from aded.files.pack import About, PackedTurn, is_pack, read_about, write_pack
-from aded.files.tokenizer import known_fingerprint
+from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
+from aded.records.config import fingerprints
 from aded.records.finished_runs import FinishedRun, read_run
-from aded.records.identity import VOLATILE, by_content, fingerprints
 from aded.records.rows import to_json
 from aded.run import run
 from aded.settings import FilePath
@@ -86,7 +86,7 @@ def record(overrides: Sequence[str], out: Path, licence: str | None, progress: P
         model=Path(model_name(cfg)).name,
         benchmark=cfg.benchmark.name,
         licence=licence,
-        tokenizer=known_fingerprint(runner.tokenizer),
+        tokenizer=tokenizer_fingerprint(runner.tokenizer),
         vocabulary=max(len(runner.tokenizer), 1 + max(max(turn.prompt_ids + turn.token_ids) for turn in turns)),
         settings=settings,
         environment=environment,

@@ -36,8 +36,9 @@ from aded.command_line import (
     run_hydra,
 )
 from aded.config import instantiate
+from aded.identity import run_id
 from aded.methods import with_whole_parts
-from aded.records.identity import fingerprints, run_id
+from aded.records.config import fingerprints
 from aded.records.metrics import summarise
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary

@@ -16,7 +16,7 @@ from aded.files.datastores.array_file import ArrayFile, format_of
 from aded.files.datastores.ngram_file import NgramFile, no_ngrams, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT as SUFFIXES
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
-from aded.files.tokenizer import known_fingerprint
+from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class NamedDrafter(SharedDrafter):
     def check_tokenizer(self, tokenizer: AnyTokenizer) -> None:
         """Raise BadInput unless datastore and drafts are of this tokenizer."""
         if self.datastore is not None and "tokenizer" in self.datastore.header:
-            self.datastore.check_tokenizer(known_fingerprint(tokenizer))
+            self.datastore.check_tokenizer(tokenizer_fingerprint(tokenizer))
         super().check_tokenizer(tokenizer)
 
     def generate(self, model: Any, input_ids: Any, *, streamer: Any = None, **settings: Any) -> Any:

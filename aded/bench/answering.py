@@ -11,7 +11,7 @@ from aded.bench.build import Experiment
 from aded.bench.progress import Progress
 from aded.bench.watch import wait_for_quiet
 from aded.records.environment import environment
-from aded.records.noise.disturbance import MOST_TIMINGS, taken, to_decode_again
+from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, taken, to_decode_again
 from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 
@@ -60,7 +60,7 @@ def answer_disturbed(
     """
     for _ in range(MOST_TIMINGS - 1):
         tried = {row.question_id for row in rows if len(row.timings) >= MOST_TIMINGS}
-        chosen = to_decode_again(rows) - tried
+        chosen = to_decode_again(rows, pairs_of(rows)) - tried
         if not chosen or not wait_for_quiet(patience):
             break
         progress.note(

@@ -11,7 +11,6 @@ EOS. White space that was stripped when the text was recorded is lost; nothing e
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -28,7 +27,8 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_answers
 from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
-from aded.files.tokenizer import known_fingerprint, load_tokenizer
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import sha256, tokenizer_fingerprint
 from aded.records.rows import Row
 from aded.settings import FilePath
 from aded.targets.loaded import Loaded
@@ -130,12 +130,12 @@ class Recording:
         """For the run's record: which answers these are."""
         if is_pack(self.path):
             return {"answers_sha256": read_about(self.path, ANSWERS_KEY).answers_sha256}
-        return {"answers_sha256": hashlib.sha256(self.path.read_bytes()).hexdigest()}
+        return {"answers_sha256": sha256(self.path)}
 
 
 def _check_tokenizer(pack: About, tokenizer: AnyTokenizer) -> None:
     """Raise BadInput unless the pack's ids are this tokenizer's."""
-    if (found := known_fingerprint(tokenizer)) != pack.tokenizer:
+    if (found := tokenizer_fingerprint(tokenizer)) != pack.tokenizer:
         raise BadInput(
             "model.tokenizer", f"has the fingerprint {found[:12]}, the pack's has {pack.tokenizer[:12]}; leave it out"
         )

@@ -24,7 +24,7 @@ from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
 from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
 from aded.records.repetition import compression
-from aded.records.rows import Calibration, Divergence, PartUse, Row, Timing
+from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.trees import TreeRecorder
 
 if TYPE_CHECKING:
@@ -254,9 +254,7 @@ class Runner:
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
             timings=[timing if timed else replace(timing, verify_ms=None)],
             compression=compression(self._text(answer.token_ids, None)),
-            parts=None
-            if answer.parts is None
-            else {name: PartUse(**vars(use)) for name, use in answer.parts.items()},
+            parts=answer.parts,
         )
 
     def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> Divergence | None:

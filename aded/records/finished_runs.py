@@ -5,7 +5,6 @@ A report shows runs that were cut off too: `read_begun` reads the rows that they
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from aded.errors import BadInput
-from aded.records.identity import VOLATILE, flat, read_config, run_id
+from aded.identity import VOLATILE, run_id, sha256
+from aded.records.config import flat, read_config
 from aded.records.metrics import summarise
 from aded.records.rows import Environment, Row, parse, read
 from aded.records.run_directory import RECORD
@@ -153,7 +153,7 @@ def read_runs(
         except (OSError, ValueError) as error:
             leave_out(f"{_reason(error)}; the run is left out")
             continue
-        mark = hashlib.sha256((folder / "rows.jsonl").read_bytes()).hexdigest() + run.summary.run_id
+        mark = sha256(folder / "rows.jsonl") + run.summary.run_id
         if mark in copies:
             leave_out(f"{folder}: a copy of {copies[mark]}; it counts once")
             continue
@@ -252,7 +252,7 @@ def _score(folder: Path) -> dict[str, Any] | None:
         score = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(score, dict) or not {"pass@1", "problems", "samples_sha256"} <= score.keys():
             raise ValueError(f"{path}: no score of human_eval/score.py or scripts.score")
-        if not samples.exists() or score["samples_sha256"] != hashlib.sha256(samples.read_bytes()).hexdigest():
+        if not samples.exists() or score["samples_sha256"] != sha256(samples):
             raise ValueError(f"{path}: the score of other samples")
     except (OSError, ValueError) as error:
         warn(f"{_reason(error)}; the score is left out")

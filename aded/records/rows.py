@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from aded.core.drafter import PartUse
 from aded.files.answer_file import sha256_of
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -111,17 +112,6 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class PartUse:
-    """What one part of a hybrid did. Of the nodes of the verified trees, the root apart."""
-
-    __pydantic_config__ = STRICT
-    drafted: Whole = about("nodes that it drafted, alone or with other parts", unit="nodes")
-    accepted: Whole = about("how many of these were accepted", unit="nodes")
-    accepted_alone: Whole = about("how many of these no other part drafted", unit="nodes")
-    seconds: Number = about("its time in begin, draft and observe", unit="s")
-
-
-@dataclass(frozen=True)
 class Row:
     """One turn: a line of rows.jsonl."""
 
@@ -161,7 +151,9 @@ class Row:
         default=None,
     )
     parts: dict[str, PartUse] | None = about(
-        "what each part of the method did", null=f"the method has no parts, or {OLDER}", default=None
+        "what each part of the method did (aded.core.drafter.PartUse)",
+        null=f"the method has no parts, or {OLDER}",
+        default=None,
     )
 
 

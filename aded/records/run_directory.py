@@ -26,7 +26,8 @@ from omegaconf import OmegaConf
 
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, not_writable, remove_partial, write_text
-from aded.records.identity import differences, flat, read_config, run_id
+from aded.identity import run_id
+from aded.records.config import differences, flat, read_config
 from aded.records.rows import Environment, Row, parse, read, to_json
 from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
@@ -44,7 +45,7 @@ class RunDirectory:
     """A run's directory, open for one process: keeps the whole rows it finds, and appends to them.
 
     config: the resolved config.
-    files: the fingerprints of the files that it names (aded.records.identity).
+    files: the fingerprints of the files that it names (aded.records.config).
     overrides: what `aded run` was given, to be shown; None: nothing.
 
     Raises BadInput when the directory belongs to another run, holds a file that the run reads, or is being written by

@@ -11,7 +11,6 @@ the `vocabulary` most frequent tokens of the answers, which are nearly all that 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -31,7 +30,7 @@ from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import sha256, tokenizer_fingerprint
 from aded.kernels import threads
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
@@ -172,7 +171,7 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
     """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
     assert isinstance(loaded.target, EagerTarget)
-    folder = Path(cache_folder(cfg)) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    folder = Path(cache_folder(cfg)) / "medusa" / sha256(json.dumps(facts))[:16]
     log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
     return answer_all(
         loaded.target.model,

@@ -37,7 +37,7 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
-from aded.files.fingerprint import fingerprint
+from aded.identity import file_fingerprint
 from aded.kernels import threads
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
@@ -128,7 +128,7 @@ def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[
         files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
         group = collectors_of(corpus, cfg)
         replay(files["answers"], files["tokenizer"], [group], questions=files["questions"], template=source.template)
-        about = f"{files['answers'].parent.name}/{files['answers'].name} ({fingerprint(files['answers'])})"
+        about = f"{files['answers'].parent.name}/{files['answers'].name} ({file_fingerprint(files['answers'])})"
         yield joined([collector.examples for collector in group.collectors]), about
 
 

@@ -16,7 +16,7 @@ import aded
 from aded import record
 from aded.errors import BadInput
 from aded.files.pack import read_about, read_pack
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 
 SAME = ("question_id", "turn", "category", "prompt_tokens", "token_ids", "accept_lengths", "drafted_nodes")
 TEXTS = ("the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat")

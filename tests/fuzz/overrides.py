@@ -18,7 +18,7 @@ from tiny import tiny_tokenizer
 from aded.bench.build import build_experiment, check_config, check_decoding, load_benchmark, load_model
 from aded.command_line import INPUT_ERRORS, compose_config
 from aded.config import instantiate
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 from fuzz.outcome import outcome

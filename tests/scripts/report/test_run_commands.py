@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.command_line import compose_config, plain
+from aded.identity import VOLATILE
 from aded.methods import with_whole_parts
-from aded.records.identity import VOLATILE, flat
+from aded.records.config import flat
 from scripts.report.commands import _text, command
 
 

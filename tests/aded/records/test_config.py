@@ -12,9 +12,9 @@ import pytest
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
+from aded.records.config import fingerprints
 from aded.records.finished_runs import read_run
-from aded.records.identity import fingerprints
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
