@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,13 @@ from aded.records.rows import Row
 from aded.records.summary import AcceptanceByPosition, PartShare, Summary
 from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question, value_of
 
-Estimate = tuple[float, float | None, float | None]
-"""A number and the ends of its 95 % interval, None where there is none."""
+
+class Estimate(NamedTuple):
+    """A number and the ends of its 95 % interval, None where there is none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 def summarise(
@@ -161,9 +167,9 @@ def over_seeds(values: Sequence[float], seeds: Sequence[object]) -> Estimate:
     means = np.array([np.mean(mine) for mine in by_seed.values()])
     mean, count = float(means.mean()), len(means)
     if count < 2:
-        return mean, None, None
+        return Estimate(mean)
     half = student_95(count - 1) * float(means.std(ddof=1)) / count**0.5
-    return mean, mean - half, mean + half
+    return Estimate(mean, mean - half, mean + half)
 
 
 def student_95(freedom: int) -> float:

@@ -15,17 +15,15 @@ import pytest
 from made_up_run import row, times, write_run
 from made_up_sweep import BENCHMARKS, MODELS, write_sweep
 
-from aded.command_line import compose_config, plain
 from aded.core.drafter import PartUse
 from aded.errors import BadInput
-from aded.records.config import flat
 from aded.records.finished_runs import read_begun, read_runs
 from aded.records.rows import to_json
 from aded.records.trees import AnswerTrees, RecordedTree
 from scripts.html_report import ReportSettings, run, write_report
-from scripts.report.literal import literal
 from scripts.report.page import trees as page_trees
 from scripts.report.page.tables import definitions
+from scripts.report.texts import literal
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e&\0"
 """Ends a script, begins an element, turns the direction round, and has a NUL."""
@@ -93,13 +91,11 @@ def test_where_no_method_wins_the_first_page_says_so(tmp_path: Path) -> None:
 
 
 def test_each_run_table_and_plot_has_the_command_that_makes_it_again(tmp_path: Path) -> None:
-    ours = dict(flat(plain(compose_config(["method=prompt_lookup", "method.budget=7"]))))
-    rows = [row(number, 0, [3, 2], drafted_nodes=[3, 2], **times(1.0, 2.0, 5)) for number in range(1, 4)]
-    write_run(tmp_path / "ours", rows, method="prompt_lookup", benchmark="human_eval", answers=None, settings=ours)
-    measured(tmp_path, "unknown", 1.0)
+    measured(tmp_path, "ours", 1.0, overrides=["method=prompt_lookup", "method.budget=7", "output_dir=there"])
+    measured(tmp_path, "older", 1.0)
     page = page_of(tmp_path)
-    assert "aded run model=smollm2-135m benchmark=human_eval method=prompt_lookup method.budget=7</pre>" in page
-    assert page.count("It has a config of its own, which is not among those of aded") == 1
+    assert page.count('<pre tabindex="0">aded run ') == 1
+    assert "aded run method=prompt_lookup method.budget=7</pre>" in page
     tables = re.findall(r'data-csv="[^"]*">.*?<code>(aded \w+) (\S+)</code>', page)
     assert len(tables) == page.count("data-csv=")
     assert {name for name, _ in tables} == {"aded tables", "aded report"}

@@ -10,30 +10,30 @@ from matplotlib.patches import Rectangle
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Calibration
 from scripts.plots import draw
-from scripts.report.cells import Cell, cells
+from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
     """A sweep of the budget on recorded answers, whose mean accepted tokens are 1, 2 and 3."""
     folder = tmp_path_factory.mktemp("recorded")
     for length, budget in enumerate((4, 8, 16), 1):
         rows = [row(81, 0, [length] * 60), row(82, 0, [length] * 60)]
         write_run(folder / str(budget), rows, settings={"method.budget": budget})
-    return cells(read_runs([folder]))
+    return lines_of(read_runs([folder]))
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
     folder = tmp_path_factory.mktemp("measured")
     for method, seconds in (("fast", 1.0), ("slow", 4.0)):
         rows = [row(number, 0, [2, 2], **times(seconds, 2.0, 4)) for number in range(2)]
         write_run(folder / method, rows, method=method, answers=None)
-    return cells(read_runs([folder]))
+    return lines_of(read_runs([folder]))
 
 
-def test_the_speedup_plot_has_a_pair_of_bars_per_method(measured: list[Cell]) -> None:
+def test_the_speedup_plot_has_a_pair_of_bars_per_method(measured: list[Line]) -> None:
     figure = PLOTS["speedup"](measured)
     assert figure is not None
     (axes,) = figure.axes
@@ -46,7 +46,7 @@ def test_throughput_stands_beside_that_of_the_run_s_own_baseline(tmp_path: Path)
     for method, engine, plain in (("quick", "compiled", 0.75), ("slow", "eager", 1.0)):
         rows = [row(number, 0, [2, 2], **times(0.5, plain, 4)) for number in range(2)]
         write_run(tmp_path / method, rows, method=method, engine=engine, answers=None)
-    figure = PLOTS["throughput"](cells(read_runs([tmp_path])))
+    figure = PLOTS["throughput"](lines_of(read_runs([tmp_path])))
     assert figure is not None
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["slow", "quick"]
@@ -55,7 +55,7 @@ def test_throughput_stands_beside_that_of_the_run_s_own_baseline(tmp_path: Path)
     assert [text.get_text() for text in axes.texts] == ["2.00×", "1.50×"]
 
 
-def test_the_parts_of_a_step_add_up_to_its_time(measured: list[Cell]) -> None:
+def test_the_parts_of_a_step_add_up_to_its_time(measured: list[Line]) -> None:
     figure = PLOTS["step_time"](measured)
     assert figure is not None
     widths = [bar.get_width() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
@@ -63,7 +63,7 @@ def test_the_parts_of_a_step_add_up_to_its_time(measured: list[Cell]) -> None:
     assert widths[:3] == [pytest.approx(0.4), pytest.approx(499.5), pytest.approx(0.1)]
 
 
-def test_the_lines_of_step_time_stand_as_in_the_table(measured: list[Cell]) -> None:
+def test_the_lines_of_step_time_stand_as_in_the_table(measured: list[Line]) -> None:
     figure = PLOTS["step_time"](measured)
     assert figure is not None
     (axes,) = figure.axes
@@ -74,7 +74,7 @@ def test_the_lines_of_step_time_stand_as_in_the_table(measured: list[Cell]) -> N
     assert all(bar.get_edgecolor() == bar.get_facecolor() for bar in (draft, rest)), "no white edge hides them"
 
 
-def test_a_sweep_is_one_line_by_the_value_swept(recorded: list[Cell]) -> None:
+def test_a_sweep_is_one_line_by_the_value_swept(recorded: list[Line]) -> None:
     figure = PLOTS["node_budget"](recorded)
     assert figure is not None
     line = figure.axes[0].lines[0]
@@ -83,7 +83,7 @@ def test_a_sweep_is_one_line_by_the_value_swept(recorded: list[Cell]) -> None:
     assert figure.axes[1].get_ylabel() == "milliseconds to draft, median step"
 
 
-def test_the_histogram_holds_the_share_of_each_length(recorded: list[Cell]) -> None:
+def test_the_histogram_holds_the_share_of_each_length(recorded: list[Line]) -> None:
     figure = PLOTS["accepted_lengths"](recorded)
     assert figure is not None
     shares = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines]
@@ -93,7 +93,7 @@ def test_the_histogram_holds_the_share_of_each_length(recorded: list[Cell]) -> N
 def test_adaptive_stands_against_fixed(tmp_path: Path) -> None:
     for scope, lengths in (("off", [1] * 200), ("session", [1] * 100 + [3] * 100)):
         write_run(tmp_path / scope, [row(81, 0, lengths)], settings={"method.adaptation": scope})
-    figure = PLOTS["adaptation"](cells(read_runs([tmp_path])))
+    figure = PLOTS["adaptation"](lines_of(read_runs([tmp_path])))
     assert figure is not None
     ends = sorted(float(np.asarray(line.get_ydata())[-1]) for line in figure.axes[0].lines)
     assert ends == [1.0, 2.0]
@@ -107,15 +107,15 @@ def test_true_probabilities_lie_on_the_diagonal(tmp_path: Path) -> None:
     )
     write_run(tmp_path / "with", [row(81, 0, [1] * 9, calibration=few), row(82, 0, [1])], method="aded_backoff")
     write_run(tmp_path / "without", [row(81, 0, [1] * 9)])
-    figure = PLOTS["calibration"](cells(read_runs([tmp_path])))
+    figure = PLOTS["calibration"](lines_of(read_runs([tmp_path])))
     assert figure is not None
-    diagonal, line = figure.axes[0].lines
+    line, diagonal = figure.axes[0].lines
     assert np.asarray(diagonal.get_xydata()).tolist() == [[0, 0], [1, 1]]
     assert np.asarray(line.get_xydata()).tolist() == [[0.02, 0.02], [0.92, 0.82]], "a bin of 3 nodes is left out"
     assert line.get_label() == "aded_backoff: 5.0% from the diagonal"
 
 
-def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Cell], tmp_path: Path) -> None:
+def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Line], tmp_path: Path) -> None:
     names = ["category", "accepted_lengths", "answer_position", "tree_size", "node_budget"]
     assert draw(recorded, tmp_path) == names
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -127,7 +127,7 @@ def test_acceptance_by_place_and_by_tree_size_are_means_of_the_steps(tmp_path: P
     """Steps that drafted 1 node added 2 tokens, those that drafted 8 added 4; the small ones come first."""
     rows = [row(number, 0, [2] * 20 + [4] * 20, drafted_nodes=[1] * 20 + [8] * 20) for number in range(4)]
     write_run(tmp_path / "run", rows)
-    found = cells(read_runs([tmp_path]))
+    found = lines_of(read_runs([tmp_path]))
     for name, places in (("tree_size", [1, 8]), ("answer_position", None)):
         figure = PLOTS[name](found)
         assert figure is not None

@@ -17,7 +17,7 @@ from aded.records.rows import Row, parse, to_json
 from aded.records.trees import AnswerTrees, RecordedTree, read_trees
 from aded.run import run
 from scripts.html_report import write_report
-from scripts.report.literal import literal
+from scripts.report.texts import literal
 
 pytestmark = NEEDED
 TOKENS = {

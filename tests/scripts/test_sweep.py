@@ -12,7 +12,7 @@ from aded.records.finished_runs import read_runs
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 from scripts import NoSettings
-from scripts.report.summary_table import ranking
+from scripts.report.summary import ranking
 from scripts.sweep import combinations, run
 
 
@@ -89,10 +89,10 @@ def test_the_ranking_has_the_best_first(tmp_path: Path) -> None:
     head = [cell.strip() for cell in text.splitlines()[0].strip("| ").split("|")]
     assert head == [
         "method",
+        "speedup [95 %]",
         "accepted tokens, cold",
         "accepted tokens, session",
         "tokens/s",
-        "speedup [95 %]",
         "identical outputs",
         "disturbed slices",
     ]

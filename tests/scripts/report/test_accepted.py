@@ -9,10 +9,10 @@ from made_up_run import row, write_run
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
-from scripts.report.accepted_tokens import as_markdown, headline, lines, long_table
-from scripts.report.comparison import Sources
+from scripts.report.accepted import as_markdown, headline, in_both_scopes, long_table
 from scripts.report.page.tables import accepted
-from scripts.report.published import Published
+from scripts.report.paper.comparison import Sources
+from scripts.report.paper.published import Published
 
 MODEL = "answers/vicuna-7b-v1.3.jsonl"
 FIGURES = [
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def table(folder: Path) -> dict[str, dict[str, str]]:
-    frame = headline(lines(read_runs([folder])), [FILE], FIGURES, Sources())
+    frame = headline(in_both_scopes(read_runs([folder])), [FILE], FIGURES, Sources())
     return {str(one["method"]): {str(key): str(one[key]) for key in one} for one in frame.to_dict("records")}
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 import aded
 from aded.errors import BadInput
+from aded.records.finished_runs import FinishedRun
 
 FOLDER = Path(aded.__file__).parent / "published"
 """The figures: inside the package where it is installed, in results/ of a checkout."""
@@ -49,14 +50,15 @@ class Published:
         """Is it of this model? A figure that names no version is of every version."""
         return self.model in (model, family(model))
 
-    def fits(self, method: str, model: str, benchmark: str, config: Mapping[str, Any]) -> bool:
-        """Is it the figure of this method on this model and benchmark, under the run's settings?
+    def fits(self, run: FinishedRun, method: str | None = None) -> bool:
+        """Is it the figure of the run's method, or of another, on its model and benchmark, with its settings?
 
         All published figures are of whole benchmarks, decoded greedily.
         """
-        same = (self.method, self.benchmark) == (method, benchmark_family(benchmark)) and self.is_of(model)
-        whole = config.get("benchmark.limit") is None and not config.get("decoding.temperature")
-        return same and whole and all(_equal(_setting(config, key), value) for key, value in self.settings)
+        names = (method or run.method, benchmark_family(run.benchmark))
+        same = (self.method, self.benchmark) == names and self.is_of(run.model)
+        whole = run.config.get("benchmark.limit") is None and not run.config.get("decoding.temperature")
+        return same and whole and all(_equal(_setting(run.config, key), value) for key, value in self.settings)
 
 
 def read_published(folder: Path = FOLDER) -> list[Published]:
@@ -94,12 +96,10 @@ def benchmark_family(benchmark: str) -> str:
 
 
 def beside(
-    published: Sequence[Published], metric: str, method: str, model: str, benchmark: str, config: Mapping[str, Any]
+    published: Sequence[Published], metric: str, run: FinishedRun, method: str | None = None
 ) -> Published | None:
     """The first figure that fits, or None."""
-    return next(
-        (one for one in published if one.metric == metric and one.fits(method, model, benchmark, config)), None
-    )
+    return next((one for one in published if one.metric == metric and one.fits(run, method)), None)
 
 
 def _setting(config: Mapping[str, Any], key: str) -> Any:
