@@ -1,12 +1,10 @@
 """The columns of the table of runs: what each says of a line, in which form, and what it means.
 
-Every table is a selection of them. Marks stand beside numbers that show less than they seem to.
+Every table is a selection of them.
 """
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,16 +19,7 @@ from aded.records.numbers import MISSING, number, with_interval
 from aded.records.rows import Row
 from aded.records.summary import Summary
 from scripts.report.lines import ACCEPTED, SCOPES, Line
-
-FEW_QUESTIONS = 5
-"""Runs of fewer questions get a remark."""
-FEW = f"Fewer than {FEW_QUESTIONS} questions: other questions may lead to other numbers."
-FEW_MARK = "²"
-UNDECIDED_MARK = "¹"
-UNDECIDED = f"{UNDECIDED_MARK} The interval contains 1: the run does not show whether the method gains time."
-MARK = "³"
-"""Beside a speedup that there is reason to doubt (aded.records.marks)."""
-NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
+from scripts.report.texts import FEW_MARK, FEW_QUESTIONS, MARK, UNDECIDED_MARK, undecided
 
 
 @dataclass(frozen=True)
@@ -90,16 +79,6 @@ def _answers(line: Line) -> str:
     return "decoded" if kind == "measured" else kind
 
 
-def undecided(speedup: Estimate | None) -> bool:
-    """Does its interval contain 1?"""
-    return (
-        speedup is not None
-        and speedup.low is not None
-        and speedup.high is not None
-        and speedup.low <= 1 <= speedup.high
-    )
-
-
 def _marked_speedup(line: Line) -> str | None:
     speedup = line.number("speedup")
     marks = (UNDECIDED_MARK if undecided(speedup) else "") + (MARK if line.marks else "")
@@ -146,54 +125,42 @@ def _rate(key: str) -> Column:
 
 def _number(key: str, form: str) -> Column:
     """Without an interval: it says how the numbers were measured."""
-
-    def value(line: Line) -> float | None:
-        found = line.number(key)
-        return None if found is None else found.value
-
-    return Column(explained(key), value, form)
+    return Column(explained(key), lambda line: (found := line.number(key)) and found.value, form)
 
 
-def _median(name: str) -> Column:
-    """name: of times in Timing, of the first time that each row was decoded."""
-
-    def value(line: Line) -> float | None:
-        found = [ms for row in line.rows for ms in getattr(row.timings[0], name)]
-        return float(np.median(found)) if found else None
-
-    return Column(f"Median over steps of {name}.", value, ".2f")
+def _of_steps(about: str, name: str) -> Column:
+    return Column(f"Mean of a step: {about}", lambda line: step_ms(line.rows, name), ".3f")
 
 
 def step_ms(rows: Iterable[Row], name: str) -> float | None:
     """The mean of a step's times of a name in Timing, over every time that a row was decoded."""
     found = [times for row in rows for timing in row.timings if (times := getattr(timing, name)) is not None]
-    steps = sum(map(len, found))
-    return sum(map(sum, found)) / steps if steps else None
+    return _mean([ms for times in found for ms in times])
 
 
-def _mean_of_step(about: str, name: str) -> Column:
-    return Column(f"Mean of a step: {about}", lambda line: step_ms(line.rows, name), ".3f")
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def median_ms(line: Line, name: str) -> float | None:
+    """The median over steps of times of a name in Timing, of the first time that each row was decoded."""
+    found = [ms for row in line.rows for ms in getattr(row.timings[0], name)]
+    return float(np.median(found)) if found else None
 
 
 def _prefill(line: Line) -> float | None:
-    times = [1000 * row.prefill_seconds for row in line.rows if row.prefill_seconds is not None]
-    return sum(times) / len(times) if times else None
+    return _mean([1000 * row.prefill_seconds for row in line.rows if row.prefill_seconds is not None])
 
 
-def _uses(line: Line, name: str) -> list[Any]:
-    """What each time that a row was decoded says of the machine, where it is known."""
-    uses = (getattr(timing.machine, name) for row in line.rows for timing in row.timings)
-    return [use for use in uses if use is not None]
+def _of_machine(about: str, name: str, said: Callable[[list[Any]], str]) -> Column:
+    """name: of what each time that a row was decoded says of the machine; missing where none knows it."""
 
+    def value(line: Line) -> str | None:
+        uses = [getattr(timing.machine, name) for row in line.rows for timing in row.timings]
+        known = [use for use in uses if use is not None]
+        return said(known) if known else None
 
-def _clock(line: Line) -> str | None:
-    clocks = _uses(line, "clock_mhz")
-    return f"{min(clocks):.0f} to {max(clocks):.0f}" if clocks else None
-
-
-def _throttled(line: Line) -> str | None:
-    hot = _uses(line, "throttled")
-    return f"{sum(hot)} of {len(hot)}" if hot else None
+    return Column(about, value)
 
 
 def _commit(line: Line) -> str | None:
@@ -203,18 +170,17 @@ def _commit(line: Line) -> str | None:
     )
 
 
-def what_is_missing(line: Line) -> list[str]:
+def _what_is_missing(line: Line) -> list[str]:
     """What a reader may look for in the report and not find, and why."""
-    found, run = [], line.first
-    if run.cut_off:
-        found.append(f"cut off after {line.questions} questions: the numbers are of these")
-    if run.kind == "recorded":
-        found.append("answers were replayed without a model: no times, no speedup")
-    elif run.summary.speedup is None:
-        found.append("no speedup: it ran without autoregressive decoding in turn")
-    if all(row.calibration is None for row in line.rows):
-        found.append("no calibration: the method gives no probabilities")
-    return found
+    run = line.first
+    found = {
+        f"cut off after {line.questions} questions: the numbers are of these": run.cut_off,
+        "answers were replayed without a model: no times, no speedup": run.kind == "recorded",
+        "no speedup: it ran without autoregressive decoding in turn": run.kind != "recorded"
+        and run.summary.speedup is None,
+        "no calibration: the method gives no probabilities": all(row.calibration is None for row in line.rows),
+    }
+    return [reason for reason, holds in found.items() if holds]
 
 
 COLUMNS: dict[str, Column] = {
@@ -252,28 +218,26 @@ COLUMNS: dict[str, Column] = {
     "disturbed slices": _number("disturbed_share", ".0%"),
     "drafting share of the time": _number("draft_share", ".1%"),
     "drafted nodes": _number("drafted_nodes_per_step", ".1f"),
-    "draft, ms": _mean_of_step("the drafter's search.", "draft_ms"),
-    "verify, ms": _mean_of_step("the target's forward over the tree, the accepted path, the cache.", "verify_ms"),
-    "observe, ms": _mean_of_step("the drafter learns what was accepted.", "observe_ms"),
+    "draft, ms": _of_steps("the drafter's search.", "draft_ms"),
+    "verify, ms": _of_steps("the target's forward over the tree, the accepted path, the cache.", "verify_ms"),
+    "observe, ms": _of_steps("the drafter learns what was accepted.", "observe_ms"),
     "prefill, ms": Column(
         "Mean of an answer: the target's forward over the prompt. No part of the speedup.", _prefill, ".3f"
     ),
     "draft, median ms": _number("draft_ms_median", ".2f"),
     "draft, 99 % ms": _number("draft_ms_p99", ".2f"),
-    "median draft ms": _median("draft_ms"),
-    "median observe ms": _median("observe_ms"),
     "system": Column("The operating system.", lambda line: line.first.environment.machine.system),
     "commit": Column("Of the program.", _commit),
     "slices": Column(explained("slices"), lambda line: line.count("slices"), "d"),
     "taken by others": _number("others_cpu_share", ".0%"),
-    "highest load": Column(
-        "The system's load average of a minute.", lambda line: max(_uses(line, "load"), default=None), ".1f"
+    "highest load": _of_machine("The system's load average of a minute.", "load", lambda loads: f"{max(loads):.1f}"),
+    "clock, MHz": _of_machine(
+        "Of the processors.", "clock_mhz", lambda clocks: f"{min(clocks):.0f} to {max(clocks):.0f}"
     ),
-    "clock, MHz": Column("Of the processors.", _clock),
-    "throttled turns": Column("Turns in which the processor was too hot.", _throttled),
-    "other GPU processes": Column(
-        "The most at a time.", lambda line: max(_uses(line, "gpu_processes"), default=0), "d"
+    "throttled turns": _of_machine(
+        "Turns in which the processor was too hot.", "throttled", lambda hot: f"{sum(hot)} of {len(hot)}"
     ),
+    "other GPU processes": _of_machine("The most at a time.", "gpu_processes", lambda counts: str(max(counts))),
     "turns decoded again": Column(
         "Turns timed more than once, since the machine was disturbed.",
         lambda line: sum(len(row.timings) > 1 for row in line.rows),
@@ -285,7 +249,7 @@ COLUMNS: dict[str, Column] = {
         "Of the benchmark, those that the corpus of the method's datastore holds; – where it reads none.",
         lambda line: corpus_questions(line.first),
     ),
-    "what is missing": Column("What this run has no data for, and why.", what_is_missing),
+    "what is missing": Column("What this run has no data for, and why.", _what_is_missing),
     "folder": Column("Of the run's record.", lambda line: str(line.first.folder)),
 }
 """By their heads."""
@@ -298,27 +262,3 @@ def chosen(*heads: str) -> dict[str, Column]:
 def differing_places(lines: Sequence[Line]) -> list[str]:
     """model and benchmark, where not all lines have the same."""
     return [head for head in ("model", "benchmark") if len({COLUMNS[head].value(line) for line in lines}) > 1]
-
-
-def reasons(marked: Iterable[Line]) -> list[str]:
-    """Why speedups are marked: a line for each place and kind of reason, with the methods that it is of.
-
-    Marks that differ in their numbers alone are of one kind.
-    """
-    methods: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    texts: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for line in marked:
-        for mark in line.marks:
-            kind = ", ".join(line.place), NUMBER.sub("0", mark)
-            methods[kind][line.name] = texts[kind][mark] = None
-    return [
-        f"{MARK} {kind[0]}: {_merged([*texts[kind]])}: {', '.join(mine)}."
-        for kind, mine in sorted(methods.items(), key=lambda item: item[0][0])
-    ]
-
-
-def _merged(texts: Sequence[str]) -> str:
-    """Texts that differ in their numbers alone as one, which has the least and the most of each number."""
-    pieces = zip(*map(NUMBER.split, texts), strict=True)
-    ends = [sorted(set(piece), key=float) if place % 2 else piece[:1] for place, piece in enumerate(pieces)]
-    return "".join(one[0] if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in ends)

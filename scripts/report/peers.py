@@ -14,7 +14,7 @@ import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
-from scripts.report.columns import COLUMNS, shown, without_empty_columns
+from scripts.report.columns import COLUMNS, median_ms, shown, without_empty_columns
 from scripts.report.lines import ACCEPTED, SCOPES, Line, lines_of, place_in_table, rows_of
 
 EXPLAINED = (
@@ -23,14 +23,6 @@ EXPLAINED = (
     "medians over steps: the search for a draft, and what a method reads and learns from the target's decision. – is "
     "missing."
 )
-BEST = {
-    "identical outputs": "identical outputs",
-    "draft ms": "median draft ms",
-    "observe ms": "median observe ms",
-    "both, 99th percentile, ms": "draft, 99 % ms",
-    "share of the time": "drafting share of the time",
-}
-"""Columns by their heads here."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,11 @@ def peers_best(groups: Groups) -> pd.DataFrame:
             "drafted": _text(entry.first, "drafted_nodes_per_step", ".1f"),
             **{f"accepted tokens, {scope}": entry.accepted(scope) for scope in SCOPES},
             "speedup [95 %]": _text(entry.first, "speedup"),
-            **{head: COLUMNS[column].text(entry.first) for head, column in BEST.items()},
+            "identical outputs": COLUMNS["identical outputs"].text(entry.first),
+            "draft ms": shown(median_ms(entry.first, "draft_ms")),
+            "observe ms": shown(median_ms(entry.first, "observe_ms")),
+            "both, 99th percentile, ms": COLUMNS["draft, 99 % ms"].text(entry.first),
+            "share of the time": COLUMNS["drafting share of the time"].text(entry.first),
         }
         for group in groups.values()
         for entry in sorted((min(mine, key=_rank) for mine in group), key=_rank)

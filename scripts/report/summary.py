@@ -11,21 +11,20 @@ import pandas as pd
 from aded.records.config import BEFORE
 from aded.records.finished_runs import FinishedRun
 from aded.records.rows import to_json
-from scripts.report.columns import (
-    COLUMNS,
+from scripts.report.columns import COLUMNS, chosen, differing_places, frame
+from scripts.report.lines import Line, each_run, rows_of
+from scripts.report.names import settings_key
+from scripts.report.texts import (
     FEW,
     FEW_MARK,
     FEW_QUESTIONS,
     UNDECIDED,
-    chosen,
-    differing_places,
-    frame,
+    listed,
+    literal_run,
+    markdown,
     reasons,
     undecided,
 )
-from scripts.report.lines import Line, each_run, rows_of
-from scripts.report.names import settings_key
-from scripts.report.texts import listed, literal_run, markdown
 
 DRIFT = 1.1
 """A paired autoregressive rate that differs by more than this factor between runs gets a remark."""

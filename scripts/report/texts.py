@@ -1,7 +1,9 @@
-"""Tables as Markdown and as LaTeX, and texts of models, data sets and people as they may stand in a report."""
+"""Tables as Markdown and as LaTeX, marks and what they mean, and texts of others as they may stand in a report."""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -9,7 +11,18 @@ import pandas as pd
 from tabulate import tabulate
 
 from aded.records.finished_runs import FinishedRun
+from aded.records.metrics import Estimate
+from scripts.report.lines import Line
 
+FEW_QUESTIONS = 5
+"""Runs of fewer questions get a remark."""
+FEW = f"Fewer than {FEW_QUESTIONS} questions: other questions may lead to other numbers."
+FEW_MARK = "²"
+UNDECIDED_MARK = "¹"
+UNDECIDED = f"{UNDECIDED_MARK} The interval contains 1: the run does not show whether the method gains time."
+MARK = "³"
+"""Beside a speedup that there is reason to doubt (aded.records.marks)."""
+NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 LETTERS = {
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     **{mark: rf"\textsuperscript{{{number}}}" for number, mark in enumerate("¹²³", 1)},
@@ -52,6 +65,40 @@ def _escaped(text: str) -> str:
     """The text as LaTeX prints it; one that its fonts lack by its number. After a row, [ and * are options."""
     shown = "".join(LETTERS.get(one, one if one.isascii() else f"U+{ord(one):04X}") for one in text)
     return f"{{}}{shown}" if shown.startswith(("[", "*")) else shown
+
+
+def undecided(speedup: Estimate | None) -> bool:
+    """Does its interval contain 1?"""
+    return (
+        speedup is not None
+        and speedup.low is not None
+        and speedup.high is not None
+        and speedup.low <= 1 <= speedup.high
+    )
+
+
+def reasons(marked: Iterable[Line]) -> list[str]:
+    """Why speedups are marked: a line for each place and kind of reason, with the methods that it is of.
+
+    Marks that differ in their numbers alone are of one kind.
+    """
+    methods: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    texts: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for line in marked:
+        for mark in line.marks:
+            kind = ", ".join(line.place), NUMBER.sub("0", mark)
+            methods[kind][line.name] = texts[kind][mark] = None
+    return [
+        f"{MARK} {kind[0]}: {_merged([*texts[kind]])}: {', '.join(mine)}."
+        for kind, mine in sorted(methods.items(), key=lambda item: item[0][0])
+    ]
+
+
+def _merged(texts: Sequence[str]) -> str:
+    """Texts that differ in their numbers alone as one, which has the least and the most of each number."""
+    pieces = zip(*map(NUMBER.split, texts), strict=True)
+    ends = [sorted(set(piece), key=float) if place % 2 else piece[:1] for place, piece in enumerate(pieces)]
+    return "".join(one[0] if len(one) == 1 else f"{one[0]} to {one[-1]}" for one in ends)
 
 
 def harmless(text: str) -> str:

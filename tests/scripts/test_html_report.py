@@ -10,6 +10,7 @@ from base64 import b64decode
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from made_up_run import row, times, write_run
@@ -65,6 +66,12 @@ def data_of(page: str) -> Any:
     return json.loads(found[1])
 
 
+def csv_of(page: str, name: str) -> list[dict[str, str]]:
+    """The rows of the file that a table's link holds."""
+    (found,) = re.findall(rf'download="{name}\.csv" href="data:text/csv;charset=utf-8,([^"]*)"', page)
+    return list(csv.DictReader(unquote(found).splitlines()))
+
+
 def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
     measured(tmp_path, "fast", 1.0)
     measured(tmp_path, "slow", 4.0)
@@ -72,9 +79,8 @@ def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
     assert "<b>fast</b> decodes <b>2.00 times</b> as fast as autoregressive decoding" in page
     assert "All 6 outputs of all methods are identical" in page
     assert page.index(">fast</th>") < page.index(">slow</th>"), "best first"
-    rows = list(csv.DictReader(data_of(page)["csv"]["ranking"].splitlines()))
-    assert {one["method"]: float(one["speedup"]) for one in rows} == {"fast": 2.0, "slow": 0.5}
-    assert not re.search(r'(?:src|href)="(?!#)', page), "nothing is fetched"
+    assert {one["method"]: float(one["speedup"]) for one in csv_of(page, "ranking")} == {"fast": 2.0, "slow": 0.5}
+    assert not re.search(r'(?:src|href)="(?!#|data:)', page), "nothing is fetched"
 
 
 def test_where_no_method_wins_the_first_page_says_so(tmp_path: Path) -> None:
@@ -96,8 +102,8 @@ def test_each_run_table_and_plot_has_the_command_that_makes_it_again(tmp_path: P
     page = page_of(tmp_path)
     assert page.count('<pre tabindex="0">aded run ') == 1
     assert "aded run method=prompt_lookup method.budget=7</pre>" in page
-    tables = re.findall(r'data-csv="[^"]*">.*?<code>(aded \w+) (\S+)</code>', page)
-    assert len(tables) == page.count("data-csv=")
+    tables = re.findall(r'<a class="csv".*?<code>(aded \w+) (\S+)</code>', page)
+    assert len(tables) == page.count('<a class="csv"')
     assert {name for name, _ in tables} == {"aded tables", "aded report"}
     plots = re.findall(r"<figcaption>.*?<code>aded plots (\S+)</code>", page)
     assert len(plots) == page.count("<figure>") > 3
@@ -134,21 +140,21 @@ def test_runs_of_every_kind_are_shown_and_what_they_lack_is_said(tmp_path: Path)
         f"{damaged}/rows.jsonl: line 1: lacks question_id",
     ):
         assert words in page, words
-    assert [one["run"] for one in data_of(page)["trees"]["answers"]] == ["whole"]
+    assert [one["run"] for one in data_of(page)["answers"]] == ["whole"]
 
 
 def test_runs_differ_by_what_a_reader_can_set(tmp_path: Path) -> None:
-    tables = data_of(page_of(write_sweep(tmp_path / "sweep")))["csv"]
-    machines = list(csv.DictReader(tables["machine"].splitlines()))
+    page = page_of(write_sweep(tmp_path / "sweep"))
+    machines = csv_of(page, "machine")
     assert {(one["model"], one["benchmark"]) for one in machines} == set(product(MODELS, BENCHMARKS))
-    settings = [one["setting"] for one in csv.DictReader(tables["settings"].splitlines())]
+    settings = [one["setting"] for one in csv_of(page, "settings")]
     assert settings == ["engine", "method.adaptation", "method.budget"]
 
 
 def test_the_parts_of_a_hybrid_are_shown(tmp_path: Path) -> None:
     use = {"part": PartUse(drafted=9, accepted=3, accepted_alone=1, seconds=0.1)}
     write_run(tmp_path / "run", [row(1, 0, [3, 2], parts=use), row(2, 0, [1], parts=use)], method="hybrid")
-    (one,) = csv.DictReader(data_of(page_of(tmp_path))["csv"]["parts"].splitlines())
+    (one,) = csv_of(page_of(tmp_path), "parts")
     assert (one["part"], one["nodes drafted"]) == ("part", "6.0")
 
 
@@ -174,7 +180,7 @@ def test_hostile_names_settings_and_tokens_are_literal(tmp_path: Path) -> None:
     assert "\u202e" not in page
     assert page.count("</script>") == 3, "one each of data, tabs and viewer"
     assert r"&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;\u202e&amp;\x00" in page
-    packed = data_of(page)["trees"]["answers"][0]["packed"]
+    packed = data_of(page)["answers"][0]["packed"]
     texts = json.loads(zlib.decompress(b64decode(packed)))["texts"]
     assert texts == {"1": r"</script><img src=x onerror=alert(1)>\u202e&\x00", "2": "\\ud800"}
 
@@ -191,10 +197,10 @@ def test_letters_stay_and_all_that_is_not_printed_is_an_escape(text: str, shown:
 def test_the_trees_of_a_page_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for method in ("one", "two"):
         with_trees(measured(tmp_path, method, 1.0))
-    size = len(data_of(page_of(tmp_path))["trees"]["answers"][0]["packed"])
+    size = len(data_of(page_of(tmp_path))["answers"][0]["packed"])
     monkeypatch.setattr(page_trees, "MOST_BYTES", size + 10)
     page = page_of(tmp_path)
-    assert len(data_of(page)["trees"]["answers"]) == 1
+    assert len(data_of(page)["answers"]) == 1
     assert "The trees of 1 more answers would make this file too large" in page
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +74,7 @@ def page(browser: Any, report: Path) -> Iterator[Page]:
     assert browser.get_log("browser") == []
 
 
-def test_each_tab_shows_its_part_alone(page: Page) -> None:
+def test_each_tab_shows_its_section_alone(page: Page) -> None:
     for name in TABS:
         page.show(name)
         visible = page(
@@ -97,8 +96,8 @@ def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, real: Path) -
             number,
         )
         step = recorded.steps[number - 1]
-        assert page("return document.querySelectorAll('#pane-first svg rect').length") == len(step.tokens) + 1
-        assert page("return document.querySelectorAll('#pane-first svg g.accepted').length") == len(step.path)
+        assert page("return document.querySelectorAll('#pane-first .token').length") == len(step.tokens) + 1
+        assert page("return document.querySelectorAll('#pane-first li.accepted').length") == len(step.path)
         assert page.texts("#pane-first .status")[0].startswith(f"Step {number} of {len(recorded.steps)}: ")
     texts = {token: literal(text, "\n") or f"⟨{token}⟩" for token, text in recorded.texts.items()}
     answer = "".join(texts[str(token)] for token in rows[0].token_ids)
@@ -120,9 +119,7 @@ def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
         "عربي",
     ]
     assert page.texts("#pane-first details p") == [literal(HOSTILE)]
-    about = f"0.100 {literal(HOSTILE)}"
-    assert f"{about[:23]}…" in page.texts("#pane-first svg .about")
-    assert any(title.endswith(about) for title in page.texts("#pane-first svg title"))
+    assert f"0.100 {literal(HOSTILE)}" in page.texts("#pane-first .token small")
     assert literal(HOSTILE) in page.texts("#ranking .finding b")
     assert page("return document.querySelectorAll('img, section script').length") == 0
 
@@ -166,7 +163,7 @@ def test_a_column_head_leads_to_its_definition(page: Page) -> None:
 
 def test_a_table_is_downloaded_as_csv(page: Page, tmp_path: Path) -> None:
     page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    page("document.querySelector('[data-csv=ranking]').click()")
+    page("document.querySelector('[download=\"ranking.csv\"]').click()")
     from selenium.webdriver.support.wait import WebDriverWait
 
     WebDriverWait(page.browser, 30).until(lambda _: (tmp_path / "ranking.csv").exists())
@@ -179,8 +176,7 @@ const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 
 const colour = (text) => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
 const behind = (node) => {
   for (let one = node; one; one = one.parentElement) {
-    const box = one.tagName === "g" && one.querySelector("rect");
-    const found = colour(box ? getComputedStyle(box).fill : getComputedStyle(one).backgroundColor);
+    const found = colour(getComputedStyle(one).backgroundColor);
     if (found.length === 3 || found[3] === 1) return found;
   }
   return [255, 255, 255];
@@ -189,32 +185,18 @@ const poor = [];
 for (const node of document.querySelectorAll("body *:not(script):not(title)")) {
   const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
   if (!own || !node.getClientRects().length || node.closest("figure svg, option")) continue;
-  const style = getComputedStyle(node);
-  const ink = colour(node instanceof SVGElement ? style.fill : style.color);
-  const [a, b] = [light(ink), light(behind(node))];
+  const [a, b] = [light(colour(getComputedStyle(node).color)), light(behind(node))];
   const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) poor.push(`${node.tagName}.${node.className.baseVal ?? node.className}: ${ratio.toFixed(2)}`);
+  if (ratio < 4.5) poor.push(`${node.tagName}.${node.className}: ${ratio.toFixed(2)}`);
 }
 return [...new Set(poor)];
 """
 """Texts whose contrast is below 4.5 (WCAG 2.2, AA). Plots are drawn in the page's ink."""
 
 
-@pytest.mark.parametrize(("scheme", "width"), list(product(("light", "dark"), (1280, 400))))
-def test_each_part_is_readable(page: Page, scheme: str, width: int) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_each_section_is_readable(page: Page, scheme: str) -> None:
     page.scheme(scheme)
-    page.wide(width)
     for name in TABS:
         page.show(name)
-        assert page("return document.documentElement.scrollWidth") <= width, name
         assert page(CONTRAST) == [], name
-
-
-def test_a_step_is_drawn_at_once(page: Page) -> None:
-    """Drawing is one event long: when the slider has moved, the tree is there."""
-    page.show("trees")
-    shown = page(
-        "const s = document.getElementById('step'); s.value = 2; s.dispatchEvent(new Event('input'));"
-        "return document.querySelector('#pane-first .status').textContent"
-    )
-    assert shown.startswith("Step 2 ")

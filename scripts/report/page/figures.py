@@ -25,23 +25,6 @@ STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
 }
-CAPTIONS = {
-    "speedup": "Speedup with its 95 % interval, and mean accepted tokens, its bound.",
-    "throughput": "Tokens per second and, beside them, the speedup: over autoregressive decoding in the same run.",
-    "step_time": "Where the time of a step goes.",
-    "category": "Mean accepted tokens by the questions' category.",
-    "accepted_lengths": "Steps by the tokens that they added.",
-    "answer_position": "Mean accepted tokens by the place in the answer.",
-    "tree_size": "Mean accepted tokens by the size of the draft tree.",
-    "adaptation": "Mean accepted tokens so far, over the generated tokens.",
-    "calibration": "A calibrated drafter lies on the diagonal: of nodes with probability 0.3, 30 % are accepted. "
-    "Beside its name, how far a method is from it: the mean over its nodes.",
-    "node_budget": "Mean accepted tokens over the budget of nodes.",
-    "corpus_size": "Mean accepted tokens over the size of the corpus, and a straight line through them.",
-    "searches": "Mean accepted tokens over the searches of a step.",
-    "c1": "Mean accepted tokens over c1.",
-    "c2": "Mean accepted tokens over c2.",
-}
 
 
 @dataclass(frozen=True)
@@ -67,7 +50,7 @@ def best_lines(lines: Sequence[Line]) -> list[Line]:
 
 
 def _drawn(name: str, lines: Sequence[Line], best: Sequence[Line]) -> Drawn | None:
-    caption = CAPTIONS[name]
+    caption = " ".join((PLOTS[name].__doc__ or "").split())
     with plt.rc_context(STYLE):
         figure = PLOTS[name](lines)
         if figure is None and len(best) < len(lines) and (figure := PLOTS[name](best)) is not None:

@@ -1,7 +1,8 @@
-"""The page, made of its parts: tables, plots, trees, definitions and commands."""
+"""The page: tables, plots, trees, definitions and commands."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +14,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from aded import __version__
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import number
-from scripts.report.columns import undecided
 from scripts.report.lines import ACCEPTED, Line, by_place, each_run, lines_of, rows_of
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
-from scripts.report.texts import literal, literal_run
+from scripts.report.texts import literal, literal_run, undecided
 
 HERE = Path(__file__).parent
 SWEPT = ("node_budget", "corpus_size", "searches", "c1", "c2")
@@ -26,7 +26,7 @@ SWEPT = ("node_budget", "corpus_size", "searches", "c1", "c2")
 
 @dataclass(frozen=True)
 class Tab:
-    """A part of the page. plots: names of plots; about: what to look for."""
+    """A section of the page. plots: names of plots; about: what to look for."""
 
     name: str
     title: str
@@ -49,6 +49,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["file_name"] = lambda name: re.sub(r"[^\w.-]+", "_", name)
     return environment.get_template("page.html.jinja").render(
         title=f"Report on {len(runs)} run{'s' if len(runs) > 1 else ''}",
         summary=[_in_words(mine) for mine in by_place(rows_of(runs)).values()],
@@ -60,7 +61,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
         commands=[(line.name, literal(line.first.command or "")) for line in each],
         folders=shlex.join(literal(folder) for folder in folders),
         version=__version__,
-        data={"csv": {one.name: one.csv for tab in tabs for one in tab.tables}, "trees": trees},
+        trees=trees,
         style=(HERE / "style.css").read_text(encoding="utf-8"),
         scripts=[(HERE / name).read_text(encoding="utf-8") for name in ("tabs.js", "viewer.js")],
     )

@@ -10,20 +10,20 @@ import pandas as pd
 
 from aded.records.metrics import Estimate
 from aded.records.numbers import MISSING
-from scripts.report.columns import (
+from scripts.report.columns import shown, without_empty_columns
+from scripts.report.lines import ACCEPTED, Line
+from scripts.report.paper.published import Published, benchmark_family, beside
+from scripts.report.texts import (
     FEW,
     FEW_QUESTIONS,
     MARK,
     UNDECIDED,
     UNDECIDED_MARK,
+    listed,
+    markdown,
     reasons,
-    shown,
     undecided,
-    without_empty_columns,
 )
-from scripts.report.lines import ACCEPTED, Line
-from scripts.report.paper.published import Published, benchmark_family, beside
-from scripts.report.texts import listed, markdown
 
 TITLES = {
     "latency_ms_per_token": "milliseconds per token",

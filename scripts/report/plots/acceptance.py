@@ -48,7 +48,7 @@ def panels_of_acceptance(lines: Sequence[Line]) -> list[list[Line]]:
 
 
 def by_category(lines: Sequence[Line]) -> Figure | None:
-    """Figure 4b: mean accepted tokens by the questions' category, where there are several."""
+    """Mean accepted tokens by the questions' category."""
     found = [mine for mine in panels_of_acceptance(lines) if len(_categories(mine)) > 1]
     if not found:
         return None
@@ -66,7 +66,7 @@ def _categories(lines: Sequence[Line]) -> list[str]:
 
 
 def over_tokens(lines: Sequence[Line]) -> Figure | None:
-    """Figure 4a: mean accepted tokens of all steps so far over the generated tokens, where the adaptation differs."""
+    """Mean accepted tokens of all steps so far over the generated tokens, where the adaptation differs."""
     found = [mine for mine in map(_of_several_scopes, panels_of_acceptance(lines)) if mine]
     if not found:
         return None
@@ -111,7 +111,7 @@ def _curves(
 
 
 def histogram(lines: Sequence[Line]) -> Figure | None:
-    """The share of steps that added 1, 2, .. tokens."""
+    """Steps by the tokens that they added."""
     places = range(1, LONGEST + 1)
 
     def curve(line: Line) -> Curve:
@@ -129,9 +129,9 @@ def histogram(lines: Sequence[Line]) -> Figure | None:
 
 
 def calibration(lines: Sequence[Line]) -> Figure | None:
-    """Share of nodes accepted over the drafter's probability: a calibrated drafter lies on the diagonal.
+    """A calibrated drafter lies on the diagonal: of nodes with probability 0.3, 30 % are accepted.
 
-    A line's name has its mean distance from the diagonal, weighted by the nodes. Bins of few nodes are left out.
+    Beside its name, how far a method is from it: the mean over its nodes.
     """
 
     def curve(line: Line) -> Curve | None:
@@ -155,12 +155,12 @@ def calibration(lines: Sequence[Line]) -> Figure | None:
 
 
 def answer_position(lines: Sequence[Line]) -> Figure | None:
-    """Over the place of a step's first token in the answer."""
+    """Mean accepted tokens by the place of a step's first token in the answer."""
     return _by_place(lines, lambda row: 1 + np.cumsum([0, *row.accept_lengths[:-1]]), "place in the answer, tokens")
 
 
 def tree_size(lines: Sequence[Line]) -> Figure | None:
-    """Over the drafted nodes of a step."""
+    """Mean accepted tokens by the size of the draft tree."""
     return _by_place(lines, lambda row: np.array(row.drafted_nodes), "drafted nodes of a step")
 
 

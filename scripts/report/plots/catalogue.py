@@ -1,4 +1,4 @@
-"""Every plot, by the name of its files."""
+"""Every plot, by the name of its files. A plot's docstring is its caption in the report."""
 
 from __future__ import annotations
 

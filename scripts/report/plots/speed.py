@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from scripts.report.columns import MARK, step_ms
+from scripts.report.columns import step_ms
 from scripts.report.lines import ACCEPTED, Line
 from scripts.report.plots.style import (
     DARK,
@@ -21,13 +21,14 @@ from scripts.report.plots.style import (
     panels_of_bars,
     title_of,
 )
+from scripts.report.texts import MARK
 
 STEP = {"draft": "draft_ms", "verify and commit": "verify_ms", "observe": "observe_ms"}
 """What a step's time consists of, by the times in Timing."""
 
 
 def speedup_bars(lines: Sequence[Line]) -> Figure | None:
-    """Speedup with its interval, and mean accepted tokens: a pair of bars per line of the table."""
+    """Speedup with its 95 % interval, and mean accepted tokens, its bound."""
     found = _methods(lines, "speedup")
     if not found:
         return None
@@ -45,7 +46,7 @@ def speedup_bars(lines: Sequence[Line]) -> Figure | None:
 
 
 def throughput_bars(lines: Sequence[Line]) -> Figure | None:
-    """As figure 3: tokens per second, the speedup beside them, and those of the run's own autoregressive decoding."""
+    """Tokens per second and, beside them, the speedup: over autoregressive decoding in the same run."""
     found = _methods(lines, "latency_ms_per_token")
     if not found:
         return None
@@ -81,7 +82,7 @@ def _baseline(line: Line) -> float | None:
 
 
 def step_time(lines: Sequence[Line]) -> Figure | None:
-    """Milliseconds per step: draft, the target (forward, accepted path, commit to the cache), observe."""
+    """Where the time of a step goes: the draft, the target's forward with its commit to the cache, and learning."""
     found = _methods(lines, "latency_ms_per_token")
     if not found:
         return None

@@ -29,26 +29,27 @@ Family = list[Line]
 
 
 def searches(lines: Sequence[Line]) -> Figure | None:
-    """Figure 6: iterations of the Monte-Carlo tree search."""
+    """Mean accepted tokens over the searches of a step, as figure 6."""
     return _sweep(lines, "method.draft_maker.iterations", "searches per step")
 
 
 def c1(lines: Sequence[Line]) -> Figure | None:
-    """Figure 7, left."""
+    """Mean accepted tokens over c1, as figure 7."""
     return _sweep(lines, "method.draft_maker.c1", "c1", cost=False)
 
 
 def c2(lines: Sequence[Line]) -> Figure | None:
-    """Figure 7, right."""
+    """Mean accepted tokens over 1 / c2, as figure 7."""
     return _sweep(lines, "method.draft_maker.c2", "1 / c2", cost=False, place=lambda value: 1 / value)
 
 
 def node_budget(lines: Sequence[Line]) -> Figure | None:
+    """Mean accepted tokens over the budget of nodes."""
     return _sweep(lines, "method.budget", "most drafted nodes per step")
 
 
 def corpus_size(lines: Sequence[Line]) -> Figure | None:
-    """Mean accepted tokens over the size of the corpus, with the fitted lines; a panel per measure of size."""
+    """Mean accepted tokens over the size of the corpus, and a straight line through them."""
     found = growths(lines)
     measures = list(dict.fromkeys(growth.over for growth in found))
     names = list(dict.fromkeys(growth.name for growth in found))
