@@ -89,13 +89,6 @@ NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
 }
 
 
-def tables_of(mine: Sequence[BothScopes]) -> dict[str, str]:
-    """The scope of each table by its title: one table for both, where all methods keep nothing over questions."""
-    if all(line.by_scope.get("cold") == line.by_scope.get("session") for line in mine):
-        return {" and ".join(SCOPES): SCOPES[0]}
-    return {scope: scope for scope in SCOPES if any(scope in line.by_scope for line in mine)}
-
-
 def headline(
     mine: Sequence[BothScopes], elsewhere: Sequence[RunFile], published: Sequence[Published], sources: Sources
 ) -> pd.DataFrame:
@@ -183,6 +176,19 @@ def by_position(mine: Sequence[BothScopes], scope: str) -> pd.DataFrame:
     return without_empty_columns(pd.DataFrame(rows))
 
 
+def in_detail(mine: Sequence[BothScopes], elsewhere: Sequence[RunFile] = ()) -> dict[str, pd.DataFrame]:
+    """By category, where there are several, and by position; for both scopes where no method keeps anything."""
+    scopes = {scope: scope for scope in SCOPES if any(scope in line.by_scope for line in mine)}
+    if all(line.by_scope.get("cold") == line.by_scope.get("session") for line in mine):
+        scopes = {"cold and session": "cold"}
+    found = {}
+    for title, scope in scopes.items():
+        if len(mine[0].categories) > 1:
+            found[f"{title}, by category"] = by_category(mine, scope, elsewhere)
+        found[f"{title}, by position"] = by_position(mine, scope)
+    return found
+
+
 def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], published: Sequence[Published]) -> str:
     """mean_accepted_tokens.md: a section per benchmark and model."""
     sections: list[str] = []
@@ -191,10 +197,8 @@ def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], publi
     for place, mine in groups.items():
         files = [file for file in elsewhere if places[file.name] == place]
         sections += [f"## {', '.join(place)}", markdown(headline(mine, files, published, sources))]
-        for title, scope in tables_of(mine).items():
-            if len(mine[0].categories) > 1:
-                sections += [f"### {title}, by category", markdown(by_category(mine, scope, files))]
-            sections += [f"### {title}, by position", markdown(by_position(mine, scope))]
+        for title, frame in in_detail(mine, files).items():
+            sections += [f"### {title}", markdown(frame)]
     for file in elsewhere:
         if places[file.name] is None:
             numbers = {name: repr(value) for name, value in _numbers_of(file).items()}

@@ -9,7 +9,7 @@ import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
-from scripts.report.accepted import BY_POSITION, by_category, by_position, headline, in_both_scopes, tables_of
+from scripts.report.accepted import BY_POSITION, headline, in_both_scopes, in_detail
 from scripts.report.columns import COLUMNS, KEYS, chosen, differing_places, explained, frame
 from scripts.report.lines import Line, by_place, rows_of
 from scripts.report.paper.comparison import Sources
@@ -95,17 +95,12 @@ def runs_shown(each: Sequence[Line], with_trees: set[str]) -> Table:
 
 
 def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
-    """By task and by depth, a table per benchmark, model and scope."""
-    found = []
-    for place, mine in by_place(in_both_scopes(runs)).items():
-        for scopes, scope in tables_of(mine).items():
-            name, title = f"{'-'.join(place)}-{scope}", f"{', '.join(place)}, {scopes}"
-            if len(mine[0].categories) > 1:
-                tasks = by_category(mine, scope, [])
-                found.append(Table(f"tasks-{name}", f"{title}: by task", tasks, file=ACCEPTED))
-            title, depths = f"{title}: by depth in the draft tree", by_position(mine, scope)
-            found.append(Table(f"depths-{name}", title, depths, [BY_POSITION], file=ACCEPTED))
-    return found
+    """By category and by position, a table per benchmark, model and scope."""
+    return [
+        Table(f"{'-'.join(place)}-{title}", f"{', '.join(place)}: {title}", frame, [BY_POSITION], ACCEPTED)
+        for place, mine in by_place(in_both_scopes(runs)).items()
+        for title, frame in in_detail(mine).items()
+    ]
 
 
 def parts_of_hybrids(runs: Sequence[FinishedRun]) -> list[Table]:

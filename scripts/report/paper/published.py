@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ FILES = (
 )
 """In the order in which a figure is looked for."""
 COLUMNS = ("method", "model", "benchmark", "metric", "value", "value_to", "settings", "machine", "source")
+TYPES: Any = dict.fromkeys(COLUMNS, str) | {"value": float, "value_to": float}
 
 
 @dataclass(frozen=True)
@@ -62,28 +64,19 @@ class Published:
 
 
 def read_published(folder: Path = FOLDER) -> list[Published]:
-    """All figures, those of the paper's table 1 first. Raises BadInput naming the file and line."""
+    """All figures, those of the paper's table 1 first. Raises BadInput naming the file."""
     found = []
     for name in FILES:
-        path = folder / name
         try:
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-        except (OSError, ValueError) as error:
-            raise BadInput("results/published", f"{path} cannot be read ({error})") from None
-        if tuple(frame.columns) != COLUMNS:
-            raise BadInput("results/published", f"{path} must have the columns {', '.join(COLUMNS)}")
-        for number, row in enumerate(frame.to_dict("records"), 2):
-            found.append(_published(f"{path} line {number}", {str(key): str(row[key]) for key in row}))
+            frame = pd.read_csv(folder / name, dtype=TYPES, keep_default_na=False, na_values={"value_to": [""]})
+            rows = frame[[*COLUMNS]].to_dict("records")
+        except (OSError, ValueError, KeyError) as error:
+            raise BadInput("results/published", f"{folder / name} cannot be read ({error})") from None
+        for row in rows:
+            settings = tuple((pair.partition("=")[0], pair.partition("=")[2]) for pair in row["settings"].split())
+            to = None if math.isnan(row["value_to"]) else row["value_to"]
+            found.append(Published(**{str(key): row[key] for key in row} | {"settings": settings, "value_to": to}))
     return found
-
-
-def _published(where: str, row: dict[str, str]) -> Published:
-    settings = tuple((pair.partition("=")[0], pair.partition("=")[2]) for pair in row.pop("settings").split())
-    try:
-        value, upper = float(row.pop("value")), row.pop("value_to")
-        return Published(value=value, value_to=float(upper) if upper else None, settings=settings, **row)
-    except ValueError as error:
-        raise BadInput("results/published", f"{where}: {error}") from None
 
 
 def family(model: str) -> str:

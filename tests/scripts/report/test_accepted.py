@@ -105,9 +105,8 @@ def test_methods_that_keep_nothing_have_one_table_for_both_scopes(tmp_path: Path
     write_run(tmp_path / "b", answered([2, 2], [1]), method="prompt_lookup")
     titles = [line for line in as_markdown(read_runs([tmp_path]), [], FIGURES).splitlines() if line.startswith("###")]
     assert titles == ["### cold and session, by category", "### cold and session, by position"]
-    assert [one.title.rpartition(", ")[2] for one in accepted(read_runs([tmp_path]))] == [
-        "cold and session: by task",
-        "cold and session: by depth in the draft tree",
+    assert [one.title.rpartition(": ")[2] for one in accepted(read_runs([tmp_path]))] == [
+        title.removeprefix("### ") for title in titles
     ]
     write_run(tmp_path / "c", answered([2, 2], [1]), settings={"method.adaptation": "prompt"})
     assert len(accepted(read_runs([tmp_path]))) == 4
