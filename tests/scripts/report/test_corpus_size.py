@@ -16,17 +16,10 @@ from scripts.report.plots.sweeps import corpus_size
 def write_sizes(folder: Path, lengths: list[int], prompts: bool = True, model: str = "a") -> None:
     """Runs with corpora of 1000, 2000, 4000, ... tokens."""
     for number, length in enumerate(lengths):
-        datastore: dict[str, Any] = {"datastore": f"{model}{number}", "datastore_tokens": str(1000 << number)}
-        if prompts:
-            datastore["datastore_prompts"] = str(10 << number)
-        write_run(
-            folder / f"{model}{number}",
-            [row(81, 0, [length] * 30)],
-            method="aded_backoff",
-            answers=f"answers/{model}.jsonl",
-            settings={"datastore.path": f"{number}.ngrams"},
-            **datastore,
-        )
+        known: dict[str, Any] = {"datastore": f"{model}{number}", "datastore_tokens": str(1000 << number)}
+        known |= {"datastore_prompts": str(10 << number)} if prompts else {}
+        rows, path = [row(81, 0, [length] * 30)], {"datastore.path": f"{number}.ngrams"}
+        write_run(folder / f"{model}{number}", rows, answers=f"{model}.jsonl", settings=path, **known)
 
 
 def test_the_slope_is_what_a_doubling_is_worth(tmp_path: Path) -> None:

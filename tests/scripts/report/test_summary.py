@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from made_up_run import row, times, write_run
+from made_up_run import row, times, timing, write_run
 
 from aded.records.finished_runs import read_runs
-from aded.records.rows import Row, Timing
+from aded.records.rows import Row
 from aded.records.summary import Summary
 from scripts.report.accepted import in_both_scopes
 from scripts.report.lines import lines_of, rows_of
@@ -118,12 +118,16 @@ def test_every_table_says_how_many_questions_the_corpus_holds(
         ]
 
 
-VARIANTS: dict[str, dict[str, Any]] = {
-    "method.top_k": {"settings": {"method.top_k": 9}},
-    "method.draft_maker._target_": {"settings": {"method.draft_maker._target_": "some.module.Full"}},
-    "benchmark.limit": {"settings": {"benchmark.limit": 2}},
-    "model.dtype": {"settings": {"model.dtype": "float16"}},
-    "engine": {"engine": "compiled"},
+VARIANTS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "method.top_k": ({"settings": {"method.top_k": 9}}, ["top_k=4", "top_k=9"]),
+    "method.draft_maker._target_": (
+        {"settings": {"method.draft_maker._target_": "some.module.Full"}},
+        ["draft_maker=Mcts", "draft_maker=Full"],
+    ),
+    "benchmark.limit": ({"settings": {"benchmark.limit": 2}}, ["benchmark.limit=none", "benchmark.limit=2"]),
+    "model.dtype": ({"settings": {"model.dtype": "float16"}}, ["model.dtype=float32", "model.dtype=float16"]),
+    "engine": ({"engine": "compiled"}, ["engine=eager", "engine=compiled"]),
+    "method.more": ({"settings": {"method.more": 1}}, ["", "more=1"]),
 }
 
 
@@ -133,18 +137,11 @@ def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str) 
         "settings": {"method.top_k": 4, "method.draft_maker._target_": "some.module.Mcts", "model.dtype": "float32"},
         "engine": "eager",
     }
-    variant = VARIANTS[key]
+    variant, names = VARIANTS[key]
     other = {**usual, **variant, "settings": {**usual["settings"], **variant.get("settings", {})}}
     write_run(tmp_path / "a", paired(3.0, 10.0), answers=None, **usual)
     write_run(tmp_path / "b", paired(2.0, 10.0), answers=None, **other)
-    values = {
-        "method.top_k": ("top_k=4", "top_k=9"),
-        "method.draft_maker._target_": ("draft_maker=Mcts", "draft_maker=Full"),
-        "benchmark.limit": ("benchmark.limit=none", "benchmark.limit=2"),
-        "model.dtype": ("model.dtype=float32", "model.dtype=float16"),
-        "engine": ("engine=eager", "engine=compiled"),
-    }
-    assert frame(tmp_path)["method"].tolist() == [f"aded ({value})" for value in values[key]]
+    assert frame(tmp_path)["method"].tolist() == [f"aded ({name})" if name else "aded" for name in names]
 
 
 def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
@@ -169,22 +166,15 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
 def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2])], settings={"method.budget": 64, "method.adaptation": "prompt"})
     write_run(tmp_path / "b", [row(81, 0, [2])], method="best", settings={"method.budget": 3})
-    write_run(
-        tmp_path / "c",
-        [row(81, 0, [2], **times(1.0, 2.0, 2))],
-        answers="a/llama.jsonl",
-        method="traced",
-        settings={"model.compute": "vicuna-7b", "method.adaptation": "session"},
-    )
-    found = frame(tmp_path).set_index("method")
-    assert found["budget"].to_dict() == {"aded": "64", "best": "3", "traced": "–"}
-    assert found["adaptation"].to_dict() == {"aded": "prompt", "best": "–", "traced": "session"}
-    assert found["answers"].to_dict() == {
-        "aded": "recorded",
-        "best": "recorded",
-        "traced": "recorded, trace of vicuna-7b",
+    traced = {"model.compute": "vicuna-7b", "method.adaptation": "session"}
+    rows = [row(81, 0, [2], **times(1.0, 2.0, 2))]
+    write_run(tmp_path / "c", rows, answers="a/llama.jsonl", method="traced", settings=traced)
+    found = frame(tmp_path).set_index("method")[["model", "answers", "budget", "adaptation"]]
+    assert {name: list(values) for name, *values in found.itertuples()} == {
+        "aded": ["vicuna-7b-v1.5", "recorded", "64", "prompt"],
+        "best": ["vicuna-7b-v1.5", "recorded", "3", "–"],
+        "traced": ["llama", "recorded, trace of vicuna-7b", "–", "session"],
     }
-    assert found["model"].to_dict() == {"aded": "vicuna-7b-v1.5", "best": "vicuna-7b-v1.5", "traced": "llama"}
 
 
 def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
@@ -193,11 +183,9 @@ def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
     in_turn = settings | {"benchmark.order": "in_turn"}
     write_run(tmp_path / "in_turn" / "a", paired(1.5, 20.0), answers=None, settings=in_turn, engine="eager")
     assert "benchmark.limit=6, benchmark.order=in_turn, at" in text_of(tmp_path / "in_turn")
-    common = text_of(tmp_path / "a").split("\n\n")[0].splitlines()
-    assert common[0] == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
-    assert common[1].endswith(
-        "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores, 1 thread"
-    )
+    benchmark, shared = text_of(tmp_path / "a").split("\n\n")[0].splitlines()
+    assert benchmark == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
+    assert "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores" in shared
 
 
 def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
@@ -210,18 +198,16 @@ def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
     text = text_of(tmp_path)
     assert "- ¹ The interval contains 1" in text
     assert "- ² Fewer than 5 questions" in text
-    (tmp_path / "a").rename(tmp_path.with_name("elsewhere"))
-    assert "contains 1" not in text_of(tmp_path)
 
 
 def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path) -> None:
-    busy = {"a": (4, 0.5), "b": (6, 0.5), "c": (6, 0.5)}
+    busy = {"a": 4, "b": 6, "c": 6}
     for benchmark in ("mt_bench", "human_eval"):
-        for method, (disturbed, share) in busy.items():
-            others = [share] * disturbed + [0.0] * (20 - disturbed)
-            made = [row(n, 0, [2, 2] * 10, **times(1.0, 2.0, 40)) for n in range(6)]
-            slow = [replace(one, timings=[replace_others(one.timings[0], others)]) for one in made]
-            write_run(tmp_path / benchmark / method, slow, method=method, benchmark=benchmark, answers=None)
+        for method, disturbed in busy.items():
+            others = [0.5] * disturbed + [0.0] * (20 - disturbed)
+            slow = timing(20, 1.0, 40, 2.0, others=others)
+            rows = [row(n, 0, [2, 2] * 10, timings=[slow], **times(1.0, 2.0, 40)) for n in range(6)]
+            write_run(tmp_path / benchmark / method, rows, method=method, benchmark=benchmark, answers=None)
     runs = read_runs([tmp_path])
     assert sum(len(run.summary.marks) for run in runs) == 6
     sources = Sources()
@@ -232,16 +218,11 @@ def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path)
         assert all("48 to 72 of 240 slices" in line and " a" in line and " c" in line for line in ours)
 
 
-def replace_others(one: Timing, others: list[float]) -> Timing:
-    assert one.slices is not None
-    return replace(one, slices=replace(one.slices, others=others))
-
-
 def test_the_csv_has_every_number_the_rows_name_and_its_answers(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2, 3])], settings={"method.budget": 4})
     write_run(tmp_path / "b", [row(81, 0, [2, 3])], settings={"method.budget": 16})
     found = all_numbers(read_runs([tmp_path]))
     assert set(found.columns) == {field.name for field in fields(Summary)} | {"line", "answers"}
-    assert found["line"].tolist() == ["aded (budget=4)", "aded (budget=16)"]
-    assert found["model"].tolist() == ["vicuna-7b-v1.5"] * 2
-    assert found["mean_accepted_tokens"].tolist() == [2.5, 2.5]
+    assert found[["line", "model", "mean_accepted_tokens"]].values.tolist() == [
+        [f"aded (budget={budget})", "vicuna-7b-v1.5", 2.5] for budget in (4, 16)
+    ]
