@@ -18,6 +18,17 @@ import xxhash
 
 VOLATILE = {"output_dir", "paths", "logger", "progress", "record"}
 """Keys of a run's config that do not change what is computed."""
+SPELLINGS: dict[object, list[dict[str, object]]] = {
+    "slices": [{"paired": True}],
+    "answers": [{"paired": True}],
+    "off": [
+        {"paired": False, "pairing": "slices"},
+        {"paired": True, "pairing": "off"},
+        {"paired": False, "pairing": "off"},
+        {"paired": False, "pairing": "answers"},
+    ],
+}
+"""What `pairing` was when `paired: false` said the same as `pairing: off`. Ids are made of it, so that they stay."""
 WHOLE = 64 << 20
 """Bytes of the largest file that is read as a whole."""
 BLOCKS = 1024
@@ -45,8 +56,14 @@ def run_id(config: Mapping[str, Any], files: Mapping[str, str]) -> str:
 
     files: the fingerprint of each file that a setting names, by key (aded.records.config.fingerprints).
     """
+    return run_ids(config, files)[0]
+
+
+def run_ids(config: Mapping[str, Any], files: Mapping[str, str]) -> list[str]:
+    """The run's id, and those that the same run may have from a version that had the key `paired` too."""
     kept = {key: value for key, value in config.items() if key not in VOLATILE}
-    return sha256(json.dumps(by_content(kept, files), sort_keys=True))[:16]
+    known_as = [{**kept, **keys} for keys in SPELLINGS.get(kept.get("pairing"), [{}])]
+    return [sha256(json.dumps(by_content(one, files), sort_keys=True))[:16] for one in known_as]
 
 
 def by_content(value: Any, files: Mapping[str, str], prefix: str = "") -> Any:

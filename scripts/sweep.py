@@ -18,9 +18,8 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig
 
-from aded.bench.build import KeptModel, load_benchmark
+from aded.bench.build import KeptModel, RunConfig, checked_config
 from aded.bench.progress import Shown, Silent
 from aded.choices import names_of, read_choice
 from aded.command_line import CONF, compose_config, name_pretrained, run_command
@@ -100,17 +99,14 @@ def _kind(method: str) -> str:
     return next(iter(datastore_kinds(with_whole_parts(read_choice("method", method)))), "")
 
 
-def run_all(runs: Sequence[Sequence[str]], configs: Sequence[DictConfig], label: str) -> None:
-    """Carry out the runs, with one live table over all of them.
-
-    runs, configs: the overrides and the config of each.
-    """
-    questions = [len(load_benchmark(cfg.benchmark)[1]) for cfg in configs]
-    progress = Shown(label, sum(questions)) if configs[0].progress else Silent()
+def run_all(configs: Sequence[RunConfig], label: str) -> None:
+    """Carry out the runs, with one live table over all of them."""
+    questions = [len(config.asked().chosen) for config in configs]
+    progress = Shown(label, sum(questions)) if configs[0].settings["progress"] else Silent()
     load = KeptModel()
     try:
-        for number, (overrides, cfg) in enumerate(zip(runs, configs, strict=True)):
-            run_one(cfg, progress, load, overrides)
+        for number, config in enumerate(configs):
+            run_one(config, progress, load)
             progress.reach(sum(questions[: number + 1]))
     finally:
         progress.close()
@@ -121,9 +117,9 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     if not arguments or arguments[0] not in names:
         raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
     runs = combinations(arguments[0], arguments[1:])
-    configs = [compose_config(overrides) for overrides in runs]
-    run_all(runs, configs, arguments[0])
-    folder = Path(configs[0].paths.output)
+    configs = [checked_config(compose_config(overrides), overrides) for overrides in runs]
+    run_all(configs, arguments[0])
+    folder = Path(configs[0].settings["paths"]["output"])
     found = read_runs([folder])
     write_tables(found, [], folder)
     drawn = draw(lines_of(found), folder)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aded.bench.questions import Question
+from aded.bench.questions import GivenQuestions, Question
 from aded.config import CONF
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
@@ -141,30 +141,21 @@ def _check_tokenizer(pack: About, tokenizer: AnyTokenizer) -> None:
         )
 
 
-class PackBenchmark:
+class PackBenchmark(GivenQuestions):
     """The questions of a pack: their ids, and no text, as the pack has the prompts.
 
     pack: its folder.
     """
-
-    raw = True
-    stop_strings: Sequence[str] = ()
 
     def __init__(self, pack: FilePath) -> None:
         if not is_pack(pack):
             raise BadInput(
                 ANSWERS_KEY, f"{pack} is no pack, which has a {ABOUT}; name the benchmark of these answers"
             )
-        self._turns = read_pack(pack, ANSWERS_KEY).turns
-
-    def questions(self) -> list[Question]:
-        """See Benchmark."""
-        turns = Counter(turn.question_id for turn in self._turns)
-        categories = {turn.question_id: turn.category for turn in self._turns}
-        return [Question(name, categories[name], ("",) * count) for name, count in turns.items()]
-
-    def sample(self, question: Question, answer: str) -> None:
-        """No scorer reads a replay."""
+        answered = read_pack(pack, ANSWERS_KEY).turns
+        categories = {turn.question_id: turn.category for turn in answered}
+        turns = Counter(turn.question_id for turn in answered)
+        super().__init__([Question(name, categories[name], ("",) * count) for name, count in turns.items()])
 
 
 def _named(ids: Sequence[str], most: int = 20) -> str:

@@ -66,7 +66,7 @@ def differences(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The resolved config of a record. Raises OSError, or ValueError naming the file."""
+    """The resolved config of a record, in today's keys. Raises OSError, or ValueError naming the file."""
     try:
         tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     except (YAMLError, OmegaConfBaseException, ValueError, RecursionError, OSError) as error:
@@ -75,4 +75,12 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: no config ({' '.join(str(error).split())[:200]})") from None
     if not isinstance(tree, dict) or not tree:
         raise ValueError(f"{path}: no config")
-    return tree  # type: ignore[return-value]
+    return in_todays_keys(tree)  # type: ignore[arg-type]
+
+
+def in_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded config, of which `paired: false` said what `pairing: off` says."""
+    if not {"paired", "pairing"} <= config.keys():
+        return dict(config)
+    kept = {key: value for key, value in config.items() if key != "paired"}
+    return kept if config["paired"] else {**kept, "pairing": "off"}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aded.errors import BadInput
-from aded.identity import VOLATILE, run_id, sha256
+from aded.identity import VOLATILE, run_id, run_ids, sha256
 from aded.records.config import flat, read_config
 from aded.records.metrics import summarise
 from aded.records.rows import Environment, Row, parse, read
@@ -194,7 +194,7 @@ def read_run(folder: Path) -> FinishedRun:
     summary = read(Summary, folder / "summary.json")
     config = read_config(folder / "config.yaml")
     environment = read(Environment, folder / "environment.json")
-    if run_id(config, environment.files) != summary.run_id:  # a cut file is a config still
+    if summary.run_id not in run_ids(config, environment.files):  # a cut file is a config still
         raise ValueError(f"{folder / 'config.yaml'}: not the config of run {summary.run_id}")
     rows = list(_rows(folder / "rows.jsonl"))
     for key, value in (

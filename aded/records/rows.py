@@ -50,7 +50,7 @@ class Divergence:
 
 REPLAY = "answers are replayed without a model"
 OLDER = "an earlier version of the harness wrote it"
-UNPAIRED = "paired=false, or answers are replayed without a model"
+UNPAIRED = "pairing=off, or answers are replayed without a model"
 
 
 @dataclass(frozen=True)

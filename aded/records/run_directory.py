@@ -26,7 +26,7 @@ from omegaconf import OmegaConf
 
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, not_writable, remove_partial, write_text
-from aded.identity import run_id
+from aded.identity import run_ids
 from aded.records.config import differences, flat, read_config
 from aded.records.rows import Environment, Row, parse, read, to_json
 from aded.records.summary import Summary
@@ -60,7 +60,7 @@ class RunDirectory:
         overrides: Sequence[str] | None = None,
     ) -> None:
         self.folder, self.config, self.files, self.overrides = folder, config, files, overrides
-        self.identity = run_id(config, files)
+        self.identity, *self._before = run_ids(config, files)
         named = dict(flat(config))
         inputs = [(key, named[key]) for key in files]
         check_outputs([(OUTPUT_KEY, folder)], inputs)
@@ -84,7 +84,9 @@ class RunDirectory:
         """Raise BadInput, naming what differs, when the folder holds the record of another run."""
         mark = self.folder / MARK
         if mark.exists():
-            if not self._has_results() or mark.read_bytes() == self.identity.encode():
+            found = mark.read_bytes()
+            self.identity = next((one for one in self._before if one.encode() == found), self.identity)
+            if not self._has_results() or found == self.identity.encode():
                 return
         elif not any((self.folder / name).exists() for name in RECORD):
             return

@@ -107,7 +107,7 @@ def test_sampling_answers_as_autoregressive_decoding(shell: Shell, folder: Path,
 
 
 def test_an_unpaired_run_has_no_speedup(shell: Shell, folder: Path) -> None:
-    assert shell(f"model={folder}", "method=autoregressive", "paired=false")[0] == 0
+    assert shell(f"model={folder}", "method=autoregressive", "pairing=off")[0] == 0
     summary = shell.summary()
     assert summary["speedup"] is summary["identical_outputs"] is None
     assert summary["mean_accepted_tokens"] == 1

@@ -25,7 +25,7 @@ from scripts import tables
 SOURCE = "mt_bench_questions"
 USUAL = (
     "model=tiny method=aded datastore.path=right.ngrams output_dir=new benchmark.limit=1 benchmark.max_new_tokens=4 "
-    "paired=false progress=false"
+    "pairing=off progress=false"
 )
 
 
