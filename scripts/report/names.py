@@ -33,17 +33,17 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
     on the benchmark. All others differ from model to model anyway, so they are compared within model and benchmark.
     """
     facts = {run.folder: _facts(run, without) for run in runs}
-    values: dict[tuple[str, ...], set[str | None]] = defaultdict(set)
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for run in runs:
-        for key in {key for mine in facts.values() for key in mine}:
-            values[_compared(run, key)].add(facts[run.folder].get(key))
+        for key, value in facts[run.folder].items():
+            values[_compared(run, key)].add(value)
     names = {}
     for run in runs:
         differing = [key for key in sorted(facts[run.folder]) if len(values[_compared(run, key)]) > 1]
         shown = [f"{_short(key)}={_shown(key, run.settings[key])}" for key in differing if key != MACHINE]
         shown += [run.machine] if MACHINE in differing else []
         names[run.folder] = f"{run.method} ({', '.join(shown)})" if shown else run.method
-    return names
+    return _distinct(runs, names, facts)
 
 
 def _facts(run: FinishedRun, without: Sequence[str]) -> dict[str, str]:
@@ -60,6 +60,22 @@ def _compared(run: FinishedRun, key: str) -> tuple[str, ...]:
     if key.startswith("benchmark."):
         return run.method, key, run.benchmark
     return run.method, key, run.benchmark, run.model
+
+
+def _distinct(
+    runs: Sequence[FinishedRun], names: dict[Path, str], facts: dict[Path, dict[str, str]]
+) -> dict[Path, str]:
+    """The names; equal names of unequal runs, of which one has a setting that the other lacks, get a run's id."""
+    ids: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for run in runs:
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        same.setdefault(json.dumps(facts[run.folder], sort_keys=True), run.summary.run_id)
+    found = {}
+    for run in runs:
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        mark = f" [{same[json.dumps(facts[run.folder], sort_keys=True)][:6]}]" if len(same) > 1 else ""
+        found[run.folder] = names[run.folder] + mark
+    return found
 
 
 def _short(key: str) -> str:
