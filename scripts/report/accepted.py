@@ -7,8 +7,7 @@ their own, since nobody says which of the two they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import pandas as pd
 
@@ -46,40 +45,24 @@ BY_POSITION = (
 )
 
 
-@dataclass(frozen=True)
-class BothScopes:
-    """A method on one model and benchmark: its line cold, and in a session."""
-
-    name: str
-    by_scope: Mapping[str, Line]
-
-    def number(self, scope: str, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
-        """The mean over the seeds in which the runs of a scope differ, and the ends of its interval."""
-        return self.by_scope[scope].of_rows(number) if scope in self.by_scope else None
-
-    @property
-    def first(self) -> FinishedRun:
-        return next(iter(self.by_scope.values())).first
-
-    @property
-    def place(self) -> tuple[str, str]:
-        return self.first.benchmark, self.first.model
-
-    @property
-    def categories(self) -> list[str]:
-        return list(accepted_by_category(self.first.rows))
-
-
-def in_both_scopes(runs: Sequence[FinishedRun]) -> list[BothScopes]:
-    """The runs, those that differ in nothing but scope and seed together."""
+def in_both_scopes(runs: Sequence[FinishedRun]) -> list[Line]:
+    """The runs, those that differ in nothing but scope and seed as one line."""
     found = []
     for line in lines_of(runs, without=("method.adaptation",)):
         for suffix, is_fixed in (("", False), (" (adaptation=off)", True)):
             mine = [run for run in line.runs if (run.config.get("method.adaptation") == "off") == is_fixed]
-            whole = Line(line.name + suffix, tuple(mine))
-            by_scope = {scope: one for scope in SCOPES if (one := whole.in_scope(scope))}
-            found += [BothScopes(whole.name, by_scope)] if by_scope else []
+            found += [Line(line.name + suffix, tuple(mine))] if mine else []
     return found
+
+
+def _number(line: Line, scope: str, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
+    """A number of the runs of a scope; over several seeds the mean."""
+    return line.by_scope[scope].of_rows(number) if scope in line.by_scope else None
+
+
+def _categories(lines: Sequence[Line]) -> list[str]:
+    """In the benchmark's order."""
+    return list(accepted_by_category(lines[0].first.rows))
 
 
 NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
@@ -90,17 +73,16 @@ NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
 
 
 def headline(
-    mine: Sequence[BothScopes], elsewhere: Sequence[RunFile], published: Sequence[Published], sources: Sources
+    mine: Sequence[Line], elsewhere: Sequence[RunFile], published: Sequence[Published], sources: Sources
 ) -> pd.DataFrame:
     """A row per method of one model and benchmark, cold first; then others' figures of methods that were not run."""
-    names = [name for name in NUMBERS if name != "macro" or len(mine[0].categories) > 1]
+    names = [name for name in NUMBERS if name != "macro" or len(_categories(mine)) > 1]
     rows = []
     for line in mine:
         row = {"method": line.name}
         for name in names:
-            row |= {f"{scope}, {name}": shown(line.number(scope, NUMBERS[name])) for scope in SCOPES}
-        scope = next(iter(line.by_scope))
-        row["repetitive answers"] = shown(line.number(scope, repetitive_share), ".1%")
+            row |= {f"{scope}, {name}": shown(_number(line, scope, NUMBERS[name])) for scope in SCOPES}
+        row["repetitive answers"] = shown(_number(line, line.first.columns[0], repetitive_share), ".1%")
         row["elsewhere"] = _listed(_beside(line, published), sources) or MISSING
         rows.append(row)
     known = {line.first.method for line in mine}
@@ -134,7 +116,7 @@ def _peers(published: Sequence[Published], benchmark: str, model: str) -> list[P
     ]
 
 
-def _beside(line: BothScopes, published: Sequence[Published]) -> list[Published]:
+def _beside(line: Line, published: Sequence[Published]) -> list[Published]:
     """The figures of the method: those of its usual settings, or the one that fits the run's."""
     mine = [one for one in published if one.metric == ACCEPTED and one.fits(line.first)]
     usual = [one for one in mine if not one.settings]
@@ -147,11 +129,11 @@ def _of(category: str) -> Callable[[Sequence[Row]], float | None]:
     return lambda rows: accepted_by_category(rows).get(category)
 
 
-def by_category(mine: Sequence[BothScopes], scope: str, elsewhere: Sequence[RunFile]) -> pd.DataFrame:
+def by_category(mine: Sequence[Line], scope: str, elsewhere: Sequence[RunFile]) -> pd.DataFrame:
     """A row per method, a column per category."""
-    categories = mine[0].categories
+    categories = _categories(mine)
     rows = [
-        {"method": line.name} | {category: shown(line.number(scope, _of(category))) for category in categories}
+        {"method": line.name} | {category: shown(_number(line, scope, _of(category))) for category in categories}
         for line in mine
         if scope in line.by_scope
     ]
@@ -163,7 +145,7 @@ def by_category(mine: Sequence[BothScopes], scope: str, elsewhere: Sequence[RunF
     return pd.DataFrame(rows)
 
 
-def by_position(mine: Sequence[BothScopes], scope: str) -> pd.DataFrame:
+def by_position(mine: Sequence[Line], scope: str) -> pd.DataFrame:
     """A row per method, a column per depth: joint (conditional)."""
     rows = []
     for line in mine:
@@ -176,14 +158,14 @@ def by_position(mine: Sequence[BothScopes], scope: str) -> pd.DataFrame:
     return without_empty_columns(pd.DataFrame(rows))
 
 
-def in_detail(mine: Sequence[BothScopes], elsewhere: Sequence[RunFile] = ()) -> dict[str, pd.DataFrame]:
+def in_detail(mine: Sequence[Line], elsewhere: Sequence[RunFile] = ()) -> dict[str, pd.DataFrame]:
     """By category, where there are several, and by position; for both scopes where no method keeps anything."""
     scopes = {scope: scope for scope in SCOPES if any(scope in line.by_scope for line in mine)}
     if all(line.by_scope.get("cold") == line.by_scope.get("session") for line in mine):
         scopes = {"cold and session": "cold"}
     found = {}
     for title, scope in scopes.items():
-        if len(mine[0].categories) > 1:
+        if len(_categories(mine)) > 1:
             found[f"{title}, by category"] = by_category(mine, scope, elsewhere)
         found[f"{title}, by position"] = by_position(mine, scope)
     return found
@@ -225,15 +207,15 @@ def long_table(
     rows: list[tuple[object, ...]] = []
     found = in_both_scopes(runs)
     for line in found:
-        numbers = NUMBERS | {f"category {name}": _of(name) for name in line.categories}
+        numbers = NUMBERS | {f"category {name}": _of(name) for name in _categories([line])}
         for scope in line.by_scope:
-            key = (*line.place, line.name, scope)
-            found_here = {name: line.number(scope, number) for name, number in numbers.items()}
-            rows += [(*key, name, one and one.value, "here") for name, one in found_here.items()]
+            for name, number in numbers.items():
+                estimate = _number(line, scope, number)
+                rows.append((*line.place, line.name, scope, name, estimate and estimate.value, "here"))
     for file in elsewhere:
         for name, value in _numbers_of(file).items():
-            number = f"category {name}" if name in file.by_category else name
-            rows.append((file.benchmark, "", file.name, "elsewhere", number, value, "measured elsewhere"))
+            named = f"category {name}" if name in file.by_category else name
+            rows.append((file.benchmark, "", file.name, "elsewhere", named, value, "measured elsewhere"))
     for benchmark, model in dict.fromkeys(line.place for line in found):
         rows += [
             (benchmark, model, one.method, "elsewhere", "micro", one.value, f"{one.source}; {one.machine}")

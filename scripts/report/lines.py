@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -150,10 +150,11 @@ class Line:
         mine = [run for run in self.runs if metric != "pass@1" or run.score is not None]
         return Line(self.name, tuple(mine), self.is_baseline)
 
-    def in_scope(self, scope: str) -> Line | None:
-        """The runs whose accepted tokens stand in a column of SCOPES; None without any."""
-        mine = tuple(run for run in self.runs if scope in run.columns)
-        return Line(self.name, mine) if mine else None
+    @cached_property
+    def by_scope(self) -> dict[str, Line]:
+        """The runs whose accepted tokens stand in each column of SCOPES, where there are some."""
+        mine = {scope: tuple(run for run in self.runs if scope in run.columns) for scope in SCOPES}
+        return {scope: Line(self.name, runs) for scope, runs in mine.items() if runs}
 
 
 def each_run(runs: Sequence[FinishedRun]) -> list[Line]:
@@ -196,19 +197,9 @@ def baselines(runs: Sequence[FinishedRun]) -> list[Line]:
     return [Line(BASELINE, tuple(mine), is_baseline=True) for _, mine in sorted(groups.items())]
 
 
-class Placed(Protocol):
-    """A line, or lines that a table shows as one."""
-
-    @property
-    def place(self) -> tuple[str, str]: ...
-
-
-Some = TypeVar("Some", bound=Placed)
-
-
-def by_place(lines: Iterable[Some]) -> dict[tuple[str, str], list[Some]]:
+def by_place(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
     """The lines of each benchmark and model."""
-    found: dict[tuple[str, str], list[Some]] = {}
+    found: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         found.setdefault(line.place, []).append(line)
     return found
