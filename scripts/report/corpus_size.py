@@ -1,7 +1,7 @@
-"""What a larger corpus is worth: mean accepted tokens over its size, and a straight line through them.
+"""What a larger corpus adds: mean accepted tokens over its size, and a straight line through them.
 
 A family's runs differ in their datastore alone. Its line is fitted, by least squares, to mean accepted tokens over
-the logarithm of the corpus's size, so its slope is what a doubling is worth. All runs answer the same questions: the
+the logarithm of the corpus's size, so its slope is what a doubling adds. All runs answer the same questions: the
 standard errors say how straight the points lie, not how other questions would do. Beyond the points the line is a
 guess.
 """
