@@ -84,6 +84,11 @@ def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
     assert page.index(">fast</th>") < page.index(">slow</th>"), "best first"
     assert {one["method"]: float(one["speedup"]) for one in csv_of(page, "ranking")} == {"fast": 2.0, "slow": 0.5}
     assert not re.search(r'(?:src|href)="(?!#|data:)', page), "nothing is fetched"
+    places = re.findall(r'<th scope="col"><a href="#([\w-]+)"', page)
+    assert len(places) > 20
+    assert all(f'<dt id="{place}">' in page for place in places), "every head has its definition"
+    assert all(definitions().values())
+    assert page == page_of(tmp_path), "the same runs make the same page"
 
 
 def test_autoregressive_decoding_alone_is_no_method(tmp_path: Path) -> None:
@@ -105,15 +110,6 @@ def test_each_run_table_and_plot_has_the_command_that_makes_it_again(tmp_path: P
     plots = re.findall(r"<figcaption>.*?<code>aded plots (\S+)</code>", page)
     assert len(plots) == page.count("<figure>") > 3
     assert {*plots, *(folder for _, folder in tables)} == {str(tmp_path)}
-
-
-def test_every_column_head_of_a_summary_has_its_definition(tmp_path: Path) -> None:
-    measured(tmp_path, "fast", 1.0)
-    page = page_of(tmp_path)
-    places = re.findall(r'<th scope="col"><a href="#([\w-]+)"', page)
-    assert len(places) > 20
-    assert all(f'<dt id="{place}">' in page for place in places)
-    assert all(definitions().values())
 
 
 def test_runs_of_every_kind_are_shown_and_what_they_lack_is_said(tmp_path: Path) -> None:
@@ -188,11 +184,6 @@ def test_more_methods_than_colours_leave_the_best_to_draw(tmp_path: Path) -> Non
     assert drawn
     assert "Of the 8 methods with the most accepted tokens" in drawn[0]
     assert sorted(set(re.findall(r"method\d", drawn[0]))) == [f"method{number}" for number in range(2, 10)]
-
-
-def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
-    with_trees(measured(tmp_path, "fast", 1.0))
-    assert page_of(tmp_path) == page_of(tmp_path)
 
 
 def test_bad_input_is_named(tmp_path: Path) -> None:
