@@ -84,6 +84,13 @@ def test_the_histogram_holds_the_share_of_each_length(recorded: list[Line]) -> N
     assert sorted(share.index(1.0) for share in shares) == [0, 1, 2]
 
 
+def test_an_answer_without_a_step_is_no_length(tmp_path: Path) -> None:
+    """Prefill alone may end an answer."""
+    write_run(tmp_path / "run", [row(81, 0, [2, 2]), row(82, 0, [])])
+    (line,) = drawn("accepted_lengths", lines_of(read_runs([tmp_path]))).axes[0].lines
+    assert np.asarray(line.get_ydata())[1] == 1.0
+
+
 def test_adaptive_stands_against_fixed(tmp_path: Path) -> None:
     for scope, lengths in (("off", [1] * 200), ("session", [1] * 100 + [3] * 100)):
         write_run(tmp_path / scope, [row(81, 0, lengths)], settings={"method.adaptation": scope})

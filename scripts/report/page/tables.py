@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -91,7 +91,7 @@ def runs_shown(each: Sequence[Line], with_trees: set[str]) -> Table:
     for line, missing in zip(each, table.frame["what is missing"], strict=True):
         if line.name not in with_trees:
             missing.append("no draft trees: run it with record.trees=2")
-    return table
+    return replace(table, numbers=None)
 
 
 def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
