@@ -17,12 +17,12 @@ import matplotlib.pyplot as plt
 from aded.command_line import run_command
 from aded.files.atomic import write_bytes
 from scripts import NoSettings
-from scripts.report.cells import Cell, cells
+from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
 from scripts.tables import runs_below
 
 
-def draw(found: Sequence[Cell], folder: Path) -> list[str]:
+def draw(found: Sequence[Line], folder: Path) -> list[str]:
     """Write every plot that there are rows for; return their names."""
     drawn = []
     for name, plot in PLOTS.items():
@@ -40,7 +40,7 @@ def draw(found: Sequence[Cell], folder: Path) -> list[str]:
 
 def run(arguments: list[str], settings: NoSettings) -> None:
     runs, folder = runs_below(arguments, "plots")
-    drawn = draw(cells(runs), folder)
+    drawn = draw(lines_of(runs), folder)
     missing = [name for name in PLOTS if name not in drawn]
     if drawn:
         print(f"plot: {folder / drawn[0]}.png" + (f"  (also: {', '.join(drawn[1:])})" if drawn[1:] else ""))

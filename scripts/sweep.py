@@ -33,8 +33,8 @@ from aded.run import run as run_one
 from scripts import NoSettings
 from scripts.html_report import NAME, write_report
 from scripts.plots import draw
-from scripts.report.cells import cells
-from scripts.report.summary_table import ranking
+from scripts.report.lines import lines_of
+from scripts.report.summary import ranking
 from scripts.tables import write_tables
 
 FORMATS = {"ngrams": NGRAMS, "suffixes": SUFFIXES}
@@ -122,7 +122,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     folder = Path(configs[0].settings["paths"]["output"])
     found = read_runs([folder])
     write_tables(found, [], folder)
-    drawn = draw(cells(found), folder)
+    drawn = draw(lines_of(found), folder)
     write_report([folder], folder / NAME)
     print(ranking(found))
     print(f"report:  {folder / NAME}  (open it in a browser)")

@@ -14,7 +14,8 @@ from typing import Any
 from aded.command_line import run_command
 from aded.errors import BadInput
 from scripts import NoSettings
-from scripts.report.ranking import as_markdown
+from scripts.report.summary import ranking
+from scripts.report.texts import harmless
 from scripts.tables import runs_below
 
 METRICS = {
@@ -76,8 +77,8 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     entity, _, project = arguments[0].partition("/") if arguments else ("", "", "")
     if not entity or not project:
         raise BadInput("ENTITY/PROJECT", "name a W&B project: aded wandb ENTITY/PROJECT [FOLDER ...]")
-    ranking = as_markdown(runs_below(arguments[1:], "wandb_report")[0]) if arguments[1:] else ""
-    print(f"report: {save(entity, project, ranking)}")
+    table = ranking(runs_below(arguments[1:], "wandb")[0], harmless) if arguments[1:] else ""
+    print(f"report: {save(entity, project, table)}")
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ class Page:
         self.browser = browser
         self.wide(1280)
         browser.get(path.as_uri())
-        self.wait("return document.querySelector('.tree svg') !== null")
+        self.wait("return document.querySelector('.tree li') !== null")
 
     def __call__(self, script: str, *arguments: object) -> Any:
         return self.browser.execute_script(script, *arguments)
@@ -80,7 +80,7 @@ class Page:
         self.choose("question", question)
         self.wait(
             f"return document.querySelector('#pane-first h3')?.textContent.startsWith('{method}') && "
-            "document.querySelector('#pane-first svg') !== null"
+            "document.querySelector('#pane-first .tree li') !== null"
         )
 
     def texts(self, selector: str) -> list[str]:

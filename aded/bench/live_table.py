@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from aded.records.metrics import summarise
+from aded.records.numbers import MISSING, number, with_interval
 from aded.records.rows import Row
 from aded.records.summary import Summary
 
 SHARE = 0.05
 """Of the time may go into the numbers, which are computed between questions, outside every clock."""
-HEADS = ("run", "questions", "accepted tokens", "speedup", "95 %", "disturbed slices")
+HEADS = ("run", "questions", "accepted tokens", "speedup [95 %]", "disturbed slices")
 
 
 @dataclass
@@ -30,22 +31,11 @@ class _Line:
     summary: Summary | None = None
 
     def cells(self) -> list[str]:
-        begun = [self.label, f"{self.done} of {self.questions}"]
-        one = self.summary
-        if one is None:
-            return [*begun, *["–"] * (len(HEADS) - len(begun))]
-        low, high = one.speedup_low, one.speedup_high
-        return [
-            *begun,
-            _text(one.mean_accepted_tokens, ".2f"),
-            _text(one.speedup, ".2f"),
-            "–" if low is None or high is None else f"{low:.2f} to {high:.2f}",
-            _text(one.disturbed_share, ".0%"),
-        ]
-
-
-def _text(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+        numbers = [MISSING] * 3
+        if (one := self.summary) is not None:
+            speedup = with_interval(one.speedup, one.speedup_low, one.speedup_high)
+            numbers = [number(one.mean_accepted_tokens), speedup, number(one.disturbed_share, ".0%")]
+        return [self.label, f"{self.done} of {self.questions}", *numbers]
 
 
 class LiveTable:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,8 +21,14 @@ from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_q
 MOST_COMPRESSION = 12.0
 """An answer that shrinks by more than this factor is repetitive: a loop, which is easy to draft, so it inflates every
 drafter's accepted tokens."""
-Estimate = tuple[float, float | None, float | None]
-"""A number and the ends of its 95 % interval, None where there is none."""
+
+
+class Estimate(NamedTuple):
+    """A number and the ends of its 95 % interval, None where there is none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
 
 
 def summarise(
@@ -175,9 +182,9 @@ def over_seeds(values: Sequence[float], seeds: Sequence[object]) -> Estimate:
     means = np.array([np.mean(mine) for mine in by_seed.values()])
     mean, count = float(means.mean()), len(means)
     if count < 2:
-        return mean, None, None
+        return Estimate(mean)
     half = student_95(count - 1) * float(means.std(ddof=1)) / count**0.5
-    return mean, mean - half, mean + half
+    return Estimate(mean, mean - half, mean + half)
 
 
 def student_95(freedom: int) -> float:

@@ -1,1 +1,1 @@
-"""Records as tables: the ranking, comparisons, published figures."""
+"""The table of runs, and what is shown of it: summary, ranking, comparisons, parts of hybrids."""

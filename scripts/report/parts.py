@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
+from aded.records.numbers import MISSING, number
 from aded.records.summary import PartShare
-from scripts.report.cells import line_names, ranked
-from scripts.report.remarks import MISSING, without_empty_columns
+from scripts.report.columns import without_empty_columns
+from scripts.report.lines import each_run
 
 EXPLAINED = (
     "Nodes per step, the root apart: what the part drafted of the verified trees, what of it was accepted, and what "
@@ -21,18 +22,13 @@ EXPLAINED = (
 
 def parts_table(runs: Sequence[FinishedRun]) -> pd.DataFrame:
     """A row per part of each run of a method that has parts; empty where there is none."""
-    names = line_names(runs)
     rows = [
-        {"benchmark": run.benchmark, "model": run.model, "method": names[run.folder], "part": part}
-        | _of_part(run, share, _alone(run, part, runs))
-        for run in ranked(runs)
-        for part, share in (run.summary.parts or {}).items()
+        {"benchmark": line.first.benchmark, "model": line.first.model, "method": line.name, "part": part}
+        | _of_part(line.first, share, _alone(line.first, part, runs))
+        for line in each_run(runs)
+        for part, share in (line.first.summary.parts or {}).items()
     ]
     return without_empty_columns(pd.DataFrame(rows))
-
-
-def as_markdown(table: pd.DataFrame) -> str:
-    return f"{table.to_markdown(index=False, disable_numparse=True)}\n\n{EXPLAINED}\n"
 
 
 def _of_part(run: FinishedRun, share: PartShare, alone: float | None) -> dict[str, str]:
@@ -46,8 +42,8 @@ def _of_part(run: FinishedRun, share: PartShare, alone: float | None) -> dict[st
         "share alone": f"{share.accepted_alone / accepted:.0%}" if accepted else MISSING,
         "ms": f"{share.milliseconds:.2f}",
         "hybrid, accepted tokens": f"{whole:.2f}",
-        "part alone": MISSING if alone is None else f"{alone:.2f}",
-        "gain": MISSING if alone is None else f"{whole / alone - 1:+.1%}",
+        "part alone": number(alone),
+        "gain": number(alone and whole / alone - 1, "+.1%"),
     }
 
 

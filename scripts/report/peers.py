@@ -6,19 +6,16 @@ The best budget of a method has the highest speedup, or, where no model was time
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
-from scripts.report.cells import line_names, table_order
-from scripts.report.remarks import MISSING, without_empty_columns
-from scripts.report.seeds import together
+from aded.records.numbers import MISSING
+from scripts.report.columns import COLUMNS, median_ms, shown, without_empty_columns
+from scripts.report.lines import ACCEPTED, SCOPES, Line, lines_of, place_in_table
 
-SCOPES = ("cold", "session")
 EXPLAINED = (
     "Nodes: the most that a method may draft in a step (method.budget); drafted: what it drafted, the root apart. "
     "Accepted tokens are the mean per step, cold and session as in mean_accepted_tokens.md. Draft and observe are "
@@ -27,119 +24,86 @@ EXPLAINED = (
 )
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A method at one budget on one model and benchmark: its run of each scope."""
-
-    method: str
-    budget: int
-    runs: Mapping[str, FinishedRun]
-
-    def accepted(self, scope: str) -> float | None:
-        return self.runs[scope].summary.mean_accepted_tokens if scope in self.runs else None
-
-    @property
-    def first(self) -> FinishedRun:
-        """Cold where there is such a run."""
-        return next(self.runs[scope] for scope in SCOPES if scope in self.runs)
-
-
-Groups = dict[tuple[str, str], list[Entry]]
+Groups = dict[tuple[str, str], list[list[Line]]]
+"""By benchmark and model, each method's lines, one at each of its budgets."""
 
 
 def entries(runs: Sequence[FinishedRun]) -> Groups:
-    """By benchmark and model, the runs of methods that have a budget. Of runs that differ in the seed, the mean."""
-    names = line_names(runs, without=("method.adaptation", "method.budget"))
-    found: dict[tuple[str, str], dict[tuple[str, int], dict[str, FinishedRun]]] = defaultdict(dict)
-    for run in together(runs):
-        budget = run.config.get("method.budget")
-        if budget is not None:
-            entry = found[run.benchmark, run.model].setdefault((names[run.folder], int(budget)), {})
-            for scope in run.columns:
-                entry.setdefault(scope, run)
-    return {key: [Entry(*name, mine) for name, mine in sorted(group.items())] for key, group in sorted(found.items())}
+    """The runs of methods that have a budget, those that differ in their scope together."""
+    found: Groups = {}
+    for line in lines_of(runs, without=("method.adaptation", "method.budget")):
+        by_budget: dict[int, list[FinishedRun]] = defaultdict(list)
+        for run in line.runs:
+            if (budget := run.config.get("method.budget")) is not None:
+                by_budget[int(budget)].append(run)
+        if by_budget:
+            mine = [Line(line.name, tuple(own)) for _, own in sorted(by_budget.items())]
+            found.setdefault(line.place, []).append(mine)
+    return found
+
+
+def _budget(line: Line) -> int:
+    return int(line.first.config["method.budget"])
+
+
+def _main(line: Line) -> Line:
+    """Its runs of one scope: cold where there are some."""
+    return next(line.by_scope[scope] for scope in SCOPES if scope in line.by_scope)
+
+
+def _accepted(line: Line | None, scope: str) -> str:
+    mine = line and line.by_scope.get(scope)
+    return shown(mine.number(ACCEPTED)) if mine else MISSING
+
+
+def _speedup(line: Line | None) -> str:
+    return shown(_main(line).estimates.get("speedup")) if line else MISSING
 
 
 def side_by_side(groups: Groups) -> bool:
     """Have at least two methods of one group several budgets each?"""
-    return any(sum(len(mine) > 1 for mine in _by_method(group)) > 1 for group in groups.values())
-
-
-def _by_method(group: Sequence[Entry]) -> list[list[Entry]]:
-    by_method: dict[str, list[Entry]] = defaultdict(list)
-    for entry in group:
-        by_method[entry.method].append(entry)
-    return list(by_method.values())
+    return any(sum(len(mine) > 1 for mine in group) > 1 for group in groups.values())
 
 
 def peers_best(groups: Groups) -> pd.DataFrame:
     """A row per method of each group at its best budget, best first."""
     rows = []
-    for key, group in groups.items():
-        best = [min(mine, key=_rank) for mine in _by_method(group)]
-        rows += [_named(key, entry) | _best(entry) for entry in sorted(best, key=_rank)]
-    return without_empty_columns(pd.DataFrame(rows).fillna(MISSING))
+    for group in groups.values():
+        for line in sorted((min(mine, key=_rank) for mine in group), key=_rank):
+            main = _main(line)
+            row = _named(line) | {"nodes": str(_budget(line)), "drafted": COLUMNS["drafted nodes"].text(main)}
+            row |= {f"accepted tokens, {scope}": _accepted(line, scope) for scope in SCOPES}
+            row |= {
+                "speedup [95 %]": _speedup(line),
+                "identical outputs": COLUMNS["identical outputs"].text(main),
+                "draft ms": shown(median_ms(main, "draft_ms")),
+                "observe ms": shown(median_ms(main, "observe_ms")),
+                "both, 99th percentile, ms": COLUMNS["draft, 99 % ms"].text(main),
+                "share of the time": COLUMNS["drafting share of the time"].text(main),
+            }
+            rows.append(row)
+    return without_empty_columns(pd.DataFrame(rows))
 
 
 def peers_equal(groups: Groups) -> pd.DataFrame:
     """A row per method and group, the columns of each budget side by side; best at the largest budget first."""
     rows = []
-    for key, group in groups.items():
-        largest = [max(mine, key=lambda one: one.budget) for mine in _by_method(group)]
-        for top in sorted(largest, key=_rank):
-            mine = {one.budget: one for one in group if one.method == top.method}
-            rows.append(_named(key, top))
-            for budget in sorted({one.budget for one in group}):
-                rows[-1] |= _equal(budget, mine.get(budget))
+    for group in groups.values():
+        budgets = sorted({_budget(line) for mine in group for line in mine})
+        for mine in sorted(group, key=lambda mine: _rank(mine[-1])):
+            row, by_budget = _named(mine[-1]), {_budget(line): line for line in mine}
+            for budget in budgets:
+                line = by_budget.get(budget)
+                row |= {f"{scope}, {budget}": _accepted(line, scope) for scope in SCOPES}
+                row[f"speedup, {budget}"] = _speedup(line)
+            rows.append(row)
     return without_empty_columns(pd.DataFrame(rows).fillna(MISSING))
 
 
-def as_markdown(table: pd.DataFrame) -> str:
-    return f"{table.to_markdown(index=False, disable_numparse=True)}\n\n{EXPLAINED}\n"
+def _rank(line: Line) -> tuple[Any, ...]:
+    return place_in_table(_main(line))
 
 
-def _rank(entry: Entry) -> tuple[Any, ...]:
-    summary = entry.first.summary
-    return table_order(summary.benchmark, summary.model, summary.speedup, entry.method, summary.mean_accepted_tokens)
-
-
-def _named(key: tuple[str, str], entry: Entry) -> dict[str, str]:
-    benchmark, model = key
-    return {"benchmark": benchmark, "model": model, "method": entry.method}
-
-
-def _best(entry: Entry) -> dict[str, str]:
-    summary, timings = entry.first.summary, [row.timings[0] for row in entry.first.rows]
-    return {
-        "nodes": str(entry.budget),
-        "drafted": _text(summary.drafted_nodes_per_step, ".1f"),
-        **{f"accepted tokens, {scope}": _text(entry.accepted(scope)) for scope in SCOPES},
-        "speedup [95 %]": _speedup(entry),
-        "identical outputs": MISSING
-        if summary.identical_outputs is None
-        else f"{summary.identical_outputs} of {summary.turns}",
-        "draft ms": _median([ms for timing in timings for ms in timing.draft_ms]),
-        "observe ms": _median([ms for timing in timings for ms in timing.observe_ms]),
-        "both, 99th percentile, ms": _text(summary.draft_ms_p99),
-        "share of the time": _text(summary.draft_share, ".1%"),
-    }
-
-
-def _equal(budget: int, entry: Entry | None) -> dict[str, str]:
-    columns = {f"{scope}, {budget}": _text(entry.accepted(scope) if entry else None) for scope in SCOPES}
-    return columns | {f"speedup, {budget}": _speedup(entry) if entry else MISSING}
-
-
-def _speedup(entry: Entry) -> str:
-    summary = entry.first.summary
-    if summary.speedup is None:
-        return MISSING
-    return f"{summary.speedup:.2f} [{_text(summary.speedup_low)}, {_text(summary.speedup_high)}]"
-
-
-def _median(values: Sequence[float]) -> str:
-    return _text(float(np.median(values)) if values else None)
-
-
-def _text(value: float | None, form: str = ".2f") -> str:
-    return MISSING if value is None else format(value, form)
+def _named(line: Line) -> dict[str, str]:
+    benchmark, model = line.place
+    return {"benchmark": benchmark, "model": model, "method": line.name}

@@ -34,9 +34,9 @@ from aded.files.atomic import check_outputs, write_text
 from aded.records.finished_runs import read_runs, warn
 from aded.settings import Positive
 from datastore.sources.fetching import fetch
-from scripts.report.cells import cells
-from scripts.report.published import read_published
-from scripts.report.row_by_row import as_markdown
+from scripts.report.lines import lines_of
+from scripts.report.paper.published import read_published
+from scripts.report.paper.row_by_row import as_markdown
 
 RECORDS = Path("outputs/recorded")
 TABLE_1 = "table1_recorded"
@@ -274,7 +274,7 @@ def run(folders: list[str], settings: ResultsSettings) -> None:
         whole = all([*pool.map(lambda arguments: call("build", arguments), sources.builds())])
         whole &= all([*pool.map(lambda arguments: call("run", ["-m", *arguments]), sources.sweeps())])
         whole &= all([*pool.map(lambda name: write_tables(name, out), (TABLE_1, *ABLATIONS))])
-    write_text(out / "row_by_row.md", as_markdown(cells(read_runs([RECORDS])), read_published()), "out")
+    write_text(out / "row_by_row.md", as_markdown(lines_of(read_runs([RECORDS])), read_published()), "out")
     write_text(out / "README.md", readme(sources, out), "out")
     print(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
     if not whole:

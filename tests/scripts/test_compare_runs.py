@@ -33,18 +33,14 @@ def test_a_difference_is_printed_with_its_interval(tmp_path: Path, capsys: pytes
     assert "The answers differ in 8 of 8 turns" in text
 
 
-def test_a_run_beside_itself_shows_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = made(tmp_path / "a", 3)
-    text = compared(capsys, folder, folder)
-    assert text.count("no difference") == 2
-    assert "more than noise" not in text
-
-
-def test_too_few_questions_cannot_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = compared(capsys, made(tmp_path / "a", 3, questions=FEWEST - 1), made(tmp_path / "b", 2))
-    assert text.count("cannot tell") == 2
-    assert "no difference" not in text
-    assert "more than noise" not in text
+def test_a_run_beside_itself_shows_none_and_too_few_questions_cannot_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, few = made(tmp_path / "a", 3), made(tmp_path / "few", 2, questions=FEWEST - 1)
+    for other, verdict in ((folder, "no difference"), (few, "cannot tell")):
+        text = compared(capsys, folder, other)
+        assert text.count(verdict) == 2
+        assert "more than noise" not in text
 
 
 def test_what_a_run_lacks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,14 +19,14 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from aded.records.finished_runs import read_runs
-from scripts.report.cells import cells
+from scripts.report.lines import lines_of
 from scripts.report.plots.catalogue import PLOTS
 
 
 @pytest.fixture(scope="module", params=["whole", "short"])
 def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Figure]]:
     folder = tmp_path_factory.mktemp(request.param)
-    found = cells(read_runs([write_sweep(folder) if request.param == "whole" else write_short_sweep(folder)]))
+    found = lines_of(read_runs([write_sweep(folder) if request.param == "whole" else write_short_sweep(folder)]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib warns where a layout fails
         figures = {name: figure for name, plot in PLOTS.items() if (figure := plot(found)) is not None}
@@ -94,7 +94,7 @@ def test_whatever_a_legend_names_is_drawn(drawn: dict[str, Figure]) -> None:
 
 
 def test_answers_too_short_for_a_plot_have_none(tmp_path: Path) -> None:
-    found = cells(read_runs([write_short_sweep(tmp_path)]))
+    found = lines_of(read_runs([write_short_sweep(tmp_path)]))
     assert PLOTS["answer_position"](found) is None
     assert PLOTS["tree_size"](found) is None
     assert PLOTS["accepted_lengths"](found) is not None

@@ -5,37 +5,43 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_up_run import row, times, write_run
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Calibration
 from scripts.plots import draw
-from scripts.report.cells import Cell, cells
+from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
     """A sweep of the budget on recorded answers, whose mean accepted tokens are 1, 2 and 3."""
     folder = tmp_path_factory.mktemp("recorded")
     for length, budget in enumerate((4, 8, 16), 1):
         rows = [row(81, 0, [length] * 60), row(82, 0, [length] * 60)]
         write_run(folder / str(budget), rows, settings={"method.budget": budget})
-    return cells(read_runs([folder]))
+    return lines_of(read_runs([folder]))
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
     folder = tmp_path_factory.mktemp("measured")
     for method, seconds in (("fast", 1.0), ("slow", 4.0)):
         rows = [row(number, 0, [2, 2], **times(seconds, 2.0, 4)) for number in range(2)]
         write_run(folder / method, rows, method=method, answers=None)
-    return cells(read_runs([folder]))
+    return lines_of(read_runs([folder]))
 
 
-def test_the_speedup_plot_has_a_pair_of_bars_per_method(measured: list[Cell]) -> None:
-    figure = PLOTS["speedup"](measured)
+def drawn(name: str, lines: list[Line]) -> Figure:
+    figure = PLOTS[name](lines)
     assert figure is not None
+    return figure
+
+
+def test_the_speedup_plot_has_a_pair_of_bars_per_method(measured: list[Line]) -> None:
+    figure = drawn("speedup", measured)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["fast", "slow"]
     assert [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)] == [2.0, 0.5, 2.0, 2.0]
@@ -46,8 +52,7 @@ def test_throughput_stands_beside_that_of_the_run_s_own_baseline(tmp_path: Path)
     for method, engine, plain in (("quick", "compiled", 0.75), ("slow", "eager", 1.0)):
         rows = [row(number, 0, [2, 2], **times(0.5, plain, 4)) for number in range(2)]
         write_run(tmp_path / method, rows, method=method, engine=engine, answers=None)
-    figure = PLOTS["throughput"](cells(read_runs([tmp_path])))
-    assert figure is not None
+    figure = drawn("throughput", lines_of(read_runs([tmp_path])))
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["slow", "quick"]
     widths = [bar.get_width() for bar in axes.patches if isinstance(bar, Rectangle)]
@@ -55,46 +60,41 @@ def test_throughput_stands_beside_that_of_the_run_s_own_baseline(tmp_path: Path)
     assert [text.get_text() for text in axes.texts] == ["2.00×", "1.50×"]
 
 
-def test_the_parts_of_a_step_add_up_to_its_time(measured: list[Cell]) -> None:
-    figure = PLOTS["step_time"](measured)
-    assert figure is not None
-    widths = [bar.get_width() for bar in figure.axes[0].patches if isinstance(bar, Rectangle)]
-    assert sum(widths[:3]) == pytest.approx(500.0)
-    assert widths[:3] == [pytest.approx(0.4), pytest.approx(499.5), pytest.approx(0.1)]
-
-
-def test_the_lines_of_step_time_stand_as_in_the_table(measured: list[Cell]) -> None:
-    figure = PLOTS["step_time"](measured)
-    assert figure is not None
-    (axes,) = figure.axes
+def test_the_times_of_a_step_add_up_in_the_order_of_the_table(measured: list[Line]) -> None:
+    (axes,) = drawn("step_time", measured).axes
+    bars = [bar for bar in axes.patches if isinstance(bar, Rectangle)]
+    assert [bar.get_width() for bar in bars[:3]] == [pytest.approx(ms) for ms in (0.4, 499.5, 0.1)]
+    assert bars[0].get_edgecolor() == bars[0].get_facecolor(), "no white edge hides a thin bar"
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["fast", "slow"]
     bottom, top = axes.get_ylim()
     assert top < bottom, "y grows downwards"
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["fast", "slow"]
-    draft, _, rest = (bar for bar in axes.patches[:3] if isinstance(bar, Rectangle))
-    assert all(bar.get_edgecolor() == bar.get_facecolor() for bar in (draft, rest)), "no white edge hides them"
 
 
-def test_a_sweep_is_one_line_by_the_value_swept(recorded: list[Cell]) -> None:
-    figure = PLOTS["node_budget"](recorded)
-    assert figure is not None
+def test_a_sweep_is_one_line_by_the_value_swept(recorded: list[Line]) -> None:
+    figure = drawn("node_budget", recorded)
     line = figure.axes[0].lines[0]
     assert np.asarray(line.get_xdata()).tolist() == [4, 8, 16]
     assert np.asarray(line.get_ydata()).tolist() == [1.0, 2.0, 3.0]
     assert figure.axes[1].get_ylabel() == "milliseconds to draft, median step"
 
 
-def test_the_histogram_holds_the_share_of_each_length(recorded: list[Cell]) -> None:
-    figure = PLOTS["accepted_lengths"](recorded)
-    assert figure is not None
+def test_the_histogram_holds_the_share_of_each_length(recorded: list[Line]) -> None:
+    figure = drawn("accepted_lengths", recorded)
     shares = [np.asarray(line.get_ydata()).tolist() for line in figure.axes[0].lines]
     assert sorted(share.index(1.0) for share in shares) == [0, 1, 2]
+
+
+def test_an_answer_without_a_step_is_no_length(tmp_path: Path) -> None:
+    """Prefill alone may end an answer."""
+    write_run(tmp_path / "run", [row(81, 0, [2, 2]), row(82, 0, [])])
+    (line,) = drawn("accepted_lengths", lines_of(read_runs([tmp_path]))).axes[0].lines
+    assert np.asarray(line.get_ydata())[1] == 1.0
 
 
 def test_adaptive_stands_against_fixed(tmp_path: Path) -> None:
     for scope, lengths in (("off", [1] * 200), ("session", [1] * 100 + [3] * 100)):
         write_run(tmp_path / scope, [row(81, 0, lengths)], settings={"method.adaptation": scope})
-    figure = PLOTS["adaptation"](cells(read_runs([tmp_path])))
-    assert figure is not None
+    figure = drawn("adaptation", lines_of(read_runs([tmp_path])))
     ends = sorted(float(np.asarray(line.get_ydata())[-1]) for line in figure.axes[0].lines)
     assert ends == [1.0, 2.0]
 
@@ -107,15 +107,14 @@ def test_true_probabilities_lie_on_the_diagonal(tmp_path: Path) -> None:
     )
     write_run(tmp_path / "with", [row(81, 0, [1] * 9, calibration=few), row(82, 0, [1])], method="aded_backoff")
     write_run(tmp_path / "without", [row(81, 0, [1] * 9)])
-    figure = PLOTS["calibration"](cells(read_runs([tmp_path])))
-    assert figure is not None
-    diagonal, line = figure.axes[0].lines
+    figure = drawn("calibration", lines_of(read_runs([tmp_path])))
+    line, diagonal = figure.axes[0].lines
     assert np.asarray(diagonal.get_xydata()).tolist() == [[0, 0], [1, 1]]
     assert np.asarray(line.get_xydata()).tolist() == [[0.02, 0.02], [0.92, 0.82]], "a bin of 3 nodes is left out"
     assert line.get_label() == "aded_backoff: 5.0% from the diagonal"
 
 
-def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Cell], tmp_path: Path) -> None:
+def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Line], tmp_path: Path) -> None:
     names = ["category", "accepted_lengths", "answer_position", "tree_size", "node_budget"]
     assert draw(recorded, tmp_path) == names
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -127,10 +126,9 @@ def test_acceptance_by_place_and_by_tree_size_are_means_of_the_steps(tmp_path: P
     """Steps that drafted 1 node added 2 tokens, those that drafted 8 added 4; the small ones come first."""
     rows = [row(number, 0, [2] * 20 + [4] * 20, drafted_nodes=[1] * 20 + [8] * 20) for number in range(4)]
     write_run(tmp_path / "run", rows)
-    found = cells(read_runs([tmp_path]))
+    found = lines_of(read_runs([tmp_path]))
     for name, places in (("tree_size", [1, 8]), ("answer_position", None)):
-        figure = PLOTS[name](found)
-        assert figure is not None
+        figure = drawn(name, found)
         (line,) = figure.axes[0].lines
         xs, ys = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
         assert (ys[0], ys[-1]) == (2, 4)

@@ -1,26 +1,30 @@
-"""The report in a real browser: a tiny model's run beside one full of hostile texts. Without a browser, skipped."""
+"""The report of a sweep, and of a run full of hostile texts, in a real browser. Without a browser, skipped."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
-from itertools import product
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import NEEDED, TABS, Page
 from made_up_run import row, times, write_run
+from made_up_sweep import BENCHMARKS, MODELS, PART, write_sweep
+from matplotlib.image import imread
 
-from aded.bench.build import checked_config
-from aded.bench.progress import Progress
-from aded.command_line import compose_config
-from aded.records.rows import Row, parse, to_json
+from aded.records.finished_runs import read_run
+from aded.records.rows import to_json
 from aded.records.trees import AnswerTrees, RecordedTree, read_trees
-from aded.run import run
 from scripts.html_report import write_report
-from scripts.report.literal import literal
+from scripts.report.texts import literal
 
 pytestmark = NEEDED
+PHONE = 390
+SMALLEST = 9
+"""Of the letters of a plot, in pixels."""
 TOKENS = {
     1: "</script><script>window.hit = 1</script>",
     2: '<img src=x onerror="window.hit = 2">',
@@ -33,83 +37,59 @@ HOSTILE = "<script>window.hit = 3</script>\u202e"
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
-    """A run of the tiny model that kept its trees."""
-    out = tmp_path_factory.mktemp("real") / "run"
-    settings = ["benchmark.limit=2", "benchmark.max_new_tokens=24", "model.dtype=float32", "record.trees=2"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ADED_CACHE", str(out.parent / "cache"))
-        run(
-            checked_config(
-                compose_config([f"model={folder}", "method=token_recycling", *settings, f"output_dir={out}"])
-            ),
-            Progress(),
-        )
-    return out
-
-
-@pytest.fixture(scope="module")
-def report(real: Path) -> Path:
-    hostile = row(1, 0, [3, 2, 1], token_ids=[9, 1, 2, 3, 4, 5, 6], drafted_nodes=[3, 2, 0], **times(1.0, 2.0, 6))
-    made = write_run(
-        real.parent / "hostile",
-        [hostile, row(2, 0, [2], drafted_nodes=[1], **times(1.0, 2.0, 2))],
-        method="hostile",
-        answers=None,
-        benchmark=HOSTILE,
-        settings={"method.note": HOSTILE},
-    )
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_sweep(tmp_path_factory.mktemp("sweep"))
+    answer = row(1, 0, [3, 2, 1], token_ids=[9, 1, 2, 3, 4, 5, 6], drafted_nodes=[3, 2, 0], **times(1.0, 2.0, 6))
+    rows, note = [answer, row(2, 0, [2], drafted_nodes=[1], **times(1.0, 2.0, 2))], {"method.note": HOSTILE}
+    made = write_run(folder / "hostile", rows, method="hostile", answers=None, benchmark=HOSTILE, settings=note)
+    sources = ["", "corpus", "corpus", HOSTILE]
     steps = [
-        RecordedTree(
-            [9, 1, 2, 6], [-1, 0, 1, 0], [1.0, 0.5, 0.25, 0.1], ["", "corpus", "corpus", HOSTILE], [0, 1, 2], 3
-        ),
+        RecordedTree([9, 1, 2, 6], [-1, 0, 1, 0], [1.0, 0.5, 0.25, 0.1], sources, [0, 1, 2], 3),
         RecordedTree([3, 4, 6], [-1, 0, 1], None, None, [0, 1], 5),
         RecordedTree([5], [-1], None, None, [0], 6),
     ]
     texts = {str(token): text for token, text in TOKENS.items()}
     (made / "trees.jsonl").write_text(to_json(AnswerTrees("1", 0, HOSTILE, texts, steps, 0)) + "\n")
-    write_report([real.parent], real.parent / "report.html")
-    return real.parent / "report.html"
+    write_report([folder], folder / "report.html")
+    return folder
 
 
 @pytest.fixture
-def page(browser: Any, report: Path) -> Iterator[Page]:
+def page(browser: Any, sweep: Path) -> Iterator[Page]:
     """Whatever a test does, the browser has nothing to complain of, and no hostile text has run."""
-    opened = Page(browser, report)
+    opened = Page(browser, sweep / "report.html")
     yield opened
     assert opened("return window.hit") is None
     assert browser.get_log("browser") == []
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
-def test_each_tab_shows_its_part_alone(page: Page) -> None:
+def go(page: Page, step: int) -> None:
+    page(
+        "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))", step
+    )
+
+
+def test_each_tab_shows_its_section_alone(page: Page) -> None:
     for name in TABS:
         page.show(name)
-        visible = page(
-            "return [...document.querySelectorAll('section')].filter((one) => !one.hidden).map((one) => one.id)"
-        )
-        assert visible == [name]
-    assert page("return document.querySelectorAll('figure svg').length") >= 4
+        visible = "return [...document.querySelectorAll('section')].filter((one) => !one.hidden).map((one) => one.id)"
+        assert page(visible) == [name]
 
 
-def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, real: Path) -> None:
-    rows = [parse(Row, line, "row") for line in (real / "rows.jsonl").read_text().splitlines()]
-    recorded = read_trees(real, rows)[0]
+def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, sweep: Path) -> None:
+    run = read_run(sweep / f"{MODELS[0]}-{BENCHMARKS[0]}-aded_backoff")
+    (recorded,) = read_trees(run.folder, run.rows)
     page.show("trees")
-    page.see("HumanEval/0", "token_recycling")
-    assert int(page("return document.getElementById('step').max")) == len(recorded.steps)
+    page.see(f"{BENCHMARKS[0]}, {MODELS[0]}", "aded_backoff")
     for number in (1, len(recorded.steps)):
-        page(
-            "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
-            number,
-        )
+        go(page, number)
         step = recorded.steps[number - 1]
-        assert page("return document.querySelectorAll('#pane-first svg rect').length") == len(step.tokens) + 1
-        assert page("return document.querySelectorAll('#pane-first svg g.accepted').length") == len(step.path)
+        assert page("return document.querySelectorAll('#pane-first .token').length") == len(step.tokens) + 1
+        assert page("return document.querySelectorAll('#pane-first li.accepted').length") == len(step.path)
         assert page.texts("#pane-first .status")[0].startswith(f"Step {number} of {len(recorded.steps)}: ")
-    texts = {token: literal(text, "\n") or f"⟨{token}⟩" for token, text in recorded.texts.items()}
-    answer = "".join(texts[str(token)] for token in rows[0].token_ids)
-    shown = "".join(page.texts("#pane-first .answer:not(details *) span")).replace("⏎", "")
-    assert shown.startswith(answer)
+    shown = "".join(page.texts("#pane-first .answer:not(details *) span"))
+    assert shown == "".join(recorded.texts[str(token)] for token in run.rows[0].token_ids)
 
 
 def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
@@ -126,9 +106,7 @@ def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
         "عربي",
     ]
     assert page.texts("#pane-first details p") == [literal(HOSTILE)]
-    about = f"0.100 {literal(HOSTILE)}"
-    assert f"{about[:23]}…" in page.texts("#pane-first svg .about")
-    assert any(title.endswith(about) for title in page.texts("#pane-first svg title"))
+    assert f"0.100 {literal(HOSTILE)}" in page.texts("#pane-first .token small")
     assert literal(HOSTILE) in page.texts("#ranking .finding b")
     assert page("return document.querySelectorAll('img, section script').length") == 0
 
@@ -138,7 +116,7 @@ def test_the_second_method_stands_at_the_same_place_in_the_answer(page: Page) ->
     page.see("window.hit", "hostile")
     page.choose("second", "hostile")
     page.wait("return document.querySelectorAll('.pane .status').length === 2")
-    page("const s = document.getElementById('step'); s.value = 2; s.dispatchEvent(new Event('input'))")
+    go(page, 2)
     first, second = page.texts(".pane .status")
     assert first == second
     assert first.startswith("Step 2 of 3: 2 drafted, 1 accepted")
@@ -172,11 +150,11 @@ def test_a_column_head_leads_to_its_definition(page: Page) -> None:
 
 def test_a_table_is_downloaded_as_csv(page: Page, tmp_path: Path) -> None:
     page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    page("document.querySelector('[data-csv=ranking]').click()")
+    page("document.querySelector('[download=\"ranking.csv\"]').click()")
     from selenium.webdriver.support.wait import WebDriverWait
 
     WebDriverWait(page.browser, 30).until(lambda _: (tmp_path / "ranking.csv").exists())
-    assert "token_recycling" in (tmp_path / "ranking.csv").read_text()
+    assert "aded_backoff" in (tmp_path / "ranking.csv").read_text()
 
 
 CONTRAST = """
@@ -185,8 +163,7 @@ const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 
 const colour = (text) => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
 const behind = (node) => {
   for (let one = node; one; one = one.parentElement) {
-    const box = one.tagName === "g" && one.querySelector("rect");
-    const found = colour(box ? getComputedStyle(box).fill : getComputedStyle(one).backgroundColor);
+    const found = colour(getComputedStyle(one).backgroundColor);
     if (found.length === 3 || found[3] === 1) return found;
   }
   return [255, 255, 255];
@@ -195,32 +172,103 @@ const poor = [];
 for (const node of document.querySelectorAll("body *:not(script):not(title)")) {
   const own = [...node.childNodes].some((one) => one.nodeType === 3 && one.textContent.trim());
   if (!own || !node.getClientRects().length || node.closest("figure svg, option")) continue;
-  const style = getComputedStyle(node);
-  const ink = colour(node instanceof SVGElement ? style.fill : style.color);
-  const [a, b] = [light(ink), light(behind(node))];
+  const [a, b] = [light(colour(getComputedStyle(node).color)), light(behind(node))];
   const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  if (ratio < 4.5) poor.push(`${node.tagName}.${node.className.baseVal ?? node.className}: ${ratio.toFixed(2)}`);
+  if (ratio < 4.5) poor.push(`${node.tagName}.${node.className}: ${ratio.toFixed(2)}`);
 }
 return [...new Set(poor)];
 """
 """Texts whose contrast is below 4.5 (WCAG 2.2, AA). Plots are drawn in the page's ink."""
 
 
-@pytest.mark.parametrize(("scheme", "width"), list(product(("light", "dark"), (1280, 400))))
-def test_each_part_is_readable(page: Page, scheme: str, width: int) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_each_section_is_readable(page: Page, scheme: str) -> None:
     page.scheme(scheme)
-    page.wide(width)
     for name in TABS:
         page.show(name)
-        assert page("return document.documentElement.scrollWidth") <= width, name
         assert page(CONTRAST) == [], name
 
 
-def test_a_step_is_drawn_at_once(page: Page) -> None:
-    """Drawing is one event long: when the slider has moved, the tree is there."""
+FAULTS = """
+const overlap = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+  Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
+const faults = [];
+const wide = document.documentElement.clientWidth;
+for (const node of document.querySelectorAll("body *")) {
+  const box = node.getBoundingClientRect();
+  if (!box.width || node.closest("svg, .scroll *, .tree *, pre *, .answer *")) continue;
+  if (box.right > wide + 1) faults.push(`${node.tagName}.${node.className} ends at ${box.right}`);
+}
+for (const svg of document.querySelectorAll("figure svg")) {
+  const edge = svg.getBoundingClientRect();
+  if (!edge.width) continue;
+  const nodes = [...svg.querySelectorAll("text")], scale = edge.width / svg.viewBox.baseVal.width;
+  const smallest = scale * Math.min(...nodes.map((node) => parseFloat(getComputedStyle(node).fontSize)));
+  if (smallest < arguments[0]) faults.push(`letters of ${smallest} pixels`);
+  const texts = nodes.map((node) => [node.textContent, node.getBoundingClientRect()]);
+  const bars = [...svg.querySelectorAll("[clip-path]")].filter((node) => getComputedStyle(node).fill !== "none")
+    .map((node) => node.getBoundingClientRect());
+  if (edge.right > wide + 1) faults.push(`a plot ends at ${edge.right}`);
+  texts.forEach(([text, box], at) => {
+    if (text.includes("$")) faults.push(`${text}: no plain number`);
+    if (box.left < edge.left - 1 || box.right > edge.right + 1) faults.push(`${text} is cut off`);
+    for (const [other, place] of texts.slice(at + 1)) if (overlap(box, place)) faults.push(`${text} on ${other}`);
+    if (bars.some((bar) => overlap(box, bar))) faults.push(`${text} on data`);
+  });
+}
+return [faults, document.querySelectorAll("section:not([hidden]) figure svg text").length];
+"""
+"""What overlaps, is cut off, too small, or wider than the page; and the number of texts in plots."""
+
+
+@pytest.mark.parametrize("width", [PHONE, 1400])
+def test_nothing_overlaps_and_nothing_is_cut_off(page: Page, width: int) -> None:
+    page.wide(width)
+    texts = 0
+    for name in TABS:
+        page.show(name)
+        faults, here = page(FAULTS, SMALLEST)
+        assert faults == [], name
+        texts += here
+    assert texts > 400
+
+
+def brightness(page: Page) -> float:
+    """The median of what is next to the right edge of the ranking, 0 to 1: 1 is the page's white."""
+    table = page.browser.find_element("css selector", "#ranking .scroll")
+    picture = imread(BytesIO(b64decode(table.screenshot_as_base64)))
+    return float(np.median(picture[:, -3:, :3]))
+
+
+def test_a_table_that_scrolls_has_a_shadow_until_its_end(page: Page) -> None:
+    page.wide(PHONE)
+    page.scheme("light")
+    assert brightness(page) < 0.9
+    page("document.querySelector('#ranking .scroll').scrollLeft = 9999")
+    assert brightness(page) > 0.98
+
+
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_node_is_read_in_full_by_pointing_at_it_and_by_tapping_it(page: Page, touch: bool) -> None:
+    page.wide(PHONE if touch else 1400)
     page.show("trees")
-    shown = page(
-        "const s = document.getElementById('step'); s.value = 2; s.dispatchEvent(new Event('input'));"
-        "return document.querySelector('#pane-first .status').textContent"
+    page.see(f"{BENCHMARKS[0]}, {MODELS[0]}", "aded_backoff")
+    page.choose("second", "medusa")
+    page.wait("return document.querySelectorAll('.pane .status').length === 2")
+    assert page(
+        "const s = document.querySelector('#pane-first .tree li li small'); return s.scrollWidth > s.clientWidth"
+    ), "it has no room"
+    page("document.querySelector('#pane-first .tree').scrollIntoView({block: 'center'})")
+    x, y = page(
+        "const b = document.querySelector('#pane-first .tree li li .token').getBoundingClientRect();"
+        "return [b.left + 20, b.top + b.height / 2]"
     )
-    assert shown.startswith("Step 2 ")
+    command = page.browser.execute_cdp_cmd
+    if touch:
+        command("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        command("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        command("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    else:
+        command("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": x, "y": y})
+    page.wait(f"return document.querySelector('#pane-first .node').innerText.includes('{PART}')")
+    assert page.texts("#pane-second .node") == ["Point at a node, or tap it, to read it in full here."]

@@ -11,9 +11,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from scripts.report.cells import Cell
+from scripts.report.lines import ACCEPTED, Line, by_place
 from scripts.report.plots.catalogue import PLOTS
-from scripts.report.plots.style import MOST_LINES, of_metric
+from scripts.report.plots.style import MOST_LINES, accepted_lines
 
 INK = "#0d0e0f"
 """Stands for the page's own colour of text."""
@@ -24,23 +24,6 @@ STYLE: dict[Any, Any] = {
     "axes.labelcolor": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-}
-CAPTIONS = {
-    "speedup": "Speedup with its 95 % interval, and mean accepted tokens, its bound.",
-    "throughput": "Tokens per second and, beside them, the speedup: over autoregressive decoding in the same run.",
-    "step_time": "Where the time of a step goes.",
-    "category": "Mean accepted tokens by the questions' category.",
-    "accepted_lengths": "Steps by the tokens that they added.",
-    "answer_position": "Mean accepted tokens by the place in the answer.",
-    "tree_size": "Mean accepted tokens by the size of the draft tree.",
-    "adaptation": "Mean accepted tokens so far, over the generated tokens.",
-    "calibration": "A calibrated drafter lies on the diagonal: of nodes with probability 0.3, 30 % are accepted. "
-    "Beside its name, how far a method is from it: the mean over its nodes.",
-    "node_budget": "Mean accepted tokens over the budget of nodes.",
-    "corpus_size": "Mean accepted tokens over the size of the corpus, and a straight line through them.",
-    "searches": "Mean accepted tokens over the searches of a step.",
-    "c1": "Mean accepted tokens over c1.",
-    "c2": "Mean accepted tokens over c2.",
 }
 
 
@@ -53,27 +36,24 @@ class Drawn:
     svgs: list[str]
 
 
-def draw(cells: Sequence[Cell]) -> dict[str, Drawn]:
+def draw(lines: Sequence[Line]) -> dict[str, Drawn]:
     """The plots for which there are rows, by name. Where lines are more than colours, those of the best methods."""
-    best = best_lines(cells)
-    return {one.name: one for name in PLOTS if (one := _drawn(name, cells, best)) is not None}
+    best = best_lines(lines)
+    return {one.name: one for name in PLOTS if (one := _drawn(name, lines, best)) is not None}
 
 
-def best_lines(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells of as many lines of each benchmark and model as there are colours, of the most accepted tokens."""
-    kept = set()
-    accepted = sorted(of_metric(cells, "mean_accepted_tokens"), key=lambda cell: -cell.value)
-    for key in {(cell.benchmark, cell.model) for cell in accepted}:
-        here = [cell for cell in accepted if (cell.benchmark, cell.model) == key]
-        kept |= {(*key, cell.line) for cell in here[:MOST_LINES]}
-    return [cell for cell in cells if (cell.benchmark, cell.model, cell.line) in kept]
+def best_lines(lines: Sequence[Line]) -> list[Line]:
+    """As many lines of each benchmark and model as there are colours, those of the most accepted tokens."""
+    accepted = sorted(accepted_lines(lines), key=lambda line: -line.estimates[ACCEPTED].value)
+    kept = [line for mine in by_place(accepted).values() for line in mine[:MOST_LINES]]
+    return [line for line in lines if line in kept]
 
 
-def _drawn(name: str, cells: Sequence[Cell], best: Sequence[Cell]) -> Drawn | None:
-    caption = CAPTIONS[name]
+def _drawn(name: str, lines: Sequence[Line], best: Sequence[Line]) -> Drawn | None:
+    caption = " ".join((PLOTS[name].__doc__ or "").split())
     with plt.rc_context(STYLE):
-        figure = PLOTS[name](cells)
-        if figure is None and len(best) < len(cells) and (figure := PLOTS[name](best)) is not None:
+        figure = PLOTS[name](lines)
+        if figure is None and len(best) < len(lines) and (figure := PLOTS[name](best)) is not None:
             caption += f" Of the {MOST_LINES} methods with the most accepted tokens."
         if figure is None:
             return None

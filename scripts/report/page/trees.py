@@ -5,33 +5,32 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from aded.records.finished_runs import FinishedRun, warn
 from aded.records.trees import AnswerTrees, read_trees
-from scripts.report.literal import literal
+from scripts.report.lines import Line
+from scripts.report.texts import literal
 
 MOST_BYTES = 3_000_000
 """Of all trees in a page, as text. Those of the first questions come first."""
 
 
-def recorded_trees(runs: Sequence[FinishedRun], lines: Mapping[Path, str]) -> dict[str, Any]:
+def recorded_trees(each: Sequence[Line]) -> dict[str, Any]:
     """What scripts/report/page/viewer.js reads: the answers by question, and how many did not fit.
 
-    lines: the name of each run, by its folder.
+    each: a line for each run.
     """
-    found = [(run, number, trees) for run in runs for number, trees in enumerate(_trees_of(run))]
+    found = [(line, number, trees) for line in each for number, trees in enumerate(_trees_of(line.first))]
     answers, size = [], 0
-    for run, _, trees in sorted(found, key=lambda one: one[1]):
+    for line, _, trees in sorted(found, key=lambda one: one[1]):
         packed = b64encode(zlib.compress(json.dumps(_as_plain(trees)).encode())).decode()
         if size + len(packed) > MOST_BYTES:
             continue
         size += len(packed)
         question = literal(trees.question_id) + (f", turn {trees.turn + 1}" if trees.turn else "")
-        place = f"{run.benchmark}, {run.model}: {question}"
-        answers.append({"run": lines[run.folder], "question": place, "packed": packed})
+        answers.append({"run": line.name, "question": f"{', '.join(line.place)}: {question}", "packed": packed})
     return {"answers": answers, "left_out": len(found) - len(answers)}
 
 

@@ -1,26 +1,30 @@
-"""Acceptance: by category, over the generated tokens, by length, and against the drafter's probabilities.
+"""Acceptance: by category, over the generated tokens, by length, by place and tree size, and against probabilities.
 
 Each plot has one panel per model and benchmark.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from aded.core.calibration import total
-from scripts.report.cells import Cell, settings_key
+from aded.records.metrics import accepted_by_category
+from aded.records.rows import Row
+from scripts.report.lines import Line
+from scripts.report.names import settings_key
 from scripts.report.plots.style import (
-    MARKERS,
     MOST_LINES,
     PALETTE,
-    by_place,
+    accepted_lines,
     grouped_bars,
     label_panel,
-    of_metric,
+    line_style,
+    panels_by_place,
     panels_of_bars,
     panels_of_lines,
     title_of,
@@ -28,123 +32,155 @@ from scripts.report.plots.style import (
 
 LONGEST = 12
 """Accepted lengths from here on share the last place of the histogram."""
-FEWEST = 50
+FEWEST_NODES = 50
 """A bin of probabilities with fewer nodes is not drawn."""
+FEWEST_STEPS = 10
+"""A point over fewer steps is not drawn."""
+BINS = 8
+"""Of equal width, into which places and sizes are divided."""
+Curve = tuple[Any, Any, str]
+"""x, y and its name."""
 
 
-def by_category(cells: Sequence[Cell]) -> Figure | None:
-    """Figure 4b: mean accepted tokens by the questions' category, where there are several."""
-    found = [mine for mine in panels_of_acceptance(cells) if len(_categories(mine)) > 1]
+def panels_of_acceptance(lines: Sequence[Line]) -> list[list[Line]]:
+    """Lines with mean accepted tokens by benchmark and model; none where they are more than the colours."""
+    return [mine for mine in panels_by_place(accepted_lines(lines)) if len(mine) <= MOST_LINES]
+
+
+def by_category(lines: Sequence[Line]) -> Figure | None:
+    """Mean accepted tokens by the questions' category."""
+    found = [mine for mine in panels_of_acceptance(lines) if len(_categories(mine)) > 1]
     if not found:
         return None
     figure, all_axes = panels_of_bars(list(map(_categories, found)), list(map(len, found)))
     for axes, mine in zip(all_axes, found, strict=True):
-        grouped_bars(axes, {cell.line: [_mean_accepted(cell, one) for one in _categories(mine)] for cell in mine})
+        accepted = {line.name: accepted_by_category(line.rows) for line in mine}
+        grouped_bars(axes, {name: [own.get(one) for one in _categories(mine)] for name, own in accepted.items()})
         label_panel(axes, title_of(mine), xlabel="mean accepted tokens")
     return figure
 
 
-def _categories(cells: Sequence[Cell]) -> list[str]:
+def _categories(lines: Sequence[Line]) -> list[str]:
     """In the benchmark's order."""
-    return list(dict.fromkeys(row.category for row in cells[0].runs[0].rows))
+    return list(accepted_by_category(lines[0].first.rows))
 
 
-def _mean_accepted(cell: Cell, category: str) -> float | None:
-    rows = [row for run in cell.runs for row in run.rows if row.category == category]
-    steps = sum(row.steps for row in rows)
-    return sum(row.new_tokens for row in rows) / steps if steps else None
-
-
-def over_tokens(cells: Sequence[Cell]) -> Figure | None:
-    """Figure 4a: mean accepted tokens of all steps so far over the generated tokens, where the adaptation differs."""
-    found = [mine for mine in map(_of_several_scopes, panels_of_acceptance(cells)) if mine]
+def over_tokens(lines: Sequence[Line]) -> Figure | None:
+    """Mean accepted tokens of all steps so far over the generated tokens, where the adaptation differs."""
+    found = [mine for mine in map(_of_several_scopes, panels_of_acceptance(lines)) if mine]
     if not found:
         return None
     figure, all_axes = panels_of_lines(found)
     for axes, mine in zip(all_axes, found, strict=True):
-        for number, cell in enumerate(mine):
-            lengths = np.concatenate([row.accept_lengths for row in cell.runs[0].rows])
-            tokens = np.cumsum(lengths)
+        for number, line in enumerate(mine):
+            tokens = np.cumsum(lengths_of(line.first.rows))
             mean = tokens / np.arange(1, len(tokens) + 1)
             first = min(len(tokens) // 100, 50)  # a mean of a few steps says nothing
             style = ("-", "--", ":", "-.")[number % 4]
-            axes.plot(tokens[first:], mean[first:], style, color=PALETTE[number], label=cell.line, linewidth=1.3)
+            axes.plot(tokens[first:], mean[first:], style, color=PALETTE[number], label=line.name, linewidth=1.3)
         label_panel(axes, title_of(mine), xlabel="tokens generated", ylabel="mean accepted tokens so far")
     return figure
 
 
-def _of_several_scopes(cells: Sequence[Cell]) -> list[Cell]:
-    """The cells to which another one exists that differs in the adaptation alone."""
-    without = ("method.adaptation",)
-    groups = Counter((cell.method, settings_key(cell.runs[0], without)) for cell in cells)
-    return [cell for cell in cells if groups[cell.method, settings_key(cell.runs[0], without)] > 1]
+def _of_several_scopes(lines: Sequence[Line]) -> list[Line]:
+    """The lines to which another one exists that differs in the adaptation alone."""
+    keys = [(line.method, settings_key(line.first, ("method.adaptation",))) for line in lines]
+    return [line for line, key in zip(lines, keys, strict=True) if keys.count(key) > 1]
 
 
-def histogram(cells: Sequence[Cell]) -> Figure | None:
-    """The share of steps that added 1, 2, .. tokens."""
-    found = panels_of_acceptance(cells)
+def lengths_of(rows: Sequence[Row]) -> np.ndarray:
+    """int64 [steps]: the tokens that each step added."""
+    return np.array([length for row in rows for length in row.accept_lengths], np.int64)
+
+
+def _curves(
+    found: Sequence[tuple[Sequence[Line], Sequence[Curve | None]]], height: float = 2.8, **labels: str
+) -> tuple[Figure, list[Axes]] | None:
+    """A panel for each group of lines with a curve, a curve per line; None without any."""
+    found = [(mine, curves) for mine, curves in found if any(curves)]
     if not found:
         return None
-    figure, all_axes = panels_of_lines(found)
-    for axes, mine in zip(all_axes, found, strict=True):
-        for number, cell in enumerate(mine):
-            lengths = np.concatenate([row.accept_lengths for run in cell.runs for row in run.rows])
-            counts = np.bincount(np.minimum(lengths, LONGEST), minlength=LONGEST + 1)[1:]
-            axes.plot(
-                range(1, LONGEST + 1),
-                counts / max(1, counts.sum()),
-                color=PALETTE[number],
-                marker=MARKERS[number],
-                markersize=4,
-                linewidth=1,
-                label=cell.line,
-            )
-        axes.set_xticks(range(1, LONGEST + 1), [*map(str, range(1, LONGEST)), f"{LONGEST}+"])
-        label_panel(axes, title_of(mine), xlabel="accepted tokens of a step", ylabel="share of steps")
+    figure, all_axes = panels_of_lines([mine for mine, _ in found], height)
+    for axes, (mine, curves) in zip(all_axes, found, strict=True):
+        for number, curve in enumerate(curves):
+            if curve is not None:
+                xs, ys, name = curve
+                axes.plot(xs, ys, label=name, **line_style(number))
+        label_panel(axes, title_of(mine), **labels)
+    return figure, all_axes
+
+
+def histogram(lines: Sequence[Line]) -> Figure | None:
+    """Steps by the tokens that they added."""
+    places = range(1, LONGEST + 1)
+
+    def curve(line: Line) -> Curve:
+        counts = np.bincount(np.minimum(lengths_of(line.rows), LONGEST), minlength=LONGEST + 1)[1:]
+        return places, counts / max(1, counts.sum()), line.name
+
+    found = [(mine, list(map(curve, mine))) for mine in panels_of_acceptance(lines)]
+    drawn = _curves(found, xlabel="accepted tokens of a step", ylabel="share of steps")
+    if drawn is None:
+        return None
+    for axes in drawn[1]:
+        axes.set_xticks(places, [*map(str, places[:-1]), f"{LONGEST}+"])
         axes.set_ylim(bottom=0)
-    return figure
+    return drawn[0]
 
 
-def calibration(cells: Sequence[Cell]) -> Figure | None:
-    """Share of nodes accepted over the drafter's probability: a calibrated drafter lies on the diagonal.
+def calibration(lines: Sequence[Line]) -> Figure | None:
+    """A calibrated drafter lies on the diagonal: of nodes with probability 0.3, 30 % are accepted.
 
-    A line's name has its mean distance from the diagonal, weighted by the nodes. Bins of few nodes are left out.
+    Beside its name, how far a method is from it: the mean over its nodes.
     """
-    with_probabilities = [
-        cell for cell in of_metric(cells, "mean_accepted_tokens") if _histogram_sums(cell) is not None
-    ]
-    found = panels_of_acceptance(with_probabilities)
-    if not found:
+
+    def curve(line: Line) -> Curve | None:
+        sums = total(None if row.calibration is None else vars(row.calibration) for row in line.rows)
+        if sums is None or (sums[0] < FEWEST_NODES).all():
+            return None
+        nodes, probabilities, accepted = sums[:, sums[0] >= FEWEST_NODES]
+        away = np.abs(probabilities - accepted).sum() / nodes.sum()
+        return probabilities / nodes, accepted / nodes, f"{line.name}: {away:.1%} from the diagonal"
+
+    with_probabilities = [line for line in lines if curve(line) is not None]
+    found = [(mine, list(map(curve, mine))) for mine in panels_of_acceptance(with_probabilities)]
+    labels = {"xlabel": "probability given by the drafter", "ylabel": "share of nodes accepted"}
+    drawn = _curves(found, 4.0, **labels)
+    if drawn is None:
         return None
-    figure, all_axes = panels_of_lines(found, 4.0)
-    for axes, mine in zip(all_axes, found, strict=True):
-        axes.plot([0, 1], [0, 1], ":", color="black", linewidth=0.8)
-        for number, cell in enumerate(mine):
-            sums = _histogram_sums(cell)
-            assert sums is not None
-            nodes, probabilities, accepted = sums[:, sums[0] >= FEWEST]
-            away = np.abs(probabilities - accepted).sum() / nodes.sum()
-            axes.plot(
-                probabilities / nodes,
-                accepted / nodes,
-                color=PALETTE[number],
-                marker=MARKERS[number],
-                markersize=4,
-                linewidth=1,
-                label=f"{cell.line}: {away:.1%} from the diagonal",
-            )
-        label_panel(axes, title_of(mine), xlabel="probability given by the drafter", ylabel="share of nodes accepted")
+    for axes in drawn[1]:
+        axes.plot([0, 1], [0, 1], ":", color="black", linewidth=0.8, zorder=1)
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    return figure
+    return drawn[0]
 
 
-def _histogram_sums(cell: Cell) -> np.ndarray | None:
-    """aded.core.calibration.total over all rows; None where no bin has enough nodes."""
-    rows = (row for run in cell.runs for row in run.rows)
-    sums = total(None if row.calibration is None else vars(row.calibration) for row in rows)
-    return None if sums is None or (sums[0] < FEWEST).all() else sums
+def answer_position(lines: Sequence[Line]) -> Figure | None:
+    """Mean accepted tokens by the place of a step's first token in the answer."""
+    return _by_place(lines, lambda row: 1 + np.cumsum([0, *row.accept_lengths[:-1]]), "place in the answer, tokens")
 
 
-def panels_of_acceptance(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Cells of mean accepted tokens by benchmark and model; none where the lines are more than the colours."""
-    return [mine for mine in by_place(of_metric(cells, "mean_accepted_tokens")) if len(mine) <= MOST_LINES]
+def tree_size(lines: Sequence[Line]) -> Figure | None:
+    """Mean accepted tokens by the size of the draft tree."""
+    return _by_place(lines, lambda row: np.array(row.drafted_nodes), "drafted nodes of a step")
+
+
+def _by_place(lines: Sequence[Line], place: Callable[[Row], np.ndarray], xlabel: str) -> Figure | None:
+    """place: of each step of a row, int64 [steps]."""
+    found = [(mine, _means(mine, place)) for mine in panels_of_acceptance(lines)]
+    drawn = _curves(found, xlabel=xlabel, ylabel="mean accepted tokens")
+    return drawn and drawn[0]
+
+
+def _means(lines: Sequence[Line], place: Callable[[Row], np.ndarray]) -> list[Curve | None]:
+    """Of each line mean place and mean accepted tokens of the steps in each bin; None without a point."""
+    rows = [[row for row in line.rows if row.steps] for line in lines]
+    most = max((int(place(row).max()) for own in rows for row in own), default=0)
+    found: list[Curve | None] = []
+    for line, own in zip(lines, rows, strict=True):
+        places, lengths = np.concatenate([np.zeros(0), *map(place, own)]), lengths_of(own)
+        bins = np.minimum(places * BINS // (most + 1), BINS - 1).astype(int)
+        inside = [bins == one for one in range(BINS) if (bins == one).sum() >= FEWEST_STEPS]
+        points = [(float(places[one].mean()), float(lengths[one].mean())) for one in inside]
+        xs, ys = [x for x, _ in points], [y for _, y in points]
+        found.append((xs, ys, line.name) if points else None)
+    return found

@@ -1,4 +1,4 @@
-"""Every plot, by the name of its files."""
+"""Every plot, by the name of its files. A plot's docstring is its caption in the report."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.figure import Figure
 
-from scripts.report.cells import Cell
-from scripts.report.plots import acceptance, places, speed, sweeps
+from scripts.report.lines import Line
+from scripts.report.plots import acceptance, speed, sweeps
 
-PLOTS: dict[str, Callable[[Sequence[Cell]], Figure | None]] = {
+PLOTS: dict[str, Callable[[Sequence[Line]], Figure | None]] = {
     "speedup": speed.speedup_bars,
     "throughput": speed.throughput_bars,
     "step_time": speed.step_time,
     "category": acceptance.by_category,
     "adaptation": acceptance.over_tokens,
     "accepted_lengths": acceptance.histogram,
-    "answer_position": places.answer_position,
-    "tree_size": places.tree_size,
+    "answer_position": acceptance.answer_position,
+    "tree_size": acceptance.tree_size,
     "calibration": acceptance.calibration,
     "searches": sweeps.searches,
     "c1": sweeps.c1,

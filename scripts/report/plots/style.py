@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from textwrap import fill
 from typing import Any
@@ -16,7 +15,8 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
-from scripts.report.cells import Cell
+from aded.records.metrics import Estimate
+from scripts.report.lines import ACCEPTED, Line, by_place
 
 # Okabe and Ito's palette.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -110,25 +110,28 @@ def log_axis(axes: Axes) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def by_place(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """The cells of each benchmark and model: those of a panel."""
-    found: dict[tuple[str, str], list[Cell]] = defaultdict(list)
-    for cell in cells:
-        found[cell.benchmark, cell.model].append(cell)
-    return [found[place] for place in sorted(found)]
+def panels_by_place(lines: Sequence[Line]) -> list[list[Line]]:
+    """The lines of each benchmark and model: those of a panel."""
+    return [mine for _, mine in sorted(by_place(lines).items())]
 
 
-def title_of(cells: Sequence[Cell]) -> str:
+def title_of(lines: Sequence[Line]) -> str:
     """Of a panel."""
-    return f"{cells[0].model}, {cells[0].benchmark}"
+    benchmark, model = lines[0].place
+    return f"{model}, {benchmark}"
 
 
-def error_bars(cells: Sequence[Cell]) -> list[list[float]]:
+def error_bars(estimates: Sequence[Estimate]) -> list[list[float]]:
     """Matplotlib's [2, n] of the distances to the ends of the intervals; 0 where there is none."""
-    below = [cell.value - (cell.value if cell.low is None else cell.low) for cell in cells]
-    above = [(cell.value if cell.high is None else cell.high) - cell.value for cell in cells]
+    below = [one.value - (one.value if one.low is None else one.low) for one in estimates]
+    above = [(one.value if one.high is None else one.high) - one.value for one in estimates]
     return [[max(0.0, value) for value in below], [max(0.0, value) for value in above]]
 
 
-def of_metric(cells: Sequence[Cell], metric: str) -> list[Cell]:
-    return [cell for cell in cells if cell.metric == metric]
+def line_style(number: int) -> dict[str, Any]:
+    """Of the number-th line of a panel."""
+    return {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
+
+
+def accepted_lines(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if ACCEPTED in line.estimates]

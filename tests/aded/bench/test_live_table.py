@@ -44,8 +44,7 @@ def test_each_run_has_a_line_with_its_numbers_so_far(terminal: Console) -> None:
         "1 of 3",
         "3 of 3",
         f"{one.mean_accepted_tokens:.2f}",
-        f"{one.speedup:.2f}",
-        f"{one.speedup_low:.2f} to {one.speedup_high:.2f}",
+        f"{one.speedup:.2f} [{one.speedup_low:.2f}, {one.speedup_high:.2f}]",
         f"{one.disturbed_share:.0%}",
         "about 5 s left",
     ):

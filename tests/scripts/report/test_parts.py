@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+from command import Command
 from made_up_run import row, write_run
 
 from aded.core.drafter import PartUse
@@ -51,13 +51,10 @@ def test_a_part_that_keeps_nothing_stands_beside_both_scopes(tmp_path: Path) -> 
     assert [one["gain"] for one in parts_table(read_runs([tmp_path])).to_dict("records")] == ["–", "+50.0%"]
 
 
-@pytest.mark.parametrize("hybrid", [False, True])
-def test_the_command_writes_the_table_where_a_run_has_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hybrid: bool
-) -> None:
+def test_the_command_writes_the_table_where_a_run_has_parts(tmp_path: Path, command: Command) -> None:
     write_part(tmp_path / "copies", "copies", [2, 2])
-    if hybrid:
-        write_hybrid(tmp_path / "hybrid")
-    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path)])
-    main()
-    assert (tmp_path / "parts.md").exists() == (tmp_path / "parts.csv").exists() == hybrid
+    command(main, str(tmp_path))
+    assert not list(tmp_path.glob("parts.*"))
+    write_hybrid(tmp_path / "hybrid")
+    command(main, str(tmp_path))
+    assert {path.name for path in tmp_path.glob("parts.*")} == {"parts.md", "parts.csv"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import pandas as pd
 
 import aded
 from aded.errors import BadInput
+from aded.records.finished_runs import FinishedRun
 
 FOLDER = Path(aded.__file__).parent / "published"
 """The figures: inside the package where it is installed, in results/ of a checkout."""
@@ -25,6 +27,7 @@ FILES = (
 )
 """In the order in which a figure is looked for."""
 COLUMNS = ("method", "model", "benchmark", "metric", "value", "value_to", "settings", "machine", "source")
+TYPES: Any = dict.fromkeys(COLUMNS, str) | {"value": float, "value_to": float}
 
 
 @dataclass(frozen=True)
@@ -49,39 +52,31 @@ class Published:
         """Is it of this model? A figure that names no version is of every version."""
         return self.model in (model, family(model))
 
-    def fits(self, method: str, model: str, benchmark: str, config: Mapping[str, Any]) -> bool:
-        """Is it the figure of this method on this model and benchmark, under the run's settings?
+    def fits(self, run: FinishedRun, method: str | None = None) -> bool:
+        """Is it the figure of the run's method, or of another, on its model and benchmark, with its settings?
 
         All published figures are of whole benchmarks, decoded greedily.
         """
-        same = (self.method, self.benchmark) == (method, benchmark_family(benchmark)) and self.is_of(model)
-        whole = config.get("benchmark.limit") is None and not config.get("decoding.temperature")
-        return same and whole and all(_equal(_setting(config, key), value) for key, value in self.settings)
+        names = (method or run.method, benchmark_family(run.benchmark))
+        same = (self.method, self.benchmark) == names and self.is_of(run.model)
+        whole = run.config.get("benchmark.limit") is None and not run.config.get("decoding.temperature")
+        return same and whole and all(_equal(_setting(run.config, key), value) for key, value in self.settings)
 
 
 def read_published(folder: Path = FOLDER) -> list[Published]:
-    """All figures, those of the paper's table 1 first. Raises BadInput naming the file and line."""
+    """All figures, those of the paper's table 1 first. Raises BadInput naming the file."""
     found = []
     for name in FILES:
-        path = folder / name
         try:
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False)
-        except (OSError, ValueError) as error:
-            raise BadInput("results/published", f"{path} cannot be read ({error})") from None
-        if tuple(frame.columns) != COLUMNS:
-            raise BadInput("results/published", f"{path} must have the columns {', '.join(COLUMNS)}")
-        for number, row in enumerate(frame.to_dict("records"), 2):
-            found.append(_published(f"{path} line {number}", {str(key): str(row[key]) for key in row}))
+            frame = pd.read_csv(folder / name, dtype=TYPES, keep_default_na=False, na_values={"value_to": [""]})
+            rows = frame[[*COLUMNS]].to_dict("records")
+        except (OSError, ValueError, KeyError) as error:
+            raise BadInput("results/published", f"{folder / name} cannot be read ({error})") from None
+        for row in rows:
+            settings = tuple((pair.partition("=")[0], pair.partition("=")[2]) for pair in row["settings"].split())
+            to = None if math.isnan(row["value_to"]) else row["value_to"]
+            found.append(Published(**{str(key): row[key] for key in row} | {"settings": settings, "value_to": to}))
     return found
-
-
-def _published(where: str, row: dict[str, str]) -> Published:
-    settings = tuple((pair.partition("=")[0], pair.partition("=")[2]) for pair in row.pop("settings").split())
-    try:
-        value, upper = float(row.pop("value")), row.pop("value_to")
-        return Published(value=value, value_to=float(upper) if upper else None, settings=settings, **row)
-    except ValueError as error:
-        raise BadInput("results/published", f"{where}: {error}") from None
 
 
 def family(model: str) -> str:
@@ -94,12 +89,10 @@ def benchmark_family(benchmark: str) -> str:
 
 
 def beside(
-    published: Sequence[Published], metric: str, method: str, model: str, benchmark: str, config: Mapping[str, Any]
+    published: Sequence[Published], metric: str, run: FinishedRun, method: str | None = None
 ) -> Published | None:
     """The first figure that fits, or None."""
-    return next(
-        (one for one in published if one.metric == metric and one.fits(method, model, benchmark, config)), None
-    )
+    return next((one for one in published if one.metric == metric and one.fits(run, method)), None)
 
 
 def _setting(config: Mapping[str, Any], key: str) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 from made_up_run import row, write_run
 
 from aded.records.finished_runs import read_runs
-from scripts.report.cells import cells
-from scripts.report.published import Published
-from scripts.report.row_by_row import NOT_MEASURED, PAPER, as_markdown, paper_table
+from scripts.report.lines import lines_of
+from scripts.report.paper.published import Published
+from scripts.report.paper.row_by_row import NOT_MEASURED, PAPER, as_markdown, paper_table
 
 SETTINGS = (("order", "3"), ("draft_maker", "Mcts"))
 MCTS = {"method.order": 3, "method.draft_maker._target_": "some.module.Mcts"}
@@ -32,13 +32,13 @@ def replayed(folder: Path, accepted: int, tokens: int, scope: str = "prompt", **
 def test_each_cause_is_measured_or_says_that_it_is_not(tmp_path: Path) -> None:
     replayed(tmp_path / "large", 4, 4_000_000)
     replayed(tmp_path / "rest", 2, 4_000_000, method="rest", settings={})
-    page = as_markdown(cells(read_runs([tmp_path])), FIGURES)
+    page = as_markdown(lines_of(read_runs([tmp_path])), FIGURES)
     assert page == "", "no cause is measured"
     replayed(tmp_path / "small", 2, 1_000_000)
     replayed(tmp_path / "session", 5, 4_000_000, "session")
     replayed(tmp_path / "off", 9, 8_000_000, "off")
     replayed(tmp_path / "original", 4, 4_000_000, "session", method="draftretriever", settings={})
-    found = cells(read_runs([tmp_path]))
+    found = lines_of(read_runs([tmp_path]))
     aded, rest = paper_table(found, FIGURES).to_dict("records")
     assert (aded["ours, cold"], aded["ours, session"], aded["corpus"]) == ("3.00", "3.50", "4.0")
     assert (aded["paper"], aded["ratio"], aded["difference"]) == ("4.00", "0.88", "+0.50")

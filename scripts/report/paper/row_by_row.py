@@ -12,11 +12,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from scripts.report.cells import Cell
-from scripts.report.comparison import TITLES, published_line
+from aded.records.numbers import MISSING
+from scripts.report.columns import without_empty_columns
 from scripts.report.corpus_size import size_of
-from scripts.report.published import Published
-from scripts.report.remarks import MISSING, without_empty_columns
+from scripts.report.lines import SCOPES, Line
+from scripts.report.paper.comparison import TITLES, published_line
+from scripts.report.paper.published import Published
+from scripts.report.texts import listed, markdown
 
 PAPER = "arXiv 2407.12021v2, "
 """How the source of its figures begins."""
@@ -36,55 +38,58 @@ EXPLAINED = (
 )
 
 
-def paper_table(cells: Sequence[Cell], published: Sequence[Published]) -> pd.DataFrame:
+def paper_table(lines: Sequence[Line], published: Sequence[Published]) -> pd.DataFrame:
     """A row per figure of the paper and model that some run has, in the paper's order."""
     rows = []
     for figure in published:
-        mine = [cell for cell in cells if figure.source.startswith(PAPER) and _is_of(cell, figure)]
-        for model in sorted({cell.model for cell in mine}):
-            rows.append(_row(figure, [cell for cell in mine if cell.model == model], cells))
+        mine = [line for line in lines if figure.source.startswith(PAPER) and _is_of(line, figure)]
+        for model in sorted({line.first.model for line in mine}):
+            rows.append(_row(figure, [line for line in mine if line.first.model == model], lines))
     return without_empty_columns(pd.DataFrame(rows))
 
 
-def as_markdown(cells: Sequence[Cell], published: Sequence[Published]) -> str:
+def as_markdown(lines: Sequence[Line], published: Sequence[Published]) -> str:
     """The page; empty where no cause is measured: the paper's layout says the rest."""
-    frame = paper_table(cells, published)
+    frame = paper_table(lines, published)
     if frame.empty or (frame[[*CAUSES]] == NOT_MEASURED).all(axis=None):
         return ""
     paper = [figure for figure in published if figure.source.startswith(PAPER)]
-    without = Counter(one.metric for one in paper if not any(_is_of(cell, one) for cell in cells))
+    without = Counter(one.metric for one in paper if not any(_is_of(line, one) for line in lines))
     missing = "; ".join(f"{count} of {TITLES[metric]}" for metric, count in without.items())
     notes = [*EXPLAINED, f"Figures of the paper without a run here: {missing or 'none'}."]
-    whole = frame.to_markdown(index=False, disable_numparse=True)
-    return f"# The paper's tables, row by row\n\n{whole}\n\n" + "".join(f"- {note}\n" for note in notes)
+    return f"# The paper's tables, row by row\n\n{markdown(frame)}\n\n{listed(notes)}\n"
 
 
-def _is_of(cell: Cell, figure: Published) -> bool:
-    """Is it a run of the figure's settings? A matrix that never adapts is none."""
-    config = cell.runs[0].config
-    same = cell.metric == figure.metric and config.get("method.adaptation") != "off"
-    return same and figure.fits(cell.method, cell.model, cell.benchmark, config)
+def _is_of(line: Line, figure: Published) -> bool:
+    """Has it runs of the figure's settings? A matrix that never adapts is none."""
+    run = line.first
+    same = figure.metric in line.estimates and run.config.get("method.adaptation") != "off"
+    return same and figure.fits(run, line.method)
 
 
-def _row(figure: Published, mine: Sequence[Cell], cells: Sequence[Cell]) -> dict[str, str]:
-    """mine: the cells of the figure and one model."""
-    by_scope = {scope: [cell for cell in mine if scope in cell.runs[0].columns] for scope in ("cold", "session")}
+def _row(figure: Published, mine: Sequence[Line], lines: Sequence[Line]) -> dict[str, str]:
+    """mine: the lines of the figure and one model."""
+    by_scope = {scope: [line for line in mine if scope in line.first.columns] for scope in SCOPES}
     largest = {scope: max(found, key=_tokens) for scope, found in by_scope.items() if found}
-    ours = largest.get("session") or largest["cold"]
+    line = largest.get("session") or largest["cold"]
+    ours = line.estimates[figure.metric]
     left = figure.value - ours.value
     row = {
         "where": figure.source.removeprefix(PAPER),
-        "benchmark": ours.benchmark,
-        "model": ours.model,
+        "benchmark": line.first.benchmark,
+        "model": line.first.model,
         "method": published_line(figure),
         "number": TITLES[figure.metric],
         "paper": figure.text,
-        **{f"ours, {scope}": f"{largest[scope].value:.2f}" if scope in largest else MISSING for scope in by_scope},
-        "corpus": f"{_tokens(ours) / 1e6:.1f}" if _tokens(ours) else MISSING,
+        **{
+            f"ours, {scope}": f"{largest[scope].estimates[figure.metric].value:.2f}" if scope in largest else MISSING
+            for scope in SCOPES
+        },
+        "corpus": f"{_tokens(line) / 1e6:.1f}" if _tokens(line) else MISSING,
         "ratio": f"{ours.value / figure.value:.2f}",
         "difference": f"{left:+.2f}",
     }
-    code, growth = _original_code(figure, ours, cells), _growth(by_scope)
+    code, growth = _original_code(figure, line, lines), _growth(by_scope, figure.metric)
     row |= dict.fromkeys((*CAUSES, "doublings"), NOT_MEASURED)
     if code is not None:
         row["original code"] = f"{code:+.2f}"
@@ -95,27 +100,27 @@ def _row(figure: Published, mine: Sequence[Cell], cells: Sequence[Cell]) -> dict
     return row
 
 
-def _tokens(cell: Cell) -> float:
-    return size_of(cell, "tokens")
+def _tokens(line: Line) -> float:
+    return size_of(line, "tokens")
 
 
-def _original_code(figure: Published, ours: Cell, cells: Sequence[Cell]) -> float | None:
+def _original_code(figure: Published, ours: Line, lines: Sequence[Line]) -> float | None:
     """What the original's drafter accepts more than ours, which has its order and its search; None without a run."""
-    settings = dict(figure.settings)
-    if (settings.get("order"), settings.get("draft_maker")) != ("3", "Mcts") or "session" not in ours.runs[0].columns:
+    settings, metric = dict(figure.settings), figure.metric
+    if (settings.get("order"), settings.get("draft_maker")) != ("3", "Mcts") or "session" not in ours.first.columns:
         return None
-    for cell in cells:
-        same = (cell.model, cell.benchmark, cell.metric) == (ours.model, ours.benchmark, ours.metric)
-        if same and cell.method == ORIGINAL and _tokens(cell) == _tokens(ours):
-            return cell.value - ours.value
+    for line in lines:
+        same = line.place == ours.place and metric in line.estimates
+        if same and line.method == ORIGINAL and _tokens(line) == _tokens(ours):
+            return line.estimates[metric].value - ours.estimates[metric].value
     return None
 
 
-def _growth(by_scope: dict[str, list[Cell]]) -> tuple[float, float, float] | None:
+def _growth(by_scope: dict[str, list[Line]], metric: str) -> tuple[float, float, float] | None:
     """(gain per doubling, tokens of the smallest and of the largest corpus); None with fewer than two corpora."""
     for found in by_scope.values():
         small, large = (end(found, key=_tokens, default=None) for end in (min, max))
         if small and large and 0 < _tokens(small) < _tokens(large):
-            doublings = math.log2(_tokens(large) / _tokens(small))
-            return (large.value - small.value) / doublings, _tokens(small), _tokens(large)
+            gain = large.estimates[metric].value - small.estimates[metric].value
+            return gain / math.log2(_tokens(large) / _tokens(small)), _tokens(small), _tokens(large)
     return None

@@ -6,14 +6,13 @@ import pandas as pd
 import pytest
 from made_up_run import MACHINE, row, times, write_run
 
-import aded
 from aded.errors import BadInput
 from aded.records.finished_runs import read_runs
 from aded.records.metrics import over_seeds
 from aded.records.rows import Row
-from scripts.report.cells import BASELINE, Cell, cells
-from scripts.report.comparison import Sources, as_markdown, blocks, long_table
-from scripts.report.published import FILES, FOLDER, Published, beside, read_published
+from scripts.report.lines import ACCEPTED, BASELINE, Line, baselines, lines_of
+from scripts.report.paper.comparison import Sources, as_markdown, blocks, long_table
+from scripts.report.paper.published import FILES, Published, beside, read_published
 
 FIGURE = Published(
     "aded", "vicuna-7b", "mt_bench", "mean_accepted_tokens", 2.0, None, (("order", "3"),), "A6000", "P"
@@ -25,8 +24,9 @@ def timed(question: int, lengths: list[int], method: float, plain: float) -> Row
     return row(question, 0, lengths, **times(method, plain, sum(lengths)))
 
 
-def found(folder: Path) -> list[Cell]:
-    return cells(read_runs([folder]))
+def found(folder: Path) -> list[Line]:
+    runs = read_runs([folder])
+    return [*lines_of(runs), *baselines(runs)]
 
 
 def frame(folder: Path, metric: str = "mean accepted tokens") -> pd.DataFrame:
@@ -36,9 +36,9 @@ def frame(folder: Path, metric: str = "mean accepted tokens") -> pd.DataFrame:
 def test_a_cell_is_the_mean_over_runs_that_differ_in_the_seed_alone(tmp_path: Path) -> None:
     for seed, lengths in enumerate(([1, 1], [1, 2], [4, 4])):
         write_run(tmp_path / str(seed), [row(81, 0, lengths), row(82, 0, lengths)], seed=seed)
-    (cell,) = found(tmp_path)
-    assert (cell.line, cell.value, len(cell.runs), cell.kind) == ("aded", 6.5 / 3, 3, "recorded")
-    assert (cell.low, cell.high) == over_seeds([1.0, 1.5, 4.0], [0, 1, 2])[1:]
+    (line,) = found(tmp_path)
+    assert (line.name, len(line.runs)) == ("aded", 3)
+    assert line.estimates[ACCEPTED] == over_seeds([1.0, 1.5, 4.0], [0, 1, 2])
     text = str(frame(tmp_path).set_index("method").loc["aded", "vicuna-7b-v1.5: ours"])
     assert text.startswith("2.17 [-1.83, 6.16] (3 seeds)")
 
@@ -49,7 +49,7 @@ def test_runs_of_other_settings_engines_machines_and_answers_stay_apart(tmp_path
     write_run(tmp_path / "c", [row(81, 0, [3])], settings={"method.budget": 64}, machine={**MACHINE, "cores": 9})
     write_run(tmp_path / "d", [row(81, 0, [4])], settings={"method.budget": 64}, answers="llama-2-7b-chat.jsonl")
     write_run(tmp_path / "e", [row(81, 0, [5])], settings={"method.budget": 64}, engine="compiled")
-    mine = {(cell.model, cell.line): cell.value for cell in found(tmp_path)}
+    mine = {(line.first.model, line.name): line.estimates[ACCEPTED].value for line in found(tmp_path)}
     assert sorted(mine.values()) == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert mine["llama-2-7b-chat", "aded (budget=64)"] == 4.0
     assert len({line for model, line in mine if model == "vicuna-7b-v1.5"}) == 4
@@ -58,12 +58,10 @@ def test_runs_of_other_settings_engines_machines_and_answers_stay_apart(tmp_path
 
 def test_speedup_and_latency_are_ratios_of_sums_and_the_baseline_has_its_own_line(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [timed(1, [2, 2], 1.0, 2.0), timed(2, [4], 1.0, 6.0)], answers=None)
-    mine = {(cell.line, cell.metric): cell for cell in found(tmp_path)}
-    assert mine["aded", "speedup"].value == pytest.approx(4.0)
-    assert mine["aded", "latency_ms_per_token"].value == pytest.approx(250.0)
-    assert mine[BASELINE, "latency_ms_per_token"].value == pytest.approx(1000.0)
-    low, high = mine["aded", "speedup"].low, mine["aded", "speedup"].high
-    assert (low, high) == (pytest.approx(2.0), pytest.approx(6.0))
+    mine = {line.name: line.estimates for line in found(tmp_path)}
+    assert mine["aded"]["speedup"] == pytest.approx((4.0, 2.0, 6.0))
+    assert mine["aded"]["latency_ms_per_token"].value == pytest.approx(250.0)
+    assert mine[BASELINE]["latency_ms_per_token"].value == pytest.approx(1000.0)
 
 
 def test_an_estimate_of_several_runs_lies_in_its_interval(tmp_path: Path) -> None:
@@ -71,12 +69,12 @@ def test_an_estimate_of_several_runs_lies_in_its_interval(tmp_path: Path) -> Non
     for seed, slower in enumerate((1.0, 1.1, 8.0)):
         rows = [timed(n, [2, 2 + n % 3], slower * (0.5 + 0.01 * n), slower) for n in range(12)]
         write_run(tmp_path / str(seed), rows, answers=None, seed=seed)
-    cells_of_three = [cell for cell in found(tmp_path) if len(cell.runs) == 3]
-    assert {cell.line for cell in cells_of_three} == {"aded", BASELINE}
-    for cell in cells_of_three:
-        assert cell.low is not None
-        assert cell.high is not None
-        assert cell.low <= cell.value <= cell.high, (cell.line, cell.metric)
+    assert {line.name: len(line.runs) for line in found(tmp_path)} == {"aded": 3, BASELINE: 3}
+    for line in found(tmp_path):
+        for name, (value, low, high) in line.estimates.items():
+            assert low is not None
+            assert high is not None
+            assert low <= value <= high, (line.name, name)
 
 
 def test_ours_stands_beside_the_published_figure_and_their_ratio(tmp_path: Path) -> None:
@@ -100,26 +98,18 @@ def test_other_settings_stand_beside_nothing_and_missing_is_shown(
     assert (theirs["method"], theirs["vicuna-7b-v1.5: ours"]) == ("aded as published (order=3)", "–")
 
 
-def test_the_budget_stands_beside_the_method(tmp_path: Path) -> None:
-    for method, budget in (("aded", 64), ("aded_best_first", 3)):
-        write_run(tmp_path / method, [row(81, 0, [2])], method=method, settings={**ORDER, "method.budget": budget})
+def test_the_budget_stands_beside_the_method_and_lines_are_sorted_by_it(tmp_path: Path) -> None:
+    for budget in (16, 8, 128):
+        write_run(tmp_path / str(budget), [row(81, 0, [2])], settings={**ORDER, "method.budget": budget})
     write_run(tmp_path / "plain", [row(81, 0, [1])], method="autoregressive")
-    assert frame(tmp_path).set_index("method")["budget"].to_dict() == {
-        "aded": "64",
-        "aded_best_first": "3",
-        "autoregressive": "–",
-    }
+    lines = {f"aded (budget={budget})": str(budget) for budget in (8, 16, 128)}
+    assert frame(tmp_path).set_index("method")["budget"].to_dict() == lines | {"autoregressive": "–"}
+    assert frame(tmp_path)["method"].tolist() == [*lines, "autoregressive"]
 
 
 def test_figures_of_methods_that_were_not_run_are_left_out(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2])], settings=ORDER, method="rest")
     assert frame(tmp_path).to_dict("records") == [{"method": "rest", "vicuna-7b-v1.5: ours": "2.00 r1"}]
-
-
-def test_lines_are_sorted_by_their_numbers(tmp_path: Path) -> None:
-    for budget in (16, 8, 128):
-        write_run(tmp_path / str(budget), [row(81, 0, [2])], settings={"method.budget": budget})
-    assert frame(tmp_path)["method"].tolist()[:3] == [f"aded (budget={budget})" for budget in (8, 16, 128)]
 
 
 def test_an_interval_that_contains_1_and_few_questions_are_remarked(tmp_path: Path) -> None:
@@ -131,29 +121,22 @@ def test_an_interval_that_contains_1_and_few_questions_are_remarked(tmp_path: Pa
     assert line["tiny: ours"] == "1.00 [0.50, 2.00]¹³ m1"
     text = as_markdown(frames, sources)
     assert "- ¹ The interval contains 1" in text
-    assert "2 questions of mt_bench. Fewer than 5 questions" in text
+    assert "- m1: measured on made up" in text
+    assert "2 questions of mt_bench. Fewer than 5" in text
 
 
-def test_the_texts_and_the_long_table_hold_every_cell_with_its_source(tmp_path: Path) -> None:
+def test_the_long_table_holds_every_number_with_its_source(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2, 3])], settings=ORDER)
-    sources = Sources()
-    frames = blocks(found(tmp_path), [FIGURE], sources)
-    assert "| 2.50 r1" in as_markdown(frames, sources)
-    assert "- r1: recorded answers" in as_markdown(frames, sources)
     (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
     assert (line["value"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
     assert line["folders"] == str(tmp_path / "a")
 
 
-def test_the_figures_lie_in_the_package_or_in_the_checkout() -> None:
-    assert FOLDER in (Path(aded.__file__).parent / "published", Path(__file__).parents[3] / "results" / "published")
-
-
-def test_published_figures_are_read_and_table_1_comes_first() -> None:
+def test_published_figures_are_read_and_table_1_comes_first(tmp_path: Path) -> None:
     figures = read_published()
     assert len({one.source for one in figures}) > 5
-    rest = {"method.threads": 6}
-    one = beside(figures, "mean_accepted_tokens", "rest", "vicuna-7b-v1.5", "mt_bench", rest)
+    write_run(tmp_path / "a", [row(81, 0, [2])], method="rest", settings={"method.threads": 6})
+    one = beside(figures, "mean_accepted_tokens", read_runs([tmp_path])[0])
     assert one is not None
     assert (one.value, one.source) == (1.97, "arXiv 2407.12021v2, table 1")
 

@@ -1,0 +1,67 @@
+"""What `aded tables` writes: each table as text, and with its numbers for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from aded.files.datastores.contamination import NOT_CHECKED
+from aded.records.finished_runs import FinishedRun
+from llm_judge.spec_bench import RunFile
+from scripts.report import accepted, corpus_size, parts, peers, summary
+from scripts.report.columns import corpus_questions
+from scripts.report.lines import baselines, lines_of, rows_of
+from scripts.report.names import SEED, line_names
+from scripts.report.paper import comparison, row_by_row
+from scripts.report.paper.published import read_published
+from scripts.report.texts import as_latex, markdown
+
+
+def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[str, str]:
+    """The files' contents by their names. elsewhere: what runs of Spec-Bench wrote."""
+    table = [*lines_of(runs), *baselines(runs)]
+    published, sources, held = read_published(), comparison.Sources(), corpus_remarks(runs)
+    numbers = accepted.long_table(runs, elsewhere, published)
+    blocks = comparison.blocks(table, published, sources)
+    rows = rows_of(runs)
+    found = {
+        "mean_accepted_tokens.md": accepted.as_markdown(runs, elsewhere, published) + held,
+        "mean_accepted_tokens.csv": _csv(numbers),
+        "comparison_with_paper.md": comparison.as_markdown(blocks, sources) + held,
+        "comparison_with_paper.tex": as_latex(blocks, [comparison.EXPLAINED, *sources.legend()]),
+        "comparison_with_paper.csv": _csv(comparison.long_table(table, published)),
+        "row_by_row.md": row_by_row.as_markdown(table, published),
+    }
+    groups = peers.entries(runs)
+    if peers.side_by_side(groups):
+        found |= _explained("peers_best", peers.peers_best(groups), peers.EXPLAINED, held)
+        found |= _explained("peers_equal", peers.peers_equal(groups), peers.EXPLAINED, held)
+    found |= _explained("parts", parts.parts_table(runs), parts.EXPLAINED, held)
+    found |= _explained("corpus_size", corpus_size.size_table(table), corpus_size.EXPLAINED)
+    found |= {
+        "summary.md": summary.as_markdown(rows),
+        "summary.tex": as_latex({"Runs": summary.summary_frame(rows)}, [*summary.common(rows), *summary.notes(rows)]),
+        "summary.csv": _csv(summary.all_numbers(runs)),
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def _csv(frame: pd.DataFrame) -> str:
+    return frame.to_csv(index=False)
+
+
+def _explained(name: str, frame: pd.DataFrame, explained: str, below: str = "") -> dict[str, str]:
+    """The files of one frame; none where it is empty."""
+    if frame.empty:
+        return {}
+    return {f"{name}.md": f"{markdown(frame)}\n\n{explained}\n{below}", f"{name}.csv": _csv(frame)}
+
+
+def corpus_remarks(runs: Sequence[FinishedRun]) -> str:
+    """For tables without the column: a note per method and benchmark; empty where no file was checked."""
+    names = line_names(runs, (SEED,))
+    found = {(names[run.folder], run.benchmark): corpus_questions(run) for run in runs}
+    checked = {key: held for key, held in sorted(found.items()) if held not in (None, NOT_CHECKED)}
+    notes = [f"- {name}: its corpus holds {held} questions of {task}.\n" for (name, task), held in checked.items()]
+    return "\n" + "".join(notes) if notes else ""

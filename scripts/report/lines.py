@@ -1,0 +1,220 @@
+"""The table of runs behind every output: which runs are a line, what it is called, where it stands, and its numbers.
+
+A line is of one method, model and benchmark with the same settings, on the same engine and machine; only the seed may
+differ. Runs with other settings have a line of their own, which names what differs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from aded.records.finished_runs import FinishedRun
+from aded.records.metrics import Estimate, over_seeds
+from aded.records.rows import Row
+from aded.records.totals import Number, Totals, bootstrap_interval, stacked, totals_by_question, value_of
+from scripts.report.names import SEED, by_number, line_names, settings_key
+
+SCOPES = ("cold", "session")
+ACCEPTED = "mean_accepted_tokens"
+BASELINE = "autoregressive (paired)"
+
+
+def _latency(totals: Totals) -> float | np.ndarray:
+    return 1000 * totals.seconds / totals.tokens
+
+
+def _baseline_latency(totals: Totals) -> float | np.ndarray:
+    return 1000 * totals.autoregressive_seconds / totals.autoregressive_tokens
+
+
+METRICS: dict[str, Number] = {
+    "latency_ms_per_token": _latency,
+    ACCEPTED: Totals.mean_accepted_tokens,
+    "speedup": Totals.speedup,
+}
+"""As in the paper's table 1 and figure 3."""
+BASELINE_METRICS: dict[str, Number] = {"latency_ms_per_token": _baseline_latency}
+
+
+@dataclass(frozen=True)
+class Line:
+    """Runs that count together.
+
+    name: the method, and the settings in which it differs from other lines of the method.
+    is_baseline: it is the autoregressive decoding that ran in turn with the runs.
+    """
+
+    name: str
+    runs: tuple[FinishedRun, ...]
+    is_baseline: bool = False
+
+    @property
+    def first(self) -> FinishedRun:
+        return self.runs[0]
+
+    @property
+    def method(self) -> str:
+        return "autoregressive" if self.is_baseline else self.first.method
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Benchmark and model."""
+        return self.first.benchmark, self.first.model
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        return [row for run in self.runs for row in run.rows]
+
+    @property
+    def seeds(self) -> list[str]:
+        return sorted({str(run.config.get(SEED)) for run in self.runs}, key=lambda seed: (len(seed), seed))
+
+    @property
+    def marks(self) -> list[str]:
+        """Reasons to doubt what it says of time."""
+        return list(dict.fromkeys(mark for run in self.runs for mark in run.summary.marks))
+
+    @property
+    def questions(self) -> int:
+        """Of the run with the fewest."""
+        return min(run.summary.questions for run in self.runs)
+
+    def number(self, key: str) -> Estimate | None:
+        """A number of summary.json and its interval, where it has one; over several seeds the mean, with its own."""
+        values = [getattr(run.summary, key) for run in self.runs]
+        if None in values:
+            return None
+        if len(values) == 1:
+            ends = (getattr(self.first.summary, f"{key}_{end}", None) for end in ("low", "high"))
+            return Estimate(values[0], *ends)
+        return self._over_seeds(self.runs, values)
+
+    def count(self, key: str) -> int | None:
+        """A count of summary.json, of all runs."""
+        values = [getattr(run.summary, key) for run in self.runs]
+        return None if None in values else sum(values)
+
+    def of_rows(self, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
+        """A number of each run's rows: the mean over seeds."""
+        found = [(value, run) for run in self.runs if (value := number(run.rows)) is not None]
+        return self._over_seeds([run for _, run in found], [value for value, _ in found]) if found else None
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """METRICS and pass@1, those that its runs measured.
+
+        Of several seeds the mean over them, and Student's interval of it; else the median over runs, and the
+        bootstrap interval over the questions that all answered.
+        """
+        totals = [totals_by_question(run.rows) for run in self.runs]
+        metrics = BASELINE_METRICS if self.is_baseline else METRICS
+        found = {name: self._estimate(totals, number) for name, number in metrics.items()}
+        scored = self.measuring("pass@1").runs
+        if scored and not self.is_baseline:
+            rates = [run.score["pass@1"] for run in scored if run.score is not None]
+            found["pass@1"] = self._of_several(scored, rates, (None, None))
+        return {name: estimate for name, estimate in found.items() if estimate is not None}
+
+    def _estimate(self, totals: Sequence[Mapping[str, Totals]], number: Number) -> Estimate | None:
+        """totals: of each run, by question."""
+        whole = [value_of(number, stacked(mine.values())) for mine in totals]
+        measured = [place for place, value in enumerate(whole) if value is not None]
+        by_run = [totals[place] for place in measured]
+        shared = [question for question in by_run[0] if all(question in mine for mine in by_run)] if by_run else []
+        same = [stacked(mine[question] for question in shared) for mine in by_run]
+        values = [value for one in same if (value := value_of(number, one)) is not None]
+        if not values or len(values) < len(same):
+            return None
+        interval = bootstrap_interval(lambda *runs: np.median([number(run) for run in runs], axis=0), *same)
+        return self._of_several([self.runs[place] for place in measured], values, interval)
+
+    def _of_several(
+        self, runs: Sequence[FinishedRun], values: Sequence[float], over_questions: tuple[float | None, float | None]
+    ) -> Estimate:
+        if len({run.config.get(SEED) for run in runs}) > 1:
+            return self._over_seeds(runs, values)
+        return Estimate(float(np.median(values)), *over_questions)
+
+    @staticmethod
+    def _over_seeds(runs: Sequence[FinishedRun], values: Sequence[float]) -> Estimate:
+        return over_seeds(values, [run.config.get(SEED) for run in runs])
+
+    def measuring(self, metric: str) -> Line:
+        """Those of its runs that a number is of: of pass@1 the ones whose samples were scored."""
+        mine = [run for run in self.runs if metric != "pass@1" or run.score is not None]
+        return Line(self.name, tuple(mine), self.is_baseline)
+
+    @cached_property
+    def by_scope(self) -> dict[str, Line]:
+        """The runs whose accepted tokens stand in each column of SCOPES, where there are some."""
+        mine = {scope: tuple(run for run in self.runs if scope in run.columns) for scope in SCOPES}
+        return {scope: Line(self.name, runs) for scope, runs in mine.items() if runs}
+
+
+def each_run(runs: Sequence[FinishedRun]) -> list[Line]:
+    """A line for each run, which names its seed where it differs from others; best first."""
+    names = line_names(runs)
+    return in_order(Line(names[run.folder], (run,)) for run in runs)
+
+
+def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[Line]:
+    """The runs that differ in nothing but their seed as one line; in the order of their best runs.
+
+    without: further settings in which a line's runs may differ, by the beginnings of their keys.
+    """
+    names = line_names(runs, (SEED, *without))
+    found: dict[tuple[Any, ...], list[FinishedRun]] = defaultdict(list)
+    for one in each_run(runs):
+        found[one.place, names[one.first.folder]].append(one.first)
+    return [Line(name, tuple(mine)) for (_, name), mine in found.items()]
+
+
+def rows_of(runs: Sequence[FinishedRun]) -> list[Line]:
+    """Best first, a line for each run, those that differ in the seed alone as one. One that was cut off is alone."""
+    found = []
+    for line in lines_of(runs):
+        whole = [run for run in line.runs if not run.cut_off]
+        together = len({run.config.get(SEED) for run in whole}) > 1
+        alone = [run for run in line.runs if run.cut_off or not together]
+        found += [Line(line.name, tuple(whole))] if together else []
+        found += [Line(line.name, (run,)) for run in alone]
+    return in_order(found)
+
+
+def baselines(runs: Sequence[FinishedRun]) -> list[Line]:
+    """Autoregressive decoding as it ran in turn with the methods; the model's runs of equal settings together."""
+    groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
+    for run in runs:
+        if run.summary.autoregressive_tokens_per_second is not None:
+            key = settings_key(run, ("method.", "datastore"))
+            groups[run.benchmark, run.model, run.machine, key].append(run)
+    return [Line(BASELINE, tuple(mine), is_baseline=True) for _, mine in sorted(groups.items())]
+
+
+def by_place(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
+    """The lines of each benchmark and model."""
+    found: dict[tuple[str, str], list[Line]] = {}
+    for line in lines:
+        found.setdefault(line.place, []).append(line)
+    return found
+
+
+def in_order(lines: Iterable[Line]) -> list[Line]:
+    """The order of every table and plot: best first, by speedup, then by accepted tokens; equal ones by name."""
+    return sorted(lines, key=place_in_table)
+
+
+def place_in_table(line: Line) -> tuple[Any, ...]:
+    speedup, accepted = (line.number(key) for key in ("speedup", ACCEPTED))
+    return (
+        *line.place,
+        -(speedup.value if speedup else 0.0),
+        -(accepted.value if accepted else 0.0),
+        by_number(line.name),
+    )

@@ -1,0 +1,99 @@
+"""What a line is called: the method, and every setting in which its runs differ from others of the method."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aded.records.finished_runs import FinishedRun
+
+SEED = "decoding.seed"
+MACHINE = "machine"
+
+
+def settings_key(run: FinishedRun, without: Sequence[str] = ()) -> str:
+    """A run's settings to compare by, without its seed and the keys that begin with one of `without`."""
+    return json.dumps(_kept(run, (SEED, *without)), sort_keys=True, default=str)
+
+
+def _kept(run: FinishedRun, without: Sequence[str]) -> dict[str, Any]:
+    return {key: value for key, value in run.settings.items() if not key.startswith(tuple(without))}
+
+
+def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict[Path, str]:
+    """The line of each run, by its folder: the method, and every setting in which the method's runs differ.
+
+    without: settings that a line does not name, by the beginnings of their keys.
+
+    Settings of method and decoding are compared between all runs of a method, settings of the benchmark between those
+    on the benchmark. All others differ from model to model anyway, so they are compared within model and benchmark.
+    """
+    facts = {run.folder: _facts(run, without) for run in runs}
+    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for run in runs:
+        for key, value in facts[run.folder].items():
+            values[_compared(run, key)].add(value)
+    names = {}
+    for run in runs:
+        differing = [key for key in sorted(facts[run.folder]) if len(values[_compared(run, key)]) > 1]
+        shown = [f"{_short(key)}={_shown(key, run.settings[key])}" for key in differing if key != MACHINE]
+        shown += [run.machine] if MACHINE in differing else []
+        names[run.folder] = f"{run.method} ({', '.join(shown)})" if shown else run.method
+    return _distinct(runs, names, facts)
+
+
+def _facts(run: FinishedRun, without: Sequence[str]) -> dict[str, str]:
+    """Settings and machine as texts to compare."""
+    return {key: json.dumps(value, default=str) for key, value in _kept(run, without).items()} | {
+        MACHINE: run.machine
+    }
+
+
+def _compared(run: FinishedRun, key: str) -> tuple[str, ...]:
+    """Runs with an equal result are compared in this key."""
+    if key.startswith(("method.", "decoding.")):
+        return run.method, key
+    if key.startswith("benchmark."):
+        return run.method, key, run.benchmark
+    return run.method, key, run.benchmark, run.model
+
+
+def _distinct(
+    runs: Sequence[FinishedRun], names: dict[Path, str], facts: dict[Path, dict[str, str]]
+) -> dict[Path, str]:
+    """The names; equal names of unequal runs, of which one has a setting that the other lacks, get a run's id."""
+    ids: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for run in runs:
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        same.setdefault(json.dumps(facts[run.folder], sort_keys=True), run.summary.run_id)
+    found = {}
+    for run in runs:
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        mark = f" [{same[json.dumps(facts[run.folder], sort_keys=True)][:6]}]" if len(same) > 1 else ""
+        found[run.folder] = names[run.folder] + mark
+    return found
+
+
+def _short(key: str) -> str:
+    """The key as a reader knows it: method.draft_maker.c1 is c1, and a draft maker's class is the draft maker."""
+    if key.endswith("._target_"):
+        return key.split(".")[-2]  # as method.draft_maker._target_
+    return key.removeprefix("method.").removeprefix("draft_maker.")
+
+
+def _shown(key: str, value: Any) -> str:
+    """Of a class its name, of a fingerprint its beginning."""
+    text = "none" if value is None else str(value)
+    if key.endswith("._target_"):
+        return text.rpartition(".")[2]
+    return text[:12] if re.fullmatch("[0-9a-f]{32,}", text) else text
+
+
+def by_number(name: str) -> list[tuple[float, str]]:
+    """Sorts budget=8 before budget=16: the name's numbers as numbers, and the text before each."""
+    found = re.findall(r"(\d+(?:\.\d+)?)|([^\d]+)", name)
+    return [(float(number) if number else -1.0, text) for number, text in found]

@@ -1,0 +1,1 @@
+"""The paper's layout: our numbers beside published figures."""

@@ -1,0 +1,155 @@
+"""The table of single runs, summary.md, and the ranking: what each row is, and what its numbers do not show."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from aded.records.config import BEFORE
+from aded.records.finished_runs import FinishedRun
+from aded.records.rows import to_json
+from scripts.report.columns import COLUMNS, chosen, differing_places, frame
+from scripts.report.lines import Line, each_run, rows_of
+from scripts.report.names import settings_key
+from scripts.report.texts import (
+    FEW,
+    FEW_MARK,
+    FEW_QUESTIONS,
+    UNDECIDED,
+    listed,
+    literal_run,
+    markdown,
+    reasons,
+    undecided,
+)
+
+DRIFT = 1.1
+"""A paired autoregressive rate that differs by more than this factor between runs gets a remark."""
+OVER_SEEDS = (
+    "Rows over several seeds: the mean over the seeds, and in brackets its 95 % interval (Student's t), for these "
+    "questions."
+)
+DEFINITIONS = (
+    "Accepted tokens are the mean per step: cold, what a method learns is forgotten between questions; session, it "
+    "is kept over them. – is missing. docs/benchmark_definitions.md says how each number is defined, "
+    "aded/records/summary.py explains every key of summary.csv."
+)
+NAMES = ("method", "model", "benchmark", "answers", "questions")
+SETTINGS = ("budget", "adaptation", "temperature", "seeds", "engine", "dtype", "machine")
+"""Those that many methods and models share: a column where rows differ, else a note above the table."""
+NUMBERS = (
+    "tokens/s",
+    "autoregressive tokens/s",
+    "speedup [95 %]",
+    "accepted tokens, cold",
+    "accepted tokens, session",
+    "identical outputs",
+    "disturbed slices",
+    "drafting share of the time",
+    "peak memory, MB",
+    "peak GPU memory, MB",
+    "questions in the corpus",
+)
+RANKED = (
+    "speedup [95 %]",
+    "accepted tokens, cold",
+    "accepted tokens, session",
+    "tokens/s",
+    "identical outputs",
+    "disturbed slices",
+    "questions in the corpus",
+)
+
+
+def summary_frame(rows: Sequence[Line]) -> pd.DataFrame:
+    """A row per run, those that differ in the seed alone together, best first."""
+    varied = [head for head in SETTINGS if len(_values(rows, head)) > 1]
+    return frame(rows, chosen(*NAMES, *varied, *NUMBERS))
+
+
+def ranking_frame(rows: Sequence[Line]) -> pd.DataFrame:
+    """The same rows for a newcomer: without settings."""
+    return frame(rows, chosen("method", "seeds", *differing_places(rows), *RANKED))
+
+
+def ranking(runs: Sequence[FinishedRun], shown: Callable[[str], str] = str) -> str:
+    """The ranking in Markdown, and why numbers are marked. Names are literal. shown: how each text is written."""
+    rows = rows_of([literal_run(run) for run in runs])
+    remarks = "\n".join(map(shown, doubts(rows)))
+    return f"{markdown(ranking_frame(rows).map(shown))}\n\n{remarks}\n"
+
+
+def as_markdown(rows: Sequence[Line]) -> str:
+    """summary.md: what the rows have in common, the table, and remarks."""
+    return f"{listed(common(rows))}\n\n{markdown(summary_frame(rows))}\n\n{listed(notes(rows))}\n"
+
+
+def all_numbers(runs: Sequence[FinishedRun]) -> pd.DataFrame:
+    """One row per run, for programs: every key of summary.json, the row's name, and whose answers it has.
+
+    What is no single value, such as mean_accepted_tokens_by_category, is JSON.
+    """
+    rows = []
+    for line in each_run(runs):
+        answers = COLUMNS["answers"].value(line)
+        whole = vars(line.first.summary) | {"model": line.first.model, "line": line.name, "answers": answers}
+        plain = None | str | int | float | list
+        rows.append({key: value if isinstance(value, plain) else to_json(value) for key, value in whole.items()})
+    return pd.DataFrame(rows)
+
+
+def notes(rows: Sequence[Line]) -> list[str]:
+    """What stands below the table."""
+    return [*doubts(rows), DEFINITIONS]
+
+
+def doubts(rows: Sequence[Line]) -> list[str]:
+    """What numbers do not show, and why marked speedups are doubtful."""
+    found = [UNDECIDED] if any(undecided(row.number("speedup")) for row in rows) else []
+    if any(len(row.seeds) > 1 for row in rows):
+        found.append(OVER_SEEDS)
+    if any(row.questions < FEW_QUESTIONS for row in rows):
+        found.append(f"{FEW_MARK} {FEW}")
+    rates: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for row in rows:
+        if (rate := row.number("autoregressive_tokens_per_second")) is not None:
+            settings = settings_key(row.first, ("method.", "datastore"))
+            rates[*row.place, row.first.machine, settings].append(rate.value)
+    for (benchmark, model, *_), mine in sorted(rates.items()):
+        if max(mine) > DRIFT * min(mine):
+            found.append(
+                f"Autoregressive decoding of {model} on {benchmark} ran at {min(mine):.1f} to {max(mine):.1f} "
+                "tokens/s: the machine's speed changed between runs. Speedups are paired; compare them, not tokens/s."
+            )
+    return found + reasons(rows)
+
+
+def _values(rows: Sequence[Line], head: str) -> set[str]:
+    return {value for row in rows if (value := COLUMNS[head].value(row)) is not None}
+
+
+def common(rows: Sequence[Line]) -> list[str]:
+    """How much of each benchmark was answered, and the settings that all rows share."""
+    found = []
+    for benchmark in sorted({row.first.benchmark for row in rows}):
+        mine = [row for row in rows if row.first.benchmark == benchmark]
+        facts = [f"{_either({row.questions for row in mine})} questions"]
+        limits = {row.first.config.get("benchmark.limit") for row in mine}
+        if limits != {None}:
+            facts.append(f"benchmark.limit={_either(limits)}")
+        orders = {row.first.config.get("benchmark.order", BEFORE["benchmark.order"]) for row in mine}
+        if orders != {BEFORE["benchmark.order"]}:
+            facts.append(f"benchmark.order={_either(orders)}")
+        tokens = {row.first.config.get("benchmark.max_new_tokens") for row in mine} - {None}
+        if tokens:
+            facts.append(f"at most {_either(tokens)} new tokens per answer")
+        found.append(f"{benchmark}: {', '.join(facts)}")
+    shared = [f"{head} {values.pop()}" for head in SETTINGS if len(values := _values(rows, head)) == 1]
+    return [*found, *([f"in all rows that have the setting: {', '.join(shared)}"] if shared else [])]
+
+
+def _either(values: set[Any]) -> str:
+    return " or ".join("none" if one is None else str(one) for one in sorted(values, key=lambda one: one or 0))
