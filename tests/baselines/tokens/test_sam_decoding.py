@@ -6,13 +6,11 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.files.datastores.suffix_file import SuffixFile
 from baselines.tokens.sam_decoding import SamDecoding
-from baselines.tokens.suffix_automaton import SMALLEST_ROOM
 from datastore.suffix_array import sorted_suffixes, with_separators
 
 VOCABULARY = 4
@@ -142,21 +140,3 @@ def test_the_tree_has_the_most_frequent_continuations() -> None:
     assert drafted_by(drafter, [0]) == [(0, -1), (1, 0), (2, 0), (3, 1), (2, 1)]
     assert drafted_by(SamDecoding(drafter.datastore, branches=1), [0]) == [(0, -1), (1, 0), (3, 1)]
     assert drafted_by(SamDecoding(drafter.datastore, budget=1), [0]) == [(0, -1), (1, 0)]
-
-
-def test_a_long_text_outgrows_the_first_room_and_drafts_the_same() -> None:
-    rng = np.random.default_rng(0)
-    text = rng.integers(VOCABULARY, size=2 * SMALLEST_ROOM).tolist()
-    drafter = SamDecoding(file_of([[0]]))
-    for n in range(SMALLEST_ROOM - 5, SMALLEST_ROOM + 5):
-        before = PlainAutomaton(text[: n - 1])
-        state, near = before.match(text[:n])
-        assert drafted_by(drafter, text[:n]) == chain_behind(before, state, text[n - 1], 4 * near)
-
-
-@pytest.mark.parametrize("first", [[0, 1, 2, 0, 1], [3]])
-def test_a_new_prompt_forgets_the_text(first: list[int]) -> None:
-    drafter = SamDecoding(file_of([[0]]))
-    drafted_by(drafter, first)
-    drafter.begin(np.array([1]))
-    assert drafted_by(drafter, [1, 2]) == [(2, -1)]
