@@ -1,4 +1,4 @@
-"""Engines that verify no trees: the path of a draft tree that is worth most."""
+"""Engines that verify no trees: the path of a draft tree on which most tokens are expected to be accepted."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def best_chain(tree: DraftTree, longest: int) -> DraftTree:
     probable as its subtree is large, because drafters put nodes where they expect the target to go.
     """
     probabilities = tree.probabilities
-    worth = np.ones(len(tree)) if probabilities is None else probabilities.copy()
-    greatest, best = np.zeros(len(tree)), np.full(len(tree), -1)
+    expected = np.ones(len(tree)) if probabilities is None else probabilities.copy()
+    greatest, best = np.zeros(len(tree)), np.full(len(tree), -1)  # of each node's children
     # Parents precede children, so a node comes after all that is below it; of equals the first child wins.
     for node in range(len(tree) - 1, 0, -1):
         parent = tree.parents[node]
         if probabilities is None:
-            worth[parent] += worth[node]
+            expected[parent] += expected[node]
         else:
-            worth[node] += greatest[node]
-        if tree.depths[node] <= longest and worth[node] >= greatest[parent]:
-            greatest[parent], best[parent] = worth[node], node
+            expected[node] += greatest[node]
+        if tree.depths[node] <= longest and expected[node] >= greatest[parent]:
+            greatest[parent], best[parent] = expected[node], node
     path = [0]
     while best[path[-1]] >= 0:
         path.append(int(best[path[-1]]))

@@ -15,7 +15,6 @@ from aded.core.decode import decode
 from aded.core.sampler import Decoding, Greedy, Recorded, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget, walk_on_device
 from aded.targets.eager import FIELDS, EagerTarget
 from aded.targets.engine import with_engine
@@ -133,27 +132,3 @@ def test_captured_steps_allocate_nothing_and_answer_as_eager_ones_do() -> None:
     for number in range(200):
         target.verify(random_tree(np.random.default_rng(number), 1 + number % 60, 3))
     assert torch.cuda.memory_allocated() == before
-
-
-def test_steps_of_a_processor_allocate_no_rows() -> None:
-    """The cache of the first prompt serves all later ones that fit, and a thousand steps leave memory as it was."""
-    target = CompiledCpuTarget(tiny_model(max_position_embeddings=4096), backend="eager")
-    target.prefill(PROMPT, Greedy(), 900)
-    cache = target._cache
-    assert cache is not None
-    places = [(layer.keys.data_ptr(), layer.values.data_ptr()) for layer in cache.kv_layers]  # type: ignore[union-attr]
-    used = []
-    for round_ in range(4):
-        for number in range(250):
-            if number % 50 == 0:
-                target.prefill(PROMPT, Greedy(), 900)
-            target.verify(random_tree(np.random.default_rng(number), 1 + number % 7, 3))
-        used.append(_resident_mb())
-        assert [(layer.keys.data_ptr(), layer.values.data_ptr()) for layer in cache.kv_layers] == places, round_  # type: ignore[union-attr]
-    assert target._cache is cache
-    assert used[-1] - used[0] < 8, f"resident megabytes after each 250 steps: {used}"
-
-
-def _resident_mb() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 1e6

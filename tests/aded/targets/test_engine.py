@@ -46,7 +46,7 @@ def test_without_a_compiler_eager_goes_on_and_one_line_says_why(
         target = with_engine(before, "compiled", str(tmp_path))
     assert target.describe() == {"engine": "eager", "trace": False}
     (record,) = (record for record in caplog.records if record.name == "aded.targets.engine")
-    assert record.message == "engine=compiled cannot be had, eager goes on: RuntimeError: no C++ compiler found"
+    assert record.message.endswith("RuntimeError: no C++ compiler found")
     steps = []
     for each in (before, target):
         step = each.prefill(np.arange(9), Greedy(), 20)

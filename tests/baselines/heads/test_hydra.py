@@ -19,7 +19,7 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from baselines.heads.hydra import Hydra
-from baselines.heads.hydra_heads import PUBLISHED, HydraHeads, load_hydra_heads
+from baselines.heads.hydra_heads import PUBLISHED, load_hydra_heads
 from baselines.heads.medusa_heads import MedusaHeads
 
 HEADS, BLOCKS = 3, 2
@@ -195,11 +195,3 @@ def test_heads_on_a_lower_layer_are_refused(tmp_path: Path, target: EagerTarget)
     check_error(tmp_path, target, "its heads read 1 layers below")
     (tmp_path / "config.json").write_text("[]")
     check_error(tmp_path, target, "is no config of heads")
-
-
-def test_the_names_are_the_published_ones(target: EagerTarget) -> None:
-    config = target.config
-    for plus in (False, True):
-        made = HydraHeads(HEADS, BLOCKS, config.hidden_size, VOCABULARY, config if plus else None)
-        ignored = ("embed_tokens.weight", "inv_freq")
-        assert made.state_dict().keys() == {one for one in published(target, plus) if not one.endswith(ignored)}

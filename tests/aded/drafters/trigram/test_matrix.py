@@ -93,23 +93,6 @@ def test_the_published_constants() -> None:
     assert read(matrix, (1, 2)) == [(3, pytest.approx(3.0)), (4, pytest.approx(0.5))]
 
 
-@pytest.mark.parametrize(("length", "learned"), [(16, True), (17, False)])
-def test_the_window_is_sixteen_tokens(length: int, learned: bool) -> None:
-    matrix = matrix_of([])
-    matrix.adapt(np.array([1, 2, 3] + [0] * (length - 3), np.int64))
-    assert bool(read(matrix, (1, 2))) is learned
-
-
-def test_the_base_is_never_written() -> None:
-    matrix = matrix_of([[1, 2, 3], [1, 2, 4]])
-    before = [array.copy() for array in matrix.base[:6]]
-    matrix.adapt(np.array([1, 2, 4, 1, 2, 0], np.int64))
-    assert read(matrix, (1, 2))[0][0] == 4
-    assert all(np.array_equal(old, new) for old, new in zip(before, matrix.base[:6], strict=True))
-    matrix.forget()
-    assert read(matrix, (1, 2)) == [(3, 0.5), (4, 0.5)]
-
-
 def test_the_overlay_copies_the_top_k_of_a_row() -> None:
     matrix = matrix_of([[1, 2, c] for c in (0, 1, 3, 4)], top_k=2)
     matrix.adapt(np.array([1, 2, 4], np.int64))

@@ -17,5 +17,7 @@ def test_the_published_tree_and_its_parts() -> None:
 
 def test_ranks_that_the_head_does_not_have_are_left_out() -> None:
     two = (np.array([[3, 4]]), np.array([[0.6, 0.4]]))
-    tree = fixed_tree(1, two, lambda tokens, above: tuple(x.repeat(len(tokens), 0) for x in two), MC_SIM_7B_63)  # type: ignore[arg-type]
+    tree = fixed_tree(
+        1, two, lambda tokens, above: (two[0].repeat(len(tokens), 0), two[1].repeat(len(tokens), 0)), MC_SIM_7B_63
+    )
     assert set(tree.tokens[1:].tolist()) == {3, 4}

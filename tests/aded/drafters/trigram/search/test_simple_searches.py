@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import path_to
+from tiny import paths_of
 
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.best_first import BestFirst
-from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.full import Full
 from aded.drafters.trigram.search.greedy import GreedyChain
 from datastore.ngrams import count_ngrams
@@ -47,10 +46,6 @@ def probabilities(matrix: TrigramMatrix, depth: int) -> dict[Path, float]:
     return found
 
 
-def drafted(tree: DraftTree) -> list[Path]:
-    return [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(1, len(tree))]
-
-
 @given(SEEDS, st.integers(0, 40), st.integers(1, 4))
 def test_best_first_drafts_the_most_probable_paths(seed: int, budget: int, depth: int) -> None:
     """The sum of the nodes' probabilities is the expected number of accepted tokens; no tree has a larger sum."""
@@ -58,7 +53,7 @@ def test_best_first_drafts_the_most_probable_paths(seed: int, budget: int, depth
     every = probabilities(matrix, depth)
     tree = DraftTree(*BestFirst(depth).make(matrix, np.array([0, 1]), budget))
     best = sorted(every.values(), reverse=True)[:budget]
-    got = [every[path] for path in drafted(tree)]
+    got = [every[path] for path in paths_of(tree)]
     assert got == pytest.approx(best)
 
 
@@ -77,12 +72,4 @@ def test_greedy_is_the_chain_of_most_probable_successors(seed: int, budget: int,
 def test_full_drafts_every_path_level_by_level(seed: int, budget: int, depth: int) -> None:
     matrix = random_matrix(seed)
     tree = DraftTree(*Full(depth).make(matrix, np.array([0, 1]), budget))
-    assert drafted(tree) == list(probabilities(matrix, depth))[:budget]
-
-
-@pytest.mark.parametrize("maker", [BestFirst(), GreedyChain(), Full()])
-def test_an_unknown_pair_has_no_draft(maker: DraftMaker) -> None:
-    matrix = TrigramMatrix(
-        count_ngrams([np.arange(3)], 3, 4).ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
-    )
-    assert [array.tolist() for array in maker.make(matrix, np.array([3, 3]), 64)] == [[3], [-1]]
+    assert paths_of(tree) == list(probabilities(matrix, depth))[:budget]
