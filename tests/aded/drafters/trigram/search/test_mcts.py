@@ -6,26 +6,12 @@ from math import log, sqrt
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trigram_matrices import random_matrix
 
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.mcts import Mcts
-from datastore.ngrams import count_ngrams
 
 Row = list[tuple[int, float]]
-
-
-def matrix_of(ids: np.ndarray, vocabulary: int, adapted: int = 0) -> TrigramMatrix:
-    matrix = TrigramMatrix(
-        count_ngrams([ids], 3, vocabulary).ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
-    )
-    for end in range(3, adapted):
-        matrix.adapt(ids[:end])
-    return matrix
-
-
-def random_matrix(seed: int, vocabulary: int = 6, tokens: int = 120) -> TrigramMatrix:
-    rng = np.random.default_rng(seed)
-    return matrix_of(rng.integers(vocabulary, size=tokens), vocabulary, adapted=int(rng.integers(40)))
 
 
 @dataclass
@@ -148,7 +134,7 @@ class ReferenceSearch:
 def test_the_compiled_search_is_the_reference(
     seed: int, budget: int, original_reward: bool, depth: int, iterations: int
 ) -> None:
-    matrix = random_matrix(seed)
+    matrix = random_matrix(seed, 6, 120, (0, 40))
     settings = {"iterations": iterations, "depth": depth, "original_reward": original_reward}
     maker = Mcts(**settings)  # type: ignore[arg-type]
     maker.seed(seed)
