@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore.cleaning.header import describe_left_out
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows

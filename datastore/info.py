@@ -20,7 +20,8 @@ from aded.files.datastores.array_file import DATASTORE_KEY, READ
 from aded.files.datastores.contamination import Check, from_header
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import SuffixFile
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from aded.settings import Positive
 from datastore.cleaning.header import described
 from datastore.open import open_datastore

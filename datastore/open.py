@@ -18,7 +18,7 @@ from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT as SUFFIX_FORMAT
 from aded.files.datastores.suffix_file import VERSION as SUFFIXES
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from aded.settings import FilePath, NgramOrder
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus

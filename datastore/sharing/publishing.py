@@ -10,7 +10,8 @@ from typing import NoReturn
 from aded.errors import BadInput
 from aded.files.atomic import lock_file, not_writable, whole_file, write_bytes
 from aded.files.datastores.ngram_file import NgramFile
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from datastore.open import open_datastore
 from datastore.sharing.card import card, file_of
 from datastore.sharing.manifest import NAME, manifest_of

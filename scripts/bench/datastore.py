@@ -46,6 +46,7 @@ from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.ngram_trie import Ngrams, vocabulary_of
 from aded.files.tokenizer import load_tokenizer
 from aded.settings import Positive
+from datastore.build import BUILD
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_windows, write_ngrams
@@ -269,7 +270,7 @@ def run(overrides: list[str], settings: BenchDatastoreSettings) -> None:
         print(tabulate(numbers.items(), intfmt=","))
         print(json.dumps(numbers))
         return
-    cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
+    cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
     corpus, tokenizer = (
         instantiate(plain(cfg.corpus), "corpus", Corpus),
         load_tokenizer(cfg.tokenizer, cfg.paths.cache),

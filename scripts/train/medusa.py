@@ -11,7 +11,6 @@ the `vocabulary` most frequent tokens of the answers, which are nearly all that 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -24,15 +23,16 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from tqdm import tqdm
 
-from aded.bench.build import cache_folder, load_model
-from aded.command_line import plain, run_config
-from aded.config import check_top, instantiate
+from aded.bench.build import cache_folder, checked_model, loaded
+from aded.command_line import PATHS, plain, run_config
+from aded.config import GROUP, Kinds, instantiate
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import sha256, tokenizer_fingerprint
 from aded.kernels import threads
+from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.heads.medusa import most_probable_paths
@@ -41,6 +41,29 @@ from datastore.corpora.corpus import Corpus
 from scripts.train.medusa_answers import answer_all, chat_prompts, prompts, read_answers
 
 IGNORED = -100
+TRAINING: Kinds = {
+    **dict.fromkeys(("model", "datastore"), GROUP),
+    "paths": PATHS,
+    "out": FilePath,
+    "threads": Count | None,
+    "prompts": Positive,
+    "asking": {
+        **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
+        "raw_share": Share,
+        "seed": Seed,
+    },
+}
+"""Keys of all trainings on a target's own answers."""
+HEADS: Kinds = {
+    **TRAINING,
+    "chat": GROUP | None,
+    "epochs": Count,
+    **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
+    "learning_rate": Rate,
+}
+"""Keys of all trainings of heads."""
+MEDUSA: Kinds = {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)}
+"""The keys at the top of conf/train_medusa.yaml."""
 log = logging.getLogger(__name__)
 
 
@@ -147,6 +170,11 @@ def accepted(
     return len(states) / steps
 
 
+def target_of(cfg: DictConfig) -> Loaded:
+    """The model that is asked, on the eager engine."""
+    return loaded(checked_model(plain(cfg.model)), "eager", cache_folder(cfg))
+
+
 def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
     """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
     corpus, asking = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus), cfg.asking
@@ -172,7 +200,7 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
     """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
     assert isinstance(loaded.target, EagerTarget)
-    folder = Path(cache_folder(cfg)) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    folder = Path(cache_folder(cfg)) / "medusa" / sha256(json.dumps(facts))[:16]
     log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
     return answer_all(
         loaded.target.model,
@@ -192,10 +220,9 @@ def inputs(cfg: DictConfig) -> dict[str, str | None]:
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
-    check_top(plain(cfg), "train_medusa")
     out = Path(cfg.out) / OURS
     check_outputs([("out", out)], inputs(cfg).items())
-    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
+    loaded = target_of(cfg)
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)
 
@@ -227,7 +254,8 @@ def run(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    run_config("train_medusa", run, "interrupted; whole batches of answers are kept: start the same command again")
+    interrupted = "interrupted; whole batches of answers are kept: start the same command again"
+    run_config("train_medusa", run, interrupted, MEDUSA)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from method_files import make_files
 from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.bench.build import build_drafter
+from aded.bench.build import build_drafter, checked_config
+from aded.choices import composed
 from aded.command_line import CONF, plain
 from aded.core.decode import Answer, decode, steps
 from aded.core.drafter import Drafter
@@ -81,8 +81,7 @@ def compiled_target() -> EagerTarget:
 @cache
 def config_of(name: str) -> DictConfig:
     """The config of a run with this method, composed once, because that takes longer than a tiny model's answer."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", [f"method={name}"])
+    return composed("config", [f"method={name}"])
 
 
 def keys_of(name: str) -> frozenset[str]:
@@ -124,7 +123,7 @@ def build(folder: Path) -> Build:
         cfg.paths.cache = str(folder)
         if module := PACKAGES.get(name):
             pytest.importorskip(module, reason=f"the extra `{EXTRAS[module]}` is not installed")
-        return build_drafter(cfg, Loaded(target(), tiny_tokenizer(), frozenset()))
+        return build_drafter(checked_config(cfg), Loaded(target(), tiny_tokenizer(), frozenset()))
 
     return build_one
 

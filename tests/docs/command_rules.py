@@ -25,7 +25,10 @@ import pytest
 from code_corpus import CORPUS
 
 from aded.__main__ import COMMANDS
+from aded.bench.build import RUN
 from aded.command_line import compose_config, split_settings
+from datastore.build import BUILD
+from datastore.fetch import FETCH
 from datastore.sources.catalogue import read_source
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +169,7 @@ def fetch_sources(arguments: list[str], folder: Path) -> None:
                 target = folder / "sources" / result
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(tokenizer if tokenizer.exists() else folder / result, target)
-    compose_config([one for one in arguments if "=" in one], "fetch")
+    compose_config([one for one in arguments if "=" in one], "fetch", FETCH)
 
 
 def recorded_results(arguments: list[str], folder: Path) -> None:
@@ -179,7 +182,7 @@ def recorded_results(arguments: list[str], folder: Path) -> None:
         if not folders:  # it would fetch: tests/scripts/test_recorded_results.py
             return
         for sweep in read_sources(folders, settings).sweeps():
-            compose_config([re.sub(r"=.*,", "=", override) for override in sweep])
+            compose_config([re.sub(r"=.*,", "=", override) for override in sweep], schema=RUN)
 
 
 def bench_datastore(arguments: list[str], folder: Path) -> None:
@@ -187,7 +190,7 @@ def bench_datastore(arguments: list[str], folder: Path) -> None:
     from scripts.bench.datastore import BenchDatastoreSettings, form_of_corpus
 
     _, overrides = split_settings(BenchDatastoreSettings, arguments)
-    compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
+    compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
 
 
 def bench_serving(arguments: list[str], folder: Path) -> None:
@@ -195,7 +198,7 @@ def bench_serving(arguments: list[str], folder: Path) -> None:
     from scripts.bench.serving import BenchServingSettings
 
     _, overrides = split_settings(BenchServingSettings, arguments)
-    compose_config(overrides)
+    compose_config(overrides, schema=RUN)
 
 
 def vllm_server(arguments: list[str], folder: Path) -> None:

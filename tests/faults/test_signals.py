@@ -39,9 +39,7 @@ def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
     first = works.command("run", tmp_path / "out")
     waits = tmp_path / "waits"  # it has the folder, and no row
     sleep = f"lambda *_: (pathlib.Path('{waits}').touch(), time.sleep(60))"
-    process = first.start(
-        before=f"import pathlib, time; from aded.bench import build; build.build_experiment = {sleep}"
-    )
+    process = first.start(before=f"import pathlib, time; from aded.bench import build; build.experiment_of = {sleep}")
     while not waits.exists():
         assert process.is_alive()
         time.sleep(0.01)

@@ -15,7 +15,7 @@ from aded.config import instantiate
 from aded.errors import BadInput
 from aded.files.datastores.contamination import held_of
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.fingerprint import fingerprint
+from aded.identity import file_fingerprint
 from datastore import info
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
@@ -182,7 +182,7 @@ def test_parts_that_were_checked_in_another_way_are_not_checked(
     merge(tmp_path / "merged", [tmp_path / "a", tmp_path / "b"])
     assert "contamination" not in open_ngrams(tmp_path / "merged").header
     described = {name: open_ngrams(tmp_path / name).describe().get("datastore_questions") for name in "abc"}
-    asked = fingerprint(questions.partition(":")[2])
+    asked = file_fingerprint(questions.partition(":")[2])
     assert asked
     assert described == {"a": f"prompts:{asked[:8]} 0 of 3", "b": f"prompts:{asked[:8]} 2 of 3", "c": None}
     assert held_of(described["b"], "prompts", asked) == "2 of 3"
@@ -196,7 +196,7 @@ def test_other_prompts_are_not_checked(tmp_path: Path, tokenizer: PreTrainedToke
     for name, file in (("a", questions), ("b", f"prompts:{other}"), ("c", "human_eval")):
         build(corpus(tmp_path / "rows", rows(0), report=(file,)), tokenizer, out=tmp_path / name, order=2)
     said = open_ngrams(tmp_path / "a").describe()["datastore_questions"]
-    assert held_of(said, "prompts", fingerprint(other)) == held_of(said, "prompts", None) == "not checked"
+    assert held_of(said, "prompts", file_fingerprint(other)) == held_of(said, "prompts", None) == "not checked"
     assert open_ngrams(tmp_path / "c").describe()["datastore_questions"] == "human_eval 0 of 164"
     merge(tmp_path / "merged", [tmp_path / "a", tmp_path / "b"])
     assert "contamination" not in open_ngrams(tmp_path / "merged").header
@@ -208,7 +208,7 @@ def test_info_prints_which_questions_were_met(
     chosen = corpus(tmp_path / "c", rows(0), report=(questions,), clean=("degenerate",))
     build(chosen, tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", order=2)
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
-    mark = f"prompts:{fingerprint(questions.partition(':')[2])}"[:16]
+    mark = f"prompts:{file_fingerprint(questions.partition(':')[2])}"[:16]
     for name in "as":
         lines = [line.split() for line in info.describe(tmp_path / name, None, 1).splitlines()]
         assert ["contamination", mark, "2", "of", "3"] in lines

@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
 from aded.files.atomic import lock_file
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore import fetch, publish
 from datastore.builder import build
 from datastore.sharing import publishing
