@@ -175,10 +175,7 @@ def test_heads_of_another_model_or_kind_are_refused(tmp_path: Path, target: Eage
     first = "hydra_mlp.0.1." if plus else "hydra_mlp.0.0."
     without = {name: value for name, value in state.items() if not name.startswith(f"{first}res_connection")}
     check_error(saved(tmp_path, without), target, f"(odd: {first}res_connection.bias)")
-    check_error(saved(tmp_path, {**state, "extra": torch.zeros(1)}), target, "(odd: extra)")
     check_error(saved(tmp_path, MedusaHeads(2, 1, 8).state_dict()), target, "holds no Hydra heads")
-    check_error(saved(tmp_path, {**state, f"{first}linear.bias": torch.tensor([torch.nan])}), target, "finite")
-    check_error(saved(tmp_path, [1, 2]), target, "holds no tensors by name")
 
 
 def test_prefix_attention_needs_a_llama(tmp_path: Path, target: EagerTarget) -> None:

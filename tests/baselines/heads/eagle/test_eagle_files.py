@@ -113,7 +113,5 @@ def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
     del state["layers.0.mlp.up_proj.weight"]
     with pytest.raises(BadInput, match=r"odd: layers.0.mlp.up_proj.weight"):
         load(write(tmp_path / "short", state), EagleHead)
-    with pytest.raises(BadInput, match=r"fc.bias must hold finite"):
-        load(write(tmp_path / "nan", {**random_state(EAGLE), "fc.bias": torch.full((32,), torch.nan)}), EagleHead)
     with pytest.raises(BadInput, match="EAGLE reads hidden states"):
         Eagle(str(tmp_path)).setup(SimpleNamespace())
