@@ -6,7 +6,6 @@ file again, and huggingface_hub's client does below 10 MB.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -18,8 +17,8 @@ import requests
 from tqdm import tqdm
 
 from aded.errors import BadInput
-from aded.files.atomic import lock_file
 from aded.identity import sha256
+from datastore.scratch import locked
 
 if TYPE_CHECKING:
     from huggingface_hub import HfUri
@@ -30,7 +29,6 @@ TIMEOUT = (10, 60)
 """Seconds to connect, and seconds without a byte."""
 SECONDS = 10.0
 """Between two lines about a long download, where there is no terminal."""
-log = logging.getLogger(__name__)
 
 
 def receive(url: str, to: Path, size: int, expected: str, check: Callable[[Path], object] = lambda _: None) -> None:
@@ -42,14 +40,11 @@ def receive(url: str, to: Path, size: int, expected: str, check: Callable[[Path]
     # Named by its content: the part of another file is never gone on with, nor lost.
     part, lock = to.with_name(f"{to.name}.{expected[:8]}.part"), to.with_name(f".{to.name}.fetching")
     try:
-        with lock_file(lock, lambda: log.info("waiting for another fetch to %s", to)):
-            try:
-                if not is_whole(to, expected):
-                    _complete(url, part, size)
-                    _check(part, url, expected, check)
-                    os.replace(part, to)
-            finally:
-                lock.unlink(missing_ok=True)
+        with locked(lock, to):
+            if not is_whole(to, expected):
+                _complete(url, part, size)
+                _check(part, url, expected, check)
+                os.replace(part, to)
     except OSError as error:
         raise unfetched(error, url, to) from None
 

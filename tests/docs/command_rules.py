@@ -76,7 +76,6 @@ SMALL = {
     "scripts.bench.kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
     "scripts.bench.engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],
     "scripts.bench.drafting": ["pairs=2000", "searches=20"],
-    "scripts.bench.endless": ["millions=0.001"],
 }
 """What makes a command small: these settings take the place of the page's."""
 DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
@@ -172,19 +171,6 @@ def fetch_sources(arguments: list[str], folder: Path) -> None:
     compose_config([one for one in arguments if "=" in one], "fetch", FETCH)
 
 
-def recorded_results(arguments: list[str], folder: Path) -> None:
-    """It starts dozens of processes (tests/scripts/test_recorded_results.py runs them): every sweep composes."""
-    from scripts.results.recorded import ResultsSettings, read_sources
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        settings, folders = split_settings(ResultsSettings, arguments)
-        if not folders:  # it would fetch: tests/scripts/test_recorded_results.py
-            return
-        for sweep in read_sources(folders, settings).sweeps():
-            compose_config([re.sub(r"=.*,", "=", override) for override in sweep], schema=RUN)
-
-
 def bench_datastore(arguments: list[str], folder: Path) -> None:
     """It builds in processes of its own (tests/scripts/test_bench_datastore.py): it knows the keys."""
     from scripts.bench.datastore import BenchDatastoreSettings, form_of_corpus
@@ -209,7 +195,7 @@ def vllm_server(arguments: list[str], folder: Path) -> None:
     speculation = json.loads(options["--speculative-config"])
     config: Any = SimpleNamespace(
         speculative_config=SimpleNamespace(**speculation),
-        model_config=SimpleNamespace(tokenizer=options.get("serve", options.get("--model")), max_model_len=64),
+        model_config=SimpleNamespace(tokenizer=options["--model"], max_model_len=64),
         additional_config=json.loads(options["--additional-config"]),
     )
     assert speculation["model"] == f"{Proposer.__module__}.{Proposer.__name__}"
@@ -227,7 +213,6 @@ def gpu_script(arguments: list[str], folder: Path) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "python -m scripts.results.recorded": recorded_results,
     "python -m scripts.bench.datastore": bench_datastore,
     "python -m scripts.bench.serving": bench_serving,
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
@@ -248,6 +233,7 @@ NOT_RUN = (
     "vllm-env/bin/pip",
     "wandb sync",  # an account: tests/aded/bench/test_wandb_logger.py, tests/scripts/test_wandb_report.py
     "aded wandb",
+    "python -m scripts.results.recorded",  # it fetches all: tests/scripts/results/test_recorded_results.py
 )
 """Commands that no test can run, by their beginning."""
 

@@ -35,7 +35,7 @@ exec(before)
 sys.addaudithook(hook)
 sys.argv = [module, *rest]
 try:
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    runpy.run_module(module)["main"]()
 finally:
     if moment == "-1":
         print(seen, file=sys.stderr)
