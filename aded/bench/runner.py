@@ -22,8 +22,8 @@ from aded.core.step import Step
 from aded.core.target import Target
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
+from aded.records.metrics import compression
 from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
-from aded.records.repetition import compression
 from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.trees import TreeRecorder
 
