@@ -115,6 +115,11 @@ def path_to(tree: DraftTree, node: int) -> list[int]:
     return path
 
 
+def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:
+    """Each drafted node as the tokens from the root to it, in the tree's order."""
+    return [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(1, len(tree))]
+
+
 class Obedient:
     """A sampler that accepts the path it is given, whatever the logits say."""
 

@@ -15,7 +15,7 @@ def best_chain(tree: DraftTree, longest: int) -> DraftTree:
     """
     probabilities = tree.probabilities
     expected = np.ones(len(tree)) if probabilities is None else probabilities.copy()
-    greatest, best = np.zeros(len(tree)), np.full(len(tree), -1)
+    greatest, best = np.zeros(len(tree)), np.full(len(tree), -1)  # of each node's children
     # Parents precede children, so a node comes after all that is below it; of equals the first child wins.
     for node in range(len(tree) - 1, 0, -1):
         parent = tree.parents[node]

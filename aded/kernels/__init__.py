@@ -1,1 +1,1 @@
-"""Fast code for processors, each kernel with its reference in NumPy."""
+"""Fast code for processors."""

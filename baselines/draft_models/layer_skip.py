@@ -20,9 +20,9 @@ from aded.errors import BadInput
 from aded.settings import Budget, Count, FilePath, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.twin import twin_with_layers
-from baselines.draft_models.growth import Shape
 from baselines.draft_models.model_drafter import Branches, ModelDrafter
 from baselines.draft_models.reader import model_beside
+from baselines.growth import Shape
 
 Number = Annotated[int, Field(ge=0)]
 

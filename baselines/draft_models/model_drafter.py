@@ -15,8 +15,8 @@ from aded.errors import BadInput
 from aded.kernels.top_k import top_k
 from aded.settings import Count
 from aded.targets.eager import EagerTarget
-from baselines.draft_models.growth import Growth, Shape
 from baselines.draft_models.reader import Reader
+from baselines.growth import Growth, Shape
 
 Branches = Annotated[Sequence[Count], Field(min_length=1)]
 

@@ -2,9 +2,8 @@
 
 Head k predicts the token k positions after the root, given the target's hidden state and the tokens between. So each
 node of the tree has candidates of its own, and its probability is the product of its tokens' along the path. The tree
-has the most probable nodes. It grows depth by depth: a node's children can be among the most probable nodes only if
-the node is, so those alone are expanded, all of a depth at once. (The published tree of 63 nodes is such a tree for
-average accuracies, and the same at each step.)
+has the most probable nodes. (The published tree of 63 nodes is such a tree for average accuracies, and the same at
+each step.)
 """
 
 from __future__ import annotations
@@ -16,9 +15,10 @@ from transformers import DynamicCache
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from aded.settings import Budget, Count, FilePath
+from baselines.growth import Growth, Shape
 from baselines.heads.hydra_heads import load_hydra_heads
+from baselines.heads.shared_layers import SharedLayers
 
 
 class Hydra(Drafter):
@@ -39,16 +39,10 @@ class Hydra(Drafter):
 
     def setup(self, target: Target) -> None:
         """Load the heads, which must have the target's sizes."""
-        projection, model = getattr(target, "output_projection", None), getattr(target, "model", None)
-        if projection is None or model is None:
-            raise BadInput("method", "hydra reads hidden states, so it needs a target that runs a model")
-        weight = projection.weight
-        vocabulary, hidden = weight.shape
-        # On a processor a few rows take longer in bfloat16 than in float32.
-        self.dtype = torch.float32 if weight.device.type == "cpu" else weight.dtype
-        heads = load_hydra_heads(self.place, hidden, vocabulary, getattr(target, "config", None))
-        self.heads = heads.to(weight.device, self.dtype)
-        self.embed = model.get_input_embeddings()
+        self.shared = shared = SharedLayers(target, "hydra")
+        config = getattr(target, "config", None)
+        heads = load_hydra_heads(self.place, shared.hidden, shared.vocabulary, config)
+        self.heads = heads.to(shared.device, shared.dtype)
         prefix = {"prompt_hidden"} if heads.prefix_embeding_layer is not None else set()
         self.requires = frozenset({"hidden", *prefix})
 
@@ -64,57 +58,19 @@ class Hydra(Drafter):
         """Read the states of the tokens that are decided: after a prompt all of its own, then the accepted path's."""
         assert step.hidden is not None
         states = step.hidden[step.path] if step.prompt_hidden is None else step.prompt_hidden
-        self._read = self.heads.read(states.to(self.dtype), self._cache)[-1:]
+        self._read = self.heads.read(states.to(self.shared.dtype), self._cache)[-1:]
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:
-        tree = _Growing(int(context[-1]))
+        growth = Growth(int(context[-1]), Shape(self.budget, len(self.heads), [self.top_k], self.budget, 0.0))
         if self._read is None or self.budget == 0:
-            return DraftTree.root(int(context[-1]))
-        nodes = np.zeros(1, np.int64)  # to expand
-        inputs = torch.cat([self._read, self._embedded(tree.tokens)], dim=-1)
-        for head in range(len(self.heads)):
-            probabilities = self.heads.logits(head, inputs).float().softmax(dim=-1)
+            return growth.draft()
+        inputs = torch.cat([self._read, self.shared.embed(growth.tokens)], dim=-1)
+        while True:
+            probabilities = self.heads.logits(growth.level, inputs).float().softmax(dim=-1)
             best = probabilities.topk(min(self.top_k, probabilities.shape[-1]))
-            added = tree.add(nodes, best.indices.cpu().numpy(), best.values.cpu().numpy())
-            expanded = np.intersect1d(added, tree.best(self.budget))
-            if len(expanded) == 0:
-                break
-            rows = torch.from_numpy(np.searchsorted(nodes, tree.parents[expanded]))
-            inputs = torch.cat([inputs[rows.to(inputs.device)], self._embedded(tree.tokens[expanded])], dim=-1)
-            nodes = expanded
-        return tree.drafted(self.budget)
-
-    def _embedded(self, tokens: np.ndarray) -> torch.Tensor:
-        """float [n, hidden]: the target's embeddings of tokens, int64 [n]."""
-        ids = torch.from_numpy(tokens).to(self.embed.weight.device)
-        found: torch.Tensor = self.embed(ids)
-        return found.to(self.dtype)
-
-
-class _Growing:
-    """A tree with all candidates so far. tokens, parents: int64 [n]; probabilities: float64 [n], of the path."""
-
-    def __init__(self, root: int) -> None:
-        self.tokens, self.parents, self.probabilities = np.array([root]), np.array([-1]), np.ones(1)
-
-    def add(self, nodes: np.ndarray, tokens: np.ndarray, given_parent: np.ndarray) -> np.ndarray:
-        """Give each of these nodes, int64 [m], its children, [m, k]. Returns the new nodes, int64 [m * k]."""
-        first, children = len(self.tokens), tokens.shape[1]
-        self.tokens = np.append(self.tokens, tokens)
-        self.parents = np.append(self.parents, np.repeat(nodes, children))
-        path = self.probabilities[nodes][:, None] * given_parent.astype(np.float64)
-        self.probabilities = np.append(self.probabilities, path)
-        return np.arange(first, len(self.tokens))
-
-    def best(self, budget: int) -> np.ndarray:
-        """int64: the root and the most probable nodes, best first; of equals the earlier: parents come first."""
-        return np.argsort(-self.probabilities, kind="stable")[: budget + 1]
-
-    def drafted(self, budget: int) -> DraftTree:
-        chosen = self.best(budget)
-        place = np.zeros(len(self.tokens), np.int64)
-        place[chosen] = np.arange(len(chosen))
-        parents = place[self.parents[chosen]]
-        parents[0] = -1
-        return DraftTree(self.tokens[chosen], parents, self.probabilities[chosen])
+            growth.add(best.indices.cpu().numpy(), best.values.double().cpu().numpy())
+            if growth.level == len(self.heads) or not growth.read_next():
+                return growth.draft()
+            above = inputs[torch.from_numpy(growth.above).to(inputs.device)]
+            inputs = torch.cat([above, self.shared.embed(growth.tokens[growth.latest])], dim=-1)

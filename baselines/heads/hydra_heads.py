@@ -27,7 +27,7 @@ from aded.cache_name import CACHE
 from aded.errors import BadInput
 from aded.files.json_lines import read_text
 from baselines.heads.medusa_heads import ResBlock
-from baselines.heads.tensor_file import HEADS_KEY, check_shapes, find_file, read_tensors
+from baselines.heads.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
 PUBLISHED = "hydra_lm_head.pt"
 PREFIX = "prefix_embeding_layer."
@@ -111,19 +111,12 @@ def load_hydra_heads(place: str | None, hidden: int, vocabulary: int, config: ob
     _check_offset(path.parent / "config.json")
     state = {name: value for name, value in read_tensors(path, frozenset()).items() if not UNUSED.fullmatch(name)}
     plus = any(name.startswith(PREFIX) for name in state)
-    if plus and not isinstance(config, LlamaConfig):
+    prefix = config if plus and isinstance(config, LlamaConfig) else None
+    if plus and prefix is None:
         raise BadInput(HEADS_KEY, f"{path} was trained for another model: it has a layer of a Llama")
     blocks = [re.fullmatch(r"hydra_mlp\.(\d+)\.(\d+)\.linear\.weight", name) for name in state]
     count, each = len({one[1] for one in blocks if one}), sum(one[1] == "0" for one in blocks if one)
-    with torch.device("meta"):
-        expected = HydraHeads(count, each, hidden, vocabulary, config if plus else None).state_dict()
-    if count == 0 or state.keys() != expected.keys():
-        odd = sorted(state.keys() ^ expected.keys())[:1]
-        raise BadInput(HEADS_KEY, f"{path} holds no set of Hydra heads (odd: {', '.join(odd) or 'it is empty'})")
-    check_shapes(path, state, {name: value.shape for name, value in expected.items()})
-    heads = HydraHeads(count, each, hidden, vocabulary, config if plus else None)
-    heads.load_state_dict({name: value.float() for name, value in state.items()})
-    return heads.eval()
+    return with_numbers(lambda: HydraHeads(count, each, hidden, vocabulary, prefix), state, path, "Hydra heads")
 
 
 def _check_offset(path: Path) -> None:

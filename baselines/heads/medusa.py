@@ -8,8 +8,6 @@ a tree for average accuracies, and the same at each step.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from numba import njit
@@ -17,11 +15,9 @@ from numba import njit
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from aded.settings import Budget, Count, FilePath
 from baselines.heads.medusa_heads import load_heads
-
-Project = Callable[[torch.Tensor], torch.Tensor]
+from baselines.heads.shared_layers import SharedLayers
 
 
 @njit(cache=True)
@@ -77,19 +73,10 @@ class Medusa(Drafter):
 
     def setup(self, target: Target) -> None:
         """Load the heads, which must have the target's sizes. Heads without a projection use the target's."""
-        shared = getattr(target, "output_projection", None)
-        if shared is None:
-            raise BadInput("method", "medusa reads hidden states, so it needs a target that runs a model")
-        weight = shared.weight
-        vocabulary, hidden = weight.shape
-        # On a processor a few rows take longer in bfloat16 than in float32.
-        self.dtype = torch.float32 if weight.device.type == "cpu" else weight.dtype
-        self.heads = load_heads(self.place, hidden, vocabulary).to(weight.device, self.dtype)
-        self.tokens = self.heads.tokens
-        self._rows = None if self.tokens is None else weight[self.tokens].to(self.dtype)
-        # Not the module itself: a call would run the target's hooks, which record the hidden states it reads.
-        self._project: Project = shared.forward
-        self._project_dtype = weight.dtype
+        shared = SharedLayers(target, "medusa")
+        self.heads = load_heads(self.place, shared.hidden, shared.vocabulary).to(shared.device, shared.dtype)
+        self.tokens, self.dtype = self.heads.tokens, shared.dtype
+        self._project = None if self.heads.vocabulary is not None else shared.projection(self.tokens)
 
     def reset(self) -> None:
         self._state: torch.Tensor | None = None
@@ -110,11 +97,7 @@ class Medusa(Drafter):
     def _logits(self, state: torch.Tensor) -> torch.Tensor:
         """[heads, tokens] for a hidden state, [hidden]; tokens: the whole vocabulary, or those of the heads."""
         out = self.heads(state.to(self.dtype))
-        if self.heads.vocabulary is not None:
-            return out
-        if self._rows is not None:
-            return out @ self._rows.T
-        return self._project(out.to(self._project_dtype))
+        return out if self._project is None else self._project(out)
 
     def observe(self, step: Step) -> None:
         assert step.hidden is not None

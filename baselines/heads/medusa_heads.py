@@ -21,7 +21,7 @@ from safetensors.torch import save
 
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
-from baselines.heads.tensor_file import HEADS_KEY, check_shapes, find_file, read_tensors
+from baselines.heads.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
 PUBLISHED = "medusa_lm_head.pt"
 OURS = "heads.safetensors"
@@ -95,15 +95,10 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
     names = [re.fullmatch(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)", name) for name in state]
     count = len({name[1] for name in names if name})
     blocks = sum(name[1] == "0" and name[3] == "linear.weight" for name in names if name)
-    own = f"0.{blocks}.weight" in state
-    heads = MedusaHeads(count, blocks, hidden, vocabulary if own else None, tokens)
-    expected = {name.removeprefix("stacks."): value.shape for name, value in heads.state_dict().items()}
-    if count == 0 or state.keys() != expected.keys():
-        odd = sorted(state.keys() ^ expected.keys())[:1]
-        raise BadInput(HEADS_KEY, f"{path} holds no set of Medusa heads (odd: {', '.join(odd) or 'it is empty'})")
-    check_shapes(path, state, expected)
-    heads.load_state_dict({f"stacks.{name}": value.float() for name, value in state.items()})
-    return heads.eval()
+    own = vocabulary if f"0.{blocks}.weight" in state else None
+    return with_numbers(
+        lambda: MedusaHeads(count, blocks, hidden, own, tokens), state, path, "Medusa heads", "stacks."
+    )
 
 
 def _file(place: str) -> Path:

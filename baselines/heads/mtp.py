@@ -21,6 +21,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count
+from baselines.heads.shared_layers import SharedLayers
 
 
 class Mtp(Drafter):
@@ -40,14 +41,9 @@ class Mtp(Drafter):
 
     def setup(self, target: Target) -> None:
         """Load the modules that stand beside the target's weights. Raises BadInput if there are none."""
-        shared = getattr(target, "output_projection", None)
-        if shared is None or "hidden" not in target.provides:
-            raise BadInput("method", "mtp reads hidden states, so it needs a target that runs a model")
-        found: Any = target
-        self.modules = load_modules(found.model)
-        self.device: torch.device = found.device
-        # Not the module itself: a call would run the target's hooks, which record the hidden states it reads.
-        self._project = shared.forward
+        shared = SharedLayers(target, "mtp")
+        self.modules = load_modules(shared.target.model)
+        self.device, self._project = shared.target.device, shared.projection()
         self.reset()
 
     def reset(self) -> None:

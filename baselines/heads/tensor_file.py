@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from os.path import expanduser
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file
@@ -14,6 +14,7 @@ from aded.errors import BadInput
 
 HEADS_KEY = "method.heads"
 REPOSITORY = Path(__file__).parent.parent.parent
+Module = TypeVar("Module", bound=torch.nn.Module)
 
 
 def find_file(place: str, names: Iterable[str]) -> Path | None:
@@ -55,12 +56,28 @@ def read_tensors(path: Path, whole_numbers: frozenset[str]) -> dict[str, torch.T
     return state
 
 
-def check_shapes(path: Path, state: dict[str, torch.Tensor], expected: dict[str, torch.Size]) -> None:
-    """Raise BadInput where a file's tensors have not the shapes that the target needs."""
-    for name, shape in expected.items():
+def with_numbers(
+    make: Callable[[], Module], state: Mapping[str, torch.Tensor], path: Path, kind: str, prefix: str = ""
+) -> Module:
+    """The module that `make` makes, with a file's tensors, in float32.
+
+    kind: what it is, for the message
+    prefix: of the module's names, which those in the file lack
+
+    Raises BadInput where names or shapes are not the module's.
+    """
+    with torch.device("meta"):
+        shapes = {name.removeprefix(prefix): value.shape for name, value in make().state_dict().items()}
+    if not state or state.keys() != shapes.keys():
+        odd = next(iter(sorted(state.keys() ^ shapes.keys())), "it is empty")
+        raise BadInput(HEADS_KEY, f"{path} holds no {kind} (odd: {odd})")
+    for name, shape in shapes.items():
         if state[name].shape != shape:
             raise BadInput(
                 HEADS_KEY,
                 f"{path} was trained for another model: {name} is {list(state[name].shape)}, this target needs "
                 f"{list(shape)}; name heads of this very model",
             )
+    made = make()
+    made.load_state_dict({prefix + name: value for name, value in state.items()})
+    return made.eval()

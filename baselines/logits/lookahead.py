@@ -20,8 +20,6 @@ leave the window.
 
 from __future__ import annotations
 
-from functools import reduce
-from itertools import accumulate
 from typing import Annotated
 
 import numpy as np
@@ -52,32 +50,13 @@ class Pool:
         return list(reversed(self._found.get(token, {})))
 
 
-class Trie:
-    """A draft tree under construction."""
-
-    def __init__(self, root: int) -> None:
-        self.tokens, self.parents = [root], [-1]
-        self._index: dict[tuple[int, int], int] = {}
-
-    def child(self, node: int, token: int) -> int:
-        """The child of `node` with this token, a new one if there is none."""
-        found = self._index.setdefault((node, token), len(self.tokens))
-        if found == len(self.tokens):
-            self.tokens.append(token)
-            self.parents.append(node)
-        return found
-
-    def tree(self) -> DraftTree:
-        return DraftTree(np.array(self.tokens, np.int64), np.array(self.parents, np.int64))
-
-
 def window_nodes(level: int, window: int) -> int:
     """Most nodes that the window takes in the tree, also in the first steps, which fill one level each."""
     columns = window + level - 2
     return max(columns - filled - 1 + (columns - filled) * filled for filled in range(level - 1))
 
 
-def most_probable(logits: torch.Tensor, rows: np.ndarray) -> list[int]:
+def most_probable(logits: torch.Tensor, rows: list[int]) -> list[int]:
     """The most probable token of some rows of logits, [n, vocabulary]."""
     return logits[rows].float().argmax(dim=-1).tolist()
 
@@ -108,31 +87,36 @@ class Lookahead(Drafter):
         # Column 0 is below the root, column j below node j of the chain; all columns have the same depth.
         self.chain: list[int] = []
         self.columns: list[list[int]] = []
-        self._tree: DraftTree | None = None
+        self._drafted = False
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.reset()
         self._prompt = prompt_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        trie = Trie(int(context[-1]))
-        heads = list(accumulate(self.chain, trie.child, initial=0))
-        ends = [reduce(trie.child, column, head) for head, column in zip(heads, self.columns, strict=False)]
-        self._ends = np.array(ends, np.int64)
-        for continuation in self.pool.after(int(context[-1])):
-            room = self.budget + 1 - len(trie.tokens)
-            reduce(trie.child, continuation[:room], 0)
-        self._tree = trie.tree()
-        return self._tree
+        self._drafted = True
+        root = int(context[-1])
+        return DraftTree.from_sequences(root, [*self._columns(), *self.pool.after(root)], self.budget)
+
+    def _columns(self) -> list[list[int]]:
+        """The paths of the columns' ends, which the chain lies on too."""
+        return [[*self.chain[:above], *column] for above, column in enumerate(self.columns)]
 
     def observe(self, step: Step) -> None:
-        if self._tree is None:  # this step is the prompt
+        if not self._drafted:  # this step is the prompt
             self._start()
             return
         assert step.logits is not None
-        # The ends' nodes in the verified tree, which may lack some: the columns from the first of those on are lost.
-        ends = step.tree.find(self._tree)[self._ends]
-        ends = ends[np.logical_and.accumulate(ends >= 0)]
+        # The verified tree may lack some ends: the columns from the first of those on are lost.
+        below = zip(step.tree.parents.tolist(), step.tree.tokens.tolist(), strict=True)
+        nodes, ends = {place: node for node, place in enumerate(below)}, list[int]()
+        for path in self._columns():
+            node: int | None = 0
+            for token in path:
+                node = None if node is None else nodes.get((node, token))
+            if node is None:
+                break
+            ends.append(node)
         new = most_probable(step.logits, ends)
         self.chain, self.columns = self.chain[: max(0, len(ends) - 1)], self.columns[: len(ends)]
         self._move_on(int(step.tree.tokens[0]), new)

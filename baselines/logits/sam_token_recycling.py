@@ -10,26 +10,21 @@ from __future__ import annotations
 from itertools import takewhile
 
 import numpy as np
-from numba import njit
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.files.datastores.suffix_file import SuffixFile, token_at
 from aded.settings import Budget, Count, LearningScope
 from baselines.logits.token_recycling import TokenRecycling
-from baselines.tokens.sam_decoding import SamDecoding, first_of
-from baselines.tokens.suffix_automaton import FIRST_END, LINK, Automaton, text_length
+from baselines.tokens.sam_decoding import SamDecoding, first_of, matches_before
 
 
-@njit(cache=True)
-def start_with_room(a: Automaton, state: int, room: int) -> int:
-    """Where the match first ends; where a shorter one does, if fewer than `room` tokens follow it there.
-
-    The shortest is taken whatever follows it.
+def start_with_room(matches: np.ndarray, room: int) -> int:
+    """Where the longest match first ends that has `room` tokens behind it in the text, the root apart; if none has,
+    where the shortest first ends. matches: of matches_before, some of them above 0
     """
-    while a.states[state, LINK] > 0 and text_length(a) - a.states[state, FIRST_END] < room:
-        state = a.states[state, LINK]
-    return a.states[state, FIRST_END]
+    roomy = matches[: max(0, len(matches) - room)]
+    return int(roomy.argmax() if roomy.any() else np.flatnonzero(matches)[0])
 
 
 class SamTokenRecycling(SamDecoding):
@@ -65,19 +60,18 @@ class SamTokenRecycling(SamDecoding):
         self.recycling.reset()
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        super().begin(prompt_ids, seed)
         self.recycling.begin(prompt_ids, seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        state, in_text = self.match_in_text(context)
+        matches = matches_before(context)
         span, start, end = self.match_in_corpus(context)
-        in_corpus = span - self.length_bias
+        in_text, in_corpus = int(matches.max()), span - self.length_bias
         if max(in_text, in_corpus) < self.least_match:
             self._part = "token_recycling"
             return self.recycling.draft(context)
         self._part = "text" if in_text >= in_corpus else "corpus"
         if in_text >= in_corpus:
-            at = start_with_room(self._text, state, self.ahead + 1)
+            at = start_with_room(matches, self.ahead + 1)
             return DraftTree.chain(int(context[-1]), context[:-1][at : at + self.ahead].tolist())
         corpus, separator = self.datastore.corpus, self.datastore.separator
         at = first_of(corpus, start, end) + span

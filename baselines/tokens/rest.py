@@ -29,25 +29,14 @@ def _compare(corpus: Suffixes, number: int, query: np.ndarray) -> int:
 
 
 @njit(cache=True)
-def lower_bound(corpus: Suffixes, query: np.ndarray) -> int:
-    """The number of the first suffix that does not sort below the query."""
-    low, high = 0, len(corpus.suffixes)
-    while low < high:
-        middle = (low + high) >> 1
-        if _compare(corpus, middle, query) < 0:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)
-def upper_bound(corpus: Suffixes, query: np.ndarray, low: int) -> int:
-    """The number after the last suffix that starts with the query; low: the query's lower bound."""
+def _first_from(corpus: Suffixes, query: np.ndarray, low: int, least: int) -> int:
+    """The number of the first suffix, from `low` on, that `_compare` gives `least` or more: the first one that starts
+    with the query for 0, and the one after the last for 1.
+    """
     high = len(corpus.suffixes)
     while low < high:
         middle = (low + high) >> 1
-        if _compare(corpus, middle, query) <= 0:
+        if _compare(corpus, middle, query) < least:
             low = middle + 1
         else:
             high = middle
@@ -65,14 +54,14 @@ def occurrences(corpus: Suffixes, context: np.ndarray, longest: int, shortest: i
     while low <= high:
         span = (low + high + 1) >> 1
         query = context[len(context) - span :]
-        at = lower_bound(corpus, query)
+        at = _first_from(corpus, query, 0, 0)
         if at < len(corpus.suffixes) and _compare(corpus, at, query) == 0:
             found, start, low = span, at, span + 1
         else:
             high = span - 1
     if found == 0:
         return 0, 0, 0
-    return found, start, upper_bound(corpus, context[len(context) - found :], start)
+    return found, start, _first_from(corpus, context[len(context) - found :], start, 1)
 
 
 @njit(cache=True)

@@ -1,13 +1,13 @@
 """SAM-Decoding: drafts what followed the longest suffix match, in the text or in a corpus (arXiv 2411.10666).
 
-A suffix automaton of the text so far finds the longest suffix that occurred before; the tokens behind its first
-occurrence are a draft. The corpus has such a match too; its most probable continuations are the other draft. The
-longer match drafts, four tokens per matched one. Algorithm and settings are those of `samd_sam_only` in
-https://github.com/hyx1999/SAM-Decoding (commit 18c41f0, scripts/inference_samd_sam_only.sh).
+The tokens behind the first occurrence of the longest suffix of the text that occurred before are a draft. The corpus
+has such a match too; its most probable continuations are the other draft. The longer match drafts, four tokens per
+matched one. Algorithm and settings are those of `samd_sam_only` in https://github.com/hyx1999/SAM-Decoding (commit
+18c41f0, scripts/inference_samd_sam_only.sh).
 
-The authors keep the corpus in an automaton too. Its state gives two things: the length of the match, and how often
-each continuation follows. The sorted suffixes of a suffix file give the same: all occurrences of the longest match
-are one range, and so are those of each continuation. They take 6 bytes a token and are memory-mapped.
+The authors find both matches with suffix automata. Here one pass over the text finds the same match in it, and the
+sorted suffixes of a suffix file give the same of the corpus: all occurrences of the longest match are one range, and
+so are those of each continuation. They take 6 bytes a token and are memory-mapped.
 """
 
 from __future__ import annotations
@@ -22,15 +22,25 @@ from aded.core.tree import DraftTree
 from aded.files.datastores.suffix_file import Suffixes, SuffixFile, suffix_at, token_at
 from aded.settings import Budget, Count, Weight
 from baselines.tokens.rest import occurrences
-from baselines.tokens.suffix_automaton import (
-    FIRST_END,
-    SMALLEST_ROOM,
-    clear,
-    empty_automaton,
-    extend,
-    match,
-    with_room,
-)
+
+
+@njit(cache=True)
+def matches_before(context: np.ndarray) -> np.ndarray:
+    """int64 [m]: how many tokens before each place, overlaps included, equal the last ones of the context, int64 [m].
+
+    The Z-algorithm (Gusfield 1997, "Algorithms on Strings, Trees, and Sequences", 1.4), from the end to the begin.
+    """
+    m = len(context)
+    lengths = np.zeros(m, np.int64)
+    low, high = m, m  # context[low:high] is the known match that reaches furthest back
+    for end in range(m - 1, 0, -1):
+        length = min(lengths[m - high + end], end - low) if end > low else 0
+        while length < end and context[end - 1 - length] == context[m - 1 - length]:
+            length += 1
+        lengths[end] = length
+        if end - length < low:
+            low, high = end - length, end
+    return lengths
 
 
 @njit(cache=True)
@@ -146,29 +156,18 @@ class SamDecoding(Drafter):
     ) -> None:
         self.datastore, self.budget = datastore, budget
         self.length_factor, self.length_bias, self.branches = length_factor, length_bias, branches
-        self._text = empty_automaton(SMALLEST_ROOM)
-
-    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        clear(self._text)
 
     def draft(self, context: np.ndarray) -> DraftTree:
         root, file = int(context[-1]), self.datastore
-        state, in_text = self.match_in_text(context)
-        found = self.match_in_corpus(context)
-        in_corpus = found[0] - self.length_bias
+        matches, found = matches_before(context), self.match_in_corpus(context)
+        in_text, in_corpus = int(matches.max()), found[0] - self.length_bias
         nodes = min(self.budget, int(self.length_factor * max(in_text, in_corpus)))
         if in_text >= in_corpus:
-            start = self._text.states[state, FIRST_END]
+            start = matches.argmax()  # the first of the longest
             return DraftTree.chain(root, context[:-1][start : start + nodes].tolist())
         tree = probable_tree(file.corpus, found, root, file.separator, nodes, self.branches)
         file.check_blocks()
         return DraftTree(*tree)
-
-    def match_in_text(self, context: np.ndarray) -> tuple[int, int]:
-        """(state, length) of the longest suffix of the context that occurs in it before its last token."""
-        self._text = with_room(self._text, len(context))
-        extend(self._text, context[:-1])
-        return match(self._text, int(context[-1]))
 
     def match_in_corpus(self, context: np.ndarray) -> tuple[int, int, int]:
         """(length, start, end): the suffixes `start` to `end` - 1 begin with the longest suffix that occurs."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import torch
 from torch.nn.functional import cross_entropy, smooth_l1_loss
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
-from baselines.heads.eagle.model import Eagle3Head, EagleHead, HeadCache
+from baselines.heads.eagle.model import Eagle3Head, EagleHead
 
 NOISE = 0.2
 """EAGLE's features are learned with uniform noise of this width (times 512 tokens / length), since at drafting they
@@ -74,7 +74,7 @@ class Lesson:
         if not isinstance(head, Eagle3Head):
             width = NOISE * 512 / rows
             taken = taken + (torch.rand(taken.shape, generator=generator) - 0.5) * width
-        features, cache = head.features(taken), HeadCache()
+        features, cache = head.features(taken), DynamicCache()
         loss, right = torch.zeros(()), []
         for step, seen in enumerate(drafted_rows(rows, self.steps)):
             # Row i has token i + 1 + step; rows near the text's end have none, and nothing is learned there.

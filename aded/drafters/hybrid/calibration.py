@@ -41,9 +41,6 @@ class PartCalibration:
     def __init__(self) -> None:
         self.counts = np.zeros((KNOTS, 2))
 
-    def reset(self) -> None:
-        self.counts[:] = 0.0
-
     def calibrated(self, tree: DraftTree, cells: Cells) -> np.ndarray:
         """float64 [n]: the probability of each node given that its parent is accepted; the root's is 1."""
         prior, weight = (BY_RANK, RANK_WEIGHT) if tree.probabilities is None else (BY_KNOT, KNOT_WEIGHT)

@@ -8,19 +8,21 @@ The head's own output stands for the features of drafted tokens, so it drafts as
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
+from transformers import DynamicCache
 
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from aded.settings import Budget, Count, FilePath
+from baselines.growth import Growth, Shape
 from baselines.heads.eagle.files import load_head
-from baselines.heads.eagle.model import Eagle3Head, EagleHead, HeadCache
-from baselines.heads.eagle.tree import MC_SIM_7B_63, Candidates, fixed_tree, grown_tree, smaller
+from baselines.heads.eagle.model import Eagle3Head, EagleHead
+from baselines.heads.eagle.tree import MC_SIM_7B_63, Candidates, fixed_tree, smaller
+from baselines.heads.shared_layers import SharedLayers
 
 
 class Runner:
@@ -29,27 +31,17 @@ class Runner:
     Rows of tokens and features are read once and stay in the cache. Drafted rows are read below them, and forgotten.
     """
 
-    def __init__(self, head: EagleHead, target: Any) -> None:
-        projection = target.output_projection
-        weight = projection.weight
-        self.device = weight.device
-        # On a processor a few rows take longer in bfloat16 than in float32.
-        self.dtype = torch.float32 if self.device.type == "cpu" else weight.dtype
+    def __init__(self, head: EagleHead, shared: SharedLayers) -> None:
+        self.device, self.dtype = shared.device, shared.dtype
         self.head = head.to(self.device, self.dtype)
         self.tokens = None if head.tokens is None else head.tokens.cpu()
-        self._embed = head.embed_tokens if hasattr(head, "embed_tokens") else target.model.get_input_embeddings()
-        # Not the module itself: a call would run the target's hooks, which record the hidden states it reads.
-        self._project, self._project_dtype = projection.forward, weight.dtype
-        if hasattr(head, "lm_head"):
-            self._project, self._project_dtype = head.lm_head, self.dtype
-        elif head.tokens is not None:
-            rows = weight[head.tokens].to(self.dtype)
-            self._project, self._project_dtype = (lambda hidden: hidden @ rows.T), self.dtype
+        self._embed = head.embed_tokens if hasattr(head, "embed_tokens") else shared.embed
+        self._project = head.lm_head if hasattr(head, "lm_head") else shared.projection(self.tokens)
         self.start()
 
     def start(self) -> None:
         """Forget all rows."""
-        self.cache, self.length = HeadCache(), 0
+        self.cache, self.length = DynamicCache(), 0
 
     def read(self, tokens: torch.Tensor, features: torch.Tensor) -> None:
         """Read rows of the text: the features at a token, [n, width], and the token after it, int64 [n]."""
@@ -63,13 +55,13 @@ class Runner:
 
     def candidates(self, k: int) -> Candidates:
         """The k most probable next tokens of the rows that were read last, or fewer if the head knows fewer."""
-        logits = self._project(self.head.before_projection(self._outputs).to(self._project_dtype))
+        logits = self._project(self.head.before_projection(self._outputs))
         best = logits.float().log_softmax(dim=-1).topk(min(k, logits.shape[-1]))
-        tokens = best.indices.cpu()
-        return (tokens if self.tokens is None else self.tokens[tokens]).numpy(), best.values.cpu().numpy()
+        tokens, probabilities = best.indices.cpu(), best.values.double().exp()
+        return (tokens if self.tokens is None else self.tokens[tokens]).numpy(), probabilities.cpu().numpy()
 
     def read_drafted(self, k: int, tokens: np.ndarray, above: np.ndarray) -> Candidates:
-        """Read drafted tokens, each below a row of the last call; see tree.Read."""
+        """Read drafted tokens, int64 [r], and say what may follow each. above: their rows in the last call."""
         rows = torch.from_numpy(above).to(self.device)
         own = torch.eye(len(tokens), dtype=torch.bool, device=self.device)
         self._seen = torch.cat([self._seen[rows], own], dim=1)
@@ -80,15 +72,15 @@ class Runner:
         return self.candidates(k)
 
     def forget_drafted(self) -> None:
-        self.cache.crop(self.length)
+        if drafted := self.cache.get_seq_length() - self.length:
+            self.cache.crop(-drafted)
 
     def _forward(
         self, tokens: torch.Tensor, features: torch.Tensor, positions: torch.Tensor, seen: torch.Tensor
     ) -> torch.Tensor:
         """Outputs, [n, hidden]. seen: bool [n, rows behind the text's], which rows each sees besides the text's."""
         mask = torch.cat([seen.new_ones(len(tokens), self.length), seen], dim=1)
-        embedded = self._embed(tokens).to(self.dtype)
-        return self.head(embedded[None], features[None], positions[None], mask[None, None], self.cache)[0]
+        return self.head(self._embed(tokens)[None], features[None], positions[None], mask[None, None], self.cache)[0]
 
 
 class Eagle(Drafter):
@@ -109,17 +101,14 @@ class Eagle(Drafter):
 
     def setup(self, target: Target) -> None:
         """Load the head, which must have the target's sizes."""
-        shared = getattr(target, "output_projection", None)
-        if shared is None:
-            raise BadInput("method", "EAGLE reads hidden states, so it needs a target that runs a model")
-        found: Any = target
-        vocabulary, hidden = shared.weight.shape
+        shared = SharedLayers(target, "EAGLE")
+        layers = shared.target.config.num_hidden_layers
         head, self.reads = load_head(
-            self.place, self.kind, hidden=hidden, vocabulary=vocabulary, layers=found.config.num_hidden_layers
+            self.place, self.kind, hidden=shared.hidden, vocabulary=shared.vocabulary, layers=layers
         )
         if self.reads:
-            found.read_layers(self.reads)
-        self.runner = Runner(head, target)
+            shared.target.read_layers(self.reads)
+        self.runner = Runner(head, shared)
         self.reset()
 
     def reset(self) -> None:
@@ -180,8 +169,11 @@ class Eagle2(Eagle):
         self.depth, self.top_k = depth, top_k
 
     def _tree(self, runner: Runner, root: int) -> DraftTree:
-        first, read = runner.candidates(self.top_k), partial(runner.read_drafted, self.top_k)
-        return grown_tree(root, first, read, depth=self.depth, budget=self.budget)
+        growth = Growth(root, Shape(self.budget, self.depth, [self.top_k], self.top_k, 0.0))
+        growth.add(*runner.candidates(self.top_k))
+        while growth.level < self.depth and growth.read_next():
+            growth.add(*runner.read_drafted(self.top_k, growth.tokens[growth.latest], growth.above))
+        return growth.draft()
 
 
 class Eagle3(Eagle2):

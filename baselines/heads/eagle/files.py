@@ -18,7 +18,7 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from baselines.heads.tensor_file import HEADS_KEY, check_shapes, find_file, read_tensors
+from baselines.heads.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
 WEIGHTS = "model.safetensors"
 PUBLISHED = "pytorch_model.bin"
@@ -67,23 +67,16 @@ def load_head(
     state = read_tensors(path, WHOLE_NUMBERS)
     state.pop("t2d", None)  # which of the target's tokens d2t names, once more
     state = {name: value for name, value in state.items() if not name.endswith("rotary_emb.inv_freq")}
-    head = _built(kind, config, len(reads) * hidden or hidden, state)
-    expected = {name: value.shape for name, value in head.state_dict().items()}
-    if state.keys() != expected.keys():
-        odd = sorted(state.keys() ^ expected.keys())[0]
-        raise BadInput(
-            HEADS_KEY,
-            f"{path} holds no head of {kind.__name__.removesuffix('Head').upper().replace('3', '-3')} (odd: {odd})",
-        )
-    check_shapes(path, state, expected)
     _check_tokens(state.get("d2t"), path, vocabulary)
-    for name, size in (("embed_tokens", hidden), ("lm_head", hidden)):
-        if not hasattr(head, name) and config.hidden_size != size:
+    name = kind.__name__.removesuffix("Head").upper().replace("3", "-3")
+    width = len(reads) * hidden or hidden
+    head = with_numbers(lambda: _built(kind, config, width, state), state, path, f"head of {name}")
+    for name in ("embed_tokens", "lm_head"):
+        if not hasattr(head, name) and config.hidden_size != hidden:
             raise BadInput(
-                HEADS_KEY, f"{path} was trained for another model: it lacks {name}, and the target's is of {size}"
+                HEADS_KEY, f"{path} was trained for another model: it lacks {name}, and the target's is of {hidden}"
             )
-    head.load_state_dict({name: value if name == "d2t" else value.float() for name, value in state.items()})
-    return head.eval(), reads
+    return head, reads
 
 
 def save_head(head: EagleHead, folder: Path, metadata: dict[str, str], reads: tuple[int, ...] = ()) -> None:

@@ -15,36 +15,13 @@ knows some of the target's tokens only, its own token i is the target's i + d2t[
 from __future__ import annotations
 
 import torch
+from transformers import DynamicCache
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
 
 from aded.cache_name import CACHE
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj")
-
-
-class HeadCache:
-    """Keys and values that the head's layers have computed, [1, kv heads, rows, head dim]; rows are cut off again."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-
-    def update(
-        self, keys: torch.Tensor, values: torch.Tensor, layer: int, *args: object, **kwargs: object
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append rows of a layer; return all of them. The name and the signature are transformers'."""
-        if layer in self._rows:
-            before = self._rows[layer]
-            keys, values = torch.cat([before[0], keys], 2), torch.cat([before[1], values], 2)
-        self._rows[layer] = keys, values
-        return keys, values
-
-    def crop(self, rows: int) -> None:
-        """Keep the first `rows` rows. They are copied: a view would keep the memory of all."""
-        self._rows = {
-            layer: (keys[:, :, :rows].clone(), values[:, :, :rows].clone())
-            for layer, (keys, values) in self._rows.items()
-        }
 
 
 class EagleHead(torch.nn.Module):
@@ -106,7 +83,7 @@ class EagleHead(torch.nn.Module):
         features: torch.Tensor,
         positions: torch.Tensor,
         mask: torch.Tensor,
-        cache: HeadCache | None = None,
+        cache: DynamicCache | None = None,
     ) -> torch.Tensor:
         """The output of n rows, [1, n, hidden].
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.mixing import LEAST_PROBABILITY, MOST_PROBABILITY, learn_mixing, mixed, mixed_where, new_mixing
+from aded.drafters.mixing import LEAST_PROBABILITY, MOST_PROBABILITY, learn_mixing, mixed, new_mixing
 
 PROBABILITY = st.floats(0, 1)
 
@@ -47,12 +47,6 @@ def test_the_weights_become_those_of_the_truth() -> None:
     chosen = rng.uniform(size=count) < 1 / (1 + np.exp(-logits.sum(1)))
     learn_mixing(mixing, first, second, chosen)
     np.testing.assert_allclose(mixing.weights, truth, atol=0.15)
-
-
-def test_where_one_alone_drafted_its_word_stands() -> None:
-    both, weights = np.array([True, False, False]), new_mixing().weights
-    found = mixed_where(both, weights, np.array([0.5, 0.4, 0.0]), np.array([0.5, 0.0, 0.3]))
-    np.testing.assert_allclose(found, [mixed(weights, 0.5, 0.5), 0.4, 0.3])
 
 
 def test_nothing_is_learned_of_a_silent_drafters_weight() -> None:

@@ -25,10 +25,10 @@ def test_the_best_chain_is_the_best_of_all_paths(data: st.DataObject) -> None:
     assert chain.drafted <= longest
     assert chain.probabilities is not None
 
-    def worth(node: int) -> float:
-        return 0.0 if node == 0 else probabilities[node] + worth(parents[node])
+    def expected(node: int) -> float:
+        return 0.0 if node == 0 else probabilities[node] + expected(parents[node])
 
-    best = max(worth(node) for node in range(n) if tree.depths[node] <= longest)
+    best = max(expected(node) for node in range(n) if tree.depths[node] <= longest)
     assert chain.probabilities[1:].sum() == pytest.approx(best)
     assert all(parents[b] == a for a, b in zip(chain.tokens, chain.tokens[1:], strict=False))
 

@@ -1,4 +1,4 @@
-"""Our attention for few rows against torch's and NumPy's, and a node in a tree against its token decoded alone."""
+"""Our attention for few rows against torch's, and a node in a tree against its token decoded alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from aded.core.tree import DraftTree
-from aded.kernels import attention, ops, reference
+from aded.kernels import attention, ops
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.load import use_own_kernels
@@ -26,20 +26,12 @@ def attention_layer(groups: int) -> torch.nn.Module:
     return layer
 
 
-def in_numpy(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scale: float
-) -> torch.Tensor:
-    """The reference's result, in the query's dtype."""
-    q, k, v = (each[0].float().numpy() for each in (query, keys, values))
-    return torch.from_numpy(reference.attention(q, k, v, mask[0, 0].numpy(), scale))[None].to(query.dtype)
-
-
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("rows", [1, 2, 5, 40])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("preallocated", [False, True])
 @pytest.mark.parametrize("width", [8, 16, 64, 80, 128])
-def test_equals_torch_and_numpy(
+def test_equals_torchs_in_double_precision(
     groups: int, rows: int, dtype: torch.dtype, tolerance: float, preallocated: bool, width: int
 ) -> None:
     torch.manual_seed(rows)
@@ -49,11 +41,8 @@ def test_equals_torch_and_numpy(
     mask[..., 3] = True
     layer, scaling = attention_layer(groups), 1.2 * width**-0.5
     ours, _ = attention.tree_attention(layer, query, keys, values, mask, scaling=scaling)
-    wanted, _ = sdpa_attention_forward(layer, query, keys, values, mask, scaling=scaling)
-    assert ours.dtype == dtype
-    assert ours.shape == wanted.shape
-    torch.testing.assert_close(ours, wanted, atol=tolerance, rtol=tolerance)
-    torch.testing.assert_close(ours, in_numpy(query, keys, values, mask, scaling), atol=tolerance, rtol=tolerance)
+    wanted, _ = sdpa_attention_forward(layer, query.double(), keys.double(), values.double(), mask, scaling=scaling)
+    torch.testing.assert_close(ours, wanted.to(dtype), atol=tolerance, rtol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -70,13 +59,6 @@ def test_a_row_is_the_same_to_the_last_bit_beside_others_and_beyond_hidden_rows(
         seen = (keys[:, :, : i + 1], values[:, :, : i + 1])
         alone, _ = attention.tree_attention(layer, query[:, :, i : i + 1], *seen, None)
         assert torch.equal(alone[:, 0], together[:, i])
-
-
-def test_one_row_without_a_mask_sees_everything() -> None:
-    query, keys, values = torch.randn(1, 4, 1, 8), torch.randn(1, 2, 9, 8), torch.randn(1, 2, 9, 8)
-    ours, _ = attention.tree_attention(attention_layer(2), query, keys, values, None)
-    wanted, _ = sdpa_attention_forward(attention_layer(2), query, keys, values, None)
-    torch.testing.assert_close(ours, wanted)
 
 
 def test_large_scores_neither_overflow_nor_vanish() -> None:

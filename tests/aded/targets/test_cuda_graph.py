@@ -9,13 +9,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import VOCABULARY, path_to, plain_logits, random_tree, tiny_model, trees
+from tiny import random_tree, tiny_model, trees
 
 from aded.core.decode import decode
 from aded.core.sampler import Decoding, Greedy, Recorded, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget, walk_on_device
 from aded.targets.eager import FIELDS, EagerTarget
 from aded.targets.engine import with_engine
@@ -66,28 +65,16 @@ def test_answers_are_those_of_the_eager_engine(decoding: Decoding, length: int) 
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 9, 40])
-def test_logits_and_hidden_states_are_the_trees_alone(nodes: int) -> None:
-    target, tree = graphs(), random_tree(np.random.default_rng(nodes), nodes, 5)
-    target.read_layers([0, 1])
-    target.prefill(PROMPT, Greedy(), 60, FIELDS)
-    step = target.verify(tree)
-    assert step.logits is not None
-    assert step.hidden is not None
-    assert step.layers is not None
-    assert [rows.shape for rows in step.layers.values()] == [(nodes, 32)] * 2
-    assert step.logits.shape == (nodes, VOCABULARY)
-    for node in range(nodes):
-        wanted = plain_logits(target.model, [*PROMPT, *tree.tokens[path_to(tree, node)]])
-        torch.testing.assert_close(step.logits[node], wanted, atol=1e-4, rtol=1e-4)
-    with torch.inference_mode():
-        torch.testing.assert_close(target.output_projection(step.hidden), step.logits)
-    reference = eager()
-    reference.read_layers([0, 1])
-    reference.prefill(PROMPT, Greedy(), 60, FIELDS)
-    wanted_layers = reference.verify(tree).layers
-    assert wanted_layers is not None
-    for layer in (0, 1):
-        torch.testing.assert_close(step.layers[layer], wanted_layers[layer], atol=1e-4, rtol=1e-4)
+def test_logits_and_hidden_states_are_those_of_the_eager_engine(nodes: int) -> None:
+    tree, steps = random_tree(np.random.default_rng(nodes), nodes, 5), []
+    for target in (eager(), graphs()):
+        target.read_layers([0, 1])
+        target.prefill(PROMPT, Greedy(), 60, FIELDS)
+        step = target.verify(tree)
+        assert step.logits is not None and step.hidden is not None and step.layers is not None  # noqa: PT018
+        steps.append([step.logits, step.hidden, step.layers[0], step.layers[1]])
+    for wanted, found in zip(*steps, strict=True):
+        torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("sampler", [Greedy(), Sampled(1.0, 1.0, 0), Recorded([3] * 400)])
@@ -133,27 +120,3 @@ def test_captured_steps_allocate_nothing_and_answer_as_eager_ones_do() -> None:
     for number in range(200):
         target.verify(random_tree(np.random.default_rng(number), 1 + number % 60, 3))
     assert torch.cuda.memory_allocated() == before
-
-
-def test_steps_of_a_processor_allocate_no_rows() -> None:
-    """The cache of the first prompt serves all later ones that fit, and a thousand steps leave memory as it was."""
-    target = CompiledCpuTarget(tiny_model(max_position_embeddings=4096), backend="eager")
-    target.prefill(PROMPT, Greedy(), 900)
-    cache = target._cache
-    assert cache is not None
-    places = [(layer.keys.data_ptr(), layer.values.data_ptr()) for layer in cache.kv_layers]  # type: ignore[union-attr]
-    used = []
-    for round_ in range(4):
-        for number in range(250):
-            if number % 50 == 0:
-                target.prefill(PROMPT, Greedy(), 900)
-            target.verify(random_tree(np.random.default_rng(number), 1 + number % 7, 3))
-        used.append(_resident_mb())
-        assert [(layer.keys.data_ptr(), layer.values.data_ptr()) for layer in cache.kv_layers] == places, round_  # type: ignore[union-attr]
-    assert target._cache is cache
-    assert used[-1] - used[0] < 8, f"resident megabytes after each 250 steps: {used}"
-
-
-def _resident_mb() -> float:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096 / 1e6

@@ -75,19 +75,6 @@ def test_tree_logits_are_those_of_plain_forwards(targets: Targets, name: str, pr
         committed += tree.tokens[expected].tolist()
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma2-window", "gemma3-window", "mistral-window"])
-def test_every_accepted_path_leaves_the_cache_right(targets: Targets, name: str) -> None:
-    model, sampler = model_of(name), Obedient()
-    target = targets(name)
-    after = random_tree(np.random.default_rng(1), 4, sampler.token)
-    for node in range(len(BINARY)):
-        target.prefill(PROMPT, sampler, 64, {"logits"})
-        sampler.path = path_to(BINARY, node)
-        accepted = BINARY.tokens[sampler.path].tolist()
-        target.verify(BINARY)
-        check_logits(model, target.verify(after), PROMPT.tolist() + accepted)
-
-
 @pytest.mark.parametrize("since", [1, 5])
 @pytest.mark.parametrize("name", MODELS)
 @torch.inference_mode()
@@ -106,16 +93,6 @@ def test_a_tree_is_read_in_parts(targets: Targets, name: str, since: int) -> Non
     torch.testing.assert_close(
         target.read(DraftTree.root(7))[0], plain_logits(model, [*text, 7]), atol=1e-4, rtol=1e-4
     )
-
-
-def test_hidden_states_are_what_the_output_projection_reads(targets: Targets) -> None:
-    target = targets("llama")
-    target.prefill(PROMPT, Obedient(), 64, {"logits", "hidden"})
-    step = target.verify(BINARY)
-    assert step.hidden is not None
-    assert step.logits is not None
-    with torch.inference_mode():
-        torch.testing.assert_close(target.output_projection(step.hidden), step.logits)
 
 
 def test_gives_only_what_is_wanted(targets: Targets) -> None:
@@ -182,14 +159,6 @@ def test_a_layer_that_is_not_there_is_refused(layer: int) -> None:
     with pytest.raises(BadInput, match=rf"enters layer {layer} of LlamaForCausalLM, which has layers 0 to 1"):
         target.read_layers([1, layer])
     assert target.prefill(PROMPT, Greedy(), 64, {"layers"}).layers == {}
-
-
-def test_a_second_prompt_starts_afresh(targets: Targets) -> None:
-    """Also where the memory of the first, longer prompt is used again."""
-    target, sampler = targets("llama"), Obedient()
-    for prompt in (PROMPT, PROMPT[:4]):
-        target.prefill(prompt, sampler, 64, {"logits"})
-        check_logits(model_of("llama"), target.verify(BINARY), prompt.tolist())
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -66,39 +66,21 @@ def test_the_most_probable_paths_are_drafted(seed: int, heads: int, top_k: int, 
     assert got[1:] == pytest.approx(sorted(every, reverse=True)[:budget])
 
 
-def test_the_heads_read_the_last_accepted_nodes_state(tmp_path: Path, projection: torch.nn.Linear) -> None:
-    """Depth k of the tree has the most probable token of head k at the last accepted node."""
-    heads = random_heads()
+@pytest.mark.parametrize(("own", "tokens"), [(None, None), (VOCABULARY, None), (None, [3, 8, 21, 34])])
+def test_the_heads_read_the_last_accepted_nodes_state(
+    tmp_path: Path, projection: torch.nn.Linear, own: int | None, tokens: list[int] | None
+) -> None:
+    """Depth k of the tree has the most probable token of head k at the last accepted node, of those that it knows."""
+    heads, hidden = random_heads(vocabulary=own), torch.randn(4, HIDDEN)
+    heads.tokens = None if tokens is None else torch.tensor(tokens)
     save_heads(heads, tmp_path / OURS, {})
     drafter = medusa_of(projection, str(tmp_path), budget=3, top_k=1)
-    hidden = torch.randn(4, HIDDEN)
     observe(drafter, hidden, [0, 1, 2])
-    rounded = load_heads(str(tmp_path), HIDDEN, VOCABULARY)
-    best = projection(rounded(hidden[2])).argmax(dim=-1)
+    out = load_heads(str(tmp_path), HIDDEN, VOCABULARY)(hidden[2])
+    logits = (projection(out) if own is None else out).tolist()
     tree = drafter.draft(np.array([1, 3]))
-    assert tree.tokens.tolist() == [3, *best.tolist()]
+    assert tree.tokens.tolist() == [3, *(max(tokens or range(VOCABULARY), key=row.__getitem__) for row in logits)]
     assert drafter.node_parts(tree) == ["", "head 1", "head 2", "head 3"]
-
-
-def test_heads_with_their_own_projection_use_it(tmp_path: Path, projection: torch.nn.Linear) -> None:
-    heads = random_heads(vocabulary=VOCABULARY)
-    save_heads(heads, tmp_path / "own.safetensors", {})
-    drafter = medusa_of(projection, str(tmp_path / "own.safetensors"), budget=3, top_k=1)
-    hidden = torch.randn(1, HIDDEN)
-    observe(drafter, hidden, [0])
-    best = load_heads(str(tmp_path / "own.safetensors"), HIDDEN, VOCABULARY)(hidden[0]).argmax(dim=-1)
-    assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best.tolist()]
-
-
-def test_heads_for_some_tokens_draft_only_those(tmp_path: Path, projection: torch.nn.Linear) -> None:
-    heads, hidden = random_heads(), torch.randn(1, HIDDEN)
-    heads.tokens = torch.tensor([3, 8, 21, 34])
-    save_heads(heads, tmp_path / OURS, {})
-    drafter = medusa_of(projection, str(tmp_path), budget=3, top_k=1)
-    observe(drafter, hidden, [0])
-    logits = projection(load_heads(str(tmp_path), HIDDEN, VOCABULARY)(hidden[0]))
-    best = [max(heads.tokens.tolist(), key=row.__getitem__) for row in logits.tolist()]
-    assert drafter.draft(np.array([3])).tokens.tolist() == [3, *best]
 
 
 def test_a_target_without_a_model_is_an_error() -> None:
@@ -151,19 +133,14 @@ def check_error(place: Path, problem: str) -> None:
 
 
 def test_a_file_without_heads_is_an_error(tmp_path: Path) -> None:
-    check_error(tmp_path / "nowhere", "no heads at ")
     check_error(tmp_path, "no heads at ")
     path = tmp_path / OURS
-    path.write_bytes(b"text")
-    check_error(path, "cannot be read as tensors")
     save_file({}, path)
     check_error(path, "it is empty")
     save_heads(random_heads(), path, {})
     state = load_file(path)
     save_file({name: value for name, value in state.items() if name != "1.0.linear.bias"}, path)
     check_error(path, "1.0.linear.bias")
-    save_file({**state, "extra": torch.zeros(1)}, path)
-    check_error(path, "extra")
     save_file({**state, "tokens": torch.tensor([0, VOCABULARY])}, path)
     check_error(path, "its tokens lie outside")
     torch.save([1, 2], tmp_path / PUBLISHED)
@@ -173,16 +150,12 @@ def test_a_file_without_heads_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        ("tokens", torch.tensor([], dtype=torch.int64), "its tokens must be a list of token ids"),
         ("tokens", torch.tensor([[0]]), "its tokens must be a list of token ids"),
         ("tokens", torch.tensor([True]), "its tokens must be a list of token ids"),
         ("tokens", torch.tensor([3, 3]), "some of its tokens occur twice"),
         ("0.0.linear.bias", torch.full((HIDDEN,), torch.nan), "0.0.linear.bias must hold finite"),
-        ("0.0.linear.bias", torch.full((HIDDEN,), torch.inf), "0.0.linear.bias must hold finite"),
-        ("0.0.linear.bias", torch.zeros(HIDDEN, dtype=torch.complex64), "0.0.linear.bias must hold finite"),
         ("0.0.linear.bias", torch.zeros(HIDDEN, dtype=torch.int64), "0.0.linear.bias must hold finite"),
         ("0.0.linear.bias", torch.zeros(HIDDEN).to_sparse(), "0.0.linear.bias must be a dense tensor"),
-        ("0.0.linear.bias", torch.zeros(HIDDEN, device="meta"), "0.0.linear.bias must be a dense tensor"),
         (7, torch.zeros(HIDDEN), "holds no tensors by name"),
     ],
 )
@@ -193,11 +166,10 @@ def test_tensors_that_are_no_heads_are_refused(tmp_path: Path, name: Any, value:
     check_error(tmp_path / PUBLISHED, problem)
 
 
-@pytest.mark.parametrize(("hidden", "vocabulary"), [(HIDDEN + 1, VOCABULARY), (HIDDEN, VOCABULARY + 1)])
-def test_heads_of_another_model_are_an_error(tmp_path: Path, hidden: int, vocabulary: int) -> None:
+def test_heads_of_another_model_are_an_error(tmp_path: Path) -> None:
     save_heads(random_heads(vocabulary=VOCABULARY), tmp_path / OURS, {})
     with pytest.raises(BadInput, match=r"was trained for another model: .* this target needs"):
-        load_heads(str(tmp_path), hidden, vocabulary)
+        load_heads(str(tmp_path), HIDDEN, VOCABULARY + 1)
 
 
 def test_the_repository_has_heads_for_the_default_model() -> None:

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import paths_of
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
@@ -12,14 +13,6 @@ from baselines.logits.logitspec import LogitSpec, path_length
 
 VOCABULARY = 12
 TEXTS = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=60)
-
-
-def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:
-    """Each drafted node as the tokens from the root to it, in the tree's order."""
-    paths: list[tuple[int, ...]] = [()]
-    for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
-        paths.append((*paths[parent], token))
-    return paths[1:]
 
 
 def pool_of(text: list[int], longest: int, ahead: int) -> dict[tuple[int, ...], list[int]]:

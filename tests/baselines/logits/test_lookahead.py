@@ -5,8 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny import path_to
 
 from aded.core.drafter import Step
@@ -95,19 +93,6 @@ def test_a_text_where_each_token_fixes_the_next_is_drafted() -> None:
     _, accepted = run(Lookahead(level=5, window=15), lambda tokens: int(order[tokens[-1]]), 60)
     assert set(accepted) == {1, 5}
     assert accepted[-8:] == [5] * 8
-
-
-@given(st.integers(3, 6), st.integers(1, 6), st.integers(1, 4), st.integers(0, 80))
-def test_the_budget_is_kept_while_the_window_fills(level: int, window: int, guesses: int, budget: int) -> None:
-    drafter, context = Lookahead(budget=budget, level=level, window=window, guesses=guesses), PROMPT.tolist()
-    drafter.begin(PROMPT)
-    drafter.observe(step_of(hashed, context, DraftTree.root(context[-1])))
-    for _ in range(8):
-        tree = drafter.draft(np.array(context))
-        assert tree.drafted <= budget
-        step = step_of(hashed, context, tree)
-        drafter.observe(step)
-        context += step.new_tokens
 
 
 def test_the_whole_window_takes_59_nodes() -> None:

@@ -7,11 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import paths_of
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from baselines.logits.racer import CHILD, COUNT, NEWER, OLDER, PARENT, SIBLING, TOKEN, Racer
+from baselines.logits.racer import CHILD, COUNT, PARENT, SIBLING, TOKEN, Racer
 
 VOCABULARY = 10
 Path = tuple[int, ...]
@@ -80,14 +81,6 @@ class PlainRacer:
                         below.append(((*path, token), max(1, half >> rank)))
             level, depth = below, depth + 1
         return found[1:]
-
-
-def paths_of(tree: DraftTree) -> list[Path]:
-    """Each drafted node as the tokens from the root to it, in the tree's order."""
-    paths: list[Path] = [()]
-    for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
-        paths.append((*paths[parent], token))
-    return paths[1:]
 
 
 def nodes_of(drafter: Racer) -> dict[Path, int]:
@@ -178,20 +171,6 @@ def test_the_published_shape_of_the_candidates_tree() -> None:
     assert children[9:13].tolist() == [4, 2, 1, 1], "below a child of the root as many as it has"
     second = np.flatnonzero(tree.parents == 9)
     assert children[second].tolist() == [2, 1, 1, 1]
-
-
-def test_the_order_of_use_holds_every_node_once() -> None:
-    drafter = Racer(max_nodes=30, ngram=4)
-    rng = np.random.default_rng(0)
-    drafter.begin(rng.integers(5, size=200))
-    drafter.observe(Step(DraftTree.root(1), [0], 2, torch.zeros(1, VOCABULARY)))
-    nodes = drafter.trie.nodes
-    forth, back = [0], [0]
-    for _ in range(30):
-        forth.append(int(nodes[OLDER, forth[-1]]))
-        back.append(int(nodes[NEWER, back[-1]]))
-    assert forth == back[::-1]
-    assert sorted(forth[:-1]) == list(range(30))
 
 
 def test_a_trie_must_hold_an_ngram() -> None:

@@ -1,39 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from suffix_texts import ends_of, longest_known, suffix_file
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
-from aded.files.datastores.suffix_file import SuffixFile
 from baselines.logits.sam_token_recycling import SamTokenRecycling
 from baselines.logits.token_recycling import TokenRecycling
-from datastore.suffix_array import sorted_suffixes, with_separators
 
 VOCABULARY = 8
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
 TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
-
-
-def file_of(documents: list[list[int]]) -> SuffixFile:
-    tokens = with_separators([np.array(document, np.int64) for document in documents], VOCABULARY)
-    return SuffixFile(Path("memory"), {"vocabulary": str(VOCABULARY)}, tokens, sorted_suffixes(tokens))
-
-
-def ends_of(text: list[int], part: list[int]) -> list[int]:
-    n = len(part)
-    return [at + n for at in range(len(text) - n + 1) if text[at : at + n] == part]
-
-
-def longest_known(text: list[int], context: list[int]) -> list[int]:
-    """The longest suffix of the context that occurs in the text."""
-    return next((context[-n:] for n in range(len(context), 0, -1) if ends_of(text, context[-n:])), [])
 
 
 def behind_with_room(text: list[int], match: list[int], room: int) -> list[int]:
@@ -57,7 +37,7 @@ def learn(drafter: Drafter) -> None:
 def test_a_long_match_drafts_a_chain_and_else_token_recycling_drafts(
     documents: list[list[int]], text: list[int], ahead: int, least: int, bias: int, budget: int
 ) -> None:
-    file = file_of(documents)
+    file = suffix_file(documents, VOCABULARY)
     corpus = file.tokens.tolist()
     drafter = SamTokenRecycling(file, budget=budget, ahead=ahead, least_match=least, length_bias=bias)
     recycling = TokenRecycling(budget=budget)
@@ -83,14 +63,3 @@ def test_a_long_match_drafts_a_chain_and_else_token_recycling_drafts(
         assert tree.tokens.tolist() == [context[-1], *found]
         assert tree.parents.tolist() == list(range(-1, len(found)))
         assert drafter.node_parts(tree) == ["", *[part] * len(found)]
-
-
-@pytest.mark.parametrize(
-    "forget", [lambda drafter: drafter.reset(), lambda drafter: drafter.begin(np.array([0]))], ids=["reset", "prompt"]
-)
-def test_what_was_recycled_is_forgotten(forget: Callable[[Drafter], None]) -> None:
-    drafter = SamTokenRecycling(file_of([[3]]), adaptation="prompt")
-    learn(drafter)
-    assert drafter.draft(np.array([0])).drafted > 0
-    forget(drafter)
-    assert drafter.draft(np.array([0])).drafted == 0

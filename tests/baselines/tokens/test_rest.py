@@ -1,31 +1,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import tiny_tokenizer
+from suffix_texts import suffix_file
+from tiny import paths_of
 
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.datastores.suffix_file import SuffixFile
 from baselines.tokens.rest import Rest, occurrences
-from datastore.corpora.python_stdlib import PythonStdlib
-from datastore.ngrams import count_ngrams, write_ngrams
-from datastore.open import open_or_build
-from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 VOCABULARY = 4
-
-
-def file_of(documents: list[list[int]]) -> SuffixFile:
-    tokens = with_separators([np.array(document, np.int64) for document in documents], VOCABULARY)
-    return SuffixFile("memory", {"vocabulary": str(VOCABULARY)}, tokens, sorted_suffixes(tokens))  # type: ignore[arg-type]
 
 
 def continuations_of(documents: list[list[int]], suffix: list[int]) -> list[list[int]]:
@@ -44,19 +33,11 @@ def longest_known(documents: list[list[int]], context: list[int], longest: int, 
     return next((span for span in spans if continuations_of(documents, context[-span:])), 0)
 
 
-def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:
-    """Each drafted node as the tokens from the root to it."""
-    paths: list[tuple[int, ...]] = [()]
-    for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
-        paths.append((*paths[parent], token))
-    return paths[1:]
-
-
 @given(DOCUMENTS, CONTEXTS, st.integers(1, 3), st.integers(0, 5))
 def test_the_longest_known_suffix_is_found(
     documents: list[list[int]], context: list[int], shortest: int, more: int
 ) -> None:
-    file = file_of(documents)
+    file = suffix_file(documents, VOCABULARY)
     longest = shortest + more
     span, start, end = occurrences(file.corpus, np.array(context), longest, shortest)
     assert span == longest_known(documents, context, longest, shortest)
@@ -67,7 +48,7 @@ def test_the_longest_known_suffix_is_found(
 def test_the_most_frequent_continuations_are_drafted(
     documents: list[list[int]], context: list[int], budget: int, ahead: int
 ) -> None:
-    tree = Rest(file_of(documents), budget=budget, longest=4, ahead=ahead).draft(np.array(context))
+    tree = Rest(suffix_file(documents, VOCABULARY), budget=budget, longest=4, ahead=ahead).draft(np.array(context))
     drafted = paths_of(tree)
     span = longest_known(documents, context, 4, 2)
     found = continuations_of(documents, context[-span:]) if span else []
@@ -82,7 +63,7 @@ def test_the_most_frequent_continuations_are_drafted(
 
 def test_at_most_matches_occurrences_are_read() -> None:
     """After 0 1 come 2 and 3, in sorted order; the first occurrence is followed by 2."""
-    file = file_of([[0, 1, 2], [0, 1, 3]])
+    file = suffix_file([[0, 1, 2], [0, 1, 3]], VOCABULARY)
     assert paths_of(Rest(file).draft(np.array([0, 1]))) == [(2,), (3,)]
     assert paths_of(Rest(file, matches=1).draft(np.array([0, 1]))) == [(2,)]
 
@@ -90,7 +71,7 @@ def test_at_most_matches_occurrences_are_read() -> None:
 @pytest.mark.parametrize("threads", [2, 6])
 def test_threads_change_nothing(threads: int) -> None:
     rng = np.random.default_rng(0)
-    file = file_of([rng.integers(VOCABULARY, size=400).tolist() for _ in range(3)])
+    file = suffix_file([rng.integers(VOCABULARY, size=400).tolist() for _ in range(3)], VOCABULARY)
     one, more = Rest(file), Rest(file, threads=threads)
     for context in rng.integers(VOCABULARY, size=(50, 3)):
         first, second = one.draft(context), more.draft(context)
@@ -98,27 +79,6 @@ def test_threads_change_nothing(threads: int) -> None:
 
 
 def test_bad_settings_name_their_key() -> None:
-    file = file_of([[0]])
+    file = suffix_file([[0]], VOCABULARY)
     with pytest.raises(BadInput, match=r"^method.longest: 2 must not be less"):
         Rest(file, longest=2, shortest=3)
-
-
-def test_a_file_of_another_tokenizer_or_kind_is_an_error(tmp_path: Path) -> None:
-    tokens = with_separators([np.array([0, 1, 2])], VOCABULARY)
-    header = {"tokenizer": "other", "vocabulary": str(VOCABULARY)}
-    write_suffixes(tmp_path / "other.suffixes", tokens, header)
-    write_ngrams(tmp_path / "other.ngrams", count_ngrams([tokens], 3, VOCABULARY + 1), header)
-    for name, kind, problem in (
-        ("other.suffixes", "suffixes", "was built with the tokenizer other,"),
-        ("other.ngrams", "suffixes", "is an n-gram file, and a suffix file is needed: .*suffixes=FILE"),
-        ("other.suffixes", "ngrams", "is a suffix file, and an n-gram file is needed: .*out=FILE"),
-    ):
-        with pytest.raises(BadInput, match=rf"^datastore.path: .*{name} {problem}"):
-            open_or_build(
-                tiny_tokenizer(),
-                path=str(tmp_path / name),
-                corpus=PythonStdlib("python_stdlib"),
-                order=3,
-                cache=str(tmp_path),
-                kind=kind,
-            )

@@ -57,23 +57,6 @@ class TestWithThePackage:
             cache.stop_request(number)
         assert drafted > 100
 
-    def test_the_most_frequent_continuation_is_drafted_and_a_rare_one_only_as_a_branch(self) -> None:
-        prompt = [1, 2, 3, 1, 2, 3, 1, 2, 4, 5, 1]
-        (tree,) = self.answered(SuffixDecoding(), prompt, [2])
-        (chain,) = self.answered(SuffixDecoding(shape="chain"), prompt, [2])
-        assert chain.tokens[1] == tree.tokens[1] == 3
-        assert set(chain.parents.tolist()) == set(range(-1, chain.drafted))
-        (sure,) = self.answered(SuffixDecoding(least_probability=0.9), prompt, [2])
-        assert sure.drafted < chain.drafted
-
-    def test_earlier_answers_are_drafted_in_a_session_and_forgotten_with_scope_prompt(self) -> None:
-        answer = [7, 8, 9, 7, 8]
-        session, prompt = SuffixDecoding(), SuffixDecoding(adaptation="prompt")
-        for drafter in (session, prompt):
-            self.answered(drafter, [1, 2], answer)
-        assert self.answered(session, [3], [7, 8])[1].tokens.tolist() == [8, 9, 7]
-        assert self.answered(prompt, [3], [7, 8])[1].tokens.tolist() == [8]
-
     def test_at_most_so_many_answers_are_kept(self) -> None:
         drafter = SuffixDecoding(answers=2)
         for first in range(10, 60, 10):

@@ -22,6 +22,7 @@ from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
 from baselines.heads.eagle.drafter import Eagle2, Runner
 from baselines.heads.eagle.files import published_layers
+from baselines.heads.shared_layers import SharedLayers
 from scripts.train.eagle import Training, main, new_head, teach
 from scripts.train.eagle_training import Lesson, Text, read_text
 
@@ -83,7 +84,7 @@ def test_it_learns_what_it_will_draft(kind: str, monkeypatch: pytest.MonkeyPatch
     lesson, text = training.lesson, texts[0]
     right = lesson(text, torch.Generator())[1]
     truth = tokens[model(text.ids[None]).logits[0][:, tokens].argmax(-1)]
-    runner = Runner(lesson.head, EagerTarget(model))
+    runner = Runner(lesson.head, SharedLayers(EagerTarget(model), "EAGLE"))
     expected: list[list[bool]] = [[] for _ in right]
     with torch.inference_mode():
         for behind in range(text.start, len(text.ids)):

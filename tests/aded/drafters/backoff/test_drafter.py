@@ -171,19 +171,6 @@ def test_the_next_turn_reads_only_the_new_tokens(datastore: NgramFile) -> None:
     assert int(mine.experts.history.length[0]) == 102, "another prompt is read whole"
 
 
-def test_an_endless_session_keeps_a_bounded_memory(datastore: NgramFile) -> None:
-    mine = drafter(datastore, max_contexts=1024, max_history=512)
-    tables = [array for table in (mine.experts.session, mine.experts.prompt) for array in (table.marks, table.rows)]
-    sizes = [array.nbytes for array in [*tables, *mine.experts.history]]
-    rng = np.random.default_rng(4)
-    for _ in range(20):
-        accepted(mine, rng.integers(VOCABULARY, size=50), rng.integers(VOCABULARY, size=300))
-    assert [array.nbytes for array in [*tables, *mine.experts.history]] == sizes
-    assert len(mine.experts.session.marks) <= 1024
-    span = rng.integers(10, VOCABULARY, size=40)
-    assert max(accepted(mine, span, np.tile(span, 4))) >= 8, "and it still learns"
-
-
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
@@ -196,12 +183,6 @@ def test_bad_settings_are_named(datastore: NgramFile, settings: dict[str, Any], 
     with pytest.raises(BadInput) as error:
         drafter(datastore, **settings)
     assert str(error.value) == line
-
-
-def test_missing_order_is_named(tmp_path: Path) -> None:
-    three = write_small_ngrams(tmp_path / "three.ngrams", [np.arange(9)], VOCABULARY, 3)
-    with pytest.raises(BadInput, match=r"holds n-grams of up to 3 tokens, not 5"):
-        drafter(open_ngrams(three))
 
 
 def test_a_chain_has_the_most_probable_child_of_each_node(datastore: NgramFile) -> None:

@@ -14,7 +14,6 @@ from aded.drafters.backoff import experts
 from aded.drafters.backoff.candidates import (
     COPY,
     CORPUS,
-    LENGTHS,
     PROMPT,
     SESSION,
     SOURCE_BIAS,
@@ -83,7 +82,7 @@ def predicted_after(text: list[int]) -> Candidates:
     return DRAFTER.scratch.candidates
 
 
-@given(st.lists(st.integers(0, VOCABULARY - 1), min_size=2, max_size=40))
+@given(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=40))
 def test_every_expert_has_features_of_what_followed_its_context(text: list[int]) -> None:
     candidates, expected = predicted_after(text), by_hand(text)
     n, m = candidates.sizes
@@ -112,8 +111,3 @@ def test_every_expert_has_features_of_what_followed_its_context(text: list[int])
 
 def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
     assert [float(log(x)) for x in (1, 2, 3, 4, 0.5)] == [0, 1 / 8, 1.5 / 8, 2 / 8, -1 / 8]
-
-
-def test_no_context_is_longer_than_the_text() -> None:
-    known = np.flatnonzero(predicted_after([3]).seen[: LENGTHS * SOURCES]) // SOURCES
-    assert set(known.tolist()) <= {0}

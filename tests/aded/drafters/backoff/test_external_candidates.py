@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_ngrams import write_small_ngrams
-from tiny import path_to
+from tiny import paths_of
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
@@ -38,8 +38,7 @@ def others(tokens: list[int], parents: list[int], probabilities: list[float]) ->
 
 
 def node_at(tree: DraftTree, *tokens: int) -> int:
-    paths = [tree.tokens[path_to(tree, node)[1:]].tolist() for node in range(len(tree))]
-    return paths.index(list(tokens))
+    return 1 + paths_of(tree).index(tokens)
 
 
 CONTEXT = np.array([3, 4])

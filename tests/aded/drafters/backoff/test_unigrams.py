@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.drafters.backoff import unigrams
-from aded.drafters.backoff.unigrams import FREQUENT, SIZE, forget_all, no_unigrams, place
+from aded.drafters.backoff.unigrams import FREQUENT, forget_all, no_unigrams, place
 
 count_token = compiled(unigrams.count_token)
 
@@ -24,11 +24,3 @@ def test_the_most_frequent_tokens_come_first(tokens: list[int]) -> None:
     frequent = COUNTS.frequent[COUNTS.frequent >= 0].tolist()
     assert len(set(frequent)) == len(frequent) == min(FREQUENT, len(times))
     assert [times[token] for token in frequent] == sorted(times.values(), reverse=True)[:FREQUENT]
-
-
-def test_an_answer_ends_and_the_session_goes_on() -> None:
-    forget_all(COUNTS)
-    count_token(COUNTS, 7)
-    COUNTS.prompt[:] = 0
-    count_token(COUNTS, SIZE + 7)  # the same last bits: counted as one
-    assert (COUNTS.prompt[place(7)], COUNTS.session[place(7)]) == (1, 2)

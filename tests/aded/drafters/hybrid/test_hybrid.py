@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +21,6 @@ class Fixed(Drafter):
     def __init__(self, tokens: list[int], parents: list[int], probabilities: list[float] | None = None) -> None:
         self.drafted, self.parents, self.probabilities = tokens, parents, probabilities
         self.steps: list[Step] = []
-        self.resets = 0
 
     def draft(self, context: np.ndarray) -> DraftTree:
         probabilities = None if self.probabilities is None else np.array([1.0, *self.probabilities])
@@ -30,9 +28,6 @@ class Fixed(Drafter):
 
     def observe(self, step: Step) -> None:
         self.steps.append(step)
-
-    def reset(self) -> None:
-        self.resets += 1
 
 
 def hybrid(*parts: Drafter, **settings: Any) -> Hybrid:
@@ -152,21 +147,6 @@ def test_a_part_that_needs_what_the_target_lacks_is_named() -> None:
         mine.setup(SimpleNamespace(provides=frozenset({"logits"})))
 
 
-@pytest.mark.parametrize("scope", ["prompt", "session"])
-def test_calibration_is_kept_as_long_as_the_scope_says(scope: str) -> None:
-    parts = Fixed([1], [0], [0.9]), Fixed([2], [0], [0.1])
-    mine = hybrid(*parts, adaptation=scope)
-    before = mine.draft(PROMPT).given_parent
-    for _ in range(20):
-        decided(mine, [2, 9])
-    mine.begin(PROMPT)
-    learned = mine.draft(PROMPT).given_parent
-    assert np.array_equal(learned, before) == (scope == "prompt")
-    mine.reset()
-    assert np.array_equal(mine.draft(PROMPT).given_parent, before)
-    assert [part.resets for part in parts] == [1, 1]
-
-
 class Beside(Fixed):
     """Drafts token 5 below each node that others draft."""
 
@@ -201,22 +181,3 @@ def test_with_known_costs_a_tree_is_no_larger_than_pays() -> None:
     mine = hybrid(Fixed([1, 2, 3], [0, 0, 0], [0.5, 0.05, 0.01]))
     mine.tree_size = TreeSize(StepCost(1 + 0.2 * np.arange(65)))
     assert mine.draft(PROMPT).tokens[1:].tolist() == [1]
-
-
-def test_an_endless_session_keeps_a_bounded_memory() -> None:
-    one, other = Fixed([1, 2], [0, 1], [0.5, 0.4]), Fixed([1, 3], [0, 0], [0.5, 0.2])
-    mine, sizes = hybrid(one, other), []
-    for number in range(300):
-        mine.begin(PROMPT)
-        decided(mine, [1, 2, 9] if number % 3 else [3, 9])
-        one.steps.clear()
-        other.steps.clear()
-        sizes.append(len(pickle.dumps([vars(part) for part in mine.parts.values()])))
-    assert max(sizes[10:]) <= max(sizes[:10]) + 20, "numbers may need a byte more"
-
-
-def test_bad_settings_are_named() -> None:
-    with pytest.raises(BadInput, match=r"^method.parts: must name a method"):
-        hybrid()
-    with pytest.raises(BadInput, match=r"^method.cost: 'zzz' must be measured, none or the file of a cost table"):
-        hybrid(Fixed([1], [0]), cost="zzz")

@@ -5,25 +5,20 @@ from itertools import combinations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import path_to, trees
+from tiny import paths_of, trees
 
 from aded.core.tree import DraftTree
 from aded.drafters.hybrid.merge import MergedTree, most_probable
-
-
-def paths(tree: DraftTree) -> list[tuple[int, ...]]:
-    """Every node as the drafted tokens that lead to it."""
-    return [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(len(tree))]
 
 
 @given(st.lists(trees(vocabulary=4), min_size=1, max_size=4))
 def test_a_merged_tree_has_every_path_once_and_says_where_it_is(parts: list[DraftTree]) -> None:
     merged = MergedTree(int(parts[0].tokens[0]))
     nodes = [merged.add(part) for part in parts]
-    whole = paths(merged.tree())  # which checks that parents precede children and siblings differ
-    assert sorted(whole) == sorted({path for part in parts for path in paths(part)})
+    whole = [(), *paths_of(merged.tree())]  # which checks that parents precede children and siblings differ
+    assert sorted(whole) == sorted({path for part in parts for path in [(), *paths_of(part)]})
     for part, mine in zip(parts, nodes, strict=True):
-        assert [whole[node] for node in mine] == paths(part)
+        assert [whole[node] for node in mine] == [(), *paths_of(part)]
 
 
 @given(trees(most=8), st.data())

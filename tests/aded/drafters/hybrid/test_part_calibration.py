@@ -59,10 +59,8 @@ def test_nodes_below_a_rejected_one_are_not_counted() -> None:
     assert calibration.counts[:, 0].sum() == pytest.approx(3)
 
 
-def test_certainty_is_never_given_and_a_reset_forgets() -> None:
+def test_certainty_is_never_given() -> None:
     calibration, tree = PartCalibration(), fan([1.0, 0.0], 2)
     for _ in range(10_000):
         learned(calibration, tree, [1])
     assert calibrated(calibration, tree)[1] <= MOST_PROBABILITY
-    calibration.reset()
-    np.testing.assert_array_equal(calibrated(calibration, tree), calibrated(PartCalibration(), tree))

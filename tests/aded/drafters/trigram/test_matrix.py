@@ -6,18 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trigram_matrices import trigram_matrix
 
 from aded.drafters.trigram.matrix import TrigramMatrix
-from datastore.ngrams import count_ngrams
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 4), max_size=25), max_size=5)
 Pair = tuple[int, int]
-
-
-def matrix_of(documents: list[list[int]], vocabulary: int = 5, **changes: float) -> TrigramMatrix:
-    settings = {"top_k": 12, "gain": 0.04, "cap": 3.0, "window": 16, "max_pairs": 1 << 20, **changes}
-    counts = count_ngrams([np.array(ids, np.int64) for ids in documents], 3, vocabulary).ngrams
-    return TrigramMatrix(counts, **settings)  # type: ignore[arg-type]
 
 
 def read(matrix: TrigramMatrix, pair: Pair) -> list[tuple[int, float]]:
@@ -57,7 +51,7 @@ class ReferenceMatrix:
 @given(DOCUMENTS, st.integers(1, 6))
 def test_base_rows_are_the_counts_of_the_documents(documents: list[list[int]], top_k: int) -> None:
     """The top k do not change the probabilities: they are shares of all successors. No n-gram spans two documents."""
-    matrix, rows = matrix_of(documents, top_k=top_k), base_rows(documents)
+    matrix, rows = trigram_matrix(documents, 5, top_k=top_k), base_rows(documents)
     for pair in ((a, b) for a in range(5) for b in range(5)):
         row = rows[pair]
         commonest = sorted(row.items(), key=lambda item: (-item[1], item[0]))[:top_k]
@@ -65,12 +59,12 @@ def test_base_rows_are_the_counts_of_the_documents(documents: list[list[int]], t
 
 
 def test_a_token_beyond_the_vocabulary_has_no_row() -> None:
-    assert read(matrix_of([[1, 2, 3]]), (5, 2)) == read(matrix_of([[1, 2, 3]]), (1, 900)) == []
+    assert read(trigram_matrix([[1, 2, 3]], 5), (5, 2)) == read(trigram_matrix([[1, 2, 3]], 5), (1, 900)) == []
 
 
 @given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=1, max_size=60))
 def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context: list[int]) -> None:
-    matrix, reference = matrix_of(documents), ReferenceMatrix(documents)
+    matrix, reference = trigram_matrix(documents, 5), ReferenceMatrix(documents)
     for end in range(1, len(context) + 1):
         matrix.adapt(np.array(context[:end], np.int64))
         reference.adapt(context[:end])
@@ -84,7 +78,7 @@ def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context
 
 def test_the_published_constants() -> None:
     """A tri-gram gains 0.04 per step while it is in the window, up to 3.0."""
-    matrix = matrix_of([[1, 2, 3], [1, 2, 4]])
+    matrix = trigram_matrix([[1, 2, 3], [1, 2, 4]], 5)
     context = np.array([1, 2, 3], np.int64)
     matrix.adapt(context)
     assert read(matrix, (1, 2)) == [(3, pytest.approx(0.54)), (4, pytest.approx(0.5))]
@@ -93,31 +87,14 @@ def test_the_published_constants() -> None:
     assert read(matrix, (1, 2)) == [(3, pytest.approx(3.0)), (4, pytest.approx(0.5))]
 
 
-@pytest.mark.parametrize(("length", "learned"), [(16, True), (17, False)])
-def test_the_window_is_sixteen_tokens(length: int, learned: bool) -> None:
-    matrix = matrix_of([])
-    matrix.adapt(np.array([1, 2, 3] + [0] * (length - 3), np.int64))
-    assert bool(read(matrix, (1, 2))) is learned
-
-
-def test_the_base_is_never_written() -> None:
-    matrix = matrix_of([[1, 2, 3], [1, 2, 4]])
-    before = [array.copy() for array in matrix.base[:6]]
-    matrix.adapt(np.array([1, 2, 4, 1, 2, 0], np.int64))
-    assert read(matrix, (1, 2))[0][0] == 4
-    assert all(np.array_equal(old, new) for old, new in zip(before, matrix.base[:6], strict=True))
-    matrix.forget()
-    assert read(matrix, (1, 2)) == [(3, 0.5), (4, 0.5)]
-
-
 def test_the_overlay_copies_the_top_k_of_a_row() -> None:
-    matrix = matrix_of([[1, 2, c] for c in (0, 1, 3, 4)], top_k=2)
+    matrix = trigram_matrix([[1, 2, c] for c in (0, 1, 3, 4)], 5, top_k=2)
     matrix.adapt(np.array([1, 2, 4], np.int64))
     assert read(matrix, (1, 2)) == [(0, 0.25), (1, 0.25), (4, pytest.approx(0.04))]
 
 
 def test_a_full_row_replaces_its_smallest_weight() -> None:
-    matrix = matrix_of([], vocabulary=64)
+    matrix = trigram_matrix([], 64)
     for c in range(3, 50):
         for _ in range(1 if c < 20 else 2):
             matrix.adapt(np.array([1, 2, c], np.int64))
@@ -131,7 +108,7 @@ def test_a_full_row_replaces_its_smallest_weight() -> None:
 def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
     rng = np.random.default_rng(0)
     documents = [rng.integers(64, size=3000).tolist()]
-    matrix, reference = matrix_of(documents, vocabulary=64), ReferenceMatrix(documents)
+    matrix, reference = trigram_matrix(documents, 64), ReferenceMatrix(documents)
     context = rng.integers(64, size=4000)
     for end in range(3, len(context) + 1, 5):
         matrix.adapt(context[:end])
@@ -142,7 +119,7 @@ def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
 
 
 def test_a_full_overlay_starts_empty_again() -> None:
-    matrix = matrix_of([], vocabulary=2, max_pairs=1024)
+    matrix = trigram_matrix([], 2, max_pairs=1024)
     stream = np.arange(3000, dtype=np.int64)
     for end in range(3, len(stream) + 1):
         matrix.adapt(stream[:end])

@@ -66,7 +66,7 @@ LAYERS = [0, 1, 1]
 def random_state(shapes: dict[str, list[int]], seed: int = 0) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return {
-        name: torch.ones(shape) if "norm" in name else 0.4 * torch.randn(shape, generator=generator)
+        name: torch.ones(shape) if "norm" in name else 0.2 * torch.randn(shape, generator=generator)
         for name, shape in shapes.items()
     }
 

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch.nn.functional import linear, rms_norm, silu
 
-from aded.core.tree import DraftTree
 from baselines.heads.eagle.tree import MC_SIM_7B_63, smaller
 
 State = dict[str, torch.Tensor]
@@ -113,10 +112,3 @@ def chosen_paths(reference: Reference, budget: int) -> set[tuple[int, ...]]:
             path.append(reference.best(path, rank + 1)[rank][0])
         paths.add(tuple(path))
     return paths
-
-
-def paths_of(tree: DraftTree) -> set[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = [()]
-    for token, parent in zip(tree.tokens[1:].tolist(), tree.parents[1:].tolist(), strict=True):
-        found.append((*found[parent], token))
-    return set(found[1:])

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from eagle_heads import EAGLE3, LAYERS, draft_tokens, eagle, eagle3, random_state, write
-from eagle_reference import Reference, Reference3, State, beam_paths, chosen_paths, paths_of
+from eagle_heads import LAYERS, eagle, eagle3
+from eagle_reference import Reference, Reference3, State, beam_paths, chosen_paths
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 from safetensors.torch import load_file
-from tiny import tiny_model
+from tiny import paths_of, tiny_model
 
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
@@ -81,7 +81,7 @@ class Compared(Eagle):
                 wanted = beam_paths(reference, self.inner.depth, self.inner.top_k, self.inner.budget)
             else:
                 wanted = chosen_paths(reference, self.inner.budget)
-            assert paths_of(tree) == wanted
+            assert set(paths_of(tree)) == wanted
             assert tree.probabilities is not None
             for node in range(1, len(tree)):
                 above = tree.tokens[[i for i in range(1, node) if tree.ancestors[node, i]]].tolist()
@@ -131,7 +131,7 @@ def test_steps_that_were_not_drafted_for_are_read_later(tmp_path: Path) -> None:
             step = target.verify(DraftTree.root(context[-1]))
             drafter.observe(step)
             context.append(step.next_token)
-        trees.append(paths_of(drafter.draft(np.array(context))))
+        trees.append(set(paths_of(drafter.draft(np.array(context)))))
     assert trees[0] == trees[1]
 
 
@@ -139,27 +139,6 @@ def test_a_layer_that_the_target_lacks_is_refused(tmp_path: Path) -> None:
     drafter = Eagle3(str(eagle3(tmp_path, eagle_aux_hidden_state_layer_ids=[0, 1, 5])))
     with pytest.raises(BadInput, match="enters layer 5"):
         drafter.setup(EagerTarget(tiny_model()))
-
-
-def test_without_embedding_and_projection_those_of_the_target_are_used(tmp_path: Path) -> None:
-    """As our own heads do: the same tree as with copies of them in the file."""
-    target, trees = EagerTarget(tiny_model()), []
-    tokens = draft_tokens()["d2t"] + torch.arange(20)
-    weight = target.model.get_output_embeddings().weight.detach()
-    embedding = target.model.get_input_embeddings().weight.detach()
-    for number, own in enumerate(product([False, True], repeat=2)):
-        state = random_state({name: shape for name, shape in EAGLE3.items() if name != "lm_head.weight"})
-        state |= {"d2t": draft_tokens()["d2t"]}
-        state |= {"lm_head.weight": weight[tokens].clone()} if own[0] else {}
-        state |= {"embed_tokens.weight": embedding.clone()} if own[1] else {}
-        folder = write(tmp_path / str(number), state, eagle_aux_hidden_state_layer_ids=LAYERS)
-        drafter = Eagle3(str(folder), budget=20, depth=3)
-        drafter.setup(target)
-        drafter.begin(PROMPT)
-        step = target.prefill(PROMPT, Greedy(), 60, drafter.requires)
-        drafter.observe(step)
-        trees.append(paths_of(drafter.draft(np.array([*PROMPT, step.next_token]))))
-    assert all(tree == trees[0] for tree in trees)
 
 
 @cache

@@ -78,7 +78,6 @@ def test_a_head_of_the_other_kind_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("d2t", "problem"),
     [
-        (torch.full((20,), VOCABULARY), "its d2t names no 20 of 64 tokens"),
         (-torch.arange(20), "its d2t names no 20 of 64 tokens"),
         (torch.zeros(20), "d2t must be whole numbers"),
     ],
@@ -94,7 +93,6 @@ def test_a_d2t_that_names_no_tokens_is_refused(d2t: torch.Tensor, problem: str, 
     [
         (None, "is no config of a head"),
         ("[1]", "is no config of a head"),
-        ("{", "is no config of a head"),
         ('{"hidden_size": 32}', "lacks intermediate_size"),
         (json.dumps({"eagle_aux_hidden_state_layer_ids": "all"}), "is no config of a head"),
     ],
@@ -115,7 +113,5 @@ def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
     del state["layers.0.mlp.up_proj.weight"]
     with pytest.raises(BadInput, match=r"odd: layers.0.mlp.up_proj.weight"):
         load(write(tmp_path / "short", state), EagleHead)
-    with pytest.raises(BadInput, match=r"fc.bias must hold finite"):
-        load(write(tmp_path / "nan", {**random_state(EAGLE), "fc.bias": torch.full((32,), torch.nan)}), EagleHead)
     with pytest.raises(BadInput, match="EAGLE reads hidden states"):
         Eagle(str(tmp_path)).setup(SimpleNamespace())

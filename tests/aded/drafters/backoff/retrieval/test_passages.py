@@ -23,8 +23,6 @@ from aded.drafters.backoff.retrieval.passages import (
     PASSAGE,
     REFRESH,
     Nearest,
-    another,
-    forget_text,
     open_nearest,
 )
 from aded.drafters.backoff.retrieval.rare_ngrams import SPAN
@@ -121,17 +119,6 @@ def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Neares
         weights = dict(zip(*nearest.table.rows[slot], strict=True))
         if len(followed[context]) <= ROW:
             assert {token: weight for token, weight in weights.items() if weight} == followed[context]
-
-
-def test_a_new_text_starts_from_nothing(nearest: Nearest) -> None:
-    fresh = another(nearest)
-    for one, document in ((nearest, 3), (nearest, 60), (fresh, 60)):
-        forget_text(one)
-        score_all(one, DOCUMENTS[document][:50])
-        rank(one)
-        read_waiting(one, 4, MOST_PASSAGES)
-    np.testing.assert_array_equal(nearest.queue, fresh.queue)
-    np.testing.assert_array_equal(nearest.scores, fresh.scores)
 
 
 def drafter(path: Path, **given_settings: Any) -> BackoffDrafter:

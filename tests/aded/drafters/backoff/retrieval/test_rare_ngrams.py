@@ -50,14 +50,5 @@ def test_the_shortest_rare_ngram_is_found_with_all_its_occurrences(
     assert found == next((places for places in every if len(places) <= RARE), [])
 
 
-def test_the_frequent_token_needs_more_tokens_to_be_rare(library: rare_ngrams.Library) -> None:
-    """So the property above has cases of each length."""
-    lengths = {
-        next(span for span in range(1, SPAN + 2) if span > SPAN or len(occurrences(text[:span])) <= RARE)
-        for text in ([5, 0, 0, 0], [0, 5, 0, 0], [0, 0, 5, 0], [0, 0, 0, 5])
-    }
-    assert lengths == {1, 2, 3, 4}
-
-
 def test_without_a_corpus_nothing_is_found() -> None:
     assert rare_ngram(no_library(), np.arange(SPAN), 0) == (0, 0)

@@ -90,17 +90,6 @@ def test_of_many_tokens_at_once_the_last_are_read() -> None:
     np.testing.assert_array_equal(reader.predictions.logarithms, other.predictions.logarithms)
 
 
-def test_what_was_forgotten_is_not_said() -> None:
-    reader, other = Reader(WEIGHTS), Reader(WEIGHTS)
-    reader.read(np.arange(40), np.array([9]), np.array([0]))
-    reader.forget()
-    assert reader.predictions.nodes[0] == 0
-    for one in (reader, other):
-        one.read(np.array([3, 4]), NONE, NONE)
-    assert reader.predictions.nodes[0] == 1
-    np.testing.assert_allclose(reader.predictions.logarithms[0], other.predictions.logarithms[0], atol=1e-6)
-
-
 @pytest.mark.parametrize("token", [0, 64, 10**6])
 def test_a_token_without_an_output_is_any_other_token(token: int) -> None:
     found = []

@@ -28,12 +28,9 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     [
         ("qkv", np.zeros((1, 32, 64), np.float32), "shapes do not fit"),
         ("output", np.zeros((32, 10), np.float32), "shapes do not fit"),
-        ("embedding", np.zeros((11,), np.float32), "shapes do not fit"),
-        ("qkv", np.zeros((), np.float32), "shapes do not fit"),
         ("up", np.zeros((0,), np.float32), "shapes do not fit"),
         ("up", np.full((1, 32, 128), np.nan, np.float32), "no numbers"),
         ("tokens", np.arange(10)[::-1].astype(np.int32), "do not ascend"),
-        ("tokens", np.arange(-1, 9).astype(np.int32), "do not ascend"),
         ("tokens", np.arange(10).astype(np.float32), "do not ascend"),
         ("further", np.zeros(1, np.float32), "no file of scripts.train.transformer"),
     ],
@@ -44,7 +41,7 @@ def test_a_wrong_tensor_is_one_line(tmp_path: Path, name: str, wrong: np.ndarray
         read_weights(str(tmp_path / "t"))
 
 
-@pytest.mark.parametrize("content", [None, b"", b"no tensors"])
+@pytest.mark.parametrize("content", [None, b"no tensors"])
 def test_no_such_file_is_one_line(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "t").write_bytes(content)

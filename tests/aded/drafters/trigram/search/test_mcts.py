@@ -6,29 +6,12 @@ from math import log, sqrt
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import path_to
+from trigram_matrices import random_matrix
 
-from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.mcts import Mcts
-from aded.files.datastores.ngram_file import NgramFile
-from datastore.ngrams import count_ngrams
 
 Row = list[tuple[int, float]]
-
-
-def matrix_of(ids: np.ndarray, vocabulary: int, adapted: int = 0) -> TrigramMatrix:
-    matrix = TrigramMatrix(
-        count_ngrams([ids], 3, vocabulary).ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
-    )
-    for end in range(3, adapted):
-        matrix.adapt(ids[:end])
-    return matrix
-
-
-def random_matrix(seed: int, vocabulary: int = 6, tokens: int = 120) -> TrigramMatrix:
-    rng = np.random.default_rng(seed)
-    return matrix_of(rng.integers(vocabulary, size=tokens), vocabulary, adapted=int(rng.integers(40)))
 
 
 @dataclass
@@ -151,7 +134,7 @@ class ReferenceSearch:
 def test_the_compiled_search_is_the_reference(
     seed: int, budget: int, original_reward: bool, depth: int, iterations: int
 ) -> None:
-    matrix = random_matrix(seed)
+    matrix = random_matrix(seed, 6, 120, (0, 40))
     settings = {"iterations": iterations, "depth": depth, "original_reward": original_reward}
     maker = Mcts(**settings)  # type: ignore[arg-type]
     maker.seed(seed)
@@ -159,41 +142,3 @@ def test_the_compiled_search_is_the_reference(
     for previous, last in ((0, 1), (3, 2), (5, 5)):  # one random stream for all searches
         tokens, parents = maker.make(matrix, np.array([previous, last]), budget)
         assert (tokens.tolist(), parents.tolist()) == reference.make(previous, last, budget)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 64))
-def test_drafts_are_successors_within_budget_and_depth(seed: int, budget: int) -> None:
-    matrix = random_matrix(seed, vocabulary=12)
-    tree = DraftTree(*Mcts().make(matrix, np.array([0, 1]), budget))
-    assert tree.drafted <= budget
-    assert tree.depths.max() <= 4
-    for node in range(1, len(tree)):
-        path = [0, *tree.tokens[path_to(tree, node)].tolist()]
-        assert path[-1] in matrix.row(*path[-3:-1])[0]
-
-
-def test_an_unknown_pair_has_no_draft() -> None:
-    tokens, parents = Mcts().make(matrix_of(np.arange(5), 6), np.array([5, 5]), 64)
-    assert (tokens.tolist(), parents.tolist()) == ([5], [-1])
-
-
-def test_the_same_seed_gives_the_same_drafts(ngram_file: NgramFile) -> None:
-    matrix = TrigramMatrix(ngram_file.ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20)
-    pairs = [(a, b) for a in range(64) for b in range(64) if len(matrix.row(a, b)[0]) > 1]
-
-    def drafts(seed: int) -> list[tuple[list[int], list[int]]]:
-        maker = Mcts(iterations=20)
-        maker.seed(seed)
-        return [(t.tolist(), p.tolist()) for t, p in (maker.make(matrix, np.array(pair), 64) for pair in pairs)]
-
-    assert drafts(1) == drafts(1)
-    assert drafts(1) != drafts(2)
-
-
-def test_original_reward_makes_other_drafts() -> None:
-    """It rewards a token that follows itself whatever comes next, so the visits shift."""
-    matrix = random_matrix(3)
-    drafts = [
-        Mcts(c1=0.1, original_reward=flag).make(matrix, np.array([0, 1]), 12)[0].tolist() for flag in (False, True)
-    ]
-    assert drafts[0] != drafts[1]

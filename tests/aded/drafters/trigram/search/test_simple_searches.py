@@ -6,30 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import path_to
+from tiny import paths_of
+from trigram_matrices import random_matrix
 
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.best_first import BestFirst
-from aded.drafters.trigram.search.draft_maker import DraftMaker
 from aded.drafters.trigram.search.full import Full
 from aded.drafters.trigram.search.greedy import GreedyChain
-from datastore.ngrams import count_ngrams
 
 SEEDS = st.integers(0, 2**32 - 1)
 Path = tuple[int, ...]
-
-
-def random_matrix(seed: int, vocabulary: int = 4) -> TrigramMatrix:
-    """A matrix adapted for some steps, so that some rows sum to more than 1."""
-    rng = np.random.default_rng(seed)
-    ids = rng.integers(vocabulary, size=60)
-    matrix = TrigramMatrix(
-        count_ngrams([ids], 3, vocabulary).ngrams, top_k=12, gain=0.4, cap=3.0, window=16, max_pairs=1 << 20
-    )
-    for end in range(3, int(rng.integers(4, 20))):
-        matrix.adapt(ids[:end])
-    return matrix
 
 
 def probabilities(matrix: TrigramMatrix, depth: int) -> dict[Path, float]:
@@ -47,24 +34,20 @@ def probabilities(matrix: TrigramMatrix, depth: int) -> dict[Path, float]:
     return found
 
 
-def drafted(tree: DraftTree) -> list[Path]:
-    return [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(1, len(tree))]
-
-
 @given(SEEDS, st.integers(0, 40), st.integers(1, 4))
 def test_best_first_drafts_the_most_probable_paths(seed: int, budget: int, depth: int) -> None:
     """The sum of the nodes' probabilities is the expected number of accepted tokens; no tree has a larger sum."""
-    matrix = random_matrix(seed)
+    matrix = random_matrix(seed, 4, 60, (4, 20), gain=0.4)
     every = probabilities(matrix, depth)
     tree = DraftTree(*BestFirst(depth).make(matrix, np.array([0, 1]), budget))
     best = sorted(every.values(), reverse=True)[:budget]
-    got = [every[path] for path in drafted(tree)]
+    got = [every[path] for path in paths_of(tree)]
     assert got == pytest.approx(best)
 
 
 @given(SEEDS, st.integers(0, 8), st.integers(1, 6))
 def test_greedy_is_the_chain_of_most_probable_successors(seed: int, budget: int, depth: int) -> None:
-    matrix = random_matrix(seed)
+    matrix = random_matrix(seed, 4, 60, (4, 20), gain=0.4)
     expected = [0, 1]
     while len(expected) - 2 < min(budget, depth) and len(row := matrix.row(*expected[-2:])[0]):
         expected.append(int(row[0]))
@@ -75,14 +58,6 @@ def test_greedy_is_the_chain_of_most_probable_successors(seed: int, budget: int,
 
 @given(SEEDS, st.integers(0, 100), st.integers(1, 3))
 def test_full_drafts_every_path_level_by_level(seed: int, budget: int, depth: int) -> None:
-    matrix = random_matrix(seed)
+    matrix = random_matrix(seed, 4, 60, (4, 20), gain=0.4)
     tree = DraftTree(*Full(depth).make(matrix, np.array([0, 1]), budget))
-    assert drafted(tree) == list(probabilities(matrix, depth))[:budget]
-
-
-@pytest.mark.parametrize("maker", [BestFirst(), GreedyChain(), Full()])
-def test_an_unknown_pair_has_no_draft(maker: DraftMaker) -> None:
-    matrix = TrigramMatrix(
-        count_ngrams([np.arange(3)], 3, 4).ngrams, top_k=12, gain=0.04, cap=3.0, window=16, max_pairs=1 << 20
-    )
-    assert [array.tolist() for array in maker.make(matrix, np.array([3, 3]), 64)] == [[3], [-1]]
+    assert paths_of(tree) == list(probabilities(matrix, depth))[:budget]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tiny import path_to
 
 from aded.core.tree import DraftTree
-from baselines.draft_models.growth import Growth, Shape
+from baselines.growth import Growth, Shape
 
 WORDS = 5
 

@@ -1,11 +1,12 @@
-"""A draft tree that a model grows level by level.
+"""A draft tree that a model, or heads, grow level by level.
 
 The model reads the most probable nodes of a level at once, and each gets its most probable next tokens. Of all
 that was grown, the most probable nodes are drafted. `Shape` has these as special cases:
 
 * a chain: one branch (speculative decoding, arXiv 2211.17192, 2302.01318),
 * an expansion configuration: branches by level, such as 1, 1, 3, 1 (SpecInfer, arXiv 2305.09781),
-* a dynamic tree: more branches than the beam and the budget take (EAGLE-2, arXiv 2406.16858).
+* a dynamic tree: more branches than the beam and the budget take (EAGLE-2, arXiv 2406.16858),
+* the most probable tree of all: a beam as large as the budget (Hydra, arXiv 2402.05109).
 """
 
 from __future__ import annotations
@@ -40,12 +41,15 @@ class Growth:
     tokens, parents: int64 [n]
     probabilities: float64 [n], that the walk reaches each node
     read: nodes in the order in which the model read them; parents come first
+    latest: those that it reads next, or has read last, int64 [m]
+    above: of each one's parent, its place among those that were read before them, int64 [m]
     """
 
     def __init__(self, root: int, shape: Shape) -> None:
         self.shape, self.level = shape, 0
         self.tokens, self.parents, self.probabilities = np.array([root]), np.array([-1]), np.ones(1)
-        self.read = np.array([0])
+        self.read = self.latest = np.array([0])
+        self.above = np.empty(0, np.int64)
         self._first_new = 1
 
     @property
@@ -55,22 +59,21 @@ class Growth:
         return branches[min(self.level, len(branches) - 1)]
 
     def add(self, tokens: np.ndarray, probabilities: np.ndarray) -> None:
-        """Children of the nodes that were read last.
+        """Children of the latest nodes.
 
         tokens: int64 [nodes, branches]
         probabilities: float [nodes, branches], of each token at its node
         """
-        above = self.read[-len(tokens) :]
-        reached = self.probabilities[above, None] * probabilities
+        reached = self.probabilities[self.latest, None] * probabilities
         kept = reached >= self.shape.least_probability
         self._first_new = len(self.tokens)
-        self.parents = np.append(self.parents, np.broadcast_to(above[:, None], kept.shape)[kept])
+        self.parents = np.append(self.parents, np.broadcast_to(self.latest[:, None], kept.shape)[kept])
         self.tokens = np.append(self.tokens, tokens[kept])
         self.probabilities = np.append(self.probabilities, reached[kept])
         self.level += 1
 
     def read_next(self) -> int:
-        """Choose the nodes that the model reads next, and put them behind those in `read`; how many there are.
+        """Choose the nodes that the model reads next, the `latest`; how many there are.
 
         Children are no more probable than their parent. So a node is not read where the budget is spent on nodes that
         are at least as probable.
@@ -81,7 +84,9 @@ class Growth:
             last = -np.partition(-drafted, self.shape.budget - 1)[self.shape.budget - 1]
             new = new[self.probabilities[new] > last]
         best = np.argsort(-self.probabilities[new], kind="stable")[: self.shape.beam]
-        self.read = np.append(self.read, new[np.sort(best)])
+        chosen = new[np.sort(best)]
+        self.above = np.searchsorted(self.latest, self.parents[chosen])
+        self.read, self.latest = np.append(self.read, chosen), chosen
         return len(best)
 
     def read_tree(self) -> DraftTree:

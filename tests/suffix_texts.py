@@ -1,0 +1,26 @@
+"""Suffix files in memory, and plain searches in texts to compare with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from aded.files.datastores.suffix_file import SuffixFile
+from datastore.suffix_array import sorted_suffixes, with_separators
+
+
+def suffix_file(documents: list[list[int]], vocabulary: int) -> SuffixFile:
+    tokens = with_separators([np.array(document, np.int64) for document in documents], vocabulary)
+    return SuffixFile(Path("memory"), {"vocabulary": str(vocabulary)}, tokens, sorted_suffixes(tokens))
+
+
+def ends_of(text: list[int], part: list[int]) -> list[int]:
+    """Where the part ends in the text."""
+    n = len(part)
+    return [at + n for at in range(len(text) - n + 1) if text[at : at + n] == part]
+
+
+def longest_known(text: list[int], context: list[int]) -> list[int]:
+    """The longest suffix of the context that occurs in the text."""
+    return next((context[-n:] for n in range(len(context), 0, -1) if ends_of(text, context[-n:])), [])
