@@ -73,7 +73,6 @@ SMALL = {
     "scripts.bench.kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
     "scripts.bench.engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],
     "scripts.bench.drafting": ["pairs=2000", "searches=20"],
-    "scripts.bench.endless": ["millions=0.001"],
 }
 """What makes a command small: these settings take the place of the page's."""
 DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
