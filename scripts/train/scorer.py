@@ -41,8 +41,7 @@ from aded.files.fingerprint import fingerprint
 from aded.kernels import threads
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from scripts.train.medusa import answered
-from scripts.train.medusa_answers import read_answers, read_pairs
+from scripts.train.answers import answered, read_answers, read_pairs
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.train.scorer_gradient import learned
 

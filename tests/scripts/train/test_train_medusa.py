@@ -17,8 +17,9 @@ from aded.targets.eager import EagerTarget
 from baselines.heads.medusa_heads import MedusaHeads
 from datastore.cleaning.cleaning import Cleaning
 from datastore.corpora.corpus import Conversation, Corpus
-from scripts.train.medusa import IGNORED, accepted, accuracies, examples, main, most_frequent, renumbered, train
-from scripts.train.medusa_answers import answer_all, answer_batch, batches, chat_prompts, prompts, read_answers, stubs
+from scripts.train.answers import IGNORED, answer_all, answer_batch, batches, most_frequent, read_answers
+from scripts.train.medusa import accepted, examples, main, renumbered, train
+from scripts.train.prompts import chat_prompts, prompts, stubs
 
 SOURCE = '''
 class Shelf:
@@ -151,11 +152,8 @@ def test_heads_learn_what_can_be_known() -> None:
     at = torch.arange(600) % 12
     states, targets = hidden[at].half(), torch.stack([(at + k) % 12 for k in (1, 2, 3)], dim=1)
     heads = MedusaHeads(3, 1, 32)
-    before = accuracies(heads, states, targets, projection)
+    assert accepted(heads, states, targets, projection) < 3
     train(heads, states, targets, projection, epochs=30, batch_size=64, learning_rate=1e-2)
-    after = accuracies(heads, states, targets, projection)
-    assert all(rates["top1"] < 0.2 for rates in before)
-    assert all(rates["top1"] == 1 for rates in after)
     assert accepted(heads, states, targets, projection) == 4
 
 
@@ -185,7 +183,6 @@ def test_the_command_writes_heads_and_prints_what_they_are_worth(
     train_heads(monkeypatch, f"validation_every={every}")
     assert len(load_file(folder / "heads" / "heads.safetensors")["tokens"])
     printed = capsys.readouterr().out
-    assert ("head 4: top1" in printed) == (every == 2)
     assert ("mean accepted tokens on validation answers" in printed) == (every == 2)
 
 
