@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import forked
 import pytest
 from command import Command
 from transformers import PreTrainedTokenizerFast
@@ -15,8 +16,11 @@ TEXTS = ["the cat sat on the mat", "the dog sat on the log", "abcab"]
 
 
 @pytest.mark.slow
-def test_the_last_line_is_json(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, command: Command) -> None:
+def test_the_last_line_is_json(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("draftretriever")
+    monkeypatch.setattr(datastore.multiprocessing, "get_context", lambda _: forked.SERVER)  # it has imported torch
     tokenizer.save_pretrained(tmp_path / "tok")
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     arguments = [f"corpus.path={tmp_path}/rows.jsonl", f"tokenizer={tmp_path}/tok", "rounds=1", "repeat=2"]
