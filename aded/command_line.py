@@ -29,13 +29,15 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandat
 from yaml import YAMLError
 
 from aded.choices import composed, names_of, register
-from aded.config import CONF, check_top
+from aded.config import CONF, Kinds
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
-from aded.settings import FilePath, checked, no_such_key
+from aded.settings import FilePath, checked, checked_keys, no_such_key
 
 INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
+PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
+"""The keys of conf/paths, which all configs have."""
 
 Settings = TypeVar("Settings")
 
@@ -115,10 +117,14 @@ def _without_dashes(arguments: Sequence[str], kinds: Mapping[str, object]) -> It
             yield f"{key}=true" if kinds[key] is bool else f"{key}={next(given, '')}"
 
 
-def compose_config(overrides: Sequence[str], name: str = "config") -> DictConfig:
-    """The Hydra config `name` with these overrides, for commands that are no Hydra program themselves."""
+def compose_config(overrides: Sequence[str], name: str = "config", schema: Kinds | None = None) -> DictConfig:
+    """The Hydra config `name` with these overrides, for commands that are no Hydra program themselves.
+
+    schema: the keys at its top, which are checked; None: whoever takes the config checks them.
+    """
     cfg = composed(name, name_pretrained(overrides))
-    check_top(plain(cfg), name)
+    if schema is not None:
+        checked_keys(plain(cfg), schema, "")
     return cfg
 
 
@@ -182,12 +188,17 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
         hydra_main()
 
 
-def run_config(name: str, run: Callable[[DictConfig], None], interrupted: str) -> None:
-    """Run a command whose settings are those of conf/NAME.yaml; `interrupted` is what Ctrl-C prints."""
+def run_config(name: str, run: Callable[[DictConfig], None], interrupted: str, schema: Kinds | None = None) -> None:
+    """Run a command whose settings are those of conf/NAME.yaml; `interrupted` is what Ctrl-C prints.
+
+    schema: the keys at the top of its config; None: `run` checks them.
+    """
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name=name)
     def hydra_main(cfg: DictConfig) -> None:
         try:
+            if schema is not None:
+                checked_keys(plain(cfg), schema, "")
             run(cfg)
         except INPUT_ERRORS as error:  # Hydra would print a line of its own first
             exit_with_error(error)

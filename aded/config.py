@@ -1,4 +1,4 @@
-"""Configs with types: the keys at their top, and the objects whose classes they name by `_target_`.
+"""Configs with types: the objects whose classes they name by `_target_`.
 
 A class states what its settings may be in the annotations of its arguments (aded.settings); arguments without
 one take any value. Keys that no argument takes are refused, wherever they stand.
@@ -14,97 +14,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_type_hints
-
-from pydantic import Field
+from typing import Any, get_type_hints
 
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
-from aded.settings import Count, FilePath, NgramOrder, Positive, Share, checked, checked_keys, is_kind
+from aded.settings import checked, checked_keys, is_kind
 
 CONF = (Path(__file__).parent / "conf").resolve()
 """The configs. In a checkout a link to conf/ at its top."""
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
-PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
-RECORD: Kinds = {"trees": Annotated[int, Field(ge=0)]}
 GROUP = dict[str, Any]
-SEED = Annotated[int, Field(ge=0)]
-RATE = Annotated[float, Field(gt=0)]
-TRAINING: Kinds = {
-    **dict.fromkeys(("model", "datastore"), GROUP),
-    "paths": PATHS,
-    "out": FilePath,
-    "threads": Count | None,
-    "prompts": Positive,
-    "asking": {
-        **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
-        "raw_share": Share,
-        "seed": SEED,
-    },
-}
-"""What all trainings have."""
-HEADS: Kinds = {
-    **TRAINING,
-    "chat": GROUP | None,
-    "epochs": Count,
-    **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
-    "learning_rate": RATE,
-}
-"""What all trainings of heads have."""
-OF_A_CORPUS = Literal["corpus", "retrieval", "transformer"]
-TOP: Mapping[str, Kinds] = {
-    "config": {
-        **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger"), GROUP),
-        "paths": PATHS,
-        "paired": bool,
-        "pairing": Literal["slices", "answers", "off"],
-        "engine": Literal["eager", "compiled"],
-        "output_dir": FilePath | None,
-        "record": RECORD,
-        "progress": bool,
-    },
-    "build": {
-        "corpus": GROUP,
-        "paths": PATHS,
-        "tokenizer": FilePath,
-        "out": FilePath | None,
-        "order": NgramOrder,
-        "suffixes": FilePath | None,
-        "parts": Count,
-        "cluster": GROUP,
-        "progress": bool,
-    },
-    "fetch": {"source": {"mirror": FilePath | None, "out": FilePath}, "paths": PATHS},
-    "train_medusa": {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)},
-    "train_eagle": {
-        **HEADS,
-        "kind": Literal["eagle2", "eagle3"],
-        "intermediate_size": Positive | None,
-        "steps": Count,
-        "checkpoint_minutes": RATE,
-    },
-    "train_scorer": {
-        **TRAINING,
-        "recorded": list[dict[Literal["answers", "questions", "tokenizer", "template", OF_A_CORPUS], FilePath]],
-        **dict.fromkeys((f"own_{name}" for name in get_args(OF_A_CORPUS)), FilePath),
-        **dict.fromkeys(("share", "share_of_parts"), Share),
-        "passes": Positive,
-        **dict.fromkeys(("first_rate", "last_rate"), RATE),
-        "seed": SEED,
-    },
-    "train_transformer": {
-        **dict.fromkeys(("suffixes", "out"), FilePath),
-        "paths": PATHS,
-        "threads": Count | None,
-        "dtype": Literal["float32", "bfloat16"],
-        "outputs": Annotated[int, Field(ge=2)],
-        **dict.fromkeys(("width", "layers", "batch_size", "length", "steps"), Positive),
-        "learning_rate": RATE,
-        "seed": SEED,
-    },
-}
-"""The keys at the top of each config; those of its groups are the arguments of what they name."""
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,11 +39,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return plain(value)
     return [_plain(one) for one in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
-
-
-def check_top(cfg: Mapping[str, Any], name: str = "config") -> None:
-    """Raise BadInput, naming the key, unless the keys at the top of config `name` are right."""
-    checked_keys(plain(cfg), TOP[name], "")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ _MODULES = {
         "tqdm",
         "wandb",
         "wandb_workspaces",
-        "zstandard",
     ),
     "maths": ("math_verify",),
     "judge": ("anthropic", "fastchat", "openai"),

@@ -16,6 +16,7 @@ from aded.choices import merged, read_choice
 from aded.class_settings import MISSING
 from aded.config import CONF, Call, checked_call
 from aded.core.drafter import Drafter
+from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
 from aded.settings import FilePath, Text, checked
@@ -110,8 +111,11 @@ class Method:
 
 
 def checked_method(config: Mapping[str, Any], key: str = "method") -> Method:
-    """The method that a config describes. Raises BadInput naming the key. key: of the config in the whole one."""
-    config, parts, own = with_whole_parts(config), None, dict[str, Any](HARNESS)
+    """The method that a config describes, with the whole configs of its parts (with_whole_parts).
+
+    Raises BadInput naming the key. key: of the config in the whole one.
+    """
+    parts, own = None, dict[str, Any](HARNESS)
     filled = [name for key_, name in (("datastore_kind", "datastore"), ("cache", "cache")) if key_ in config]
     if has_parts(config):
         parts = {name: checked_method(one, f"{key}.settings.{name}") for name, one in config["settings"].items()}
@@ -119,3 +123,16 @@ def checked_method(config: Mapping[str, Any], key: str = "method") -> Method:
         filled.append("parts")
     call = checked_call(config, key, Drafter, own, filled)
     return Method(str(config.get("name", "")), call, config.get("datastore_kind"), "cache" in config, parts)
+
+
+def autoregressive() -> Drafter:
+    """The baseline, by its config like any method: the engine imports no baseline."""
+    baseline: Drafter = checked_method(read_choice("method", "autoregressive")).call()
+    return baseline
+
+
+def set_up(drafter: Drafter, target: Target, key: str, name: str) -> None:
+    """Make a method ready for a target. Raises BadInput naming `key` where it needs what the target lacks."""
+    drafter.setup(target)
+    if missing := drafter.requires - target.provides:
+        raise BadInput(key, f"{name} needs {', '.join(sorted(missing))}, which this target does not provide")

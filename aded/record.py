@@ -13,38 +13,34 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
-
-from omegaconf import DictConfig
 
 from aded.bench.build import (
     KeptModel,
-    build_experiment,
-    check_decoding,
-    load_benchmark,
+    RunConfig,
+    checked_config,
+    experiment_of,
     load_model,
-    model_name,
     settings_of_record,
 )
 from aded.bench.progress import Progress, Shown
 from aded.bench.questions import Question
 from aded.bench.runner import Runner
-from aded.choices import read_choice
 from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
 from aded.files.pack import About, PackedTurn, is_pack, read_about, write_pack
-from aded.files.tokenizer import known_fingerprint
+from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
+from aded.methods import autoregressive
+from aded.records.config import fingerprints, in_todays_keys
 from aded.records.finished_runs import FinishedRun, read_run
-from aded.records.identity import VOLATILE, by_content, fingerprints
 from aded.records.rows import to_json
 from aded.run import run
 from aded.settings import FilePath
 
-ALONE = ("method=autoregressive", "paired=false")
+ALONE = ("method=autoregressive", "pairing=off")
 
 
 @dataclass
@@ -59,34 +55,35 @@ class RecordSettings:
             raise BadInput("out", "must be given: the folder of the pack")
 
 
-def record(cfg: DictConfig, out: Path, licence: str | None, progress: Progress) -> About:
+def record(config: RunConfig, out: Path, licence: str | None, progress: Progress) -> About:
     """Carry out (or go on with) the run that the config describes, and pack its answers. Raises BadInput.
 
     out: the pack's folder. licence: see About.
     """
-    benchmark, questions = load_benchmark(cfg.benchmark)
-    values = settings_of_record(cfg, benchmark, questions)
+    asked = config.asked()
+    values = settings_of_record(config, asked)
     kept = {key: value for key, value in values.items() if key not in VOLATILE}
     settings = by_content(kept, fingerprints(values))
-    if is_pack(out) and dict(read_about(out, "out").settings) != settings:
+    if is_pack(out) and in_todays_keys(read_about(out, "out").settings) != settings:
         raise BadInput("out", f"{out} holds another pack; name another folder")
-    _, folder = run(cfg, progress, KeptModel())
+    _, folder = run(config, progress, KeptModel())
     finished = read_run(folder)
     # Prompts need the tokenizer alone, so nothing is compiled for them.
-    plainest: dict[Any, Any] = {"method": read_choice("method", "autoregressive"), "paired": False, "engine": "eager"}
-    decoding = check_decoding(cfg.decoding)
-    runner = build_experiment(DictConfig({**cfg, **plainest}), benchmark, questions, decoding, load_model).runner
-    turns = list(_turns(runner, questions, finished))
+    experiment = experiment_of(replace(config, pairing="off", engine="eager"), asked, load_model)
+    runner = experiment.runner(autoregressive())
+    turns = list(_turns(runner, asked.chosen, finished))
+    environment = json.loads(to_json(finished.environment))
+    del environment["overrides"]  # they name folders of this machine
     return write_pack(
         out,
         turns,
-        model=Path(model_name(cfg)).name,
-        benchmark=cfg.benchmark.name,
+        model=Path(config.names()["model"]).name,
+        benchmark=config.names()["benchmark"],
         licence=licence,
-        tokenizer=known_fingerprint(runner.tokenizer),
+        tokenizer=tokenizer_fingerprint(runner.tokenizer),
         vocabulary=max(len(runner.tokenizer), 1 + max(max(turn.prompt_ids + turn.token_ids) for turn in turns)),
         settings=settings,
-        environment=json.loads(to_json(finished.environment)),
+        environment=environment,
         key="out",
     )
 
@@ -107,7 +104,9 @@ def record_one(overrides: list[str], settings: RecordSettings) -> None:
     progress = Shown()
     try:
         out = Path(str(settings.out))
-        about = record(compose_config([*ALONE, *overrides]), out, settings.licence, progress)
+        overrides = [*ALONE, *overrides]
+        config = checked_config(compose_config(overrides), overrides)
+        about = record(config, out, settings.licence, progress)
     finally:
         progress.close()
     size = sum(file.stat().st_size for file in out.expanduser().iterdir())

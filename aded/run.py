@@ -9,57 +9,45 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import hydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from aded.bench.answering import answer_all
 from aded.bench.build import (
     Loader,
-    build_experiment,
-    check_config,
-    check_decoding,
-    load_benchmark,
+    RunConfig,
+    build_drafter,
+    checked_config,
+    experiment_of,
     load_model,
-    model_name,
     settings_of_record,
 )
 from aded.bench.progress import Progress, Shown, Silent
-from aded.command_line import (
-    CONF,
-    INPUT_ERRORS,
-    ending_in_one_line,
-    exit_with_error,
-    name_pretrained,
-    plain,
-    run_hydra,
-)
-from aded.config import instantiate
-from aded.methods import with_whole_parts
-from aded.records.identity import fingerprints, run_id
+from aded.command_line import ending_in_one_line, name_pretrained, run_config
+from aded.identity import run_ids
+from aded.records.config import fingerprints
 from aded.records.metrics import summarise
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary
 from aded.settings_page import settings_page
 
 
-def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple[Summary, Path]:
+def run(config: RunConfig, progress: Progress, load: Loader = load_model) -> tuple[Summary, Path]:
     """Carry out (or go on with) the run that the config describes; return its summary and its folder."""
-    check_config(cfg)
-    decoding = check_decoding(cfg.decoding)
-    benchmark, questions = load_benchmark(cfg.benchmark)
-    logger = instantiate(plain(cfg.logger), "logger") if cfg.logger else None  # refused now, not after the run
-    settings = {**settings_of_record(cfg, benchmark, questions), "method": with_whole_parts(plain(cfg.method))}
+    asked = config.asked()
+    logger = config.logger() if config.logger else None  # refused now, not after the run
+    settings, names = settings_of_record(config, asked), config.names()
     files = fingerprints(settings)
-    folder = Path(cfg.output_dir or default_folder(cfg, run_id(settings, files)))
-    directory = RunDirectory(folder, settings, files)
+    folder = Path(settings["output_dir"] or default_folder(config, run_ids(settings, files)))
+    directory = RunDirectory(folder, settings, files, config.overrides)
     try:
         summary = directory.summary()
         if summary is None:
-            experiment = build_experiment(cfg, benchmark, questions, decoding, load)
-            label = f"{cfg.method.name}, {Path(model_name(cfg)).name}, {cfg.benchmark.name}"
-            rows = answer_all(experiment, directory, progress, label)
-            names = {"method": cfg.method.name, "model": model_name(cfg), "benchmark": cfg.benchmark.name}
-            scope = experiment.runner.drafter.adaptation
+            experiment = experiment_of(config, asked, load)
+            runner = experiment.runner(build_drafter(config, experiment.loaded))  # last: it may take minutes
+            label = f"{names['method']}, {Path(names['model']).name}, {names['benchmark']}"
+            rows = answer_all(runner, experiment.asked.chosen, directory, progress, label)
+            scope = runner.drafter.adaptation
             summary = summarise(rows, **names, run_id=directory.identity, adaptation=scope)
             directory.write_summary(summary)
         if logger:
@@ -69,9 +57,14 @@ def run(cfg: DictConfig, progress: Progress, load: Loader = load_model) -> tuple
         directory.close()
 
 
-def default_folder(cfg: DictConfig, identity: str) -> Path:
-    model = Path(model_name(cfg)).name.replace(" ", "-")
-    return Path(cfg.paths.output) / model / cfg.benchmark.name / f"{cfg.method.name}-{identity}"
+def default_folder(config: RunConfig, identities: list[str]) -> Path:
+    """That of the run, or of the same run as an earlier version named it."""
+    names = config.names()
+    above = (
+        Path(config.settings["paths"]["output"]) / Path(names["model"]).name.replace(" ", "-") / names["benchmark"]
+    )
+    folders = [above / f"{names['method']}-{identity}" for identity in identities]
+    return next((folder for folder in folders if folder.exists()), folders[0])
 
 
 def format_summary(summary: Summary) -> str:
@@ -91,15 +84,12 @@ def format_summary(summary: Summary) -> str:
     return "\n".join(lines)
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
-def _hydra_main(cfg: DictConfig) -> None:
+def run_and_print(cfg: DictConfig) -> None:
     progress = Shown() if cfg.get("progress") is True else Silent()
     try:
-        summary, folder = run(cfg, progress)
+        summary, folder = run(checked_config(cfg, HydraConfig.get().overrides.task), progress)
         first, *marks = format_summary(summary).splitlines()
         print("\n".join([f"{first}  {folder}", *marks]))
-    except INPUT_ERRORS as error:
-        exit_with_error(error)
     finally:
         progress.close()
 
@@ -110,4 +100,5 @@ def main() -> None:
             overrides = name_pretrained([one for one in sys.argv[1:] if not one.startswith("-")])
             print(f"{(__doc__ or '').strip()}\n\n{settings_page(overrides)}")
         return
-    run_hydra(_hydra_main, "interrupted; finished rows are kept: start the same command again to go on")
+    interrupted = "interrupted; finished rows are kept: start the same command again to go on"
+    run_config("config", run_and_print, interrupted)

@@ -32,6 +32,8 @@ Count = Annotated[int, Field(ge=1, le=1 << 16)]
 Positive = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Rate = Annotated[float, Field(gt=0)]
+Seed = Annotated[int, Field(ge=0)]
 NgramOrder = Annotated[int, Field(ge=2, le=5)]
 """Tokens of a datastore's longest n-grams."""
 Text = Annotated[str, Field(min_length=1)]

@@ -12,19 +12,32 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from aded.command_line import plain, run_config
-from aded.config import check_top, instantiate
+from aded.command_line import PATHS, plain, run_config
+from aded.config import GROUP, Kinds, instantiate
 from aded.errors import BadInput
 from aded.files.atomic import check_no_folder, check_outputs
 from aded.files.tokenizer import load_tokenizer
+from aded.settings import Count, FilePath, NgramOrder
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
 from datastore.parts.building import build_in_parts
 from datastore.parts.cluster import Cluster
 
+BUILD: Kinds = {
+    "corpus": GROUP,
+    "paths": PATHS,
+    "tokenizer": FilePath,
+    "out": FilePath | None,
+    "order": NgramOrder,
+    "suffixes": FilePath | None,
+    "parts": Count,
+    "cluster": GROUP,
+    "progress": bool,
+}
+"""The keys at the top of conf/build.yaml."""
+
 
 def run(cfg: DictConfig) -> None:
-    check_top(plain(cfg), "build")
     corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
     check_outputs(
         [("out", cfg.out), ("suffixes", cfg.suffixes)],
@@ -64,4 +77,4 @@ def run(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    run_config("build", run, "interrupted; start the same command again")
+    run_config("build", run, "interrupted; start the same command again", BUILD)

@@ -8,8 +8,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
-from aded.files.tokenizer import tokenizer_fingerprint
-from datastore.cleaning.header import describe_left_out
+from aded.identity import tokenizer_fingerprint
+from datastore.cleaning.header import LEFT_OUT, described
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_windows, write_ngrams
@@ -48,8 +48,8 @@ def build(
         if not stream.tokens:
             raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.describe_skipped() or 'no rows'})")
         header = header_of(corpus, tokenizer, stream)
-        left_out = describe_left_out(corpus.cleaner.left_out if corpus.cleaner else {})
-        log.info("%s distinct prompts%s", header["prompts"], f"; {left_out}" if left_out else "")
+        left_out = described(header, corpus.name)[LEFT_OUT]
+        log.info("%s distinct prompts; conversations left out: %s", header["prompts"], left_out)
         if out:
             start = perf_counter()
             ngrams = count_windows(StreamWindows(stream), order, folder, progress=progress)

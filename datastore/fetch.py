@@ -20,13 +20,18 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from aded.command_line import compose_config, run_command
+from aded.command_line import PATHS, compose_config, run_command
+from aded.config import Kinds
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
+from aded.settings import FilePath
 from datastore.cleaning.header import described
 from datastore.sharing.receiving import fetch_datastore
 from datastore.sources.catalogue import names, read_source
 from datastore.sources.fetching import fetch, is_there
+
+FETCH: Kinds = {"source": {"mirror": FilePath | None, "out": FilePath}, "paths": PATHS}
+"""The keys at the top of conf/fetch.yaml."""
 
 
 @dataclass
@@ -45,7 +50,7 @@ def run(arguments: list[str], settings: FetchSettings) -> None:
             raise BadInput("out", "write: aded fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE")
         print_datastore(fetch_datastore(arguments[0], Path(settings.out).expanduser()))
         return
-    cfg = compose_config([one for one in arguments if "=" in one], "fetch").source
+    cfg = compose_config([one for one in arguments if "=" in one], "fetch", FETCH).source
     out = Path(cfg.out).expanduser()
     if not wanted:
         print(overview(out))

@@ -20,7 +20,8 @@ from aded.files.datastores.array_file import DATASTORE_KEY, READ
 from aded.files.datastores.contamination import Check, from_header
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import SuffixFile
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from aded.settings import Positive
 from datastore.cleaning.header import described
 from datastore.open import open_datastore
@@ -68,11 +69,8 @@ def _met_questions(benchmark: str, check: Check) -> str:
 
 def _frequent_ngrams(file: NgramFile, order: int, top: int, decode: Decode) -> str:
     level = file.level(order)
-    times = file.times(level)
     title = f"{len(level)} n-grams of order {order}; the most frequent:"
-    found = [number for number in _largest(times, top) if times[number]]
-    entries = [(int(times[number]), decode(file.ngram(level[number]))) for number in found]
-    return f"{title}\n{tabulate(entries, ('times', 'n-gram'), disable_numparse=True)}"
+    return _frequent(title, "n-gram", file.times(level), top, lambda number: decode(file.ngram(level[number])))
 
 
 def _frequent_tokens(file: SuffixFile, top: int, decode: Decode) -> str:
@@ -80,19 +78,17 @@ def _frequent_tokens(file: SuffixFile, top: int, decode: Decode) -> str:
     times = np.zeros(file.vocabulary + 1, np.int64)
     for start in range(0, len(file.tokens), READ):
         times += np.bincount(file.tokens[start : start + READ], minlength=file.vocabulary + 1)
-    times = times[:-1]
     title = f"{len(file.suffixes)} suffixes; the most frequent tokens:"
-    entries = [(int(times[token]), decode([token])) for token in _largest(times, top) if times[token]]
-    return f"{title}\n{tabulate(entries, ('times', 'token'), disable_numparse=True)}"
+    return _frequent(title, "token", times[:-1], top, lambda token: decode([token]))
 
 
-def _largest(values: np.ndarray, top: int) -> list[int]:
-    """Positions of the `top` largest values: the largest first, equal values by position."""
-    if not len(values):
-        return []
-    smallest = np.partition(values, max(0, len(values) - top))[max(0, len(values) - top)]
-    found = np.flatnonzero(values >= smallest)
-    return found[np.argsort(-values[found].astype(np.int64), kind="stable")][:top].tolist()
+def _frequent(title: str, what: str, times: np.ndarray, top: int, entry: Callable[[int], str]) -> str:
+    """The entries that occur most often, int64 [m] times: the most frequent first, equal ones by number."""
+    least = max(1, np.partition(times, -top)[-top]) if len(times) > top else 1
+    found = np.flatnonzero(times >= least)
+    found = found[np.argsort(-times[found], kind="stable")][:top]
+    rows = [(times[number], entry(int(number))) for number in found]
+    return f"{title}\n{tabulate(rows, ('times', what), disable_numparse=True)}"
 
 
 def _run(files: list[str], settings: InfoSettings) -> None:

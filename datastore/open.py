@@ -7,9 +7,8 @@ file) or `suffixes` (a suffix file).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
 from aded.files.datastores.array_file import format_of
@@ -18,7 +17,7 @@ from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT as SUFFIX_FORMAT
 from aded.files.datastores.suffix_file import VERSION as SUFFIXES
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from aded.settings import FilePath, NgramOrder
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
@@ -26,31 +25,12 @@ from datastore.corpora.corpus import Corpus
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-File = TypeVar("File", NgramFile, SuffixFile)
 log = logging.getLogger(__name__)
 
 
 def open_datastore(path: Path) -> NgramFile | SuffixFile:
     """Open a datastore file of either kind. Raises BadInput."""
     return open_suffixes(path) if format_of(path) == SUFFIX_FORMAT else open_ngrams(path)
-
-
-@overload
-def open_or_build(
-    tokenizer: PreTrainedTokenizerBase, *, path: FilePath | None, corpus: Corpus, order: NgramOrder, cache: str
-) -> NgramFile: ...
-
-
-@overload
-def open_or_build(
-    tokenizer: PreTrainedTokenizerBase,
-    *,
-    path: FilePath | None,
-    corpus: Corpus,
-    order: NgramOrder,
-    cache: str,
-    kind: str,
-) -> NgramFile | SuffixFile: ...
 
 
 def open_or_build(
@@ -71,32 +51,24 @@ def open_or_build(
     kind: the kind of datastore, `ngrams` or `suffixes`.
     """
     fingerprint = tokenizer_fingerprint(tokenizer)
-    start = Path(cache) / "datastores" / f"{corpus.identity}-{fingerprint[:16]}"
-    opened: NgramFile | SuffixFile
-    if kind == "suffixes":
-        file = Path(path or f"{start}.v{SUFFIXES}.suffixes")
-        opened = open_suffixes(file) if path else _cached(file, open_suffixes, corpus, tokenizer, suffixes=file)
-    else:
-        file = Path(path or f"{start}-{order}.v{NGRAMS}.ngrams")
-        opened = open_ngrams(file) if path else _cached(file, open_ngrams, corpus, tokenizer, out=file, order=order)
+    start, suffixes = f"{corpus.identity}-{fingerprint[:16]}", kind == "suffixes"
+    name = f"{start}.v{SUFFIXES}.suffixes" if suffixes else f"{start}-{order}.v{NGRAMS}.ngrams"
+    file = Path(path or Path(cache) / "datastores" / name)
+    if not path and not _is_whole(file):
+        log.info("building the datastore file %s from %s (once)", file, corpus.name)
+        build(corpus, tokenizer, out=None if suffixes else file, suffixes=file if suffixes else None, order=order)
+    opened: NgramFile | SuffixFile = open_suffixes(file) if suffixes else open_ngrams(file)
     opened.check_tokenizer(fingerprint)
     return opened
 
 
-def _cached(
-    file: Path, opener: Callable[[Path], File], corpus: Corpus, tokenizer: PreTrainedTokenizerBase, **outputs: Any
-) -> File:
-    """The cache's file, opened; it is built first if it is missing or damaged.
-
-    outputs: build's arguments that name the file and what to put in it.
-    """
-    if file.exists():
-        try:
-            opened = opener(file)
-            opened.verify()
-            return opened
-        except BadInput as error:
-            log.warning("%s", error)
-    log.info("building the datastore file %s from %s (once)", file, corpus.name)
-    build(corpus, tokenizer, **outputs)
-    return opener(file)
+def _is_whole(file: Path) -> bool:
+    """Is the cache's file there, and undamaged?"""
+    if not file.exists():
+        return False
+    try:
+        open_datastore(file).verify()
+    except BadInput as error:
+        log.warning("%s", error)
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""The scratch folder of one build: beside the file to build, used by one process, removed when the build ends."""
+"""Places that one process has at a time, and the scratch folder of a build, which is removed when the build ends."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from pathlib import Path
 
 from aded.files.atomic import lock_file, not_writable, remove_partial
 
+LOCK = "lock"
 log = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Have a folder for this process alone, until the block ends or removes it; wait for another that has it."""
-    try:
-        lock = lock_file(folder / "lock", lambda: log.info("waiting for another process that builds in %s", folder))
-    except OSError as error:
-        raise not_writable("out", folder.parent, error) from None
-    with lock:
-        yield
+def locked(lock: Path, where: Path) -> Iterator[None]:
+    """Have a place for this process alone, until the block ends; wait for another that has it. Raises OSError.
+
+    lock: a file that is there as long; where: the place, to be named.
+    """
+    with lock_file(lock, lambda: log.info("waiting for another process that works on %s", where)):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -32,18 +35,19 @@ def scratch_folder(outputs: Sequence[Path]) -> Iterator[Path]:
     """
     out = outputs[0]
     folder = out.with_name(f".{out.name}.building")
-    with locked_folder(folder):
-        try:
-            for path in folder.iterdir():
-                if path.name != "lock":
-                    path.unlink()
-            for path in outputs:
-                remove_partial(path)
-            yield folder
-        except OSError as error:
-            raise not_writable("out", out, error, "nothing was built") from None
-        finally:
-            remove_folder(folder)
+    try:
+        with locked(folder / LOCK, folder):
+            try:
+                for path in folder.iterdir():
+                    if path.name != LOCK:
+                        path.unlink()
+                for path in outputs:
+                    remove_partial(path)
+                yield folder
+            finally:
+                remove_folder(folder)
+    except OSError as error:
+        raise not_writable("out", out, error, "nothing was built") from None
 
 
 def remove_folder(folder: Path) -> None:

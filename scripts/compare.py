@@ -8,7 +8,7 @@ more than noise where the interval does not contain 1 and p is below 0.05; fewer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from tabulate import tabulate
@@ -16,17 +16,12 @@ from tabulate import tabulate
 from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.records.finished_runs import FinishedRun, read_begun
-from aded.records.metrics import Values, speedup_terms
 from aded.records.paired import FEWEST, Difference, difference
 from aded.records.rows import Row
+from aded.records.totals import Totals
 from scripts import NoSettings
 
-
-def _accepted(rows: Sequence[Row]) -> list[Values | None]:
-    return [(row.new_tokens, row.steps) for row in rows]
-
-
-NUMBERS = {"mean accepted tokens": _accepted, "speedup": speedup_terms}
+NUMBERS = {"mean accepted tokens": Totals.mean_accepted_tokens, "speedup": Totals.speedup}
 
 
 def read_named(folder: str, key: str) -> FinishedRun:
@@ -44,7 +39,7 @@ def compare(a: FinishedRun, b: FinishedRun) -> str:
     rows_a, rows_b = shared_rows(a, b)
     if a.benchmark != b.benchmark or not rows_a:
         raise BadInput("RUN_B", f"{b.folder} answers no question of {a.folder}; name two runs of one benchmark")
-    found = {name: difference(rows_a, rows_b, terms) for name, terms in NUMBERS.items()}
+    found = {name: difference(rows_a, rows_b, number) for name, number in NUMBERS.items()}
     table = [_line(name, one) for name, one in found.items() if one is not None]
     heads = ("", "A", "B", "A / B", "95 %", "p", "")
     return "\n".join(

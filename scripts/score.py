@@ -11,7 +11,6 @@ human_eval/score.py of a checkout executes it, and must be allowed to; the setti
 
 from __future__ import annotations
 
-import hashlib
 import json
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import LINE, json_lines, typed
+from aded.identity import sha256
 from aded.settings import Id, Text
 from scripts import NoSettings
 
@@ -74,7 +74,7 @@ def score(folder: Path) -> dict[str, Any]:
         "pass@1": sum(results.values()) / len(results),
         "passed": sum(results.values()),
         "problems": len(results),
-        "samples_sha256": hashlib.sha256((folder / SAMPLES).read_bytes()).hexdigest(),
+        "samples_sha256": sha256(folder / SAMPLES),
         "math_verify": version("math-verify"),
         "results": {name: "passed" if right else "failed: another answer" for name, right in results.items()},
     }

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import DictConfig
 
-from aded.bench.build import KeptModel, load_benchmark
+from aded.bench.build import KeptModel, RunConfig, checked_config
 from aded.bench.progress import Shown, Silent
 from aded.choices import names_of, read_choice
 from aded.command_line import CONF, compose_config, name_pretrained, run_command
@@ -100,14 +99,14 @@ def _kind(method: str) -> str:
     return next(iter(datastore_kinds(with_whole_parts(read_choice("method", method)))), "")
 
 
-def run_all(configs: Sequence[DictConfig], label: str) -> None:
+def run_all(configs: Sequence[RunConfig], label: str) -> None:
     """Carry out the runs, with one live table over all of them."""
-    questions = [len(load_benchmark(cfg.benchmark)[1]) for cfg in configs]
-    progress = Shown(label, sum(questions)) if configs[0].progress else Silent()
+    questions = [len(config.asked().chosen) for config in configs]
+    progress = Shown(label, sum(questions)) if configs[0].settings["progress"] else Silent()
     load = KeptModel()
     try:
-        for number, cfg in enumerate(configs):
-            run_one(cfg, progress, load)
+        for number, config in enumerate(configs):
+            run_one(config, progress, load)
             progress.reach(sum(questions[: number + 1]))
     finally:
         progress.close()
@@ -117,14 +116,15 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     names = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
     if not arguments or arguments[0] not in names:
         raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
-    configs = [compose_config(overrides) for overrides in combinations(arguments[0], arguments[1:])]
+    runs = combinations(arguments[0], arguments[1:])
+    configs = [checked_config(compose_config(overrides), overrides) for overrides in runs]
     run_all(configs, arguments[0])
-    folder = Path(configs[0].paths.output)
-    runs = read_runs([folder])
-    write_tables(runs, [], folder)
-    drawn = draw(cells(runs), folder)
+    folder = Path(configs[0].settings["paths"]["output"])
+    found = read_runs([folder])
+    write_tables(found, [], folder)
+    drawn = draw(cells(found), folder)
     write_report([folder], folder / NAME)
-    print(ranking(runs))
+    print(ranking(found))
     print(f"report:  {folder / NAME}  (open it in a browser)")
     print(f"records: {folder}")
     tables = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")

@@ -110,7 +110,7 @@ def ngram_file(
     from tiny import VOCABULARY
 
     from aded.files.datastores.ngram_file import open_ngrams
-    from aded.files.tokenizer import tokenizer_fingerprint
+    from aded.identity import tokenizer_fingerprint
     from datastore.ngrams import count_ngrams, write_ngrams
 
     path = Path(tmp_path_factory.mktemp("datastore")) / "tiny.ngrams"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from omegaconf import OmegaConf
 
-from aded.records.identity import run_id
+from aded.identity import run_id
 from aded.records.metrics import summarise
 from aded.records.rows import Environment, Machine, MachineUse, Row, Slices, Timing, to_json
 

@@ -12,7 +12,7 @@ from scored_by_hand import random_transformer, write_transformer
 from shipped_modules import save_with_modules
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from baselines.heads.eagle.files import save_head
 from baselines.heads.hydra_heads import PUBLISHED, HydraHeads
 from baselines.heads.medusa_heads import MedusaHeads, save_heads

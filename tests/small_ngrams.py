@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 
 

@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from aded.api.drafter import drafter, several, several_drafters
 from aded.api.model import prepared_model
 from aded.api.prompt import prompt_ids
-from aded.bench.questions import Question
-from aded.bench.runner import Runner
+from aded.api.several import several, several_drafters, summaries
+from aded.bench.experiment import Asked, build_experiment
+from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
-from aded.errors import BadInput
-from aded.records.metrics import summarise
 from aded.settings import Positive, Text, checked, checked_keys
 from aded.targets.eager import eos_token_ids
+from aded.targets.loaded import Loaded
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from transformers import PreTrainedTokenizerBase
-
-
-class GivenPrompts:
-    """Prompts as a benchmark, and their own template: a question's turn is the number of its prompt."""
-
-    raw = True
-
-    def __init__(
-        self, prompts: Iterable[Any], tokenizer: PreTrainedTokenizerBase, stop_strings: Sequence[str]
-    ) -> None:
-        self._ids = [prompt_ids(prompt, tokenizer).tolist() for prompt in prompts]
-        self.stop_strings: Sequence[str] = tuple(stop_strings)
-        if not self._ids:
-            raise BadInput("prompts", "there is none; give a list of texts, token ids or chats")
-
-    def questions(self) -> list[Question]:
-        return [Question(str(number), "", (str(number),)) for number in range(len(self._ids))]
-
-    def sample(self, question: Question, answer: str) -> None:
-        """No scorer reads these answers."""
-
-    def ids(self, tokenizer: object, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
-        """See PromptTemplate."""
-        return self._ids[int(turns[0])]
 
 
 def compare(
@@ -77,27 +52,16 @@ def compare(
     given = {"temperature": temperature, "top_p": top_p, "seed": seed}
     decoding = Decoding(**checked_keys(given, get_type_hints(Decoding, include_extras=True), ""))
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
-    benchmark = GivenPrompts(several(prompts, "prompts"), tokenizer, checked(list(stop), list[Text], "stop"))
-    prepared, summaries = prepared_model(model, kernels, engine), []
-    for named in several_drafters(methods, datastore):
-        named.check_tokenizer(tokenizer)
-        with named.in_use(), prepared.in_use(), prepared.at_work():
-            named.setup(prepared.target)
-            runner = Runner(
-                target=prepared.target,
-                tokenizer=tokenizer,
-                eos_token_ids=eos_token_ids(model),
-                template=benchmark,
-                benchmark=benchmark,
-                drafter=named,
-                baseline=drafter("autoregressive"),
-                recording=None,
-                decoding=decoding,
-                max_new_tokens=limit,
-            )
-            runner.warm_up()
-            rows = [row for rows in runner.answer(benchmark.questions()) for row in rows]
-        name = str(model.config.name_or_path or type(model).__name__)
-        names = {"method": named.name, "model": name, "benchmark": "prompts"}
-        summaries.append(summarise(rows, **names, run_id="", adaptation=named.adaptation))
-    return pandas.DataFrame([asdict(summary) for summary in summaries]).drop(columns="run_id")
+    stops: list[str] = checked(list(stop), list[Text], "stop")
+    every: list[Question] = [
+        TokenIds(str(number), "", (tuple(prompt_ids(prompt, tokenizer).tolist()),))
+        for number, prompt in enumerate(several(prompts, "prompts"))
+    ]
+    drafters, prepared = several_drafters(methods, datastore), prepared_model(model, kernels, engine)
+    loaded = Loaded(prepared.target, tokenizer, eos_token_ids(model))
+    asked = Asked(GivenQuestions(every, stops), every, every)
+    experiment = build_experiment(loaded, asked, Raw, max_new_tokens=limit, decoding=decoding)
+    name = str(model.config.name_or_path or type(model).__name__)
+    with prepared.in_use(), prepared.at_work():
+        found = summaries(experiment, drafters, model=name, benchmark="prompts")
+    return pandas.DataFrame([asdict(summary) for summary in found]).drop(columns="run_id")

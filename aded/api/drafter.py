@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
+from functools import partial
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +18,7 @@ from aded.files.datastores.array_file import ArrayFile, format_of
 from aded.files.datastores.ngram_file import NgramFile, no_ngrams, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT as SUFFIXES
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
-from aded.files.tokenizer import known_fingerprint
+from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 
 if TYPE_CHECKING:
@@ -27,22 +29,26 @@ class NamedDrafter(SharedDrafter):
     """A method with a name. It is made at once, and set up for the model that it is used with."""
 
     def __init__(
-        self, name: str, make: Callable[[], Drafter], datastore: ArrayFile | None = None, *, given: bool = False
+        self,
+        name: str,
+        make: Callable[[], Drafter],
+        datastore: ArrayFile | None = None,
+        *,
+        given: Drafter | None = None,
     ) -> None:
-        """make: an object of the method, which reads `datastore`: a new one, or the one that was given."""
-        super().__init__(name, make(), given=given)
+        """make: a new object of the method, which reads `datastore`. given: one that was made elsewhere."""
+        super().__init__(name, make() if given is None else given, given=given is not None)
         self._make, self.datastore = make, datastore
 
     def fresh(self) -> NamedDrafter:
-        """The same method with the same settings, which has learned nothing; a drafter made elsewhere forgets all."""
-        named = NamedDrafter(self.name, self._make, self.datastore, given=self.given)
-        named.reset()
-        return named
+        """The same method with the same settings, which has learned nothing. Raises BadInput."""
+        with self.in_use():  # it is not copied while it learns
+            return NamedDrafter(self.name, self._make, self.datastore)
 
     def check_tokenizer(self, tokenizer: AnyTokenizer) -> None:
         """Raise BadInput unless datastore and drafts are of this tokenizer."""
         if self.datastore is not None and "tokenizer" in self.datastore.header:
-            self.datastore.check_tokenizer(known_fingerprint(tokenizer))
+            self.datastore.check_tokenizer(tokenizer_fingerprint(tokenizer))
         super().check_tokenizer(tokenizer)
 
     def generate(self, model: Any, input_ids: Any, *, streamer: Any = None, **settings: Any) -> Any:
@@ -121,32 +127,26 @@ def _opened(datastore: Any, kind: str, name: str) -> ArrayFile:
     return opened
 
 
+def _copied(given: Drafter) -> Drafter:
+    """A drafter with the same settings, which has learned nothing. Raises BadInput."""
+    # Files and models stay one.
+    shared = {id(one): one for one in vars(given).values() if isinstance(one, ArrayFile) or hasattr(one, "provides")}
+    try:
+        copied = copy.deepcopy(given, shared)
+    except Exception as error:  # whatever a class of somebody else's does when it is copied
+        raise BadInput(
+            "drafter", f"{type(given).__name__} cannot be copied ({error}); give it __deepcopy__"
+        ) from error
+    copied.reset()
+    return copied
+
+
 def as_drafter(given: str | Drafter | None) -> NamedDrafter:
     """A method by its name, a drafter as it is, or none: autoregressive decoding. Raises BadInput."""
     if isinstance(given, NamedDrafter):
         return given
     if isinstance(given, Drafter):
-        return NamedDrafter(type(given).__name__, lambda: given, given=True)
+        return NamedDrafter(type(given).__name__, partial(_copied, given), given=given)
     if given is None or isinstance(given, str):
         return drafter(given or "autoregressive")
     raise BadInput("drafter", f"{type(given).__name__} is neither the name of a method nor an aded.Drafter")
-
-
-def several_drafters(methods: Sequence[str | Drafter], datastore: Any) -> list[NamedDrafter]:
-    """New drafters. datastore: for those names whose method reads one."""
-    found = []
-    for method in several(methods, "methods"):
-        if isinstance(method, str) and datastore is not None and reads_datastore(method):
-            found.append(drafter(method, datastore=datastore))
-        else:
-            found.append(as_drafter(method).fresh())
-    return found
-
-
-def several(given: Any, key: str) -> list[Any]:
-    """A list. Raises BadInput for what is one thing, or none."""
-    if isinstance(given, str | Drafter) or not isinstance(given, Iterable):
-        raise BadInput(key, "must be a list")
-    if not (found := list(given)):
-        raise BadInput(key, "must not be empty")
-    return found

@@ -13,7 +13,8 @@ import torch
 from transformers import PreTrainedModel
 
 from aded.api.shared import SharedDrafter
-from aded.core.decode import Answer, StopRule, decode, steps
+from aded.bench.runner import warm_up
+from aded.core.decode import Answer, StopRule, steps
 from aded.core.sampler import Greedy, Sampler
 from aded.errors import BadInput
 from aded.files.cache import cache_folder
@@ -153,5 +154,4 @@ def _set_up(drafter: SharedDrafter, target: EagerTarget) -> None:
     new = drafter.is_new
     drafter.setup(target)
     if new:
-        decode(target, drafter, np.arange(WARM_UP_TOKENS), Greedy(), max_new_tokens=WARM_UP_TOKENS)
-        drafter.reset()
+        warm_up(target, drafter, np.arange(WARM_UP_TOKENS), Greedy(), WARM_UP_TOKENS)

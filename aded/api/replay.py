@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
-from aded.api.drafter import several_drafters
-from aded.bench.questions import Benchmark, ChatTemplate, PromptTemplate, Question, Raw, limited
+from aded.api.several import several_drafters, summaries
+from aded.bench.experiment import Asked, Experiment, build_experiment
+from aded.bench.questions import Benchmark, ChatTemplate, GivenQuestions, PromptTemplate, Question, Raw, limited
 from aded.bench.recording import PackBenchmark, Recording
-from aded.bench.runner import Runner
 from aded.choices import names_of, read_choice
 from aded.config import instantiate
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_prompts
 from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
 from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
 from aded.files.tokenizer import load_tokenizer
-from aded.records.metrics import summarise
 from aded.records.summary import Summary
 from aded.settings import Positive, checked
+from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget
 
 if TYPE_CHECKING:
@@ -33,22 +32,6 @@ LONGEST = 1_000_000
 """Tokens; no recorded answer is longer."""
 Conversation = Callable[[Sequence[str], Sequence[str]], str]
 """(turns, answers to all but the last) -> the text that the model read."""
-
-
-class AnswerFileBenchmark:
-    """The prompts of an answer file, as the model read them."""
-
-    raw = True
-    stop_strings: Sequence[str] = ()
-
-    def __init__(self, prompts: Mapping[str, str]) -> None:
-        self._prompts = prompts
-
-    def questions(self) -> list[Question]:
-        return [Question(name, "", (prompt,)) for name, prompt in self._prompts.items()]
-
-    def sample(self, question: Question, answer: str) -> None:
-        """No scorer reads a replay."""
 
 
 class OwnTemplate:
@@ -90,37 +73,42 @@ def replay(
     limit: how many questions, of each category in turn; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
+    experiment = recorded_experiment(
+        answers,
+        tokenizer,
+        questions=questions,
+        template=template,
+        max_new_tokens=max_new_tokens,
+        limit=limit,
+        eos_token=eos_token,
+    )
+    pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
+    model, name = (pack.model, pack.benchmark) if pack else ("recorded", Path(questions or answers).stem)
+    return summaries(experiment, several_drafters(methods, datastore), model=model, benchmark=name)
+
+
+def recorded_experiment(
+    answers: str | Path,
+    tokenizer: Any = None,
+    *,
+    questions: str | Path | None = None,
+    template: str | Conversation = "vicuna_v1.1",
+    max_new_tokens: int | None = None,
+    limit: int | None = None,
+    eos_token: str | None = None,
+) -> Experiment:
+    """Recorded answers as what methods answer; see replay. Raises BadInput."""
     pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
     known = _tokenizer(tokenizer, eos_token, pack)
     benchmark = PackBenchmark(str(answers)) if pack else _benchmark(answers, questions)
-    recording, every = Recording(answers, known), benchmark.questions()
-    longest = (LONGEST if pack else 1024) if max_new_tokens is None else max_new_tokens
-    chosen = recording.answered(limited(every, checked(limit, Positive | None, "limit")), every)
-    how = Raw() if benchmark.raw else _template(template)
-    summaries = []
-    for named in several_drafters(methods, datastore):
-        named.check_tokenizer(known)
-        target = WeightlessTarget()
-        with named.in_use():
-            named.setup(target)
-            runner = Runner(
-                target=target,
-                tokenizer=known,  # type: ignore[arg-type]
-                eos_token_ids=recording.eos_token_ids,
-                template=how,
-                benchmark=benchmark,
-                drafter=named,
-                baseline=None,
-                recording=recording,
-                decoding=Decoding(),
-                max_new_tokens=checked(longest, Positive, "max_new_tokens"),
-            )
-            runner.warm_up()
-            rows = [row for rows in runner.answer(chosen) for row in rows]
-        name = pack.benchmark if pack else Path(questions or answers).stem
-        names = {"method": named.name, "model": pack.model if pack else "recorded", "benchmark": name}
-        summaries.append(summarise(rows, **names, run_id="", adaptation=named.adaptation))
-    return summaries
+    every, longest = benchmark.questions(), (LONGEST if pack else 1024) if max_new_tokens is None else max_new_tokens
+    return build_experiment(
+        Loaded(WeightlessTarget(), known, frozenset()),  # type: ignore[arg-type]
+        Asked(benchmark, every, limited(every, checked(limit, Positive | None, "limit"))),
+        lambda: _template(template),
+        max_new_tokens=checked(longest, Positive, "max_new_tokens"),
+        recording=Recording(answers, known),
+    )
 
 
 def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyTokenizer:
@@ -141,7 +129,7 @@ def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyToke
 
 def _benchmark(answers: str | Path, questions: str | Path | None) -> Benchmark:
     if questions is None:
-        return AnswerFileBenchmark(read_prompts(answers))
+        return GivenQuestions([Question(name, "", (prompt,)) for name, prompt in read_prompts(answers).items()])
     if str(questions) in names_of("benchmark"):
         config = read_choice("benchmark", str(questions))
         config = {key: value for key, value in config.items() if key not in ("name", "limit", "max_new_tokens")}

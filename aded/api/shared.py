@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from aded.core.decode import Answer
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter, PartUse, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.methods import set_up
 
 
 class Use:
@@ -72,12 +73,8 @@ class SharedDrafter(Drafter):
             return
         if known is not None:
             self.reset()
-        self._drafter.setup(target)
+        set_up(self._drafter, target, "drafter", self.name)
         self.requires = self._drafter.requires
-        if missing := self.requires - target.provides:
-            raise BadInput(
-                "drafter", f"{self.name} needs {', '.join(sorted(missing))}, which this target does not provide"
-            )
         self._use.target = weakref.ref(target)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
@@ -86,11 +83,22 @@ class SharedDrafter(Drafter):
     def draft(self, context: np.ndarray) -> DraftTree:
         return self._drafter.draft(context)
 
+    def draft_with_candidates(
+        self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
+    ) -> tuple[DraftTree, np.ndarray] | None:
+        return self._drafter.draft_with_candidates(context, others, mixing)
+
     def observe(self, step: Step) -> None:
         self._drafter.observe(step)
 
+    def node_parts(self, tree: DraftTree) -> Sequence[str] | None:
+        return self._drafter.node_parts(tree)
+
     def end(self) -> None:
         self._drafter.end()
+
+    def part_uses(self, accept_lengths: Sequence[int]) -> dict[str, PartUse] | None:
+        return self._drafter.part_uses(accept_lengths)
 
     def reset(self) -> None:
         self._drafter.reset()

@@ -7,11 +7,12 @@ from time import perf_counter
 
 import numpy as np
 
-from aded.bench.build import Experiment
 from aded.bench.progress import Progress
+from aded.bench.questions import Question
+from aded.bench.runner import Runner
 from aded.bench.watch import wait_for_quiet
 from aded.records.environment import environment
-from aded.records.noise.disturbance import MOST_TIMINGS, taken, to_decode_again
+from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, taken, to_decode_again
 from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 
@@ -19,11 +20,13 @@ PATIENCE = 0.1
 """Most time to wait for a quiet machine, as a share of the run's time so far."""
 
 
-def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progress, label: str) -> list[Row]:
+def answer_all(
+    runner: Runner, questions: Sequence[Question], directory: RunDirectory, progress: Progress, label: str
+) -> list[Row]:
     """Answer the questions that the record lacks; return all rows. label: the run's name in its progress."""
-    runner, questions = experiment.runner, experiment.questions
     rows = whole_questions(directory.finished_rows(), [(one.id, len(one.turns)) for one in questions])
-    directory.begin(environment({**experiment.facts, "files": directory.files}), resumed=bool(rows))
+    facts = {**runner.describe(), "files": directory.files, "overrides": directory.overrides}
+    directory.begin(environment(facts), resumed=bool(rows))
     directory.rewrite(rows)
     directory.keep_trees_of(rows)
     began, done = perf_counter(), len({row.question_id for row in rows})
@@ -45,13 +48,20 @@ def answer_all(experiment: Experiment, directory: RunDirectory, progress: Progre
             progress.note(
                 f"{label}: others take {share:.0%} of the processors; slices that they disturb are left out"
             )
-    rows = answer_disturbed(experiment, directory, progress, rows, label, PATIENCE * (perf_counter() - began))
-    _write_samples(experiment, directory, rows)
+    patience = PATIENCE * (perf_counter() - began)
+    rows = answer_disturbed(runner, questions, directory, progress, rows, label, patience)
+    _write_samples(runner, questions, directory, rows)
     return rows
 
 
 def answer_disturbed(
-    experiment: Experiment, directory: RunDirectory, progress: Progress, rows: list[Row], label: str, patience: float
+    runner: Runner,
+    questions: Sequence[Question],
+    directory: RunDirectory,
+    progress: Progress,
+    rows: list[Row],
+    label: str,
+    patience: float,
 ) -> list[Row]:
     """Decode the questions again of which too little was undisturbed, at most twice; return all rows.
 
@@ -59,22 +69,22 @@ def answer_disturbed(
     """
     for _ in range(MOST_TIMINGS - 1):
         tried = {row.question_id for row in rows if len(row.timings) >= MOST_TIMINGS}
-        chosen = to_decode_again(rows) - tried
+        chosen = to_decode_again(rows, pairs_of(rows)) - tried
         if not chosen or not wait_for_quiet(patience):
             break
-        progress.note(
-            f"{label}: {len(chosen)} of {len(experiment.questions)} questions were disturbed: they are decoded again"
-        )
-        for again in experiment.runner.answer_again(experiment.questions, rows, chosen):
+        progress.note(f"{label}: {len(chosen)} of {len(questions)} questions were disturbed: they are decoded again")
+        for again in runner.answer_again(questions, rows, chosen):
             by_turn = {(row.question_id, row.turn): row for row in again}
             rows = [by_turn.get((row.question_id, row.turn), row) for row in rows]
             directory.rewrite(rows)
     return rows
 
 
-def _write_samples(experiment: Experiment, directory: RunDirectory, rows: Sequence[Row]) -> None:
+def _write_samples(
+    runner: Runner, questions: Sequence[Question], directory: RunDirectory, rows: Sequence[Row]
+) -> None:
     """What the benchmark's own scorer reads, where it has one."""
-    by_id, runner = {question.id: question for question in experiment.questions}, experiment.runner
+    by_id = {question.id: question for question in questions}
     samples = [
         runner.benchmark.sample(
             by_id[row.question_id], str(runner.tokenizer.decode(row.token_ids, skip_special_tokens=True))

@@ -115,6 +115,23 @@ class Benchmark(Protocol):
         """The line of samples.jsonl for a finished answer, or None where the benchmark has none."""
 
 
+class GivenQuestions:
+    """A benchmark of questions that are at hand. No scorer reads its answers.
+
+    raw: see Benchmark.
+    """
+
+    def __init__(self, questions: list[Question], stop_strings: Sequence[str] = (), *, raw: bool = True) -> None:
+        self._questions, self.stop_strings, self.raw = questions, stop_strings, raw
+
+    def questions(self) -> list[Question]:
+        """See Benchmark."""
+        return self._questions
+
+    def sample(self, question: Question, answer: str) -> None:
+        """See Benchmark."""
+
+
 @runtime_checkable
 class PromptTemplate(Protocol):
     """Turns a conversation into the text or ids that the model reads."""

@@ -11,7 +11,6 @@ EOS. White space that was stripped when the text was recorded is lost; nothing e
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -21,14 +20,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from aded.bench.questions import Question
+from aded.bench.questions import GivenQuestions, Question
 from aded.config import CONF
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_answers
 from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
-from aded.files.tokenizer import known_fingerprint, load_tokenizer
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import sha256, tokenizer_fingerprint
 from aded.records.rows import Row
 from aded.settings import FilePath
 from aded.targets.loaded import Loaded
@@ -130,41 +130,32 @@ class Recording:
         """For the run's record: which answers these are."""
         if is_pack(self.path):
             return {"answers_sha256": read_about(self.path, ANSWERS_KEY).answers_sha256}
-        return {"answers_sha256": hashlib.sha256(self.path.read_bytes()).hexdigest()}
+        return {"answers_sha256": sha256(self.path)}
 
 
 def _check_tokenizer(pack: About, tokenizer: AnyTokenizer) -> None:
     """Raise BadInput unless the pack's ids are this tokenizer's."""
-    if (found := known_fingerprint(tokenizer)) != pack.tokenizer:
+    if (found := tokenizer_fingerprint(tokenizer)) != pack.tokenizer:
         raise BadInput(
             "model.tokenizer", f"has the fingerprint {found[:12]}, the pack's has {pack.tokenizer[:12]}; leave it out"
         )
 
 
-class PackBenchmark:
+class PackBenchmark(GivenQuestions):
     """The questions of a pack: their ids, and no text, as the pack has the prompts.
 
     pack: its folder.
     """
-
-    raw = True
-    stop_strings: Sequence[str] = ()
 
     def __init__(self, pack: FilePath) -> None:
         if not is_pack(pack):
             raise BadInput(
                 ANSWERS_KEY, f"{pack} is no pack, which has a {ABOUT}; name the benchmark of these answers"
             )
-        self._turns = read_pack(pack, ANSWERS_KEY).turns
-
-    def questions(self) -> list[Question]:
-        """See Benchmark."""
-        turns = Counter(turn.question_id for turn in self._turns)
-        categories = {turn.question_id: turn.category for turn in self._turns}
-        return [Question(name, categories[name], ("",) * count) for name, count in turns.items()]
-
-    def sample(self, question: Question, answer: str) -> None:
-        """No scorer reads a replay."""
+        answered = read_pack(pack, ANSWERS_KEY).turns
+        categories = {turn.question_id: turn.category for turn in answered}
+        turns = Counter(turn.question_id for turn in answered)
+        super().__init__([Question(name, categories[name], ("",) * count) for name, count in turns.items()])
 
 
 def _named(ids: Sequence[str], most: int = 20) -> str:

@@ -6,7 +6,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,12 +24,13 @@ from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
 from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
 from aded.records.repetition import compression
-from aded.records.rows import Calibration, Divergence, PartUse, Row, Timing
+from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.trees import TreeRecorder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+WARM_UP_TEXT = "def add(a, b):\n    return a +"
 WARM_UP_TOKENS = 16
 LONGEST_SLICE = 8.0
 """Seconds."""
@@ -65,15 +66,19 @@ class Runner:
         self._cuda = str(getattr(self.target, "device", "cpu")).startswith("cuda")
         self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
 
-    def warm_up(self, text: str = "def add(a, b):\n    return a +") -> None:
-        """Load caches and compile, on a prompt of no benchmark; nothing that is learned from it stays."""
-        tokens = range(WARM_UP_TOKENS) if self.recording else self.tokenizer(text)["input_ids"]
+    def describe(self) -> dict[str, Any]:
+        """Facts for the run's record."""
+        recording = self.recording.describe() if self.recording else {}
+        return {**self.target.describe(), **self.drafter.describe(), **recording}
+
+    def warm_up(self) -> None:
+        """See warm_up; of the method and the baseline, on a prompt of no benchmark."""
+        tokens = range(WARM_UP_TOKENS) if self.recording else self.tokenizer(WARM_UP_TEXT)["input_ids"]
         prompt = np.array(tokens, np.int64)
         answer = RecordedAnswer(list(tokens), "") if self.recording else None
         for drafter in filter(None, (self.drafter, self.baseline)):
             target = self.target if drafter is self.drafter else self._second_target(len(prompt))
-            decode(target, drafter, prompt, self._sampler((), answer), max_new_tokens=WARM_UP_TOKENS)
-            drafter.reset()
+            warm_up(target, drafter, prompt, self._sampler((), answer), WARM_UP_TOKENS)
 
     def answer(self, questions: Iterable[Question], start: int = 0) -> Iterator[list[Row]]:
         """One list of rows per question, in order; the first question has the number `start`. Method and baseline
@@ -254,9 +259,7 @@ class Runner:
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
             timings=[timing if timed else replace(timing, verify_ms=None)],
             compression=compression(self._text(answer.token_ids, None)),
-            parts=None
-            if answer.parts is None
-            else {name: PartUse(**vars(use)) for name, use in answer.parts.items()},
+            parts=answer.parts,
         )
 
     def _divergence(self, prompt: np.ndarray, answer: Answer, plain: Answer) -> Divergence | None:
@@ -270,6 +273,12 @@ class Runner:
         assert step.logits is not None
         best = step.logits[-1].float().topk(2).values
         return Divergence(at, float(best[0] - best[1]))
+
+
+def warm_up(target: Target, drafter: Drafter, prompt: np.ndarray, sampler: Sampler, tokens: int) -> None:
+    """Load caches and compile before any clock runs; nothing that is learned from it stays."""
+    decode(target, drafter, prompt, sampler, max_new_tokens=tokens)
+    drafter.reset()
 
 
 def _with_timing(row: Row, again: Row) -> Row:

@@ -9,26 +9,33 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import ConfigDict, Field
 
 from aded.core.step import Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 
+Nodes = Annotated[int, Field(ge=0)]
+
 
 @dataclass
 class PartUse:
-    """What one part of a drafter did for an answer. Of nodes of the verified trees, the root apart."""
+    """What one part of a drafter did for an answer. Of nodes of the verified trees, the root apart.
 
-    drafted: int = 0
+    A row holds it as it is (aded.records.rows).
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    drafted: Nodes
     """Nodes that it drafted, alone or with others."""
-    accepted: int = 0
+    accepted: Nodes
     """How many of them were accepted."""
-    accepted_alone: int = 0
+    accepted_alone: Nodes
     """How many of these no other part drafted."""
-    seconds: float = 0.0
+    seconds: Annotated[float, Field(ge=0)]
     """Its time in begin, draft and observe."""
 
 

@@ -14,7 +14,8 @@ from aded.engines.step_times import StepTimes
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from aded.methods import method_config
 from aded.settings import FilePath, Text, checked
 

@@ -1,1 +1,1 @@
-"""File formats: JSON lines, answers, packs, tokenizers; fingerprints, the cache, writing whole or not at all."""
+"""File formats: JSON lines, answers, packs, tokenizers; the cache, writing whole or not at all."""

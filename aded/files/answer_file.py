@@ -15,7 +15,6 @@ they were recorded: an empty text, and a text with U+FFFD in place of a characte
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from pydantic import Field
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.pack import PackedTurn, is_pack, read_pack
+from aded.identity import sha256
 from aded.settings import Id, Text
 
 ANSWERS_KEY = "model.answers"
@@ -170,7 +170,7 @@ def _of_pack(turn: PackedTurn) -> RecordedTurn:
 
 def sha256_of(token_ids: Sequence[int]) -> str:
     """sha256 hex of token ids, as JSON without spaces: `token_ids_sha256` of a row."""
-    return hashlib.sha256(json.dumps(list(token_ids), separators=(",", ":")).encode()).hexdigest()
+    return sha256(json.dumps(list(token_ids), separators=(",", ":")))
 
 
 def _mended(value: Any) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from aded.errors import BadInput
-from aded.files.fingerprint import COUNTED_SUFFIXES
+from aded.identity import COUNTED_SUFFIXES
 
 if TYPE_CHECKING:
     from filelock import AcquireReturnProxy, FileLock

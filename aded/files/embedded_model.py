@@ -6,7 +6,6 @@ safetensors in bfloat16 and the tokenizer. Later starts take seconds: they check
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 from aded.extras import naming_the_extra
 from aded.files.cache import cache_folder
 from aded.files.wheel_file import wheel_file
+from aded.identity import sha256
 
 EMBEDDED = "embedded"
 """Its name, in place of a model's folder or Hub id."""
@@ -74,7 +74,7 @@ def _convert(gguf: Path, folder: Path) -> None:
             setattr(model, "hf_quantizer", None)  # noqa: B010 - typed as a module, like any attribute of one
             model.save_pretrained(scratch)
             tokenizer.save_pretrained(scratch)
-        manifest = {name: [(scratch / name).stat().st_size, _sha256(scratch / name)] for name in CHECKED}
+        manifest = {name: [(scratch / name).stat().st_size, sha256(scratch / name)] for name in CHECKED}
         (scratch / "manifest.json").write_text(json.dumps(manifest, indent=1))
         try:
             os.replace(scratch, folder)
@@ -91,13 +91,8 @@ def _whole(folder: Path) -> bool:
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         return set(manifest) == set(CHECKED) and all(
-            (folder / name).stat().st_size == size and _sha256(folder / name) == digest
+            (folder / name).stat().st_size == size and sha256(folder / name) == digest
             for name, (size, digest) in manifest.items()
         )
     except (OSError, ValueError, TypeError):
         return False
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

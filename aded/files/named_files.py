@@ -5,10 +5,7 @@ from __future__ import annotations
 from glob import has_magic
 from pathlib import Path
 
-import xxhash
-
 from aded.errors import BadInput
-from aded.files.fingerprint import fingerprint
 
 
 def named_files(name: str, key: str) -> list[str]:
@@ -37,11 +34,3 @@ def named_files(name: str, key: str) -> list[str]:
 
 def _hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
-
-
-def fingerprint_of_all(files: list[str]) -> str | None:
-    """32 hex digits of what the files hold, in this order; a single file's are its own. None: one cannot be read."""
-    marks = [fingerprint(each) or "" for each in files]
-    if not all(marks):
-        return None
-    return marks[0] if len(marks) == 1 else xxhash.xxh3_128_hexdigest("".join(marks).encode())

@@ -14,7 +14,6 @@ versions of xz compress differently.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import lzma
 from collections.abc import Mapping, Sequence
@@ -27,6 +26,7 @@ from pydantic import Field
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
 from aded.files.json_lines import LINE, json_value, read_text, typed
+from aded.identity import sha256
 from aded.settings import Id
 
 ABOUT, ANSWERS = "pack.json", "answers.jsonl.xz"
@@ -82,7 +82,7 @@ class About:
     """Of all keys but this one, as JSON without spaces, keys sorted."""
 
     def hashed(self) -> str:
-        return hashlib.sha256(_compact({**asdict(self), "sha256": ""}).encode()).hexdigest()
+        return sha256(_compact({**asdict(self), "sha256": ""}))
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def read_pack(path: str | Path, key: str) -> Pack:
     except (OSError, EOFError, lzma.LZMAError) as error:
         problem = getattr(error, "strerror", None) or error
         raise BadInput(key, f"{file} cannot be read ({problem}); get the pack again") from None
-    if hashlib.sha256(lines).hexdigest() != about.answers_sha256:
+    if sha256(lines) != about.answers_sha256:
         raise BadInput(key, f"{file} does not hold the answers that {ABOUT} names; get the pack again")
     turns = [
         typed(json_value(line, key, f"{file} line {n}"), PackedTurn, key, f"{file} line {n}", "a turn of a pack")
@@ -186,7 +186,7 @@ def write_pack(
         prompt_tokens=counts["prompt_tokens"],
         answer_tokens=counts["answer_tokens"],
         answers_bytes=len(lines),
-        answers_sha256=hashlib.sha256(lines).hexdigest(),
+        answers_sha256=sha256(lines),
         settings=settings,
         environment=environment,
     )

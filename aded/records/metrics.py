@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
+from aded.core.drafter import PartUse
 from aded.records.marks import marks_of, others_share
-from aded.records.noise.disturbance import pairs_of, step_seconds
+from aded.records.noise.disturbance import pairs_of, step_seconds, undisturbed
 from aded.records.noise.warm_up import slice_warm_up
 from aded.records.repetition import is_repetitive
-from aded.records.rows import PartUse, Row
+from aded.records.rows import Row
 from aded.records.summary import AcceptanceByPosition, PartShare, Summary
+from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question, value_of
 
-RESAMPLES = 2000
-Values = Sequence[float] | np.ndarray
 Estimate = tuple[float, float | None, float | None]
 """A number and the ends of its 95 % interval, None where there is none."""
-Terms = Callable[[Sequence[Row]], Sequence[Values | None]]
-"""Of a run's rows, for each row: numerators and denominators in turn; None where they were not measured."""
 
 
 def summarise(
@@ -30,13 +29,13 @@ def summarise(
     timed = [row for row in rows if row.decode_seconds is not None]
     whole_seconds = sum((row.prefill_seconds or 0.0) + (row.decode_seconds or 0.0) for row in timed)
     draft_ms = 1000 * np.concatenate([np.zeros(0), *(draft_seconds(row) for row in rows)])
-    kept = [undisturbed for timings in pairs_of(rows) for _, undisturbed in timings]
-    paired = bool(kept)
     uses = [timing.machine for row in rows for timing in row.timings]
-    sums = question_sums(rows, speedup_terms)
-    low, high = bootstrap_interval(sums)
-    speedup = product_of_ratios(sums.sum(axis=0))
-    return Summary(
+    pairs = pairs_of(rows)
+    paired, kept = any(pairs), undisturbed(pairs)
+    questions = stacked(totals_by_question(rows, pairs).values())
+    all_slices = stacked(totals_by_question(rows, pairs, every_slice=True).values())
+    low, high = bootstrap_interval(Totals.speedup, questions) if paired else (None, None)
+    summary = Summary(
         method=method,
         model=model,
         benchmark=benchmark,
@@ -49,18 +48,18 @@ def summarise(
         draft_ms_median=float(np.median(draft_ms)) if len(draft_ms) else None,
         draft_ms_p99=float(np.percentile(draft_ms, 99)) if len(draft_ms) else None,
         draft_share=ratio(sum(row.draft_seconds for row in timed), sum(row.decode_seconds or 0.0 for row in timed)),
-        tokens_per_second=product_of_ratios(question_sums(rows, rate_terms).sum(axis=0)),
+        tokens_per_second=value_of(Totals.tokens_per_second, questions),
         tokens_per_second_end_to_end=ratio(sum(len(row.token_ids) for row in timed), whole_seconds),
-        autoregressive_tokens_per_second=product_of_ratios(question_sums(rows, baseline_rate_terms).sum(axis=0)),
-        speedup=speedup,
+        autoregressive_tokens_per_second=value_of(Totals.autoregressive_tokens_per_second, questions),
+        speedup=value_of(Totals.speedup, questions),
         speedup_low=low,
         speedup_high=high,
-        speedup_wall=product_of_ratios(question_sums(rows, wall_terms).sum(axis=0)),
-        slices=2 * sum(map(len, kept)) if paired else None,
-        disturbed_share=1 - float(np.concatenate(kept).mean()) if any(map(len, kept)) else None,
+        speedup_wall=value_of(Totals.speedup, all_slices),
+        slices=2 * len(kept) if paired else None,
+        disturbed_share=1 - float(kept.mean()) if len(kept) else None,
         slice_warm_up=slice_warm_up(rows),
         others_cpu_share=others_share(rows),
-        marks=marks_of(rows, speedup, low, high),
+        marks=[],
         identical_outputs=sum(bool(row.identical) for row in rows) if paired else None,
         run_id=run_id,
         mean_accepted_tokens_macro=macro_average(rows),
@@ -73,6 +72,7 @@ def summarise(
         peak_gpu_memory_mb=_most(use.peak_gpu_memory_mb for use in uses),
         parts=part_shares(rows),
     )
+    return replace(summary, marks=marks_of(summary, rows, pairs))
 
 
 def _most(values: Iterable[float | None]) -> float | None:
@@ -148,80 +148,6 @@ def draft_seconds(row: Row) -> np.ndarray:
 def ratio(numerator: float, denominator: float) -> float | None:
     """The quotient, or None where there is nothing to divide by."""
     return numerator / denominator if denominator else None
-
-
-def speedup_terms(rows: Sequence[Row]) -> Sequence[np.ndarray | None]:
-    """float [4] for each row: (tokens, seconds) of the method and (seconds, tokens) of autoregressive decoding, in
-    the undisturbed slices; in all where the run has no undisturbed one. None for an unpaired row."""
-    found = pairs_of(rows)
-    some = any(undisturbed.any() for timings in found for _, undisturbed in timings)
-    return [
-        sum(terms[undisturbed if some else slice(None)].sum(axis=0) for terms, undisturbed in timings)
-        if timings
-        else None
-        for timings in found
-    ]
-
-
-def wall_terms(rows: Sequence[Row]) -> Sequence[np.ndarray | None]:
-    """As speedup_terms, in all slices."""
-    return [sum(terms.sum(axis=0) for terms, _ in timings) if timings else None for timings in pairs_of(rows)]
-
-
-def rate_terms(rows: Sequence[Row]) -> list[Values | None]:
-    """(tokens, seconds) of the method for each row; of an unpaired row all of them. None where no model ran."""
-    whole = [None if row.decode_seconds is None else (row.new_tokens, row.decode_seconds) for row in rows]
-    return [every if terms is None else terms[:2] for every, terms in zip(whole, speedup_terms(rows), strict=True)]
-
-
-def baseline_rate_terms(rows: Sequence[Row]) -> list[Values | None]:
-    """(tokens, seconds) of autoregressive decoding for each row; None for an unpaired row."""
-    return [None if terms is None else (terms[3], terms[2]) for terms in speedup_terms(rows)]
-
-
-def question_sums(rows: Sequence[Row], terms: Terms) -> np.ndarray:
-    """float [questions, terms]: the sums of the terms over all rows of each question; [0, 2] without."""
-    by_question = sums_by_question(rows, terms)
-    return np.array(list(by_question.values())) if by_question else np.zeros((0, 2))
-
-
-def sums_by_question(rows: Sequence[Row], terms: Terms) -> dict[str, np.ndarray]:
-    """As question_sums, float [terms] by the question's id; without those that were not measured."""
-    by_question: dict[str, np.ndarray] = {}
-    for row, values in zip(rows, terms(rows), strict=True):
-        if values is not None:
-            by_question[row.question_id] = by_question.get(row.question_id, 0) + np.array(values, float)
-    return by_question
-
-
-def products_of_ratios(sums: np.ndarray) -> np.ndarray:
-    """float [.., 2 n] to [..]: the product of the quotients; not finite where there is nothing to divide by."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (sums[..., 0::2] / sums[..., 1::2]).prod(axis=-1)
-
-
-def product_of_ratios(sums: np.ndarray) -> float | None:
-    """numerator / denominator, times the next such quotient; None where that is no number. sums: float [2 n]."""
-    value = float(products_of_ratios(sums))
-    return value if np.isfinite(value) else None
-
-
-def bootstrap_interval(*runs: np.ndarray) -> tuple[float | None, float | None]:
-    """95 % percentile bootstrap over questions (Efron 1979), seeded; (None, None) for fewer than two.
-
-    runs: float [questions, 2 n] of each run, the same questions in all, see question_sums. The number is the median
-    over the runs of their product_of_ratios; a resample draws the same questions in all.
-    """
-    questions = len(runs[0])
-    if questions < 2:
-        return None, None
-    picks = np.random.default_rng(0).integers(questions, size=(RESAMPLES, questions))
-    values = np.median([products_of_ratios(sums[picks].sum(axis=1)) for sums in runs], axis=0)
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return None, None
-    low, high = np.percentile(values, [2.5, 97.5])
-    return float(low), float(high)
 
 
 def over_seeds(values: Sequence[float], seeds: Sequence[object]) -> Estimate:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aded.records.metrics import (
-    RESAMPLES,
-    Terms,
-    bootstrap_interval,
-    product_of_ratios,
-    products_of_ratios,
-    sums_by_question,
-)
 from aded.records.rows import Row
+from aded.records.totals import (
+    RESAMPLES,
+    Number,
+    Totals,
+    bootstrap_interval,
+    stacked,
+    totals_by_question,
+    value_of,
+)
 
 NOISE = 0.05
 """A difference that swapped runs show at least so often may be noise."""
@@ -44,35 +45,29 @@ class Difference:
         return self.low is None or self.high is None or self.low <= 1 <= self.high or self.p >= NOISE
 
 
-def difference(first: Sequence[Row], second: Sequence[Row], terms: Terms) -> Difference | None:
-    """The difference in a number, which is a product of quotients of sums (aded.records.metrics).
-
-    None where they share no question for which it was measured in both, or where it is no number.
-    """
-    ours, others = (sums_by_question(rows, terms) for rows in (first, second))
+def difference(first: Sequence[Row], second: Sequence[Row], number: Number) -> Difference | None:
+    """The difference in a number over the questions that both answered; None where it was measured in none."""
+    ours, others = totals_by_question(first), totals_by_question(second)
     shared = [question for question in ours if question in others]
-    if not shared:
+    a, b = (stacked(totals[question] for question in shared) for totals in (ours, others))
+    one, other = value_of(number, a), value_of(number, b)
+    if not one or not other:
         return None
-    a, b = (np.array([sums[question] for question in shared]) for sums in (ours, others))
-    both = np.concatenate([a, b[:, ::-1]], axis=1)  # the second's terms in reverse divide by its number
-    numbers = [product_of_ratios(sums.sum(axis=0)) for sums in (a, b, both)]
-    if any(not number for number in numbers):
-        return None
-    low, high = bootstrap_interval(both)
-    one, other, quotient = (float(number or 0.0) for number in numbers)
-    return Difference(len(shared), one, other, quotient, low, high, swapped(a, b))
+    low, high = bootstrap_interval(lambda a, b: number(a) / number(b), a, b)
+    return Difference(len(shared), one, other, one / other, low, high, swapped(number, a, b))
 
 
-def swapped(a: np.ndarray, b: np.ndarray, most: int = RESAMPLES) -> float:
+def swapped(number: Number, a: Totals, b: Totals, most: int = RESAMPLES) -> float:
     """The share of swaps that show a difference at least as large: a paired randomisation test (Noreen 1989).
 
     It asks nothing of the numbers' distribution, so it holds for a few questions too. All swaps where there are no
-    more than `most`, else so many, seeded. a, b: float [questions, 2 n].
+    more than `most`, else so many, seeded. a, b: of the same questions.
     """
-    swap = _swaps(len(a), most)[..., None]
+    swap = _swaps(len(a.columns()[0]), most)
+    both = list(zip(a.columns(), b.columns(), strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = np.log(products_of_ratios(np.where(swap, b, a).sum(axis=1)))
-        drawn -= np.log(products_of_ratios(np.where(swap, a, b).sum(axis=1)))
+        drawn = np.log(number(Totals(*(np.where(swap, theirs, mine).sum(axis=1) for mine, theirs in both))))
+        drawn -= np.log(number(Totals(*(np.where(swap, mine, theirs).sum(axis=1) for mine, theirs in both))))
     drawn = np.abs(drawn)
     return float(np.mean(drawn[np.isfinite(drawn)] >= drawn[0] - 1e-12))
 

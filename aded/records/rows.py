@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from aded.core.drafter import PartUse
 from aded.files.answer_file import sha256_of
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -49,7 +50,7 @@ class Divergence:
 
 REPLAY = "answers are replayed without a model"
 OLDER = "an earlier version of the harness wrote it"
-UNPAIRED = "paired=false, or answers are replayed without a model"
+UNPAIRED = "pairing=off, or answers are replayed without a model"
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,6 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class PartUse:
-    """What one part of a hybrid did. Of the nodes of the verified trees, the root apart."""
-
-    __pydantic_config__ = STRICT
-    drafted: Whole = about("nodes that it drafted, alone or with other parts", unit="nodes")
-    accepted: Whole = about("how many of these were accepted", unit="nodes")
-    accepted_alone: Whole = about("how many of these no other part drafted", unit="nodes")
-    seconds: Number = about("its time in begin, draft and observe", unit="s")
-
-
-@dataclass(frozen=True)
 class Row:
     """One turn: a line of rows.jsonl."""
 
@@ -161,7 +151,9 @@ class Row:
         default=None,
     )
     parts: dict[str, PartUse] | None = about(
-        "what each part of the method did", null=f"the method has no parts, or {OLDER}", default=None
+        "what each part of the method did (aded.core.drafter.PartUse)",
+        null=f"the method has no parts, or {OLDER}",
+        default=None,
     )
 
 
@@ -179,7 +171,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Environment:
-    """What the numbers of a run depend on beside its config: environment.json."""
+    """What the numbers of a run depend on beside its config, and the command that began it: environment.json."""
 
     __pydantic_config__ = STRICT
     python: str = about("version of Python")
@@ -212,6 +204,11 @@ class Environment:
     answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
     files: dict[str, str] = field(
         default_factory=dict, metadata={"about": "fingerprints of the files that settings name, by key"}
+    )
+    overrides: list[str] | None = about(
+        "KEY=VALUE of the command that began the run",
+        null=f"called from Python without them, or {OLDER}",
+        default=None,
     )
 
 

@@ -2,7 +2,7 @@
 
 output_dir/
     config.yaml        the resolved config
-    environment.json   versions, machine, git commit, fingerprints of the files it reads (rows.Environment)
+    environment.json   versions, machine, git commit, fingerprints of the files it reads, overrides (rows.Environment)
     rows.jsonl         a row per turn (rows.Row)
     trees.jsonl        the draft trees of the first questions, where record.trees asks for them (trees.AnswerTrees)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
@@ -18,6 +18,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +26,8 @@ from omegaconf import OmegaConf
 
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, not_writable, remove_partial, write_text
-from aded.records.identity import differences, flat, read_config, run_id
+from aded.identity import run_ids
+from aded.records.config import differences, flat, read_config
 from aded.records.rows import Environment, Row, parse, read, to_json
 from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
@@ -43,15 +45,22 @@ class RunDirectory:
     """A run's directory, open for one process: keeps the whole rows it finds, and appends to them.
 
     config: the resolved config.
-    files: the fingerprints of the files that it names (aded.records.identity).
+    files: the fingerprints of the files that it names (aded.records.config).
+    overrides: what `aded run` was given, to be shown; None: nothing.
 
     Raises BadInput when the directory belongs to another run, holds a file that the run reads, or is being written by
     another process.
     """
 
-    def __init__(self, folder: Path, config: Mapping[str, Any], files: Mapping[str, str]) -> None:
-        self.folder, self.config, self.files = folder, config, files
-        self.identity = run_id(config, files)
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, Any],
+        files: Mapping[str, str],
+        overrides: Sequence[str] | None = None,
+    ) -> None:
+        self.folder, self.config, self.files, self.overrides = folder, config, files, overrides
+        self.identity, *self._before = run_ids(config, files)
         named = dict(flat(config))
         inputs = [(key, named[key]) for key in files]
         check_outputs([(OUTPUT_KEY, folder)], inputs)
@@ -75,7 +84,9 @@ class RunDirectory:
         """Raise BadInput, naming what differs, when the folder holds the record of another run."""
         mark = self.folder / MARK
         if mark.exists():
-            if not self._has_results() or mark.read_bytes() == self.identity.encode():
+            found = mark.read_bytes()
+            self.identity = next((one for one in self._before if one.encode() == found), self.identity)
+            if not self._has_results() or found == self.identity.encode():
                 return
         elif not any((self.folder / name).exists() for name in RECORD):
             return
@@ -169,6 +180,7 @@ class RunDirectory:
                     f"{self.folder} was begun with {', '.join(old for old, _ in changes)} and would go on with "
                     f"{', '.join(new for _, new in changes)}; go on where it began, or name another folder",
                 )
+            environment = replace(environment, overrides=before.overrides)
         for name in (MARK, *RECORD):
             remove_partial(self.folder / name)
         self._write(MARK, self.identity)

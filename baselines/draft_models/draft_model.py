@@ -15,7 +15,8 @@ import torch
 
 from aded.core.target import Target
 from aded.errors import BadInput
-from aded.files.tokenizer import known_fingerprint, load_tokenizer
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from aded.kernels import threads
 from aded.kernels.linear import packed_layers
 from aded.settings import Budget, Count, FilePath, Share
@@ -57,7 +58,7 @@ class DraftModel(ModelDrafter):
     def check_tokenizer(self, tokenizer: Any) -> None:
         """Raise BadInput unless the draft model's tokenizer has the target's tokens under the same ids."""
         own = load_tokenizer(self.model, self.cache, MODEL_KEY)
-        self._same_tokenizer = known_fingerprint(own) == known_fingerprint(tokenizer)
+        self._same_tokenizer = tokenizer_fingerprint(own) == tokenizer_fingerprint(tokenizer)
         if not self._same_tokenizer:
             raise BadInput(
                 MODEL_KEY, f"{self.model} has another tokenizer than the target; name a model of its family"

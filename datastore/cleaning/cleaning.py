@@ -12,7 +12,7 @@ import numpy as np
 from aded.errors import BadInput
 from aded.files.atomic import Named
 from aded.files.datastores.contamination import MARK, to_header
-from aded.files.fingerprint import fingerprint
+from aded.identity import file_fingerprint
 from aded.settings import Text
 from datastore.cleaning.benchmarks import asked_texts
 from datastore.cleaning.header import left_out_to_header
@@ -53,7 +53,7 @@ class Cleaning:
 def _by_contents(choice: str) -> str:
     """NAME:FILE with what the file holds in its place."""
     name, _, file = choice.partition(":")
-    return f"{name}:{fingerprint(file) or file}" if file else name
+    return f"{name}:{file_fingerprint(file) or file}" if file else name
 
 
 class Cleaner:
@@ -107,6 +107,6 @@ def _overlap(cleaning: Cleaning) -> Overlap:
             if name in benchmarks:
                 raise BadInput(key, f"{name} is named twice; name a benchmark once, in exclude or in report")
             benchmarks[name], left_out[name] = asked_texts(choice, key), key == "corpus.exclude"
-            if mark := fingerprint(file) if file else None:
+            if mark := file_fingerprint(file) if file else None:
                 files[name] = mark[:MARK]
     return Overlap(benchmarks, left_out, files)

@@ -47,9 +47,3 @@ def merged(headers: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[s
         left_out.update(left_out_of(header, name))
         checks.append(from_header(header, DATASTORE_KEY, name))
     return left_out_to_header(left_out) | to_header(summed(checks))
-
-
-def describe_left_out(left_out: Mapping[str, int]) -> str:
-    """As text; empty where no rule was applied."""
-    reasons = ", ".join(f"{times} {reason.replace('_', ' ')}" for reason, times in sorted(left_out.items()))
-    return f"conversations left out: {reasons}" if reasons else ""

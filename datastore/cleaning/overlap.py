@@ -10,7 +10,6 @@ words in a row that several of them have count for none.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
@@ -18,8 +17,9 @@ import numpy as np
 from numba import njit
 
 from aded.files.datastores.contamination import Check
+from aded.identity import sha256
 from datastore.cleaning.benchmarks import AskedTexts
-from datastore.cleaning.words import base_to_the, mixed, ngram_hashes, prefix_sums, words
+from datastore.cleaning.words import appended, mixed, ngram_hashes, words
 
 LONGEST, SHORTEST = 13, 8
 """Words in a row that count: those of a long question, and the fewest of a short one. Both are GPT-3's."""
@@ -48,9 +48,8 @@ class Overlap:
         for name, questions in benchmarks.items():
             self._index(name, questions)
             texts = [text for one in questions for text in (one.id, *one.turns, *one.references)]
-            mark = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+            mark = sha256("\0".join(texts).encode("utf-8", "surrogatepass"))[:16]
             self.checks[name] = Check(len(questions), mark, left_out[name], {}, files.get(name))
-        self._lengths = np.arange(SHORTEST, LONGEST + 1)
         self._filter = np.zeros(1 << FILTER_BITS, np.bool_)
         self._filter[np.array(list(self._owners), np.uint64) >> np.uint64(64 - FILTER_BITS)] = True
 
@@ -58,7 +57,7 @@ class Overlap:
         """The questions that a conversation holds."""
         owners: set[Owner] = set()
         for hashes in map(words, messages):
-            for found in _candidates(hashes, self._lengths, self._filter).tolist():
+            for found in _candidates(hashes, self._filter).tolist():
                 owners.update(self._owners.get(found, ()))
             if 0 < len(hashes) < SHORTEST:
                 owners.update(self._whole.get(_all_of(hashes), ()))
@@ -78,29 +77,19 @@ class Overlap:
     def _index(self, name: str, questions: Sequence[AskedTexts]) -> None:
         turns = [[words(turn) for turn in one.turns] for one in questions]
         begin, end = _in_common([turn for one in turns for turn in one])
-        texts_of: dict[int, set[bytes]] = {}
-        owners: dict[int, set[str]] = {}
+        asked: dict[int, set[tuple[str, bytes]]] = {}
         for question, own in zip(questions, turns, strict=True):
             text = b"".join(turn.tobytes() for turn in own)  # two questions with one text are one
-            for turn in own:
-                kept = turn[begin : len(turn) - end]
-                if len(kept) >= SHORTEST:
-                    found = ngram_hashes(kept, min(LONGEST, len(kept))).tolist()
-                elif turn is own[0] and len(kept):
-                    self._whole.setdefault(_all_of(kept), []).append((name, question.id))
-                    continue
-                else:
-                    continue
-                for value in found:
-                    owners.setdefault(value, set()).add(question.id)
-                    texts_of.setdefault(value, set()).add(text)
-            for reference in question.references:
-                for value in ngram_hashes(words(reference), LONGEST).tolist():
-                    owners.setdefault(value, set()).add(question.id)
-                    texts_of.setdefault(value, set()).add(text)
-        for value, ids in owners.items():
-            if len(texts_of[value]) == 1:
-                self._owners.setdefault(value, []).extend((name, one) for one in sorted(ids))
+            kept = [turn[begin : len(turn) - end] for turn in own]
+            if kept and 0 < len(kept[0]) < SHORTEST:
+                self._whole.setdefault(_all_of(kept[0]), []).append((name, question.id))
+            found = [ngram_hashes(turn, min(LONGEST, len(turn))) for turn in kept if len(turn) >= SHORTEST]
+            found += [ngram_hashes(words(reference), LONGEST) for reference in question.references]
+            for value in (value for hashes in found for value in hashes.tolist()):
+                asked.setdefault(value, set()).add((question.id, text))
+        for value, askers in asked.items():
+            if len({text for _, text in askers}) == 1:
+                self._owners.setdefault(value, []).extend((name, question) for question, _ in askers)
 
 
 def _all_of(hashes: np.ndarray) -> int:
@@ -124,16 +113,18 @@ def _equal_words(one: np.ndarray, other: np.ndarray) -> int:
 
 
 @njit(cache=True)
-def _candidates(words: np.ndarray, lengths: np.ndarray, keep: np.ndarray) -> np.ndarray:
-    """The hashes of n-grams of these lengths that pass the filter, which few do: uint64 [m].
+def _candidates(words: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """The hashes of n-grams of SHORTEST to LONGEST words that pass the filter, which few do: uint64 [m].
 
     keep: bool [2^FILTER_BITS], by the first bits of a hash.
     """
-    sums, found = prefix_sums(words), []
-    for length in lengths:
-        power = base_to_the(length)
-        for i in range(len(words) - length + 1):
-            value = mixed(sums[i + length] - sums[i] * power)
-            if keep[value >> np.uint64(64 - FILTER_BITS)]:
-                found.append(value)
+    found = []
+    for i in range(len(words)):
+        value = np.uint64(0)
+        for length, word in enumerate(words[i : i + LONGEST], 1):
+            value = appended(value, word)
+            if length >= SHORTEST:
+                hashed = mixed(value)
+                if keep[hashed >> np.uint64(64 - FILTER_BITS)]:
+                    found.append(hashed)
     return np.array(found, np.uint64)

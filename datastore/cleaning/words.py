@@ -46,6 +46,12 @@ def mixed(value: np.uint64) -> np.uint64:
 
 
 @njit(cache=True)
+def appended(value: np.uint64, word: np.uint64) -> np.uint64:
+    """The polynomial of an n-gram that one word more makes longer; `mixed` of it is the n-gram's hash."""
+    return value * _BASE + word
+
+
+@njit(cache=True)
 def _hashed(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
     """`words` of code points, uint32 [m]."""
     found, count, value, inside = np.empty(len(codes), np.uint64), 0, _START, False
@@ -67,27 +73,12 @@ def _hashed(codes: np.ndarray, kinds: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def prefix_sums(words: np.ndarray) -> np.ndarray:
-    """uint64 [words + 1]: a polynomial of the words before each place, from which `ngram_hash` is computed."""
-    sums = np.zeros(len(words) + 1, np.uint64)
-    for i in range(len(words)):
-        sums[i + 1] = sums[i] * _BASE + words[i]
-    return sums
-
-
-@njit(cache=True)
-def base_to_the(length: int) -> np.uint64:
-    power = np.uint64(1)
-    for _ in range(length):
-        power *= _BASE
-    return power
-
-
-@njit(cache=True)
 def ngram_hashes(words: np.ndarray, length: int) -> np.ndarray:
     """The hash of every `length` words in a row, uint64 [words - length + 1]; empty for fewer words."""
-    sums, power = prefix_sums(words), base_to_the(length)
     found = np.empty(max(0, len(words) - length + 1), np.uint64)
     for i in range(len(found)):
-        found[i] = mixed(sums[i + length] - sums[i] * power)
+        value = np.uint64(0)
+        for word in words[i : i + length]:
+            value = appended(value, word)
+        found[i] = mixed(value)
     return found

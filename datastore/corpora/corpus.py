@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from abc import ABC, abstractmethod
 from array import array
@@ -14,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import xxhash
 
-from aded.files.named_files import fingerprint_of_all, named_files
+from aded.files.named_files import named_files
+from aded.identity import files_fingerprint, sha256
 from datastore.cleaning.cleaning import Cleaner, Cleaning
 
 TEXT_FIELDS = ("text", "content", "data", "conversations", "conversation", "messages")
@@ -45,9 +45,9 @@ class Corpus(ABC):
         """What `path` names, in a fixed order."""
         if path := settings.get("path"):
             self.files = named_files(str(path), "corpus.path")
-            settings["path"] = fingerprint_of_all(self.files) or path
+            settings["path"] = files_fingerprint(self.files) or path
         settings |= cleaning.settings
-        self.identity = f"{name}-{hashlib.sha256(json.dumps(settings, default=str).encode()).hexdigest()[:8]}"
+        self.identity = f"{name}-{sha256(json.dumps(settings, default=str))[:8]}"
         """Name and hash of the settings; names the corpus's datastore file in the cache."""
         self.skipped: Counter[str] = Counter()
         """Reason -> number of skipped rows, or of skipped messages of a row."""

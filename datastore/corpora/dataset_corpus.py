@@ -6,8 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from copy import copy
-from itertools import chain, islice
-from pathlib import Path
+from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -16,7 +15,7 @@ from aded.errors import BadInput
 from aded.settings import FilePath, Positive, Text
 from datastore.cleaning.cleaning import Benchmarks, Cleaning, Rules
 from datastore.corpora.corpus import Conversation, Corpus
-from datastore.corpora.local_file import BROKEN, blocks_of, json_rows, open_text, split_text
+from datastore.corpora.local_file import BLOCK, BROKEN, json_rows, open_text, parquet_rows, split_text
 
 Shard = Annotated[int, Field(ge=0, le=1_000_000)]
 Shards = tuple[Shard, Shard]
@@ -92,23 +91,12 @@ class DatasetCorpus(Corpus):
     def _rows_of_files(self) -> Iterator[object]:
         for number, path in enumerate(self.files):
             if path.endswith(".parquet"):
-                yield from self._parquet_rows(path)
+                yield from parquet_rows(path)
                 continue
             with open_text(path) as (file, fraction):
                 for row in json_rows(file):
                     self.fraction = (number + fraction()) / len(self.files)
                     yield row
-
-    def _parquet_rows(self, path: str) -> Iterator[object]:
-        if not Path(path).is_file():
-            raise BadInput("corpus.path", f"no file {path}; name a JSON, JSON lines, Parquet or text file")
-        from datasets import load_dataset
-        from datasets.exceptions import DatasetsError
-
-        try:
-            yield from load_dataset("parquet", data_files=path, split="train", streaming=True)
-        except (OSError, ValueError, RuntimeError, DatasetsError) as error:
-            raise BadInput("corpus.path", f"{path} cannot be read ({error})") from None
 
     def _hub_rows(self) -> Iterator[object]:
         """The dataset's rows, streamed. Raises BadInput with advice, whatever error the Hub raises."""
@@ -160,12 +148,11 @@ class TextCorpus(Corpus):
     def conversations(self) -> Iterator[Conversation]:
         for number, path in enumerate(self.files):
             with open_text(path) as (file, fraction):
-                blocks = blocks_of(file)
-                first = next(blocks, "")
+                first = file.read(BLOCK)
                 if "\0" in first and not self.named:
                     self.skipped["binary"] += 1
                     continue
-                for text in split_text(chain([first], blocks), self.separator):
+                for text in split_text(first, file, self.separator):
                     self.fraction = (number + fraction()) / len(self.files)
                     if self.usable(text):
                         yield Conversation([text], 0)

@@ -1,23 +1,21 @@
-"""Reads a local file of JSON lines, of one JSON array or of plain text, also compressed (gz, bz2, xz, zst).
+"""Reads a local file of Parquet, or of JSON lines, one JSON array or plain text, also compressed (gz, bz2, xz, zst).
 
 Bytes that are not UTF-8 become lone surrogates: only the rows that contain them are skipped.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import lzma
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 import fsspec
 from fsspec.compression import register_compression
-from zstandard import ZstdDecompressor, ZstdError
 
 from aded.errors import BadInput
 
@@ -31,34 +29,14 @@ Fraction = Callable[[], float]
 """Returns the share of the file that has been read, 0 to 1."""
 
 
-class _ZstdFrames(io.RawIOBase):
-    """The contents of all frames of a zstd file. Raises EOFError where the last one is cut short: zstandard's own
-    reader ends there without a word, and so it does after the first frame."""
+def _zstd(file: BinaryIO, **_: str) -> BinaryIO:
+    """All frames. fsspec's own reader ends without a word after the first, and where a frame is cut short."""
+    import pyarrow
 
-    def __init__(self, file: BinaryIO, mode: str = "r") -> None:
-        self.file, self.frame, self.left, self.ready = file, ZstdDecompressor().decompressobj(), b"", memoryview(b"")
-        self.inside = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self.ready:
-            block = self.left or self.file.read(BLOCK >> 4)
-            if not block and self.inside:
-                raise EOFError("its last frame is cut short")
-            if not block:
-                return 0
-            self.ready, self.inside = memoryview(self.frame.decompress(block)), True
-            self.left = self.frame.unused_data
-            if self.frame.eof:
-                self.frame, self.inside = ZstdDecompressor().decompressobj(), False
-        count = min(len(buffer), len(self.ready))
-        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
-        return count
+    return pyarrow.CompressedInputStream(file, "zstd")
 
 
-register_compression("zstd", lambda file, **mode: io.BufferedReader(_ZstdFrames(file, **mode)), "zst", force=True)
+register_compression("zstd", _zstd, "zst", force=True)
 
 
 @contextmanager
@@ -74,7 +52,19 @@ def open_text(path: str) -> Iterator[tuple[TextIO, Fraction]]:
             yield file, lambda: min(1.0, reader.fobjects[0].tell() / size)
     except FileNotFoundError:
         raise BadInput("corpus.path", f"no file {path}; name a JSON, JSON lines, Parquet or text file") from None
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error, ZstdError) as error:
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise BadInput("corpus.path", f"{path} cannot be read ({error})") from None
+
+
+def parquet_rows(path: str) -> Iterator[object]:
+    """The rows of a Parquet file, a batch in memory at a time. Raises BadInput."""
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                yield from batch.to_pylist()
+    except (OSError, ValueError) as error:
         raise BadInput("corpus.path", f"{path} cannot be read ({error})") from None
 
 
@@ -136,18 +126,14 @@ def _blank(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def blocks_of(file: TextIO) -> Iterator[str]:
-    while block := file.read(BLOCK):
-        yield block
-
-
-def split_text(blocks: Iterable[str], separator: str | None) -> Iterator[str]:
-    """The parts of the text between separators; None: the whole."""
+def split_text(text: str, file: TextIO, separator: str | None) -> Iterator[str]:
+    """The parts between separators of a text and the rest of its file; None: the whole."""
     if separator is None:
-        yield "".join(blocks)
+        yield text + file.read()
         return
     rest = ""
-    for block in blocks:
-        *whole, rest = (rest + block).split(separator)
+    while text:
+        *whole, rest = (rest + text).split(separator)
         yield from whole
+        text = file.read(BLOCK)
     yield rest

@@ -18,19 +18,19 @@ from tqdm import tqdm
 from aded.errors import BadInput
 from aded.files.atomic import not_writable
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from datastore.corpora.corpus import Corpus
 from datastore.merge import merge
 from datastore.parts.cluster import Cluster
 from datastore.parts.job import BuildPart, build_part
-from datastore.scratch import locked_folder, remove_folder
+from datastore.scratch import LOCK, locked, remove_folder
 
 if TYPE_CHECKING:
     from submitit import Job
 
 SECONDS = 0.5
 """Between two looks at the jobs."""
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {n:.1f} of {total} [{elapsed}<{remaining}]"
 Problem = tuple[str, str] | None
 """What a job returns: None, or the key and the problem of bad input."""
 log = logging.getLogger(__name__)
@@ -57,24 +57,25 @@ def build_in_parts(
     folder = out.absolute().with_name(f".{out.name}.parts")
     fingerprint = tokenizer_fingerprint(load_tokenizer(tokenizer, cache))
     all_parts = [BuildPart(corpus, number, parts, tokenizer, cache, order, folder) for number in range(parts)]
-    with locked_folder(folder):
-        missing = [part for part in all_parts if not part.is_there(fingerprint)]
-        if len(missing) < parts:
-            log.info("%d of %d parts are there", parts - len(missing), parts)
-        try:
-            if missing:
-                _build(missing, cluster, progress)
-            if not any(int(open_ngrams(part.path).header["tokens"]) for part in all_parts):
-                remove_folder(folder)
-                raise BadInput("corpus", f"{corpus.name} holds no text")
-            merge(out, [part.path for part in all_parts], progress=progress)
-        except OSError as error:
-            raise not_writable("out", folder, error, "whole parts stay") from None
-        except BadInput as error:
-            if error.key != "parts" and not any(part.path.exists() for part in all_parts):
-                remove_folder(folder)  # it holds neither a part nor the log of a job that died
-            raise
-        remove_folder(folder)
+    try:
+        with locked(folder / LOCK, folder):
+            missing = [part for part in all_parts if not part.is_there(fingerprint)]
+            if len(missing) < parts:
+                log.info("%d of %d parts are there", parts - len(missing), parts)
+            try:
+                if missing:
+                    _build(missing, cluster, progress)
+                if not any(int(open_ngrams(part.path).header["tokens"]) for part in all_parts):
+                    remove_folder(folder)
+                    raise BadInput("corpus", f"{corpus.name} holds no text")
+                merge(out, [part.path for part in all_parts], progress=progress)
+            except BadInput as error:
+                if error.key != "parts" and not any(part.path.exists() for part in all_parts):
+                    remove_folder(folder)  # it holds neither a part nor the log of a job that died
+                raise
+            remove_folder(folder)
+    except OSError as error:
+        raise not_writable("out", folder, error, "whole parts stay") from None
 
 
 def _build(missing: Sequence[BuildPart], cluster: Cluster, progress: bool) -> None:
@@ -83,9 +84,7 @@ def _build(missing: Sequence[BuildPart], cluster: Cluster, progress: bool) -> No
     waiting, died = list(missing), list[str]()
     running: dict[BuildPart, Job[Problem]] = {}
     try:
-        with tqdm(
-            desc="parts", total=parts, initial=parts - len(missing), bar_format=BAR, disable=not progress
-        ) as bar:
+        with tqdm(desc="parts", total=parts, initial=parts - len(missing), disable=not progress) as bar:
             while waiting or running:
                 while waiting and len(running) < cluster.at_once:
                     part = waiting.pop(0)
@@ -94,10 +93,10 @@ def _build(missing: Sequence[BuildPart], cluster: Cluster, progress: bool) -> No
                     if log_of_dead := _log_if_dead(running.pop(part)):
                         died.append(f"{part} (log: {log_of_dead})")
                         log.warning("%s died; its log is %s", part, log_of_dead)
-                    elif bar.disable:
-                        log.info("%s is built; left: %d", part, len(waiting) + len(running))
-                bar.n = parts - len(waiting) - len(running) - len(died) + sum(part.share() for part in running)
-                bar.refresh()
+                    else:
+                        bar.update()
+                        if bar.disable:
+                            log.info("%s is built; left: %d", part, len(waiting) + len(running))
                 if running:
                     time.sleep(SECONDS)
     finally:

@@ -5,7 +5,6 @@ It comes from elsewhere: it is checked, and names a file beside it, no path.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import Field
 
 from aded.errors import BadInput
 from aded.files.json_lines import json_value, typed
+from aded.identity import sha256
 from aded.settings import STRICT
 from datastore.sources.catalogue import Sha256
 
@@ -41,9 +41,7 @@ class Manifest:
 
 def manifest_of(path: Path) -> Manifest:
     """The manifest of a file, which is read once. Raises BadInput where its name is none for others, OSError."""
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    manifest = Manifest("aded-datastore", VERSION, path.name, path.stat().st_size, sha256)
+    manifest = Manifest("aded-datastore", VERSION, path.name, path.stat().st_size, sha256(path))
     return read_manifest(manifest.text().encode(), str(path))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection
 from pathlib import Path
-from typing import NoReturn
 
 from aded.errors import BadInput
-from aded.files.atomic import lock_file, not_writable, whole_file, write_bytes
+from aded.files.atomic import not_writable, whole_file, write_bytes
 from aded.files.datastores.ngram_file import NgramFile
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from datastore.open import open_datastore
+from datastore.scratch import locked
 from datastore.sharing.card import card, file_of
 from datastore.sharing.manifest import NAME, manifest_of
 from datastore.sources.download import chunks, hub_file
@@ -54,33 +55,23 @@ def _check_free(to: str, name: str, names: Collection[str], card: bytes) -> None
 
 
 def _to_folder(path: Path, folder: Path, beside: dict[str, bytes]) -> None:
-    def busy() -> NoReturn:
-        raise BadInput("to", f"another process publishes to {folder}; start the command again when that has ended")
-
-    lock = folder / LOCK
-    try:
-        with lock_file(lock, busy):
-            try:
-                _write(path, folder, beside)
-            finally:
-                lock.unlink(missing_ok=True)
-    except OSError as error:
-        raise not_writable("to", folder / path.name, error) from None
-
-
-def _write(path: Path, folder: Path, beside: dict[str, bytes]) -> None:
     """The card comes first: it says whose the file is. The manifest comes last: who sees it finds the whole file."""
-    target, names = folder / path.name, {one.name for one in folder.iterdir()}
-    is_there = target.exists() and target.samefile(path)
-    if is_there:
-        names.remove(path.name)
-    _check_free(str(folder), path.name, names, (folder / CARD).read_bytes() if CARD in names else b"")
-    write_bytes(folder / CARD, beside[CARD], "to")
-    if not is_there:
-        (folder / NAME).unlink(missing_ok=True)
-        with path.open("rb") as source, whole_file(target) as copy:
-            shutil.copyfileobj(source, copy, 1 << 20)
-    write_bytes(folder / NAME, beside[NAME], "to")
+    target = folder / path.name
+    try:
+        with locked(folder / LOCK, folder):
+            names = {one.name for one in folder.iterdir()}
+            is_there = target.exists() and target.samefile(path)
+            if is_there:
+                names.remove(path.name)
+            _check_free(str(folder), path.name, names, (folder / CARD).read_bytes() if CARD in names else b"")
+            write_bytes(folder / CARD, beside[CARD], "to")
+            if not is_there:
+                (folder / NAME).unlink(missing_ok=True)
+                with path.open("rb") as source, whole_file(target) as copy:
+                    shutil.copyfileobj(source, copy, 1 << 20)
+            write_bytes(folder / NAME, beside[NAME], "to")
+    except OSError as error:
+        raise not_writable("to", target, error) from None
 
 
 def _to_hub(path: Path, to: str, beside: dict[str, bytes]) -> None:

@@ -6,8 +6,6 @@ file again, and huggingface_hub's client does below 10 MB.
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +17,8 @@ import requests
 from tqdm import tqdm
 
 from aded.errors import BadInput
-from aded.files.atomic import lock_file
+from aded.identity import sha256
+from datastore.scratch import locked
 
 if TYPE_CHECKING:
     from huggingface_hub import HfUri
@@ -30,26 +29,22 @@ TIMEOUT = (10, 60)
 """Seconds to connect, and seconds without a byte."""
 SECONDS = 10.0
 """Between two lines about a long download, where there is no terminal."""
-log = logging.getLogger(__name__)
 
 
-def receive(url: str, to: Path, size: int, sha256: str, check: Callable[[Path], object] = lambda _: None) -> None:
+def receive(url: str, to: Path, size: int, expected: str, check: Callable[[Path], object] = lambda _: None) -> None:
     """Have the file of this size and hash at `to`, fetched unless it is there. Raises BadInput.
 
     url: as of `chunks`
     check: called with the file before it takes its name; where it raises BadInput, the file is thrown away.
     """
     # Named by its content: the part of another file is never gone on with, nor lost.
-    part, lock = to.with_name(f"{to.name}.{sha256[:8]}.part"), to.with_name(f".{to.name}.fetching")
+    part, lock = to.with_name(f"{to.name}.{expected[:8]}.part"), to.with_name(f".{to.name}.fetching")
     try:
-        with lock_file(lock, lambda: log.info("waiting for another fetch to %s", to)):
-            try:
-                if not is_whole(to, sha256):
-                    _complete(url, part, size)
-                    _check(part, url, sha256, check)
-                    os.replace(part, to)
-            finally:
-                lock.unlink(missing_ok=True)
+        with locked(lock, to):
+            if not is_whole(to, expected):
+                _complete(url, part, size)
+                _check(part, url, expected, check)
+                os.replace(part, to)
     except OSError as error:
         raise unfetched(error, url, to) from None
 
@@ -80,11 +75,10 @@ def chunks(url: str, start: int = 0) -> Iterator[bytes]:
             before = max(0, before - len(chunk))
 
 
-def is_whole(path: Path, sha256: str) -> bool:
-    """Has the file this hash?"""
+def is_whole(path: Path, expected: str) -> bool:
+    """Has the file this sha256?"""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+        return sha256(path) == expected
     except OSError:
         return False
 
@@ -148,11 +142,11 @@ def _complete(url: str, part: Path, size: int) -> None:
         os.fsync(file.fileno())
 
 
-def _check(part: Path, url: str, sha256: str, check: Callable[[Path], object]) -> None:
+def _check(part: Path, url: str, expected: str, check: Callable[[Path], object]) -> None:
     """Raise BadInput, and remove the part, unless it is the file that was described."""
     try:
-        if not is_whole(part, sha256):
-            problem = f"did not arrive as the file with sha256 {sha256}; the same command fetches all of it again"
+        if not is_whole(part, expected):
+            problem = f"did not arrive as the file with sha256 {expected}; the same command fetches all of it again"
             raise BadInput(url, problem)
         check(part)
     except BadInput:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from pathlib import Path
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
 from aded.files.atomic import write_bytes, write_text
+from aded.identity import sha256
 from datastore.sources.catalogue import RawFile, Source, converted, read_source
 from datastore.sources.download import is_whole, receive
 
@@ -61,7 +61,7 @@ def is_there(name: str, source: Source, out: Path) -> bool:
 def _make(name: str, source: Source, out: Path, mirror: str | None) -> None:
     raw = [_raw_file(file, out / "raw", mirror) for file in source.files]
     contents = dict(zip(source.results, converted(name, source, raw), strict=True))
-    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in contents.items()}
+    hashes = {path: sha256(content) for path, content in contents.items()}
     for path, expected in source.results.items():
         if expected not in (None, hashes[path]):
             raise BadInput(name, f"{path} came out otherwise than the catalogue says; this version cannot convert it")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
 from aded.files.plain_tokenizer import FILES
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore.sources.answers import SOURCE_KEY
 
 if TYPE_CHECKING:

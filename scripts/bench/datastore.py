@@ -37,6 +37,7 @@ from aded.config import instantiate
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.tokenizer import load_tokenizer
 from aded.settings import Positive
+from datastore.build import BUILD
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_windows, write_ngrams
@@ -173,7 +174,7 @@ def table(numbers: dict[str, Any]) -> str:
 
 def run(overrides: list[str], settings: BenchDatastoreSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
+    cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
     corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
     tokenizer = load_tokenizer(cfg.tokenizer, cfg.paths.cache)
     with tempfile.TemporaryDirectory() as name:

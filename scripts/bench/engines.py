@@ -30,7 +30,7 @@ import torch
 from omegaconf import DictConfig
 from tabulate import tabulate
 
-from aded.bench.build import build_drafter, cache_folder, load_benchmark, load_model, prompt_template
+from aded.bench.build import RunConfig, build_drafter, cache_folder, checked_config, load_model
 from aded.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
@@ -61,14 +61,13 @@ class BenchEnginesSettings:
 
 def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str, Answer], list[list[int]]]:
     """(name -> our method, prompts)."""
-    configs = {name: compose_config([*overrides, f"method={name}"]) for name in settings.methods}
-    cfg = next(iter(configs.values()))
-    loaded = load_model(cfg)
-    template, (_, questions) = prompt_template(cfg), load_benchmark(cfg.benchmark)
+    configs = {name: checked_config(compose_config([*overrides, f"method={name}"])) for name in settings.methods}
+    first = next(iter(configs.values()))
+    loaded, template, questions = load_model(first), first.template(), first.asked().chosen
     prompts = [each.prompt_ids([], loaded.tokenizer, template) for each in questions[: settings.prompts]]
 
-    def answer(cfg: DictConfig) -> Answer:
-        drafter = build_drafter(cfg, loaded)
+    def answer(config: RunConfig) -> Answer:
+        drafter = build_drafter(config, loaded)
 
         def generate(ids: list[int], new_tokens: int, speculate: bool) -> list[int]:
             prompt = np.array(ids, np.int64)
@@ -78,7 +77,7 @@ def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str
 
         return lambda ids: timed(generate, ids, settings.new_tokens, True)
 
-    return {f"ours, {name}": answer(cfg) for name, cfg in configs.items()}, prompts
+    return {f"ours, {name}": answer(config) for name, config in configs.items()}, prompts
 
 
 @contextmanager

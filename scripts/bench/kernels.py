@@ -35,6 +35,7 @@ from llvmlite.binding import get_host_cpu_name
 from omegaconf import DictConfig
 from tabulate import tabulate
 
+from aded.bench.build import RUN
 from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
@@ -175,7 +176,7 @@ def product_rows(products: dict[str, Times]) -> list[list[str]]:
 
 def main(overrides: list[str], settings: BenchKernelsSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    cfg = compose_config(overrides)
+    cfg = compose_config(overrides, schema=RUN)
     variants = load_variants(cfg)
     threads = torch.ops.aded.threads()
     torch.set_num_threads(threads)

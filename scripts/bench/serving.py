@@ -24,11 +24,9 @@ from typing import Any, Literal
 
 from tabulate import tabulate
 
-from aded.bench.build import cache_folder, load_benchmark, prompt_template
+from aded.bench.build import checked_config
 from aded.command_line import compose_config, run_command
-from aded.config import instantiate
 from aded.errors import BadInput
-from aded.files.datastores.array_file import ArrayFile
 from aded.files.embedded_model import place_of
 from aded.files.tokenizer import load_tokenizer
 from aded.records.environment import machine
@@ -119,13 +117,13 @@ def run(overrides: list[str], settings: BenchServingSettings) -> None:
     cfg = compose_config(overrides)
     if "path" not in cfg.model:
         raise BadInput("model", "must be one with weights: the server runs it")
-    cache = cache_folder(cfg)
+    config = checked_config(cfg)
+    cache = config.cache
     model = place_of(cfg.model.path, "model.path", cache)
     tokenizer = load_tokenizer(model, cache, "model.path")
-    template, (_, questions) = prompt_template(cfg), load_benchmark(cfg.benchmark)
+    template, questions = config.template(), config.asked().chosen
     prompts = [list(map(int, template.ids(tokenizer, one.turns[:1], []))) for one in questions[: settings.requests]]
-    given = {"kind": "ngrams", "tokenizer": tokenizer, "cache": cache}
-    datastore = settings.datastore or instantiate(cfg.datastore, "datastore", ArrayFile, **given).path
+    datastore = settings.datastore or config.datastore(kind="ngrams", tokenizer=tokenizer, cache=cache).path
     common = ["--dtype", str(cfg.model.dtype), "--enforce-eager", "--no-enable-prefix-caching"]
     common += ["--max-model-len", str(settings.context), "--max-num-seqs", str(settings.at_once)]
     rows: dict[str, Any] = {}

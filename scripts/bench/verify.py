@@ -20,7 +20,7 @@ import gc
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ from omegaconf import DictConfig
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.bench.build import cache_folder, load_model, load_reference
+from aded.bench.build import RUN, cache_folder, checked_config, load_model, load_reference
 from aded.bench.recording import read_shape
 from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
@@ -125,7 +125,7 @@ def load_targets(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, An
         elif settings.shape:
             target = random_target(read_shape(settings.shape), dtype=cfg.model.dtype, device=cfg.model.device)
         else:
-            target = load_model(DictConfig({**cfg, "engine": "eager"})).target
+            target = load_model(replace(checked_config(cfg), engine="eager")).target
         targets[engine] = with_engine(target, engine, cache)
         targets[engine].self_check()
     return targets
@@ -167,7 +167,7 @@ def report(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
         targets.clear()
         del first
         gc.collect()
-        reference: Any = load_reference(cfg).target
+        reference: Any = load_reference(checked_config(cfg)).target
         seconds = time_generate(reference.model, settings.contexts, settings.rounds)
         found["generate_ms_by_context"] = {str(c): 1e3 * s for c, s in seconds.items()}
     return found
@@ -189,7 +189,7 @@ def table(found: dict[str, Any]) -> str:
 
 def run(overrides: list[str], settings: BenchVerifySettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    cfg = compose_config(["model.dtype=bfloat16", *overrides])
+    cfg = compose_config(["model.dtype=bfloat16", *overrides], schema=RUN)
     check_outputs([("out", settings.out)], [("model.path", cfg.model.get("path"))])
     found = {**report(cfg, settings), "machine": asdict(machine())}
     if settings.out:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,43 +17,28 @@ from typing import Any
 import numpy as np
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.metrics import (
-    Estimate,
-    Terms,
-    Values,
-    baseline_rate_terms,
-    bootstrap_interval,
-    over_seeds,
-    product_of_ratios,
-    rate_terms,
-    speedup_terms,
-    sums_by_question,
-)
-from aded.records.rows import Row
+from aded.records.metrics import Estimate, over_seeds
+from aded.records.totals import Number, Totals, bootstrap_interval, stacked, totals_by_question, value_of
 
 BASELINE = "autoregressive (paired)"
 SEED = "decoding.seed"
 MACHINE = "machine"
 
 
-def _latency(rows: Sequence[Row]) -> list[Values | None]:
-    return [None if rate is None else (1000 * rate[1], rate[0]) for rate in rate_terms(rows)]
+def _latency(totals: Totals) -> float | np.ndarray:
+    return 1000 * totals.seconds / totals.tokens
 
 
-def _accepted(rows: Sequence[Row]) -> list[Values | None]:
-    return [(row.new_tokens, row.steps) for row in rows]
+def _baseline_latency(totals: Totals) -> float | np.ndarray:
+    return 1000 * totals.autoregressive_seconds / totals.autoregressive_tokens
 
 
-def _baseline_latency(rows: Sequence[Row]) -> list[Values | None]:
-    return [None if rate is None else (1000 * rate[1], rate[0]) for rate in baseline_rate_terms(rows)]
-
-
-METRICS: dict[str, Terms] = {
+METRICS: dict[str, Number] = {
     "latency_ms_per_token": _latency,
-    "mean_accepted_tokens": _accepted,
-    "speedup": speedup_terms,
+    "mean_accepted_tokens": Totals.mean_accepted_tokens,
+    "speedup": Totals.speedup,
 }
-"""As in the paper's table 1 and figure 3; each is a ratio of sums over rows (aded.records.metrics)."""
+"""As in the paper's table 1 and figure 3."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +86,9 @@ def cells(runs: Sequence[FinishedRun]) -> list[Cell]:
     for run in ranked(runs):
         groups[(run.benchmark, run.model, names[run.folder], run.method, run.machine, settings_key(run))].append(run)
     for (benchmark, model, line, method, *_), mine in groups.items():
-        for metric, terms in METRICS.items():
-            found += _cell(mine, (line, method, model, benchmark, metric), terms)
+        totals = [totals_by_question(run.rows) for run in mine]
+        for metric, number in METRICS.items():
+            found += _cell(mine, totals, (line, method, model, benchmark, metric), number)
         found += _pass_rate(mine, line)
     return found + _baselines(runs)
 
@@ -117,22 +103,27 @@ def _baselines(runs: Sequence[FinishedRun]) -> list[Cell]:
     found = []
     for (benchmark, model, *_), mine in sorted(groups.items()):
         key = (BASELINE, "autoregressive", model, benchmark, "latency_ms_per_token")
-        found += _cell(mine, key, _baseline_latency)
+        found += _cell(mine, [totals_by_question(run.rows) for run in mine], key, _baseline_latency)
     return found
 
 
-def _cell(runs: Sequence[FinishedRun], key: tuple[str, str, str, str, str], terms: Terms) -> list[Cell]:
-    """The cell, or none where no run measured it."""
-    measured = [(run, mine) for run in runs if (mine := sums_by_question(run.rows, terms))]
-    by_run = [mine for _, mine in measured]
-    shared = [question for question in by_run[0] if all(question in sums for sums in by_run)] if by_run else []
-    if not shared:
+def _cell(
+    runs: Sequence[FinishedRun],
+    totals: Sequence[Mapping[str, Totals]],
+    key: tuple[str, str, str, str, str],
+    number: Number,
+) -> list[Cell]:
+    """The cell, or none where no run measured it. totals: of each run, by question."""
+    whole = [value_of(number, stacked(mine.values())) for mine in totals]
+    measured = [place for place, value in enumerate(whole) if value is not None]
+    by_run = [totals[place] for place in measured]
+    shared = [question for question in by_run[0] if all(question in mine for mine in by_run)] if by_run else []
+    same = [stacked(mine[question] for question in shared) for mine in by_run]
+    values = [value for one in same if (value := value_of(number, one)) is not None]
+    if not values or len(values) < len(same):
         return []
-    sums = [np.array([one[question] for question in shared]) for one in by_run]
-    values = [value for one in sums if (value := product_of_ratios(one.sum(axis=0))) is not None]
-    if len(values) < len(sums):
-        return []
-    estimate = _estimate([run for run, _ in measured], values, bootstrap_interval(*sums))
+    interval = bootstrap_interval(lambda *runs: np.median([number(run) for run in runs], axis=0), *same)
+    estimate = _estimate([runs[place] for place in measured], values, interval)
     return [Cell(*key, *estimate, runs[0].kind, runs[0].machine, tuple(runs))]
 
 

@@ -14,8 +14,9 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from aded.choices import composed, names_of, read_choice
+from aded.identity import VOLATILE
 from aded.methods import with_whole_parts
-from aded.records.identity import BEFORE, VOLATILE, flat
+from aded.records.config import BEFORE, flat
 
 Settings = Mapping[str, Any]
 """A resolved config, its keys joined by dots."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from aded.records.config import BEFORE
 from aded.records.finished_runs import FinishedRun
-from aded.records.identity import BEFORE
 from aded.records.rows import to_json
 from aded.records.summary import Summary
 from scripts.report.cells import line_names, ranked, settings_key

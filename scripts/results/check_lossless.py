@@ -15,7 +15,7 @@ import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.bench.build import build_drafter, load_benchmark, load_model, load_reference, prompt_template
+from aded.bench.build import build_drafter, checked_config, load_model, load_reference
 from aded.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
@@ -28,12 +28,11 @@ def differing(cfg: DictConfig) -> list[str]:
     """Ids of the questions whose first answer differs from generate's."""
     if cfg.model.get("answers") is not None:
         raise BadInput("model", "recorded answers cannot be compared with model.generate; name a model")
-    _, questions = load_benchmark(cfg.benchmark)
-    loaded = load_model(cfg)
-    drafter = build_drafter(cfg, loaded)
-    reference = load_reference(cfg).target
+    config = checked_config(cfg)
+    questions, loaded = config.asked().chosen, load_model(config)
+    drafter, reference = build_drafter(config, loaded), load_reference(config).target
     assert isinstance(reference, EagerTarget)
-    template = prompt_template(cfg)
+    template = config.template()
     limit = cfg.benchmark.max_new_tokens
     differ = []
     for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import aded
 from aded.api.drafter import has_scope, reads_datastore
 from aded.errors import BadInput
 from aded.files.pack import Pack, read_about, read_pack
+from aded.identity import sha256
 from aded.methods import datastore_kinds, method_config
 from aded.records.summary import Summary
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -45,7 +45,7 @@ class Case:
         """16 hex digits: sha256 of all settings of the method, and of the answers of pack and corpus."""
         packs = [read_about(self.folder / name, PACKS_KEY).answers_sha256 for name in (self.pack, *self.corpus)]
         whole = [_without_classes(method_config(self.method, self.settings)), *packs]
-        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+        return sha256(json.dumps(whole, sort_keys=True))[:16]
 
 
 def _without_classes(settings: Any) -> Any:

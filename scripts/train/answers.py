@@ -5,7 +5,6 @@ Answers are computed in batches, padded on the left, one shard file per batch, s
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import logging
@@ -19,13 +18,14 @@ from safetensors.torch import load_file, save
 from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedModel
 
-from aded.bench.build import cache_folder
+from aded.bench.build import cache_folder, checked_model, loaded
 from aded.cache_name import CACHE
-from aded.command_line import plain
-from aded.config import instantiate
+from aded.command_line import PATHS, plain
+from aded.config import GROUP, Kinds, instantiate
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import sha256, tokenizer_fingerprint
+from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from datastore.corpora.corpus import Corpus
@@ -33,7 +33,33 @@ from scripts.train.prompts import chat_prompts, prompts
 
 IGNORED = -100
 """In place of a token where there is none."""
+TRAINING: Kinds = {
+    **dict.fromkeys(("model", "datastore"), GROUP),
+    "paths": PATHS,
+    "out": FilePath,
+    "threads": Count | None,
+    "prompts": Positive,
+    "asking": {
+        **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
+        "raw_share": Share,
+        "seed": Seed,
+    },
+}
+"""Keys of all trainings on a target's own answers."""
+HEADS: Kinds = {
+    **TRAINING,
+    "chat": GROUP | None,
+    "epochs": Count,
+    **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
+    "learning_rate": Rate,
+}
+"""Keys of all trainings of heads."""
 log = logging.getLogger(__name__)
+
+
+def target_of(cfg: DictConfig) -> Loaded:
+    """The model that is asked, on the eager engine."""
+    return loaded(checked_model(plain(cfg.model)), "eager", cache_folder(cfg))
 
 
 def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
@@ -61,7 +87,7 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
     """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
     assert isinstance(loaded.target, EagerTarget)
-    folder = Path(cache_folder(cfg)) / "medusa" / hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    folder = Path(cache_folder(cfg)) / "medusa" / sha256(json.dumps(facts))[:16]
     log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
     return answer_all(
         loaded.target.model,

@@ -15,27 +15,35 @@ import logging
 import math
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from omegaconf import DictConfig
 from transformers import PreTrainedModel
 from transformers.models.llama.configuration_llama import LlamaConfig
 
-from aded.bench.build import load_model
-from aded.command_line import plain, run_config
-from aded.config import check_top
+from aded.command_line import run_config
+from aded.config import Kinds
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.kernels import threads
+from aded.settings import Count, Positive, Rate
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.heads.eagle.files import WEIGHTS, published_layers, save_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from scripts.train.answers import answered, inputs, most_frequent, read_pairs
+from scripts.train.answers import HEADS, answered, inputs, most_frequent, read_pairs, target_of
 from scripts.train.eagle_training import Lesson, Text, begin_as_last_layer, read_text
 
 KINDS: dict[str, type[EagleHead]] = {"eagle2": EagleHead, "eagle3": Eagle3Head}
+EAGLE: Kinds = {
+    **HEADS,
+    "kind": Literal["eagle2", "eagle3"],
+    "intermediate_size": Positive | None,
+    "steps": Count,
+    "checkpoint_minutes": Rate,
+}
+"""The keys at the top of conf/train_eagle.yaml."""
 CHECKPOINT = "checkpoint.pt"
 SHAPE = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "rms_norm_eps")
 OTHER = ("max_position_embeddings", "rope_parameters", "hidden_act")
@@ -143,9 +151,8 @@ def accuracies(lesson: Lesson, texts: list[Text]) -> list[float]:
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the head's files; prints the accuracy on the answers set aside for validation."""
-    check_top(plain(cfg), "train_eagle")
     check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
-    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
+    loaded = target_of(cfg)
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)
     teach(cfg, loaded, list(read_pairs(shards)), facts)
@@ -197,9 +204,8 @@ def _train(training: Training, model: PreTrainedModel, taught: list[Pair], facts
 
 
 def main() -> None:
-    run_config(
-        "train_eagle", run, "interrupted; answers and the last checkpoint are kept: start the same command again"
-    )
+    interrupted = "interrupted; answers and the last checkpoint are kept: start the same command again"
+    run_config("train_eagle", run, interrupted, EAGLE)
 
 
 if __name__ == "__main__":

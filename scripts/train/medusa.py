@@ -20,19 +20,21 @@ import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.bench.build import load_model
-from aded.command_line import plain, run_config
-from aded.config import check_top
+from aded.command_line import run_config
+from aded.config import Kinds
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs
 from aded.kernels import threads
+from aded.settings import Count
 from aded.targets.eager import EagerTarget
 from baselines.heads.medusa import most_probable_paths
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
-from scripts.train.answers import IGNORED, answered, inputs, most_frequent, read_answers
+from scripts.train.answers import HEADS, IGNORED, answered, inputs, most_frequent, read_answers, target_of
 
+MEDUSA: Kinds = {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)}
+"""The keys at the top of conf/train_medusa.yaml."""
 log = logging.getLogger(__name__)
 
 
@@ -118,10 +120,9 @@ def accepted(
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints what they are worth on the answers set aside for validation."""
-    check_top(plain(cfg), "train_medusa")
     out = Path(cfg.out) / OURS
     check_outputs([("out", out)], inputs(cfg).items())
-    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
+    loaded = target_of(cfg)
     threads.use_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)
 
@@ -151,7 +152,8 @@ def run(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    run_config("train_medusa", run, "interrupted; whole batches of answers are kept: start the same command again")
+    interrupted = "interrupted; whole batches of answers are kept: start the same command again"
+    run_config("train_medusa", run, interrupted, MEDUSA)
 
 
 if __name__ == "__main__":

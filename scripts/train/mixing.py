@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aded.bench.build import build_drafter, load_model
+from aded.bench.build import build_drafter, checked_config, load_model
 from aded.command_line import compose_config, plain, run_command
 from aded.config import instantiate
 from aded.core.decode import decode
@@ -69,8 +69,9 @@ class KeepingPart(HybridPart):
 
 
 def learn(cfg: DictConfig) -> None:
-    loaded = load_model(cfg)
-    hybrid = build_drafter(cfg, loaded)
+    config = checked_config(cfg)
+    loaded = load_model(config)
+    hybrid = build_drafter(config, loaded)
     assert isinstance(hybrid, Hybrid)
     parts = {name: KeepingPart(part.drafter) for name, part in hybrid.parts.items()}
     hybrid.parts = {**parts}

@@ -16,17 +16,18 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from os.path import expanduser
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import torch
 from omegaconf import DictConfig
 from safetensors.numpy import save
 
-from aded.api.replay import replay
-from aded.bench.build import load_model
-from aded.command_line import plain, run_config
-from aded.config import check_top
+from aded.api.drafter import as_drafter
+from aded.api.replay import recorded_experiment
+from aded.api.several import summaries
+from aded.command_line import run_config
+from aded.config import Kinds
 from aded.core.drafter import Drafter
 from aded.core.step import Step
 from aded.core.tree import DraftTree
@@ -37,14 +38,26 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
-from aded.files.fingerprint import fingerprint
+from aded.identity import file_fingerprint
 from aded.kernels import threads
+from aded.settings import FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from scripts.train.answers import answered, read_answers, read_pairs
+from scripts.train.answers import TRAINING, answered, read_answers, read_pairs, target_of
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.train.scorer_gradient import learned
 
+OF_A_CORPUS = Literal["corpus", "retrieval", "transformer"]
+SCORER: Kinds = {
+    **TRAINING,
+    "recorded": list[dict[Literal["answers", "questions", "tokenizer", "template", OF_A_CORPUS], FilePath]],
+    **dict.fromkeys((f"own_{name}" for name in get_args(OF_A_CORPUS)), FilePath),
+    **dict.fromkeys(("share", "share_of_parts"), Share),
+    "passes": Positive,
+    **dict.fromkeys(("first_rate", "last_rate"), Rate),
+    "seed": Seed,
+}
+"""The keys at the top of conf/train_scorer.yaml."""
 CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6, "nearest": 4}
 USED: tuple[dict[str, Any], ...] = tuple(
     {"adaptation": adaptation, "contexts": {**CONTEXTS, **without}}
@@ -126,8 +139,11 @@ def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[
     for source, corpus in zip(cfg.recorded, corpora, strict=True):
         files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
         group = collectors_of(corpus, cfg)
-        replay(files["answers"], files["tokenizer"], [group], questions=files["questions"], template=source.template)
-        about = f"{files['answers'].parent.name}/{files['answers'].name} ({fingerprint(files['answers'])})"
+        experiment = recorded_experiment(
+            files["answers"], files["tokenizer"], questions=files["questions"], template=source.template
+        )
+        summaries(experiment, [as_drafter(group)], model="recorded", benchmark=files["questions"].stem)
+        about = f"{files['answers'].parent.name}/{files['answers'].name} ({file_fingerprint(files['answers'])})"
         yield joined([collector.examples for collector in group.collectors]), about
 
 
@@ -156,11 +172,10 @@ def examples_of(cfg: DictConfig, corpora: Sequence[Corpus], loaded: Loaded) -> t
 
 def run(cfg: DictConfig) -> None:
     """Examples, learning, the file of weights."""
-    check_top(plain(cfg), "train_scorer")
     inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
     check_outputs([("out", Path(cfg.out))], inputs.items())
     corpora = open_corpora(cfg)
-    loaded = load_model(DictConfig({**cfg, "engine": "eager"}))
+    loaded = target_of(cfg)
     threads.use_torch(cfg.threads)
     how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
     weights: dict[str, np.ndarray] = {}
@@ -178,7 +193,8 @@ def run(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    run_config("train_scorer", run, "interrupted; the model's answers are kept: start the same command again")
+    interrupted = "interrupted; the model's answers are kept: start the same command again"
+    run_config("train_scorer", run, interrupted, SCORER)
 
 
 if __name__ == "__main__":

@@ -14,23 +14,37 @@ import sys
 from collections.abc import Iterator, Mapping
 from os.path import expanduser
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from omegaconf import DictConfig
+from pydantic import Field
 from safetensors.torch import save
 from torch.nn.functional import cross_entropy, relu, rms_norm, scaled_dot_product_attention
 from tqdm import tqdm
 
-from aded.command_line import plain, run_config
-from aded.config import check_top
+from aded.command_line import PATHS, run_config
+from aded.config import Kinds
 from aded.drafters.backoff.transformer.reader import BASE
 from aded.drafters.backoff.transformer.weights import HEAD
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.kernels import threads
+from aded.settings import Count, FilePath, Positive, Rate, Seed
 
+TRANSFORMER: Kinds = {
+    **dict.fromkeys(("suffixes", "out"), FilePath),
+    "paths": PATHS,
+    "threads": Count | None,
+    "dtype": Literal["float32", "bfloat16"],
+    "outputs": Annotated[int, Field(ge=2)],
+    **dict.fromkeys(("width", "layers", "batch_size", "length", "steps"), Positive),
+    "learning_rate": Rate,
+    "seed": Seed,
+}
+"""The keys at the top of conf/train_transformer.yaml."""
 HOW = ("steps", "batch_size", "length", "learning_rate", "dtype", "seed")
 """Settings that the file keeps."""
 IGNORED = -100
@@ -136,7 +150,6 @@ def unseen_loss(weights: Mapping[str, torch.Tensor], stream: Stream, first: int,
 
 def run(cfg: DictConfig) -> None:
     """The stream, training, the file; prints the loss on what was set aside."""
-    check_top(plain(cfg), "train_transformer")
     if cfg.width % HEAD:
         raise BadInput("width", f"{cfg.width} must be a multiple of {HEAD}")
     out = Path(expanduser(cfg.out))
@@ -175,7 +188,7 @@ def run(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    run_config("train_transformer", run, "interrupted; nothing was written")
+    run_config("train_transformer", run, "interrupted; nothing was written", TRANSFORMER)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aded.bench.build import check_config
+from aded.bench.build import checked_config
 from aded.command_line import compose_config, ending_in_one_line, name_pretrained, run_command, split_settings
 from aded.errors import BadInput
 
@@ -124,7 +124,7 @@ def test_a_misspelt_key_lists_those_there_are(
     capsys: pytest.CaptureFixture[str], override: str, key: str, near: str
 ) -> None:
     with pytest.raises(SystemExit) as stop, ending_in_one_line(""):
-        check_config(compose_config([override]))
+        checked_config(compose_config([override]))
     line = capsys.readouterr().err
     name = key.rpartition(".")[2]
     assert (stop.value.code, line.count("\n")) == (2, 1)

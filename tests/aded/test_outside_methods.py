@@ -10,7 +10,7 @@ import pytest
 from hydra.errors import HydraException
 
 from aded import class_settings
-from aded.bench.build import check_config
+from aded.bench.build import checked_config
 from aded.class_settings import outside_config
 from aded.command_line import compose_config, name_pretrained
 from aded.core.drafter import Drafter
@@ -81,7 +81,7 @@ def test_settings_are_the_arguments_of_the_class(name: str, settings: dict[str, 
 
 def test_a_method_and_its_settings_are_chosen_like_any_other() -> None:
     cfg = compose_config(["method=plain", "method.budget=3", "method.words=[c]"])
-    check_config(cfg)
+    checked_config(cfg)
     assert cfg.method == {
         "name": "plain",
         "_target_": f"{__name__}.Plain",
@@ -107,7 +107,7 @@ def test_a_method_of_the_project_keeps_its_name() -> None:
 )
 def test_what_is_wrong_is_one_line(overrides: list[str], message: str) -> None:
     with pytest.raises(BadInput, match=message) as error:
-        check_config(compose_config(overrides))
+        checked_config(compose_config(overrides))
     assert "\n" not in str(error.value)
 
 

@@ -16,7 +16,7 @@ import aded
 from aded import record
 from aded.errors import BadInput
 from aded.files.pack import read_about, read_pack
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 
 SAME = ("question_id", "turn", "category", "prompt_tokens", "token_ids", "accept_lengths", "drafted_nodes")
 TEXTS = ("the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat")
@@ -54,7 +54,7 @@ def recorded(patch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 def test_a_pack_replays_as_the_model_decoded(shell: Shell, model: Sequence[str], tmp_path: Path) -> None:
     method = ["method=prompt_lookup"]
-    assert shell(*model, *method, "paired=false")[0] == 0
+    assert shell(*model, *method, "pairing=off")[0] == 0
     decoded = shell.rows()
     assert recorded(shell.command.patch, *model, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
     about = read_about(tmp_path / "pack", "pack")
@@ -77,7 +77,7 @@ def test_recording_goes_on_where_it_was_and_packs_a_finished_run(
     shell: Shell, model: Sequence[str], tmp_path: Path
 ) -> None:
     shell.out = tmp_path / "run"
-    run = [*model, "method=autoregressive", "paired=false"]
+    run = [*model, "method=autoregressive", "pairing=off"]
     assert shell(*run)[0] == 0
     rows = (shell.out / "rows.jsonl").read_bytes()
     packing = [*run, f"output_dir={shell.out}", f"out={tmp_path / 'pack'}", "licence=MIT"]

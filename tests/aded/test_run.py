@@ -82,8 +82,9 @@ def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Pa
     assert (summary["mean_accepted_tokens"] == 1) is (name == "autoregressive")
     samples = [json.loads(line) for line in (shell.out / "samples.jsonl").read_text().splitlines()]
     assert [sample["task_id"] for sample in samples] == [row["question_id"] for row in rows]
-    assert (shell.out / "environment.json").exists()
     assert (shell.out / "config.yaml").exists()
+    given = json.loads((shell.out / "environment.json").read_text())["overrides"]
+    assert {f"model.path={folder}", f"method={name}", f"datastore.path={datastore}"} <= set(given)
 
 
 def test_the_answers_are_those_of_generate(shell: Shell, folder: Path, datastore: Path) -> None:
@@ -106,7 +107,7 @@ def test_sampling_answers_as_autoregressive_decoding(shell: Shell, folder: Path,
 
 
 def test_an_unpaired_run_has_no_speedup(shell: Shell, folder: Path) -> None:
-    assert shell(f"model={folder}", "method=autoregressive", "paired=false")[0] == 0
+    assert shell(f"model={folder}", "method=autoregressive", "pairing=off")[0] == 0
     summary = shell.summary()
     assert summary["speedup"] is summary["identical_outputs"] is None
     assert summary["mean_accepted_tokens"] == 1

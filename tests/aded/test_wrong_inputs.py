@@ -16,7 +16,7 @@ from tiny import tiny_model, tiny_tokenizer
 import aded
 from aded import run
 from aded.command_line import ending_in_one_line
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore import fetch
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
@@ -25,7 +25,7 @@ from scripts import tables
 SOURCE = "mt_bench_questions"
 USUAL = (
     "model=tiny method=aded datastore.path=right.ngrams output_dir=new benchmark.limit=1 benchmark.max_new_tokens=4 "
-    "paired=false progress=false"
+    "pairing=off progress=false"
 )
 
 

@@ -18,7 +18,7 @@ from method_files import make_files
 from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.bench.build import build_drafter
+from aded.bench.build import build_drafter, checked_config
 from aded.command_line import CONF, plain
 from aded.core.decode import Answer, decode, steps
 from aded.core.drafter import Drafter
@@ -124,7 +124,7 @@ def build(folder: Path) -> Build:
         cfg.paths.cache = str(folder)
         if module := PACKAGES.get(name):
             pytest.importorskip(module, reason=f"the extra `{EXTRAS[module]}` is not installed")
-        return build_drafter(cfg, Loaded(target(), tiny_tokenizer(), frozenset()))
+        return build_drafter(checked_config(cfg), Loaded(target(), tiny_tokenizer(), frozenset()))
 
     return build_one
 

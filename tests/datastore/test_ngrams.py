@@ -47,15 +47,11 @@ def table(file: NgramFile, order: int) -> Table:
     return rows
 
 
-def stream_of(documents: Sequence[Sequence[int]], vocabulary: int, folder: Path) -> TokenStream:
+def on_disk(documents: Sequence[Sequence[int]], vocabulary: int, folder: Path) -> NgramFile:
     stream = TokenStream(folder / "tokens", vocabulary)
     for ids in documents:
         stream.append(list(ids))
-    return stream
-
-
-def on_disk(documents: Sequence[Sequence[int]], vocabulary: int, folder: Path) -> NgramFile:
-    counted = count_windows(StreamWindows(stream_of(documents, vocabulary, folder)), 5, folder)
+    counted = count_windows(StreamWindows(stream), 5, folder)
     write_ngrams(folder / "disk.ngrams", counted, {"tokenizer": "t", "vocabulary": str(vocabulary)})
     return open_ngrams(folder / "disk.ngrams")
 

@@ -24,17 +24,13 @@ def test_a_datastore_file_is_built_once_per_tokenizer(tokenizer: PreTrainedToken
         open_or_build(tiny_tokenizer(["é"]), corpus=corpus, **keys),  # type: ignore[arg-type]
         open_or_build(tokenizer, corpus=Texts("another"), **keys),  # type: ignore[arg-type]
         open_or_build(tokenizer, corpus=corpus, **keys | {"order": 2}),  # type: ignore[arg-type]
+        open_or_build(tokenizer, corpus=corpus, kind="suffixes", **keys),  # type: ignore[arg-type]
     ]
-    assert len({first.path, *(other.path for other in others)}) == 4
-
-
-def test_a_damaged_file_in_the_cache_is_built_again(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    corpus, keys = Texts(*TEXTS), {"path": None, "order": 3, "cache": str(tmp_path)}
-    built = open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
-    whole = built.path.read_bytes()
-    built.path.write_bytes(whole[:-50])
+    assert len({first.path, *(other.path for other in others)}) == 5
+    whole = first.path.read_bytes()
+    first.path.write_bytes(whole[:-50])  # a damaged one is built again
     open_or_build(tokenizer, corpus=corpus, **keys)  # type: ignore[arg-type]
-    assert built.path.read_bytes() == whole
+    assert first.path.read_bytes() == whole
 
 
 def test_a_file_of_another_tokenizer_is_refused(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:

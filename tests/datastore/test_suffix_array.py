@@ -39,17 +39,14 @@ def test_a_separator_follows_each_document(tmp_path: Path) -> None:
         opened.check_tokenizer("u")
 
 
-def test_an_empty_stream_has_no_suffixes(tmp_path: Path) -> None:
-    write_suffixes(tmp_path / "none.suffixes", with_separators([], 5), HEADER)
-    assert len(open_suffixes(tmp_path / "none.suffixes").suffixes) == 0
-
-
 def test_tokens_take_two_bytes_where_they_fit(tmp_path: Path) -> None:
-    tokens = with_separators([np.array([65_534, 0])], 65_535)
-    write_suffixes(tmp_path / "two.suffixes", tokens, {"tokenizer": "t", "vocabulary": "65535"})
+    header = {"tokenizer": "t", "vocabulary": "65535"}
+    write_suffixes(tmp_path / "two.suffixes", with_separators([np.array([65_534, 0])], 65_535), header)
     opened = open_suffixes(tmp_path / "two.suffixes")
     assert opened.tokens.dtype == np.uint16
     assert opened.tokens.tolist() == [65_534, 0, 65_535]
+    write_suffixes(tmp_path / "none.suffixes", with_separators([], 65_535), header)
+    assert len(open_suffixes(tmp_path / "none.suffixes").suffixes) == 0
 
 
 def crafted(folder: Path, **arrays: list[int]) -> Path:

@@ -25,7 +25,10 @@ import pytest
 from code_corpus import CORPUS
 
 from aded.__main__ import COMMANDS
+from aded.bench.build import RUN
 from aded.command_line import compose_config, split_settings
+from datastore.build import BUILD
+from datastore.fetch import FETCH
 from datastore.sources.catalogue import read_source
 
 ROOT = Path(__file__).parents[2]
@@ -165,20 +168,7 @@ def fetch_sources(arguments: list[str], folder: Path) -> None:
                 target = folder / "sources" / result
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(tokenizer if tokenizer.exists() else folder / result, target)
-    compose_config([one for one in arguments if "=" in one], "fetch")
-
-
-def recorded_results(arguments: list[str], folder: Path) -> None:
-    """It starts dozens of processes (tests/scripts/test_recorded_results.py runs them): every sweep composes."""
-    from scripts.results.recorded import ResultsSettings, read_sources
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        settings, folders = split_settings(ResultsSettings, arguments)
-        if not folders:  # it would fetch: tests/scripts/test_recorded_results.py
-            return
-        for sweep in read_sources(folders, settings).sweeps():
-            compose_config([re.sub(r"=.*,", "=", override) for override in sweep])
+    compose_config([one for one in arguments if "=" in one], "fetch", FETCH)
 
 
 def bench_datastore(arguments: list[str], folder: Path) -> None:
@@ -186,7 +176,7 @@ def bench_datastore(arguments: list[str], folder: Path) -> None:
     from scripts.bench.datastore import BenchDatastoreSettings, form_of_corpus
 
     _, overrides = split_settings(BenchDatastoreSettings, arguments)
-    compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build")
+    compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
 
 
 def bench_serving(arguments: list[str], folder: Path) -> None:
@@ -194,7 +184,7 @@ def bench_serving(arguments: list[str], folder: Path) -> None:
     from scripts.bench.serving import BenchServingSettings
 
     _, overrides = split_settings(BenchServingSettings, arguments)
-    compose_config(overrides)
+    compose_config(overrides, schema=RUN)
 
 
 def vllm_server(arguments: list[str], folder: Path) -> None:
@@ -205,7 +195,7 @@ def vllm_server(arguments: list[str], folder: Path) -> None:
     speculation = json.loads(options["--speculative-config"])
     config: Any = SimpleNamespace(
         speculative_config=SimpleNamespace(**speculation),
-        model_config=SimpleNamespace(tokenizer=options.get("serve", options.get("--model")), max_model_len=64),
+        model_config=SimpleNamespace(tokenizer=options["--model"], max_model_len=64),
         additional_config=json.loads(options["--additional-config"]),
     )
     assert speculation["model"] == f"{Proposer.__module__}.{Proposer.__name__}"
@@ -223,7 +213,6 @@ def gpu_script(arguments: list[str], folder: Path) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "python -m scripts.results.recorded": recorded_results,
     "python -m scripts.bench.datastore": bench_datastore,
     "python -m scripts.bench.serving": bench_serving,
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
@@ -244,6 +233,7 @@ NOT_RUN = (
     "vllm-env/bin/pip",
     "wandb sync",  # an account: tests/aded/bench/test_wandb_logger.py, tests/scripts/test_wandb_report.py
     "aded wandb",
+    "python -m scripts.results.recorded",  # it fetches all: tests/scripts/results/test_recorded_results.py
 )
 """Commands that no test can run, by their beginning."""
 

@@ -16,18 +16,20 @@ OTHERS = {
 }
 HEAD = """# File map
 
-One line a folder, from the docstring of its package; each file begins with its own. How they work together:
-[architecture](architecture.md). Written by `python tests/docs/file_map.py`.
+A line for each folder, from the docstring of its package. Folders below these, and files, begin with theirs. How they
+work together: [architecture](architecture.md). Written by `python tests/docs/file_map.py`.
 
-| folder | holds |
-| --- | --- |
 """
+DEPTH = 2
+"""Folders further down are not named."""
 
 
 def file_map() -> str:
     folders = [file.parent for package in PACKAGES for file in sorted((ROOT / package).rglob("__init__.py"))]
-    lines = {folder.relative_to(ROOT).as_posix(): first_line(folder / "__init__.py") for folder in folders} | OTHERS
-    return HEAD + "".join(f"| `{name}/` | {line} |\n" for name, line in sorted(lines.items()))
+    lines = {folder.relative_to(ROOT): first_line(folder / "__init__.py") for folder in folders}
+    lines |= {Path(name): line for name, line in OTHERS.items()}
+    named = sorted(path for path in lines if len(path.parts) <= DEPTH)
+    return HEAD + "".join(f"    {'  ' * (len(path.parts) - 1) + path.name + '/':22}{lines[path]}\n" for path in named)
 
 
 def first_line(file: Path) -> str:

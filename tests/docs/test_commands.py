@@ -27,7 +27,7 @@ from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, run_command
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.files.embedded_model import embedded_model
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
@@ -60,10 +60,10 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(page, text[: match.start()].count("\n") + 1, match[1].strip(), match[2])
 
 
-def commands(block: Block, folder: Path) -> Iterator[list[str]]:
+def commands(block: Block) -> Iterator[list[str]]:
     """The arguments of each command of a bash block."""
     for line in block.text.replace("\\\n", " ").splitlines():
-        if arguments := shlex.split(line.replace("$PWD", str(folder)), comments=True):
+        if arguments := shlex.split(line, comments=True):
             yield arguments
 
 
@@ -81,7 +81,7 @@ def run_block(block: Block, folder: Path) -> None:
     elif block.language == "python":
         run_python(block, Path(mkdtemp(dir=folder)) if block.page in FIRST else folder)
     elif block.language == "bash":
-        for arguments in commands(block, folder):
+        for arguments in commands(block):
             run_command(arguments, folder, block.place)
     else:
         pytest.fail(f"{block.place}: a block of {block.language or 'no language'}")
@@ -108,7 +108,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"question_id": 81 + n, "choices": [{"index": 0, "turns": [TEXTS[n], TEXTS[n + 1]]}]} for n in range(3)
     ]
     write_lines(folder / "question.jsonl", questions)
-    write_lines(folder / "answers" / "mt_bench" / "question.jsonl", questions)
     write_lines(folder / "answers" / "mt_bench" / "vicuna-7b-v1.5.jsonl", answers)
     of_spec_bench = {81: "writing", 161: "translation"}
     write_lines(

@@ -14,10 +14,9 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_tokenizer
 
-from aded.bench.build import build_experiment, check_config, check_decoding, load_benchmark, load_model
+from aded.bench.build import build_drafter, checked_config, experiment_of, load_model
 from aded.command_line import INPUT_ERRORS, compose_config
-from aded.config import instantiate
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 from fuzz.outcome import outcome
@@ -79,15 +78,14 @@ def _kind(value: object) -> type:
 
 def build(cfg: DictConfig) -> dict[str, Any]:
     """Build what the config describes and answer the first question; the config's values by key."""
-    check_config(cfg)
-    decoding = check_decoding(cfg.decoding)
-    benchmark, questions = load_benchmark(cfg.benchmark)
-    if cfg.logger:
-        instantiate(cfg.logger, "logger")
-    experiment = build_experiment(cfg, benchmark, questions, decoding, load_model)
-    for rows in experiment.runner.answer(experiment.questions[:1], start=0):
+    config = checked_config(cfg)
+    if config.logger:
+        config.logger()
+    experiment = experiment_of(config, config.asked(), load_model)
+    runner = experiment.runner(build_drafter(config, experiment.loaded))
+    for rows in runner.answer(experiment.asked.chosen[:1], start=0):
         assert all(one.token_ids for one in rows)
-    close = getattr(experiment.runner.drafter, "close", None)
+    close = getattr(runner.drafter, "close", None)
     if close:
         close()
     return _flat(OmegaConf.to_container(cfg, resolve=True))

@@ -15,7 +15,6 @@ VICUNA = (
 @pytest.mark.parametrize(
     ("name", "turns", "answers", "text"),
     [
-        ("vicuna_v1.1", ["Hi"], [], VICUNA + "USER: Hi ASSISTANT:"),
         ("vicuna_v1.1", ["Hi", "Why?"], ["Yo"], VICUNA + "USER: Hi ASSISTANT: Yo</s>USER: Why? ASSISTANT:"),
         ("llama-2", ["Hi"], [], "[INST] Hi [/INST]"),
         ("llama-2", ["Hi", "Why?"], ["Yo"], "[INST] Hi [/INST] Yo </s><s>[INST] Why? [/INST]"),
@@ -30,7 +29,5 @@ def test_the_conversation_ends_where_the_model_answers(
 
 
 def test_an_unknown_name_is_refused_with_similar_names() -> None:
-    with pytest.raises(
-        BadInput, match=r"^model.template.name: 'vicuna' is no FastChat template; near it: .*vicuna_v1.1"
-    ):
+    with pytest.raises(BadInput, match=r"^model.template.name: .*vicuna_v1.1"):
         FastchatTemplate("vicuna")

@@ -16,10 +16,11 @@ from made_up_run import row, times, write_run
 from made_up_sweep import BENCHMARKS, MODELS, write_sweep
 
 from aded.command_line import compose_config, plain
+from aded.core.drafter import PartUse
 from aded.errors import BadInput
+from aded.records.config import flat
 from aded.records.finished_runs import read_begun, read_runs
-from aded.records.identity import flat
-from aded.records.rows import PartUse, to_json
+from aded.records.rows import to_json
 from aded.records.trees import AnswerTrees, RecordedTree
 from scripts.html_report import ReportSettings, run, write_report
 from scripts.report.literal import literal

@@ -11,6 +11,7 @@ import pytest
 from browser import NEEDED, TABS, Page
 from made_up_run import row, times, write_run
 
+from aded.bench.build import checked_config
 from aded.bench.progress import Silent
 from aded.command_line import compose_config
 from aded.records.rows import Row, parse, to_json
@@ -38,7 +39,12 @@ def real(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     settings = ["benchmark.limit=2", "benchmark.max_new_tokens=24", "model.dtype=float32", "record.trees=2"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADED_CACHE", str(out.parent / "cache"))
-        run(compose_config([f"model={folder}", "method=token_recycling", *settings, f"output_dir={out}"]), Silent())
+        run(
+            checked_config(
+                compose_config([f"model={folder}", "method=token_recycling", *settings, f"output_dir={out}"])
+            ),
+            Silent(),
+        )
     return out
 
 

@@ -39,7 +39,7 @@ class HybridPart:
 
     def start(self) -> None:
         """Before an answer."""
-        self.use = PartUse()
+        self.use = PartUse(0, 0, 0, 0.0)
         self.tree: DraftTree | None = None
 
     def forget(self) -> None:

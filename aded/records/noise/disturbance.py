@@ -29,45 +29,92 @@ MOST_TIMINGS = 3
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """The pairs of slices of one timing of a row. n: pairs, a: steps of autoregressive decoding."""
+class SlicePairs:
+    """What both arms did in the pairs of slices of one timing of a row. n: pairs."""
 
-    slices: Slices
-    terms: np.ndarray
-    """float [n, 4]: (tokens, seconds) of the method, (seconds, tokens) of autoregressive decoding."""
-    plain_seconds: np.ndarray
-    """float [a]: each step of autoregressive decoding."""
-    blocks: np.ndarray
-    """int64 [a]: block of the context length at each of these steps."""
-    taken: np.ndarray
-    """bool [n]: did others take too much of the processors' time?"""
+    timing: Timing
+    tokens: np.ndarray
+    """float [n]: new tokens of the method."""
+    seconds: np.ndarray
+    """float [n]: in which it decoded them."""
+    autoregressive_tokens: np.ndarray
+    """float [n]"""
+    autoregressive_seconds: np.ndarray
+    """float [n]"""
+    undisturbed: np.ndarray
+    """bool [n]"""
 
-    @classmethod
-    def of(cls, row: Row, timing: Timing) -> Pairs:
-        slices = timing.slices
-        assert slices is not None
-        seconds = step_seconds(timing.draft_ms, timing.verify_ms, timing.observe_ms)
-        plain = step_seconds(
-            timing.autoregressive_draft_ms, timing.autoregressive_verify_ms, timing.autoregressive_observe_ms
-        )
-        terms = [
-            sums(np.array(row.accept_lengths, float), slices.steps),
-            sums(seconds, slices.steps),
-            sums(plain, slices.autoregressive_steps),
-            np.array(slices.autoregressive_steps, float),
-        ]
-        blocks = (row.prompt_tokens + 1 + np.arange(len(plain))) // BLOCK
-        return cls(slices, np.stack(terms, axis=1), plain, blocks, taken(slices))
 
-    def disturbed(self, usual: np.ndarray) -> np.ndarray:
-        """bool [n]. usual: float [blocks], seconds of a step of autoregressive decoding."""
-        expected = sums(usual[self.blocks], self.slices.autoregressive_steps)
-        return self.taken | (self.terms[:, 2] > SLOW * expected)
+PairsByRow = Sequence[Sequence[SlicePairs]]
+"""For each row of a run, its pairs of slices, timing by timing. A row of an unpaired run has none."""
+
+
+def pairs_of(rows: Sequence[Row]) -> PairsByRow:
+    """Of all rows of a run: which slices are disturbed depends on the others."""
+    usual = _usual_steps(rows)
+    return [
+        [_pairs(row, timing, timing.slices, usual) for timing in row.timings if timing.slices is not None]
+        for row in rows
+    ]
+
+
+def _pairs(row: Row, timing: Timing, slices: Slices, usual: np.ndarray) -> SlicePairs:
+    steps = autoregressive_step_seconds(timing)
+    seconds = sums(steps, slices.autoregressive_steps)
+    expected = sums(usual[_blocks(row, len(steps))], slices.autoregressive_steps)
+    return SlicePairs(
+        timing=timing,
+        tokens=sums(np.array(row.accept_lengths, float), slices.steps),
+        seconds=sums(method_step_seconds(timing), slices.steps),
+        autoregressive_tokens=np.array(slices.autoregressive_steps, float),
+        autoregressive_seconds=seconds,
+        undisturbed=~(taken(slices) | (seconds > SLOW * expected)),
+    )
+
+
+def _usual_steps(rows: Sequence[Row]) -> np.ndarray:
+    """float [blocks]: the median step of autoregressive decoding at each context length; of slices that nobody took
+    time from where there are any."""
+    seconds, blocks, quiet = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, bool)
+    for row in rows:
+        for timing in row.timings:
+            if timing.slices is not None:
+                steps = autoregressive_step_seconds(timing)
+                seconds = np.append(seconds, steps)
+                blocks = np.append(blocks, _blocks(row, len(steps)))
+                quiet = np.append(quiet, np.repeat(~taken(timing.slices), timing.slices.autoregressive_steps))
+    usual = np.zeros(int(blocks.max(initial=-1)) + 1)
+    for block in np.unique(blocks):
+        here = blocks == block
+        usual[block] = np.median(seconds[here & quiet if (here & quiet).any() else here])
+    return usual
+
+
+def _blocks(row: Row, steps: int) -> np.ndarray:
+    """int64 [steps]: block of the context length at each step of autoregressive decoding."""
+    return (row.prompt_tokens + 1 + np.arange(steps)) // BLOCK
+
+
+def undisturbed(pairs: PairsByRow) -> np.ndarray:
+    """bool [n]: of all pairs of the rows, in order."""
+    return np.concatenate([np.zeros(0, bool), *(one.undisturbed for timings in pairs for one in timings)])
 
 
 def taken(slices: Slices) -> np.ndarray:
     """bool [n]: did other programs or virtual machines take more than MOST_TAKEN?"""
     return np.maximum(np.array(slices.others, float), np.array(slices.steal, float)) > MOST_TAKEN
+
+
+def method_step_seconds(timing: Timing) -> np.ndarray:
+    """float [steps]"""
+    return step_seconds(timing.draft_ms, timing.verify_ms, timing.observe_ms)
+
+
+def autoregressive_step_seconds(timing: Timing) -> np.ndarray:
+    """float [steps]"""
+    return step_seconds(
+        timing.autoregressive_draft_ms, timing.autoregressive_verify_ms, timing.autoregressive_observe_ms
+    )
 
 
 def step_seconds(*parts_ms: Sequence[float] | None) -> np.ndarray:
@@ -82,38 +129,15 @@ def sums(values: np.ndarray, counts: Sequence[int]) -> np.ndarray:
     return so_far[ends[1:]] - so_far[ends[:-1]]
 
 
-def pairs_of(rows: Sequence[Row]) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """For each row of a run and each timing: the pairs' terms, float [n, 4], and which are undisturbed, bool [n].
+def to_decode_again(rows: Sequence[Row], pairs: PairsByRow) -> set[str]:
+    """Ids of the questions of which less than ENOUGH was undisturbed each time they were decoded.
 
-    A row of an unpaired run has none.
+    pairs: of `pairs_of`.
     """
-    found = [[Pairs.of(row, timing) for timing in row.timings if timing.slices is not None] for row in rows]
-    usual = _usual([pairs for timings in found for pairs in timings])
-    return [[(pairs.terms, ~pairs.disturbed(usual)) for pairs in timings] for timings in found]
-
-
-def _usual(found: Sequence[Pairs]) -> np.ndarray:
-    """float [blocks]: the median step of autoregressive decoding at each context length; of slices that nobody took
-    time from where there are any."""
-    if not found:
-        return np.zeros(0)
-    seconds = np.concatenate([pairs.plain_seconds for pairs in found])
-    blocks = np.concatenate([pairs.blocks for pairs in found])
-    quiet = np.concatenate([np.repeat(~pairs.taken, pairs.slices.autoregressive_steps) for pairs in found])
-    usual = np.zeros(int(blocks.max(initial=-1)) + 1)
-    for block in np.unique(blocks):
-        here = blocks == block
-        chosen = here & quiet if (here & quiet).any() else here
-        usual[block] = np.median(seconds[chosen])
-    return usual
-
-
-def to_decode_again(rows: Sequence[Row]) -> set[str]:
-    """Ids of the questions of which less than ENOUGH was undisturbed each time they were decoded."""
     kept: dict[str, list[np.ndarray]] = {}
-    for row, timings in zip(rows, pairs_of(rows), strict=True):
-        for number, (_, undisturbed) in enumerate(timings):
+    for row, timings in zip(rows, pairs, strict=True):
+        for number, one in enumerate(timings):
             tries = kept.setdefault(row.question_id, [])
             tries += [np.zeros(0, bool)] * (number + 1 - len(tries))
-            tries[number] = np.concatenate([tries[number], undisturbed])
+            tries[number] = np.concatenate([tries[number], one.undisturbed])
     return {question for question, tries in kept.items() if all(len(one) and one.mean() < ENOUGH for one in tries)}

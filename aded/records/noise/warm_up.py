@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from aded.records.noise.disturbance import step_seconds, taken
-from aded.records.rows import Row, Timing
+from aded.records.noise.disturbance import autoregressive_step_seconds, method_step_seconds, taken
+from aded.records.rows import Row
 
 MOST_WARM_UP = 0.03
 """Largest share of a slice; above it slices grow."""
@@ -22,26 +22,19 @@ def slice_warm_up(rows: Sequence[Row]) -> float | None:
     that others took time from and the first ones of an answer, which begin the drafter, do not count. None where no
     slice is left.
     """
-    arms = [list(_shares(rows, method)) for method in (True, False)]
-    return max((max(0.0, float(np.median(shares))) for shares in arms if shares), default=None)
+    method: list[float] = []
+    baseline: list[float] = []
+    for timing in (timing for row in rows for timing in row.timings):
+        if (slices := timing.slices) is not None:
+            disturbed = taken(slices)
+            method += _shares(method_step_seconds(timing), slices.steps, disturbed)
+            baseline += _shares(autoregressive_step_seconds(timing), slices.autoregressive_steps, disturbed)
+    return max((max(0.0, float(np.median(shares))) for shares in (method, baseline) if shares), default=None)
 
 
-def _shares(rows: Sequence[Row], method: bool) -> Iterator[float]:
-    for row in rows:
-        for timing in row.timings:
-            if timing.slices is None:
-                continue
-            counts = timing.slices.steps if method else timing.slices.autoregressive_steps
-            parts = np.split(_seconds(timing, method), np.cumsum(counts)[:-1])
-            for part, disturbed in list(zip(parts, taken(timing.slices), strict=True))[1:]:
-                if len(part) >= FEWEST_STEPS and not disturbed:
-                    yield (part[0] - np.median(part[1:])) / part.sum()
-
-
-def _seconds(timing: Timing, method: bool) -> np.ndarray:
-    """float [steps] of an arm."""
-    if method:
-        return step_seconds(timing.draft_ms, timing.verify_ms, timing.observe_ms)
-    return step_seconds(
-        timing.autoregressive_draft_ms, timing.autoregressive_verify_ms, timing.autoregressive_observe_ms
-    )
+def _shares(seconds: np.ndarray, counts: Sequence[int], disturbed: np.ndarray) -> Iterator[float]:
+    """Of each slice that counts. seconds: float [steps]; counts: steps of each slice; disturbed: bool [slices]."""
+    parts = np.split(seconds, np.cumsum(counts)[:-1])
+    for part, was_disturbed in list(zip(parts, disturbed, strict=True))[1:]:
+        if len(part) >= FEWEST_STEPS and not was_disturbed:
+            yield (part[0] - np.median(part[1:])) / part.sum()

@@ -37,7 +37,7 @@ class Tab:
 
 def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence[str]) -> str:
     """The HTML of a report on the runs. left_out: why other runs are missing; folders: those it was made of."""
-    commands = {run.folder: command(run.config) for run in runs}
+    commands = {run.folder: run.command or command(run.config) for run in runs}
     runs = [literal_run(run) for run in runs]
     lines = line_names(runs, seeds=True)
     trees = recorded_trees(runs, lines)

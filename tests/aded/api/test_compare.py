@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
 import pytest
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
+from aded.core.drafter import Drafter
+from aded.core.target import Target
+from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.files.datastores.ngram_file import NgramFile, no_ngrams
 from aded.records.summary import Summary
 
 PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"role": "user", "content": "a cat"}]]
@@ -27,6 +33,53 @@ def test_a_row_per_method_a_column_per_key() -> None:
     answers = [aded.generate(model, tokenizer, one, drafter="prompt_lookup", max_new_tokens=24) for one in PROMPTS]
     steps, tokens = sum(one.steps for one in answers), sum(sum(one.accept_lengths) for one in answers)
     assert report.mean_accepted_tokens[0] == tokens / steps
+
+
+def test_the_parts_of_a_method_are_in_its_row() -> None:
+    hybrid = aded.drafter("hybrid", parts=["prompt_lookup", "token_recycling"], cost="none")
+    report = aded.compare(tiny_model(vocab_size=128), tiny_tokenizer(), PROMPTS, [hybrid], max_new_tokens=16)
+    assert set(report.parts[0]) == {"prompt_lookup", "token_recycling"}
+
+
+class Mine(Drafter):
+    """Drafts nothing, and counts its answers."""
+
+    adaptation = "session"
+
+    target: Target | None = None
+    answers = 0
+
+    def __init__(self, datastore: NgramFile) -> None:
+        self.datastore = datastore
+
+    def setup(self, target: Target) -> None:
+        self.target = target
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        return DraftTree.root(int(context[-1]))
+
+    def end(self) -> None:
+        self.answers += 1
+
+    def reset(self) -> None:
+        self.answers = 0
+
+
+def test_what_a_drafter_of_ones_own_has_learned_stays_with_it() -> None:
+    model, tokenizer, mine = tiny_model(vocab_size=128), tiny_tokenizer(), Mine(no_ngrams())
+    aded.generate(model, tokenizer, "the cat", drafter=mine, max_new_tokens=4)
+    target, file = mine.target, mine.datastore
+    report = aded.compare(model, tokenizer, PROMPTS, [mine], max_new_tokens=8)
+    assert report.method.tolist() == ["Mine"]
+    assert mine.answers == 1
+    assert (mine.target, mine.datastore) == (target, file)
+
+
+def test_a_drafter_that_cannot_be_copied_is_refused() -> None:
+    mine = Mine(no_ngrams())
+    mine.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(BadInput, match=r"^drafter: Mine cannot be copied"):
+        aded.compare(tiny_model(vocab_size=128), tiny_tokenizer(), PROMPTS, [mine])
 
 
 def test_drawn_answers_are_identical_too() -> None:

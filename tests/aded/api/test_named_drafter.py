@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -13,8 +14,10 @@ from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 import aded
 from aded import class_settings
-from aded.api.drafter import NamedDrafter, as_drafter, several_drafters
-from aded.bench.build import check_config
+from aded.api.drafter import NamedDrafter, as_drafter
+from aded.api.several import several_drafters
+from aded.api.shared import SharedDrafter
+from aded.bench.build import checked_config
 from aded.command_line import compose_config
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
@@ -78,7 +81,7 @@ def test_a_wrong_setting_has_the_line_of_a_run(name: str, settings: dict[str, ob
         ((inner, value),) = value.items()
         path += f".{inner}"
     with pytest.raises(BadInput) as of_run:
-        check_config(compose_config([f"method={name}", f"++{path}={value}"]))
+        checked_config(compose_config([f"method={name}", f"++{path}={value}"]))
     with pytest.raises(BadInput) as of_call:
         aded.drafter(name, **settings)
     assert str(of_call.value) == str(of_run.value)
@@ -156,6 +159,11 @@ def test_what_a_method_reads_of_a_model_is_forgotten_too() -> None:
     assert drafter.requires == frozenset()
     with pytest.raises(BadInput, match=r"^drafter: token_recycling needs logits"):
         aded.drafter("token_recycling").setup(WeightlessTarget())
+
+
+def test_every_method_of_a_drafter_is_passed_on() -> None:
+    contract = {name for name, one in vars(Drafter).items() if inspect.isfunction(one)}
+    assert contract <= vars(SharedDrafter).keys()
 
 
 def test_a_drafter_serves_one_answer_at_a_time() -> None:

@@ -11,6 +11,7 @@ import pytest
 from tiny import tiny_tokenizer
 
 import aded
+from aded.bench.build import checked_config
 from aded.bench.progress import Silent
 from aded.command_line import compose_config
 from aded.errors import BadInput
@@ -45,17 +46,19 @@ def _write(path: Path, rows: Sequence[object]) -> None:
 def test_the_numbers_are_those_of_a_run(files: Path, template: str, of_run: list[str]) -> None:
     choice = [f"model/template={of_run[0]}", *(f"model.template.name={name}" for name in of_run[1:])]
     summary, _ = run(
-        compose_config(
-            [
-                "model=recorded",
-                f"model.answers={files / 'answers.jsonl'}",
-                f"model.tokenizer={files / 'tokenizer'}",
-                "benchmark=mt_bench",
-                f"benchmark.question_file={files / 'question.jsonl'}",
-                "method=prompt_lookup",
-                f"output_dir={files / 'out'}",
-                *choice,
-            ]
+        checked_config(
+            compose_config(
+                [
+                    "model=recorded",
+                    f"model.answers={files / 'answers.jsonl'}",
+                    f"model.tokenizer={files / 'tokenizer'}",
+                    "benchmark=mt_bench",
+                    f"benchmark.question_file={files / 'question.jsonl'}",
+                    "method=prompt_lookup",
+                    f"output_dir={files / 'out'}",
+                    *choice,
+                ]
+            )
         ),
         Silent(),
     )

@@ -81,7 +81,7 @@ def test_replaying_a_run_reproduces_its_accepted_lengths(
     shell: Shell, folder: Path, datastore: Path, tmp_path: Path, method: str
 ) -> None:
     same = [f"method={method.split()[0]}", *method.split()[1:], f"datastore.path={datastore}", "benchmark.limit=4"]
-    model = [f"model={folder}", "model.dtype=float32", "benchmark.max_new_tokens=40", "paired=false"]
+    model = [f"model={folder}", "model.dtype=float32", "benchmark.max_new_tokens=40", "pairing=off"]
     assert shell(*same, *model)[0] == 0
     measured, recording = shell.rows(), shell.out / "rows.jsonl"
     shell.out = tmp_path / "replay"

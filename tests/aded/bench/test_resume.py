@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def overrides_of(place: Path, target: str, method: str) -> list[str]:
     models = {
-        "model": [f"model={place}", "model.dtype=float32", "paired=false", "benchmark.max_new_tokens=24"],
+        "model": [f"model={place}", "model.dtype=float32", "pairing=off", "benchmark.max_new_tokens=24"],
         "recorded": ["model=recorded", f"model.answers={place / 'answers.jsonl'}", f"model.tokenizer={place}"],
     }
     template = ["model/template=chat"] if target == "recorded" else []

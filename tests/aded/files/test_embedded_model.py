@@ -22,7 +22,8 @@ from aded.errors import BadInput
 from aded.files import embedded_model as module
 from aded.files.embedded_model import embedded_model
 from aded.files.plain_tokenizer import read_plain_tokenizer
-from aded.files.tokenizer import load_tokenizer, tokenizer_fingerprint
+from aded.files.tokenizer import load_tokenizer
+from aded.identity import tokenizer_fingerprint
 from aded.targets.load import load_target
 from datastore.ngrams import count_ngrams
 

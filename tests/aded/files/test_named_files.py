@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aded.errors import BadInput
-from aded.files.named_files import fingerprint_of_all, named_files
+from aded.files.named_files import named_files
 
 FILES = ["a.py", "b/c.py", "b/d.txt", "b.py", ".hidden.py", ".git/e.py", "b/.venv/f.py", "[g].py"]
 
@@ -46,16 +46,3 @@ def test_a_name_stands_for_its_files_in_order(place: Path, name: str, files: lis
 def test_a_folder_or_glob_without_files_is_refused(place: Path, name: str) -> None:
     with pytest.raises(BadInput, match=r"^key: .*"):
         named_files(name, "key")
-
-
-def test_files_count_by_what_they_hold(place: Path) -> None:
-    files = named_files("src", "key")
-    before = fingerprint_of_all(files)
-    Path("src").rename("moved")
-    moved = named_files("moved", "key")
-    assert fingerprint_of_all(moved) == before
-    Path("moved/b/d.txt").write_text("changed")
-    assert fingerprint_of_all(moved) not in (before, None)
-    Path("moved/b/d.txt").unlink()
-    assert fingerprint_of_all(moved) is None
-    assert fingerprint_of_all(named_files("moved", "key")) not in (before, None)

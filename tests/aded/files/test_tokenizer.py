@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_tokenizer
-from tokenizers import pre_tokenizers
 
 from aded.errors import BadInput
-from aded.files.tokenizer import cut_at, load_tokenizer, stop_rule, tokenizer_fingerprint
+from aded.files.tokenizer import cut_at, load_tokenizer, stop_rule
 
 TOKENIZER = tiny_tokenizer()
 
@@ -35,19 +34,6 @@ def test_damaged_files_are_one_line_that_names_the_folder(tmp_path: Path, file: 
     with pytest.raises(BadInput, match=rf"^tokenizer: .*{tmp_path}") as error:
         load_tokenizer(str(tmp_path), tmp_path)
     assert "\n" not in str(error.value)
-
-
-def test_another_vocabulary_has_another_fingerprint() -> None:
-    assert tokenizer_fingerprint(TOKENIZER) == tokenizer_fingerprint(tiny_tokenizer())
-    assert tokenizer_fingerprint(TOKENIZER) != tokenizer_fingerprint(tiny_tokenizer(["é"]))
-
-
-def test_another_way_to_split_text_has_another_fingerprint() -> None:
-    """The vocabulary is the same, but the text is one token."""
-    other = tiny_tokenizer()
-    other.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    assert other.get_vocab() == TOKENIZER.get_vocab()
-    assert tokenizer_fingerprint(other) != tokenizer_fingerprint(TOKENIZER)
 
 
 def test_without_stop_strings_there_is_no_rule() -> None:

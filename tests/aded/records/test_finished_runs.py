@@ -44,6 +44,15 @@ def test_a_run_that_lost_a_file_is_named_and_left_out(
     assert str(folder / "good") not in output
 
 
+def test_the_command_is_what_the_run_was_given_without_where_its_record_went(tmp_path: Path) -> None:
+    given = ["+experiment=fig3", "model=a b", "output_dir=/x", "paths.output=/y", "record.trees=2", "~logger"]
+    write_run(tmp_path / "new", [row(81, 0, [1])], overrides=given)
+    write_run(tmp_path / "old", [row(81, 0, [2])])
+    new, old = read_runs([tmp_path])
+    assert new.command == "aded run +experiment=fig3 'model=a b' record.trees=2"
+    assert old.command is None
+
+
 def test_a_lost_samples_file_is_named_and_the_run_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "hurt" / "samples.jsonl").unlink()
     assert methods(folder) == ["good", "hurt"]

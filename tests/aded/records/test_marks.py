@@ -7,6 +7,7 @@ from made_up_run import row, timing
 
 from aded.records.marks import largest_speedup
 from aded.records.metrics import summarise
+from aded.records.noise.disturbance import pairs_of
 from aded.records.rows import Row
 from aded.records.summary import Summary
 
@@ -39,7 +40,7 @@ def test_one_token_steps_of_both_arms_are_compared() -> None:
     slow = [measured(n, 60.0) for n in range(4)]
     slow[0] = replace(slow[0], drafted_nodes=[0] * 5 + [4] * 35)
     slow[0] = replace(slow[0], timings=[replace(slow[0].timings[0], verify_ms=[100.0] * 5 + [59.5] * 35)])
-    assert largest_speedup(slow) == pytest.approx(1.0)
+    assert largest_speedup(slow, pairs_of(slow)) == pytest.approx(1.0)
     assert "what its accepted tokens allow" in summary(*slow).marks[0]
 
 

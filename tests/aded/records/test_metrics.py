@@ -7,19 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_run import row as whole_row
 
+from aded.core.drafter import PartUse
 from aded.records.metrics import (
     acceptance_by_position,
-    bootstrap_interval,
     mean_accepted_tokens,
     over_seeds,
-    question_sums,
     ratio,
-    speedup_terms,
     student_95,
     summarise,
 )
-from aded.records.rows import PartUse, Row
+from aded.records.rows import Row
 from aded.records.summary import PartShare
+from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 
@@ -52,7 +51,7 @@ def speedup(rows: list[Row]) -> float | None:
 
 
 def speedup_interval(rows: list[Row]) -> tuple[float | None, float | None]:
-    return bootstrap_interval(question_sums(rows, speedup_terms))
+    return bootstrap_interval(Totals.speedup, stacked(totals_by_question(rows).values()))
 
 
 PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 0.5, 0.4), row("b", [4], 0.5, 1.6)]

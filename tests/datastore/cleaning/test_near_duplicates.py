@@ -43,18 +43,12 @@ def found(pairs: list[tuple[list[str], list[str]]]) -> float:
 @pytest.mark.parametrize(("words", "low", "high"), [(0, 1, 1), (1, 0.95, 1), (2, 0.9, 0.98), (20, 0.45, 0.65)])
 def test_near_duplicates_are_found_as_often_as_their_similarity_says(words: int, low: float, high: float) -> None:
     rng = random.Random(words)
+    assert found([(made_up(rng), made_up(rng)) for _ in range(20)]) == 0
     pairs = [(text, changed(rng, text, words)) for text in (made_up(rng) for _ in range(60))]
     similar = [jaccard(*pair) for pair in pairs]
     assert low <= min(similar) <= max(similar) <= high
     expected = np.mean([1 - (1 - one**ROWS) ** BANDS for one in similar])
     assert found(pairs) == pytest.approx(expected, abs=0.15)
-
-
-def test_texts_that_share_little_are_never_found() -> None:
-    rng = random.Random(0)
-    pairs = [(made_up(rng), made_up(rng)) for _ in range(50)]
-    assert max(jaccard(*pair) for pair in pairs) < 0.1
-    assert found(pairs) == 0
 
 
 def keeps(conversations: list[list[str]], prompt: int | None = 0) -> list[bool]:

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from test_parts_of_corpora import check
 
-from aded.errors import BadInput
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 
 
@@ -70,9 +69,3 @@ def test_the_identity_is_of_all_files(folder: Path) -> None:
     changed = identity()
     (folder / "src" / "new.py").write_text("new")
     assert len({first, changed, identity()}) == 3
-
-
-def test_a_file_that_cannot_be_read_ends_the_build(folder: Path) -> None:
-    (folder / "src" / "inner" / "e.py.gz").write_bytes(gzip.compress(b"e = 1" * 99)[:-9])
-    with pytest.raises(BadInput, match=r"^corpus.path: .*e.py.gz cannot be read"):
-        list(TextCorpus("x", path=str(folder / "src")).documents())

@@ -90,8 +90,7 @@ def test_eight_processes_write_the_bytes_of_one_build(tokenizer: PreTrainedToken
     assert is_built(tmp_path)
 
 
-@pytest.mark.parametrize("parts", [2, 3, 8])
-@pytest.mark.parametrize("order", [2, 5])
+@pytest.mark.parametrize(("parts", "order"), [(2, 5), (3, 2), (8, 5)])
 def test_any_number_of_parts_writes_the_same_bytes(
     parts: int, order: int, tokenizer: PreTrainedTokenizerFast, folder: Path
 ) -> None:
@@ -100,8 +99,7 @@ def test_any_number_of_parts_writes_the_same_bytes(
     assert is_built(folder)
 
 
-@pytest.mark.parametrize("clean", [["degenerate"], ["near_duplicates", "degenerate"]])
-@pytest.mark.parametrize("parts", [2, 5])
+@pytest.mark.parametrize(("parts", "clean"), [(2, ["near_duplicates", "degenerate"]), (5, ["degenerate"])])
 def test_a_corpus_is_cleaned_as_a_whole(
     clean: list[Any], parts: int, tokenizer: PreTrainedTokenizerFast, folder: Path
 ) -> None:
@@ -158,26 +156,20 @@ def test_parts_of_another_file_are_built_again(
 def test_a_full_disk_is_one_line_and_whole_parts_stay(
     folder: Path, built: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def full(*_: object) -> Any:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Cluster, "executor", full)  # where jobs are sent
+        with pytest.raises(BadInput, match=r"^out: .*.x.parts cannot be written"):
+            in_parts(folder)
     end = fault(monkeypatch, 1, OSError(28, "No space left on device"))
-    with pytest.raises(
-        BadInput, match=r"^out: .*00001-of-00003.ngrams cannot be written \(No space left on device\)"
-    ):
+    with pytest.raises(BadInput, match=r"^out: .*00001-of-00003.ngrams cannot be written \(No space left"):
         in_parts(folder)
     assert whole_parts(folder) == ["00000"]
     end()
     in_parts(folder)
     assert built == [0, 1, 2]
-    assert is_built(folder)
-
-
-def test_a_full_disk_when_jobs_are_sent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(Cluster):
-        def executor(self, folder: Path) -> Any:
-            raise OSError(28, "No space left on device")
-
-    with pytest.raises(BadInput, match=r"^out: .*.x.parts cannot be written \(No space left on device\)"):
-        in_parts(folder, cluster=Full(kind="debug"))
-    in_parts(folder)
     assert is_built(folder)
 
 
@@ -218,39 +210,31 @@ class Machines(Cluster):
         return job
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 8])
+@pytest.mark.parametrize("at_once", [1, 2])
 def test_a_job_that_dies_is_named_with_its_log_and_the_others_are_built(
     at_once: int,
     folder: Path,
     built: list[int],
     monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(building, "SECONDS", 0.0)
     log = folder / ".x.parts" / "jobs" / "1.err"
     with pytest.raises(BadInput) as error:
         in_parts(folder, cluster=Machines(kind="slurm", at_once=at_once))
-    assert str(error.value) == (
-        f"parts: part 2 of 3 (log: {log}) died; the others are built, and the same command goes on"
-    )
-    assert f"part 2 of 3 died; its log is {log}" in caplog.messages
+    assert str(error.value).startswith(f"parts: part 2 of 3 (log: {log}) died")
     in_parts(folder)
     assert sorted(built) == [0, 1, 2]
     assert is_built(folder)
 
 
-def test_bad_input_stops_the_other_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input_stops_the_other_jobs_and_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "SECONDS", 0.0)
     machines, before = Machines(kind="local", at_once=3), sorted(os.listdir(folder))
-    monkeypatch.setattr(Job, "done", lambda job: job.number == 2)
-    with pytest.raises(BadInput, match=r"^corpus.path: no file none.jsonl"):
-        in_parts(folder, DatasetCorpus("none", path="none.jsonl"), machines)
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "done", lambda job: job.number == 2)
+        with pytest.raises(BadInput, match=r"^corpus.path: no file none.jsonl"):
+            in_parts(folder, DatasetCorpus("none", path="none.jsonl"), machines)
     assert [job.cancelled for job in machines.jobs] == [True, True, False]
-    assert sorted(os.listdir(folder)) == before
-
-
-def test_a_corpus_without_text_is_refused(folder: Path) -> None:
-    before = sorted(os.listdir(folder))
     with pytest.raises(BadInput, match=r"^corpus: texts holds no text"):
         in_parts(folder, Texts())
     assert sorted(os.listdir(folder)) == before
@@ -269,30 +253,12 @@ def test_two_commands_wait_for_each_other(folder: Path, caplog: pytest.LogCaptur
     assert is_built(folder)
 
 
-def test_the_share_that_was_read_is_noted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar's estimate: while a job reads, and after it has."""
-    monkeypatch.setattr(job, "SECONDS", 0.001)
-    part = job.BuildPart(CORPUS, 0, 3, str(folder / "tok"), str(folder), 5, folder / "parts")
-    assert part.share() == 0.0
-    part.folder.mkdir()
-    reading = Texts("a")
-    with part.noting(reading):
-        reading.fraction = 0.25
-        while part.share() != 0.25:
-            time.sleep(0.001)
-    assert job.build_part(part) is None
-    header = open_ngrams(part.path).header
-    assert header["part"] == f"part 1 of 3 of {CORPUS.identity}"
-    assert header["documents"] == "2"
-
-
 @pytest.mark.parametrize(
     ("parameters", "problem"),
     [
         ({"kind": "slurm"}, "Could not detect"),
         ({"kind": "local", "slurm_partitoin": "x"}, "Unknown argument"),
         ({"kind": "local", "nodes": 3}, "Use nodes=1"),
-        ({"kind": "local", "name": "x"}, "name"),
         ({"kind": "local", "timeout_min": "long"}, "timeout_min"),
     ],
 )
@@ -301,7 +267,7 @@ def test_what_a_cluster_does_not_take_is_one_line(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     before = sorted(os.listdir(folder))
-    with pytest.raises(BadInput, match=f"^cluster: {parameters['kind']} does not take this: .*{problem}"):
+    with pytest.raises(BadInput, match=f"^cluster: .*{problem}"):
         in_parts(folder, cluster=Cluster(**parameters))
     assert sorted(os.listdir(folder)) == before
 
@@ -312,26 +278,23 @@ def test_what_a_cluster_does_not_take_is_one_line(
         (None, "there is no sbatch here"),
         ("echo sbatch: error: Invalid partition >&2; exit 1", "sbatch: error: Invalid partition"),
         ("exit 1", "FailedJobError"),
-        ("echo welcome", 'Could not make sense of sbatch output "welcome'),
     ],
 )
 def test_a_cluster_that_takes_no_job_is_one_line(
     sbatch: str | None,
     problem: str,
     folder: Path,
-    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    programs = tmp_path_factory.mktemp("programs")
+    programs = folder / "bin"
+    programs.mkdir()
     for name, line in (("srun", "exit 0"), ("sbatch", sbatch)):
         if line is not None:
             (programs / name).write_text(f"#!/bin/sh\n{line}\n")
             (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    before = sorted(os.listdir(folder))
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(BadInput, match=f"^cluster: slurm takes no job: {problem}"):
         in_parts(folder, cluster=Cluster(kind="slurm"))
-    assert str(error.value).startswith(f"cluster: slurm takes no job: {problem}")
     assert capsys.readouterr().err == ""
-    assert sorted(os.listdir(folder)) == before
+    assert not (folder / ".x.parts").exists()

@@ -15,7 +15,6 @@ from datastore.sources.answers import (
     fastchat_answers,
     fastchat_questions,
     sky_thought,
-    unchanged,
     zero_eval,
 )
 from llm_judge.questions import read_questions
@@ -29,11 +28,6 @@ def raw(folder: Path, *rows: object, array: bool = False) -> list[Path]:
 
 def read(content: bytes) -> list[object]:
     return [json.loads(line) for line in content.decode().splitlines()]
-
-
-def test_unchanged(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"\xff\r\n")
-    assert unchanged([tmp_path / "a"]) == [b"\xff\r\n"]
 
 
 def test_fastchats_questions_lose_their_escapes(tmp_path: Path) -> None:

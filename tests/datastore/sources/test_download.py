@@ -72,26 +72,22 @@ def test_a_server_without_ranges(server: FileServer, tmp_path: Path) -> None:
     got(server, tmp_path / "x")
 
 
-@pytest.mark.parametrize("left", [b"x" * 1000, b"x" * (len(CONTENT) + 1)])
-def test_a_damaged_part_is_fetched_again(server: FileServer, tmp_path: Path, left: bytes) -> None:
-    (tmp_path / f"x.{SHA256[:8]}.part").write_bytes(left)
-    assert fails(f"{server.url}/{NAME}", tmp_path / "x") == -1
-    assert got(server, tmp_path / "x") == [""]
-
-
-@pytest.mark.parametrize(
-    ("there", "kept"), [(CONTENT[:-1], len(CONTENT) - 1), (CONTENT[:-1] + b"x", -1), (b"", 0), (None, 0)]
-)
-def test_another_file_is_refused(server: FileServer, tmp_path: Path, there: bytes | None, kept: int) -> None:
-    files = server.files
-    server.files = {} if there is None else {name: there for name in files}
-    assert fails(f"{server.url}/{NAME}", tmp_path / "x") == kept
+def test_a_damaged_part_and_another_file_are_refused_and_then_fetched_again(
+    server: FileServer, tmp_path: Path
+) -> None:
+    url, part, files = f"{server.url}/{NAME}", tmp_path / f"x.{SHA256[:8]}.part", server.files
+    for left in (b"x" * 1000, b"x" * (len(CONTENT) + 1)):
+        part.write_bytes(left)
+        assert fails(url, tmp_path / "x") == -1
+    for there, kept in ((CONTENT[:-1] + b"x", -1), (b"", 0), (None, 0), (CONTENT[:-1], len(CONTENT) - 1)):
+        server.files = {} if there is None else dict.fromkeys(files, there)
+        assert fails(url, tmp_path / "x") == kept
     server.files = files
-    got(server, tmp_path / "x")
+    assert got(server, tmp_path / "x") == [f"{len(CONTENT) - 1}-"]
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:9/x", "s3://a/b/x", "hf://datasets/a/x", "hf://datasets/a/b..c/x", "hf://a/b/x", "none"]
+    "url", ["http://127.0.0.1:9/x", "s3://a/b/x", "hf://datasets/a/b..c/x", "hf://a/b/x", "none"]
 )
 def test_what_is_out_of_reach_or_no_place(url: str, tmp_path: Path) -> None:
     assert fails(url, tmp_path / "x") == 0

@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 
 from aded.errors import BadInput
 from aded.files.plain_tokenizer import FILES
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import tokenizer_fingerprint
 from datastore.sources.tokenizer_folder import llama_2, llama_3, qwen
 
 TEXT = "the cat 1234"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from made_up_run import row, write_run
 
+from aded.core.drafter import PartUse
 from aded.records.finished_runs import read_runs
-from aded.records.rows import PartUse
 from scripts.report.parts import parts_table
 from scripts.tables import main
 

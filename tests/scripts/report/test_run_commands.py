@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.command_line import compose_config, plain
+from aded.identity import VOLATILE
 from aded.methods import with_whole_parts
-from aded.records.identity import VOLATILE, flat
+from aded.records.config import flat
 from scripts.report.commands import _text, command
 
 
@@ -27,8 +28,8 @@ def config_of(overrides: list[str]) -> dict[str, Any]:
     [
         ("", "model=smollm2-135m benchmark=human_eval method=aded"),
         (
-            "record.trees=2 method=aded_best_first method.budget=8 paired=false",
-            "model=smollm2-135m benchmark=human_eval method=aded_best_first paired=false method.budget=8 "
+            "record.trees=2 method=aded_best_first method.budget=8 pairing=off",
+            "model=smollm2-135m benchmark=human_eval method=aded_best_first pairing=off method.budget=8 "
             "record.trees=2",
         ),
         (

@@ -12,7 +12,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from pyarrow.parquet import write_table
 
-from aded.bench.build import load_benchmark
+from aded.bench.build import checked_config
 from aded.bench.prompts.benchmark import PromptBenchmark
 from aded.bench.questions import Conversation, Question
 from aded.command_line import compose_config
@@ -65,7 +65,8 @@ def parquet_file(folder: Path, *rows: object) -> str:
 
 
 def loaded(name: str, *overrides: str) -> tuple[Any, list[Question]]:
-    return load_benchmark(compose_config([f"benchmark={name}", *overrides]).benchmark)
+    benchmark, _, questions = checked_config(compose_config([f"benchmark={name}", *overrides])).asked()
+    return benchmark, questions
 
 
 @pytest.mark.parametrize("written", [json_file, parquet_file])

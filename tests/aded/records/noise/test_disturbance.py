@@ -30,7 +30,11 @@ def sliced(
 
 
 def kept(*rows: Row) -> list[list[bool]]:
-    return [[bool(one) for _, undisturbed in timings for one in undisturbed] for timings in pairs_of(rows)]
+    return [[bool(one) for each in timings for one in each.undisturbed] for timings in pairs_of(rows)]
+
+
+def again(rows: list[Row]) -> set[str]:
+    return to_decode_again(rows, pairs_of(rows))
 
 
 def test_what_others_take_disturbs_a_pair() -> None:
@@ -92,12 +96,12 @@ def test_where_every_slice_was_disturbed_the_speedup_is_of_all() -> None:
 
 def test_a_question_is_decoded_again_until_enough_of_one_decoding_is_undisturbed() -> None:
     bad, good = sliced(0, others=[0.5] * 5 + [0.0] * 5), sliced(1, others=[0.5] * 4 + [0.0] * 6)
-    assert to_decode_again([bad, good]) == {"0"}
-    assert to_decode_again([replace(bad, timings=bad.timings * 2), good]) == {"0"}
-    assert to_decode_again([replace(bad, timings=[*bad.timings, *good.timings])]) == set()
+    assert again([bad, good]) == {"0"}
+    assert again([replace(bad, timings=bad.timings * 2), good]) == {"0"}
+    assert again([replace(bad, timings=[*bad.timings, *good.timings])]) == set()
     second_turn = replace(good, question_id="0", turn=1)
-    assert to_decode_again([bad, second_turn]) == {"0"}
-    assert to_decode_again([row(0, 0, [2, 2])]) == set()  # unpaired
+    assert again([bad, second_turn]) == {"0"}
+    assert again([row(0, 0, [2, 2])]) == set()  # unpaired
 
 
 def test_all_timings_count() -> None:

@@ -1,13 +1,7 @@
-"""A run's identity: its settings, and the contents of the files that they name.
-
-A file counts by what it holds and not by where it lies: a run goes on when its files were moved, and is another run
-when one was replaced.
-"""
+"""The config of a run: the files that it names, what makes two of them different, and how a record's is read."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +10,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from aded.files.fingerprint import fingerprint
-from aded.files.named_files import fingerprint_of_all, named_files
+from aded.files.named_files import named_files
+from aded.identity import VOLATILE, file_fingerprint, files_fingerprint
 
-VOLATILE = {"output_dir", "paths", "logger", "progress", "record"}
-"""Keys that do not change what is computed."""
 CORPUS = "datastore.corpus.path"
 """The key that may name several files."""
 READING = ("model", "benchmark", "method", "datastore")
@@ -43,26 +35,10 @@ def fingerprints(config: Mapping[str, Any]) -> dict[str, str]:
     for key, text in flat({group: config.get(group) for group in READING}):
         if not isinstance(text, str) or not text or key.endswith((".name", "._target_")):
             continue
-        mark = fingerprint_of_all(named_files(text, key)) if key == CORPUS else fingerprint(text)
-        if mark := mark or fingerprint(ROOT / text):
+        mark = files_fingerprint(named_files(text, key)) if key == CORPUS else file_fingerprint(text)
+        if mark := mark or file_fingerprint(ROOT / text):
             found[key] = mark
     return found
-
-
-def run_id(config: Mapping[str, Any], files: Mapping[str, str]) -> str:
-    """16 hex digits: sha256 of the resolved config, with fingerprints in place of paths and without volatile keys.
-
-    files: of `fingerprints`.
-    """
-    kept = {key: value for key, value in config.items() if key not in VOLATILE}
-    return hashlib.sha256(json.dumps(by_content(kept, files), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def by_content(value: Any, files: Mapping[str, str], prefix: str = "") -> Any:
-    """The config, or its part below `prefix`, with fingerprints in place of paths."""
-    if isinstance(value, dict):
-        return {key: by_content(inner, files, f"{prefix}{key}.") for key, inner in value.items()}
-    return files.get(prefix[:-1], value)
 
 
 def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -90,7 +66,7 @@ def differences(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The resolved config of a record. Raises OSError, or ValueError naming the file."""
+    """The resolved config of a record, in today's keys. Raises OSError, or ValueError naming the file."""
     try:
         tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     except (YAMLError, OmegaConfBaseException, ValueError, RecursionError, OSError) as error:
@@ -99,4 +75,12 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path}: no config ({' '.join(str(error).split())[:200]})") from None
     if not isinstance(tree, dict) or not tree:
         raise ValueError(f"{path}: no config")
-    return tree  # type: ignore[return-value]
+    return in_todays_keys(tree)  # type: ignore[arg-type]
+
+
+def in_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded config, of which `paired: false` said what `pairing: off` says."""
+    if not {"paired", "pairing"} <= config.keys():
+        return dict(config)
+    kept = {key: value for key, value in config.items() if key != "paired"}
+    return kept if config["paired"] else {**kept, "pairing": "off"}

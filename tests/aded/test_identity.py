@@ -1,4 +1,4 @@
-"""Fingerprints tell contents apart, wherever they lie."""
+"""Files, tokenizers and runs are told apart by what they hold, wherever it lies."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiny import tiny_tokenizer
+from tokenizers import pre_tokenizers
 
-from aded.files import fingerprint as module
-from aded.files.fingerprint import BLOCK, BLOCKS, fingerprint
+from aded import identity as module
+from aded.identity import BLOCK, BLOCKS, file_fingerprint, files_fingerprint, run_id, tokenizer_fingerprint
 
 
 def written(path: Path, content: bytes) -> Path:
@@ -22,7 +24,7 @@ def written(path: Path, content: bytes) -> Path:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(one=st.binary(max_size=99), other=st.binary(max_size=99))
 def test_equal_contents_alone_have_equal_fingerprints(tmp_path: Path, one: bytes, other: bytes) -> None:
-    marks = [fingerprint(written(tmp_path / name, content)) for name, content in (("a", one), ("b", other))]
+    marks = [file_fingerprint(written(tmp_path / name, content)) for name, content in (("a", one), ("b", other))]
     assert (marks[0] == marks[1]) is (one == other)
 
 
@@ -38,13 +40,13 @@ def test_a_folder_counts_by_the_files_of_its_model(
     def folder(name: str, **files: str) -> str | None:
         for file, text in files.items():
             written(tmp_path / name / file.replace("_", "."), text.encode())
-        return fingerprint(tmp_path / name)
+        return file_fingerprint(tmp_path / name)
 
     first = folder("a", config_json="12345678", model_safetensors="x")
     assert folder("b", config_json="12345678", model_safetensors="x", README_md="new", tiny_ngrams="n") == first
     (tmp_path / "b" / "sub").mkdir()
     written(tmp_path / "b" / "sub" / "a.json", b"{}")
-    assert fingerprint(tmp_path / "b") == first
+    assert file_fingerprint(tmp_path / "b") == first
     others = [
         folder("c", config_json="12345679", model_safetensors="x"),
         folder("d", config_json="x", model_safetensors="12345678"),
@@ -59,19 +61,53 @@ def test_every_block_of_a_large_file_counts(tmp_path: Path, monkeypatch: pytest.
     size = 3 * BLOCKS * BLOCK + 5
     with (tmp_path / "large").open("wb") as file:
         file.truncate(size)
-    found = {fingerprint(tmp_path / "large")}
+    found = {file_fingerprint(tmp_path / "large")}
     last = (BLOCKS - 1) * (size - BLOCK) // (BLOCKS - 1)
     for at in (0, (size - BLOCK) // (BLOCKS - 1), last, size - 1):
         with (tmp_path / "large").open("r+b") as file:
             os.pwrite(file.fileno(), b"x", at)
-        found.add(fingerprint(tmp_path / "large"))
+        found.add(file_fingerprint(tmp_path / "large"))
     with (tmp_path / "large").open("ab") as file:
         file.write(b"\0")
-    assert len({*found, fingerprint(tmp_path / "large")}) == 6
+    assert len({*found, file_fingerprint(tmp_path / "large")}) == 6
 
 
 @pytest.mark.parametrize("text", ["none", "~nobody-at-all/x", "a\0b", "x" * 5000, "\ud800", "/dev/null", "empty"])
 def test_what_is_no_file_has_no_fingerprint(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert fingerprint(text) is None
+    assert file_fingerprint(text) is None
+
+
+def test_several_files_count_by_what_they_hold(tmp_path: Path) -> None:
+    files = [str(written(tmp_path / name, name.encode())) for name in "ab"]
+    before = files_fingerprint(files)
+    assert files_fingerprint(files[:1]) == file_fingerprint(files[0])
+    moved = [str(Path(file).rename(tmp_path / f"moved {place}")) for place, file in enumerate(files)]
+    assert files_fingerprint(moved) == before
+    written(Path(moved[1]), b"changed")
+    assert files_fingerprint(moved) not in (before, None)
+    Path(moved[1]).unlink()
+    assert files_fingerprint(moved) is None
+
+
+def test_another_vocabulary_has_another_fingerprint() -> None:
+    assert tokenizer_fingerprint(tiny_tokenizer()) == tokenizer_fingerprint(tiny_tokenizer())
+    assert tokenizer_fingerprint(tiny_tokenizer()) != tokenizer_fingerprint(tiny_tokenizer(["é"]))
+
+
+def test_another_way_to_split_text_has_another_fingerprint() -> None:
+    """The vocabulary is the same, but the text is one token."""
+    other = tiny_tokenizer()
+    other.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    assert other.get_vocab() == tiny_tokenizer().get_vocab()
+    assert tokenizer_fingerprint(other) != tokenizer_fingerprint(tiny_tokenizer())
+
+
+def test_the_run_id_ignores_what_does_not_change_the_answers() -> None:
+    config = {"model": {"path": "x"}, "method": {"budget": 8}}
+    same = [config | extra for extra in ({"output_dir": "/x"}, {"paths": {"cache": "/y"}}, {"progress": False})]
+    assert {run_id(other, {}) for other in same} == {run_id(config, {})}
+    assert run_id(dict(reversed(config.items())), {}) == run_id(config, {}), "the order of keys says nothing"
+    assert run_id(config | {"method": {"budget": 9}}, {}) != run_id(config, {})
+    assert len(run_id(config, {})) == 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.files.tokenizer import tokenizer_fingerprint
+from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
+from aded.records.config import fingerprints, read_config
 from aded.records.finished_runs import read_run
-from aded.records.identity import fingerprints
 from datastore.ngrams import count_ngrams, write_ngrams
 
 VOCABULARY = 128
@@ -217,3 +219,35 @@ def test_only_settings_that_name_files_have_fingerprints(place: Path, monkeypatc
     assert fingerprints(config)["datastore.corpus.path"] not in (of_corpus, fingerprints(config)["model.path"])
     there = fingerprints({"model": {"answers": str(place / "tiny.ngrams")}})
     assert there["model.answers"] == fingerprints(config)["method.parts.table"]
+
+
+@pytest.mark.parametrize(
+    ("pairing", "before"),
+    [
+        ("slices", {"paired": True, "pairing": "slices"}),
+        ("off", {"paired": False, "pairing": "slices"}),
+        ("off", {"paired": True, "pairing": "off"}),
+    ],
+)
+def test_a_run_of_a_version_with_the_key_paired_goes_on(
+    place: Path, shell: Shell, pairing: str, before: dict[str, object]
+) -> None:
+    command = [*recorded(place), f"pairing={pairing}"]
+    assert shell(*command)[0] == 0
+    wanted = [row["accept_lengths"] for row in shell.rows()]
+    config = {**read_config(shell.out / "config.yaml"), **before}
+    kept = by_content({key: one for key, one in config.items() if key not in VOLATILE}, fingerprints(config))
+    identity = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+    OmegaConf.save(config, shell.out / "config.yaml")
+    (shell.out / ".run_id").write_text(identity)
+    (shell.out / "summary.json").write_text(json.dumps({**shell.summary(), "run_id": identity}))
+    assert read_run(shell.out).summary.run_id == identity
+    assert shell(*command)[0] == 0, "it is finished"
+
+    (shell.out / "summary.json").unlink()
+    first = (shell.out / "rows.jsonl").read_text().splitlines(keepends=True)[0]
+    (shell.out / "rows.jsonl").write_text(first)
+    assert shell(*command)[0] == 0
+    assert [row["accept_lengths"] for row in shell.rows()] == wanted
+    assert shell.summary()["run_id"] == identity
+    assert read_run(shell.out).settings["pairing"] == pairing

@@ -1,0 +1,51 @@
+"""Several methods on the same questions, each by its summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from aded.api.drafter import NamedDrafter, as_drafter, drafter, reads_datastore
+from aded.bench.experiment import Experiment
+from aded.core.drafter import Drafter
+from aded.errors import BadInput
+from aded.records.metrics import summarise
+from aded.records.summary import Summary
+
+
+def several_drafters(methods: Sequence[str | Drafter], datastore: Any) -> list[NamedDrafter]:
+    """New drafters. datastore: for those names whose method reads one."""
+    found = []
+    for method in several(methods, "methods"):
+        if isinstance(method, str) and datastore is not None and reads_datastore(method):
+            found.append(drafter(method, datastore=datastore))
+        else:
+            found.append(as_drafter(method).fresh())
+    return found
+
+
+def several(given: Any, key: str) -> list[Any]:
+    """A list. Raises BadInput for what is one thing, or none."""
+    if isinstance(given, str | Drafter) or not isinstance(given, Iterable):
+        raise BadInput(key, "must be a list")
+    if not (found := list(given)):
+        raise BadInput(key, "must not be empty")
+    return found
+
+
+def summaries(
+    experiment: Experiment, drafters: Sequence[NamedDrafter], *, model: str, benchmark: str
+) -> list[Summary]:
+    """A summary per method, as a run writes it. model, benchmark: names. Raises BadInput."""
+    target, tokenizer, _ = experiment.loaded
+    found = []
+    for named in drafters:
+        named.check_tokenizer(tokenizer)
+        with named.in_use():
+            named.setup(target)
+            runner = experiment.runner(named)
+            runner.warm_up()
+            rows = [row for rows in runner.answer(experiment.asked.chosen) for row in rows]
+        names = {"method": named.name, "model": model, "benchmark": benchmark}
+        found.append(summarise(rows, **names, run_id="", adaptation=named.adaptation))
+    return found

@@ -1,0 +1,93 @@
+"""The one builder of runners, for `aded run`, `aded.compare` and `aded.replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from aded.bench.questions import Benchmark, Conversation, PromptTemplate, Question, Raw, TokenIds
+from aded.bench.recording import Recording
+from aded.bench.runner import Runner
+from aded.core.drafter import Drafter
+from aded.core.sampler import Decoding
+from aded.core.slices import SECONDS, WHOLE
+from aded.errors import BadInput
+from aded.files.answer_file import ANSWERS_KEY
+from aded.methods import autoregressive
+from aded.records.trees import TreeRecorder
+from aded.targets.loaded import Loaded
+
+Pairing = Literal["slices", "answers", "off"]
+"""How method and baseline take turns: in slices of about 0.25 s, in whole answers, or not: no baseline decodes."""
+
+
+class Asked(NamedTuple):
+    """A benchmark and its questions."""
+
+    benchmark: Benchmark
+    every: list[Question]
+    chosen: list[Question]
+    """Those that are asked."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A model, what it is asked, and how it answers: all but the method."""
+
+    loaded: Loaded
+    asked: Asked
+    template: PromptTemplate
+    decoding: Decoding
+    max_new_tokens: int
+    recording: Recording | None
+    """The answers to replay; None where the target decides its own."""
+    pairing: Pairing
+    trees: int
+    """Draft trees of so many questions are kept, the first ones."""
+
+    def runner(self, drafter: Drafter) -> Runner:
+        """A runner for one method. drafter: set up for the model."""
+        target, tokenizer, eos_token_ids = self.loaded
+        # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
+        paired = self.pairing != "off" and "seconds" in target.provides
+        return Runner(
+            target=target,
+            tokenizer=tokenizer,
+            eos_token_ids=self.recording.eos_token_ids if self.recording else eos_token_ids,
+            template=self.template,
+            benchmark=self.asked.benchmark,
+            drafter=drafter,
+            baseline=autoregressive() if paired else None,
+            recording=self.recording,
+            decoding=self.decoding,
+            max_new_tokens=self.max_new_tokens,
+            slice_seconds=SECONDS if self.pairing == "slices" else WHOLE,
+            trees=TreeRecorder(self.trees, tokenizer) if self.trees else None,
+        )
+
+
+def build_experiment(
+    loaded: Loaded,
+    asked: Asked,
+    template: Callable[[], PromptTemplate],
+    *,
+    max_new_tokens: int,
+    decoding: Decoding = Decoding(),  # noqa: B008 - it is frozen
+    recording: Recording | None = None,
+    pairing: Pairing = "slices",
+    trees: int = 0,
+) -> Experiment:
+    """Choose the questions that can be answered, and refuse now what would fail in the midst of a run.
+
+    template: makes the model's, where the benchmark's questions are chats.
+    """
+    if recording is not None:
+        asked = asked._replace(chosen=recording.answered(asked.chosen, asked.every))
+    elif not loaded.target.provides:
+        raise BadInput(ANSWERS_KEY, "must be given: this target computes nothing")
+    chosen = Raw() if asked.benchmark.raw else template()
+    for question in asked.chosen:
+        if isinstance(question, Conversation | TokenIds):
+            question.prompt_ids([], loaded.tokenizer, chosen)
+    return Experiment(loaded, asked, chosen, decoding, max_new_tokens, recording, pairing, trees)
