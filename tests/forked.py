@@ -15,11 +15,13 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from multiprocessing.forkserver import ensure_running
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import Any
+from unittest.mock import patch
 
 from tqdm import tqdm
 
@@ -47,6 +49,8 @@ def start(
 ) -> BaseProcess:
     """arguments: `-m MODULE ...` or `-c CODE ...`; environment: None for this process's; the others are files."""
     whole = dict(os.environ if environment is None else environment)
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):  # the server is not told before Python 3.13
+        ensure_running()
     process = SERVER.Process(target=_interpret, args=(list(arguments), cwd, whole, (stdin, stdout, stderr)))
     process.start()
     return process

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from hydra._internal.hydra import Hydra
+from hydra.core.plugins import Plugins
+from transformers.models.auto import modeling_auto  # noqa: F401
 
+from aded.command_line import compose_config
 from aded.core.tree import DraftTree
 
-# As in conftest.py: each config is composed once.
-Hydra.get_mode = lambda *_, **__: None  # type: ignore[method-assign]
+# Hydra looks for its plugins in all that is installed, and its grammar gets ready as it parses.
+Plugins.instance()
+compose_config(["method=aded"])
 # Loading numba's compiled functions readies numba itself.
 DraftTree.from_sequences(1, [[2, 3], [4]], budget=3)

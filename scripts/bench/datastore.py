@@ -1,7 +1,6 @@
 """How fast a tri-gram datastore is built, in how much memory, beside draftretriever's Writer on the same tokens.
 
     python -m scripts.bench.datastore [corpus.path=FILE] [tokenizer=NAME_OR_DIR] [rounds=3] [repeat=10]
-    python -m scripts.bench.datastore tokens=N [folder=DIR]
 
     corpus.path   a local file of JSON lines, Parquet or text; without it, the embedded corpus
     tokenizer     a Hub id or folder, or `embedded`
@@ -11,13 +10,8 @@
 Takes the other keys of datastore.build's corpora too. The corpus is tokenised once, and that is not timed. Then the
 builders take turns. Each build runs in a process of its own, which has its input in memory (draftretriever) or on
 disk (ours) and is timed until its file is written. Last, ours builds once from the repeated corpus, whose token ids
-are shifted at each repetition, so that the counts grow. Memory is the peak of the process (VmHWM). Every pair of
-draftretriever's index must have the same successors and, in float32, the same probabilities. The last line of the
-output is JSON.
-
-    tokens        instead of all this: build orders 1 to 5 of a synthetic corpus of N tokens, whose n-grams are about
-                  as frequent as those of text, and draft from it with aded_backoff, page cache cold, warm and evicted
-    folder        for scratch files, about 15 bytes a token; null: the system's
+are shifted at each repetition, so that the counts grow. Memory is the peak of the process (VmHWM). The last line of
+the output is JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +21,7 @@ import logging
 import multiprocessing
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,15 +29,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numba import njit
 from tabulate import tabulate
 
+from aded.bench.watch import peak_memory_mb
 from aded.command_line import compose_config, plain, run_command
-from aded.compiled import UNCOUNTED
 from aded.config import instantiate
-from aded.drafters.trigram.matrix import BITS, read_base
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.datastores.ngram_trie import Ngrams, vocabulary_of
 from aded.files.tokenizer import load_tokenizer
 from aded.settings import Positive
 from datastore.build import BUILD
@@ -51,11 +42,11 @@ from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_windows, write_ngrams
 from datastore.token_stream import TokenStream, tokenise
-from scripts.bench.timing import large_datastore
-from scripts.bench.timing.large_datastore import status_mb
 
 SHIFT = 3001
 """Added to the token ids at each repetition."""
+OPENINGS = 15
+"""How often our file is opened; the median counts."""
 
 
 @dataclass
@@ -64,8 +55,6 @@ class BenchDatastoreSettings:
 
     rounds: Positive = 3
     repeat: Positive = 10
-    tokens: Positive | None = None
-    folder: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +78,7 @@ def build_ours(stream: Path, vocabulary: int, out: Path) -> Built:
         counts = count_windows(StreamWindows(tokens), 3, Path(name))
         write_ngrams(out, counts, {"tokenizer": "bench", "vocabulary": str(vocabulary)})
         seconds = perf_counter() - start
-    return Built(seconds, status_mb("VmHWM"), out.stat().st_size / 1e6)
+    return Built(seconds, peak_memory_mb(), out.stat().st_size / 1e6)
 
 
 def build_draftretriever(stream: Path, vocabulary: int, out: Path) -> Built:
@@ -105,7 +94,7 @@ def build_draftretriever(stream: Path, vocabulary: int, out: Path) -> Built:
         writer.add_entry(ids)
     writer.finalize()
     seconds = perf_counter() - start
-    return Built(seconds, status_mb("VmHWM"), out.stat().st_size / 1e6)
+    return Built(seconds, peak_memory_mb(), out.stat().st_size / 1e6)
 
 
 def open_draftretriever(path: Path) -> float:
@@ -117,10 +106,11 @@ def open_draftretriever(path: Path) -> float:
     return 1000 * (perf_counter() - start)
 
 
-def apart(function: Callable[..., Any], *arguments: object) -> Any:
-    """Call in a new process, so that the peak of its memory is that of the call."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
+def open_ours(path: Path) -> float:
+    """Milliseconds to open and check the file."""
+    start = perf_counter()
+    open_ngrams(path)
+    return 1000 * (perf_counter() - start)
 
 
 def repeated(stream: TokenStream, times: int, path: Path) -> TokenStream:
@@ -134,110 +124,38 @@ def repeated(stream: TokenStream, times: int, path: Path) -> TokenStream:
     return longer
 
 
-@njit(cache=True)
-def _differing_pairs(index: np.ndarray, base: Ngrams, room: int) -> tuple[int, int]:
-    """(pairs, pairs that differ).
-
-    index: uint32 [m], draftretriever's: the number of pairs in 64 bits; for each pair its two tokens, the number of
-    its successors in 64 bits, then token and float32 probability of each successor.
-    base: our counts.
-    room: most successors of a pair.
-    """
-    tokens, weights = np.empty(room, np.int32), np.empty(room, np.float32)
-    seen, differing, at = 0, 0, 2
-    ours, probabilities = np.zeros(vocabulary_of(base), np.float32), index.view(np.float32)
-    while at < len(index):
-        a, b, successors = index[at], index[at + 1], int(index[at + 2])
-        at += 4
-        n = read_base(base, room, 3, int(np.int64(a) << BITS | np.int64(b)), tokens, weights)
-        for i in range(n):
-            ours[tokens[i]] = weights[i]
-        same = n == successors
-        for i in range(successors):
-            same = same and ours[index[at + 2 * i]] == probabilities[at + 2 * i + 1]
-        for i in range(n):
-            ours[tokens[i]] = 0.0
-        at += 2 * successors
-        seen += 1
-        differing += 0 if same else 1
-    return seen, differing
-
-
-@njit(**UNCOUNTED)
-def _look_up(base: Ngrams, pairs: np.ndarray, tokens: np.ndarray, weights: np.ndarray) -> int:
-    found = 0
-    for i in range(len(pairs)):
-        found += read_base(base, 12, 3, pairs[i, 0] << BITS | pairs[i, 1], tokens, weights)
-    return found
-
-
-def lookup_ns(base: Ngrams, stream: TokenStream) -> tuple[float, float]:
-    """Nanoseconds to read a row of at most 12 successors: the first time, and again while the processor caches it.
-
-    A search reads rows again. Medians over batches of 1000 pairs drawn from the corpus.
-    """
-    tokens, weights = np.empty(32, np.int32), np.empty(32, np.float32)
-    ids = next(stream.chunks(1 << 22, 0)).astype(np.int64) % stream.vocabulary
-    at = np.random.default_rng(0).integers(len(ids) - 1, size=(200, 1000))
-    times = np.empty((len(at), 2))
-    for number, pairs in enumerate(np.stack([ids[at], ids[at + 1]], axis=-1)):
-        for again in range(2):
-            start = perf_counter()
-            _look_up(base, pairs, tokens, weights)
-            times[number, again] = 1e9 * (perf_counter() - start) / len(pairs)
-    first, again = np.median(times[1:], axis=0)  # the first batch compiles
-    return float(first), float(again)
-
-
-def open_ms(path: Path, times: int = 15) -> float:
-    """Median milliseconds to open and check the file."""
-    seconds = []
-    for _ in range(times):
-        start = perf_counter()
-        open_ngrams(path)
-        seconds.append(perf_counter() - start)
-    return 1000 * float(np.median(seconds))
-
-
-def measure(stream: TokenStream, path: Path, folder: Path, rounds: int, repeat: int) -> dict[str, Any]:
+def measure(stream: TokenStream, path: Path, folder: Path, settings: BenchDatastoreSettings) -> dict[str, Any]:
     """All numbers of the JSON line. path: the stream's file."""
     ours, theirs = folder / "ours.ngrams", folder / "theirs.idx"
-    builds: dict[str, list[Built]] = {"ours": [], "draftretriever": []}
-    for _ in range(rounds):
-        builds["ours"].append(apart(build_ours, path, stream.vocabulary, ours))
-        builds["draftretriever"].append(apart(build_draftretriever, path, stream.vocabulary, theirs))
-    file = open_ngrams(ours)
-    base, sizes = file.up_to(3), np.diff(file.ngrams.start[file.level(2).start :].astype(np.int64))
-    pairs, differing = _differing_pairs(np.fromfile(theirs, np.uint32), base, int(sizes.max(initial=1)))
-    speed, other = (stream.tokens / float(np.median([one.seconds for one in found])) for found in builds.values())
-    first_lookup, lookup = lookup_ns(base, stream)
-    numbers: dict[str, Any] = {
-        "tokens": stream.tokens,
-        "tokens_per_second": round(speed),
-        "draftretriever_tokens_per_second": round(other),
-        "ratio": round(speed / other, 2),
-        "peak_mb": round(max(one.peak_mb for one in builds["ours"])),
-        "draftretriever_peak_mb": round(max(one.peak_mb for one in builds["draftretriever"])),
-        "open_ms": round(open_ms(ours), 1),
-        "draftretriever_open_ms": round(apart(open_draftretriever, theirs)),
-        "file_mb": round(builds["ours"][-1].file_mb, 2),
-        "draftretriever_file_mb": round(builds["draftretriever"][-1].file_mb, 2),
-        "lookup_ns": round(lookup),
-        "first_lookup_ns": round(first_lookup),
-        "pairs": pairs,
-        "differing_pairs": differing + abs(pairs - int(np.count_nonzero(sizes))),
-    }
-    if repeat > 1:
-        long_path = folder / "long"
-        longer = repeated(stream, repeat, long_path)
-        built = apart(build_ours, long_path, longer.vocabulary, folder / "long.ngrams")
-        numbers |= {
-            "long_tokens": longer.tokens,
-            "long_tokens_per_second": round(longer.tokens / built.seconds),
-            "long_peak_mb": round(built.peak_mb),
-            "long_file_mb": round(built.file_mb, 2),
+    builds: dict[str, list[Built]] = {"": [], "draftretriever_": []}
+    # A process for each call, so that the peak of its memory is that of the call.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as apart:
+        for _ in range(settings.rounds):
+            builds[""].append(apart.submit(build_ours, path, stream.vocabulary, ours).result())
+            other = apart.submit(build_draftretriever, path, stream.vocabulary, theirs)
+            builds["draftretriever_"].append(other.result())
+        numbers: dict[str, Any] = {
+            "tokens": stream.tokens,
+            "open_ms": round(float(np.median([open_ours(ours) for _ in range(OPENINGS)])), 1),
+            "draftretriever_open_ms": round(apart.submit(open_draftretriever, theirs).result()),
         }
-    return numbers
+        if settings.repeat > 1:
+            longer = repeated(stream, settings.repeat, folder / "long")
+            built = apart.submit(build_ours, folder / "long", longer.vocabulary, folder / "long.ngrams").result()
+            numbers |= {"long_tokens": longer.tokens} | numbers_of("long_", [built], longer.tokens)
+    for name, found in builds.items():
+        numbers |= numbers_of(name, found, stream.tokens)
+    ratio = numbers["tokens_per_second"] / numbers["draftretriever_tokens_per_second"]
+    return {**numbers, "ratio": round(ratio, 2)}
+
+
+def numbers_of(name: str, builds: Sequence[Built], tokens: int) -> dict[str, Any]:
+    """Speed, memory and size of builds; the keys begin with `name`."""
+    return {
+        f"{name}tokens_per_second": round(tokens / float(np.median([built.seconds for built in builds]))),
+        f"{name}peak_mb": round(max(built.peak_mb for built in builds)),
+        f"{name}file_mb": round(builds[-1].file_mb, 2),
+    }
 
 
 def form_of_corpus(overrides: Sequence[str]) -> list[str]:
@@ -249,41 +167,22 @@ def form_of_corpus(overrides: Sequence[str]) -> list[str]:
 
 
 def table(numbers: dict[str, Any]) -> str:
-    rows = [
-        (label, numbers[key], numbers.get(f"draftretriever_{key}"), numbers.get(f"long_{key}"))
-        for label, key in (
-            ("tokens", "tokens"),
-            ("tokens/s", "tokens_per_second"),
-            ("peak MB", "peak_mb"),
-            ("open ms", "open_ms"),
-            ("file MB", "file_mb"),
-        )
-    ]
+    keys = ("tokens", "tokens_per_second", "peak_mb", "open_ms", "file_mb")
+    rows = [(key, *(numbers.get(f"{name}{key}") for name in ("", "draftretriever_", "long_"))) for key in keys]
     return tabulate(rows, ("", "ours", "draftretriever", "ours, repeated"), floatfmt=".10g", intfmt=",")
 
 
 def run(overrides: list[str], settings: BenchDatastoreSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    if settings.tokens:
-        with tempfile.TemporaryDirectory(dir=settings.folder) as name:
-            numbers = large_datastore.measure(settings.tokens, Path(name), apart)
-        print(tabulate(numbers.items(), intfmt=","))
-        print(json.dumps(numbers))
-        return
     cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
-    corpus, tokenizer = (
-        instantiate(plain(cfg.corpus), "corpus", Corpus),
-        load_tokenizer(cfg.tokenizer, cfg.paths.cache),
-    )
+    corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
+    tokenizer = load_tokenizer(cfg.tokenizer, cfg.paths.cache)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=sys.stderr.isatty())
-        numbers = measure(stream, folder / "tokens", folder, settings.rounds, settings.repeat)
+        numbers = measure(stream, folder / "tokens", folder, settings)
     print(table(numbers))
-    print(
-        f"{numbers['ratio']} times draftretriever's speed; {numbers['differing_pairs']} of {numbers['pairs']} pairs "
-        f"differ; a row is read in {numbers['lookup_ns']} ns, the first time in {numbers['first_lookup_ns']} ns"
-    )
+    print(f"{numbers['ratio']} times draftretriever's speed")
     print(json.dumps(numbers))
 
 

@@ -18,11 +18,11 @@ import importlib.util
 import json
 import multiprocessing
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numba import njit
@@ -30,18 +30,13 @@ from pydantic import Field
 from tabulate import tabulate
 
 from aded.command_line import run_command
-from aded.drafters.trigram.drafter import AdedDrafter
-from aded.drafters.trigram.search.best_first import BestFirst
-from aded.drafters.trigram.search.draft_maker import DraftMaker
-from aded.drafters.trigram.search.mcts import Mcts
-from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Positive
-from datastore.ngrams import count_ngrams
 from scripts import check_no_arguments
-from scripts.bench.timing.backoff_timer import backoff_timer
-from scripts.bench.timing.peer_timers import Noise, Timer, peer_timers
+from scripts.bench.timing.drafters import Noise, Timer, drafters_of, timer
 
 VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10
+reader: Any = None
+"""draftretriever's, in the child."""
 
 
 @dataclass
@@ -96,27 +91,11 @@ def contexts_of(stream: np.ndarray, searches: int) -> list[np.ndarray]:
     return [stream[start : start + CONTEXT] for start in starts]
 
 
-def aded_timer(base: NgramFile, maker: DraftMaker, warm_up: list[np.ndarray]) -> Timer:
-    drafter = AdedDrafter(base, maker, budget=BUDGET)
-
-    def time_drafts(contexts: list[np.ndarray]) -> list[tuple[float, int]]:
-        times = []
-        for context in contexts:
-            start = perf_counter()
-            tree = drafter.draft(context)
-            times.append((perf_counter() - start, tree.drafted))
-        return times
-
-    drafter.begin(warm_up[0])
-    time_drafts(warm_up)
-    drafter.begin(warm_up[0])
-    return time_drafts
-
-
-def _serve(stream: np.ndarray, warm_up: list[np.ndarray], pipe: Connection) -> None:
-    """The child: build draftretriever's index, then answer lists of contexts with times until None comes."""
+def open_index(stream: np.ndarray, warm_up: list[np.ndarray]) -> None:
+    """In the child: build draftretriever's index and open it."""
     import draftretriever
 
+    global reader
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "stream.idx")
         writer = draftretriever.Writer(path, vocab_size=VOCABULARY)
@@ -124,93 +103,73 @@ def _serve(stream: np.ndarray, warm_up: list[np.ndarray], pipe: Connection) -> N
         writer.finalize()
         del writer  # it writes once more when it goes, and the folder must still be there
         reader = draftretriever.Reader(path)
-
-        def time_searches(contexts: list[list[int]]) -> list[tuple[float, int]]:
-            times = []
-            for context in contexts:
-                start = perf_counter()
-                found = reader.search(context, choices=BUDGET)
-                seconds = perf_counter() - start
-                # found[1] is the tree's mask, the root's row included; nothing found is an empty answer.
-                times.append((seconds, max(0, len(found[1]) - 1) if len(found) > 1 else 0))
-            return times
-
-        time_searches([context.tolist() for context in warm_up])
-        pipe.send(None)
-        while (contexts := pipe.recv()) is not None:
-            pipe.send(time_searches([context.tolist() for context in contexts]))
+        time_searches(warm_up)
 
 
-class DraftRetriever:
-    """The child process, used as a Timer. A context manager."""
-
-    def __init__(self, stream: np.ndarray, warm_up: list[np.ndarray]) -> None:
-        spawn = multiprocessing.get_context("spawn")
-        self._pipe, far_end = spawn.Pipe()
-        self._child = spawn.Process(target=_serve, args=(stream, warm_up, far_end), daemon=True)
-        self._child.start()
-        far_end.close()  # so that a child that dies is an EOFError here
-        self._pipe.recv()
-
-    def __call__(self, contexts: list[np.ndarray]) -> list[tuple[float, int]]:
-        self._pipe.send(contexts)
-        return self._pipe.recv()
-
-    def close(self) -> None:
-        self._pipe.send(None)
-        self._child.join()
+def time_searches(contexts: list[np.ndarray]) -> list[tuple[float, int]]:
+    """In the child."""
+    times = []
+    for context in contexts:
+        ids = context.tolist()
+        start = perf_counter()
+        found = reader.search(ids, choices=BUDGET)
+        seconds = perf_counter() - start
+        # found[1] is the tree's mask, the root's row included; nothing found is an empty answer.
+        times.append((seconds, max(0, len(found[1]) - 1) if len(found) > 1 else 0))
+    return times
 
 
 def measure(timers: dict[str, Timer], contexts: list[np.ndarray]) -> dict[str, np.ndarray]:
     """Per drafter float64 [searches, 2]: milliseconds, drafted nodes. The drafters take turns, ROUNDS times."""
     found: dict[str, list[tuple[float, int]]] = {name: [] for name in timers}
     for part in np.array_split(np.arange(len(contexts)), ROUNDS):
-        for name, timer in timers.items():
-            found[name] += timer([contexts[i] for i in part])
+        for name, drafter in timers.items():
+            found[name] += drafter([contexts[i] for i in part])
     return {name: np.array(rows) * [1000.0, 1.0] for name, rows in found.items()}
 
 
-def summary(results: dict[str, np.ndarray]) -> dict[str, float | None]:
-    """The numbers of the JSON line, null for a drafter that did not run."""
-    numbers: dict[str, float | None] = {}
-    for name in [*results, *({"draftretriever"} - results.keys())]:
-        rows = results.get(name)
-        numbers[f"{name}_median_ms"] = None if rows is None else round(float(np.median(rows[:, 0])), 4)
-        numbers[f"{name}_p99_ms"] = None if rows is None else round(float(np.percentile(rows[:, 0], 99)), 4)
-        numbers[f"{name}_drafted_nodes"] = None if rows is None else round(float(rows[:, 1].mean()), 2)
-    ours, theirs = numbers["aded_median_ms"], numbers["draftretriever_median_ms"]
-    numbers["ratio"] = None if ours is None or theirs is None else round(theirs / ours, 2)
-    return numbers
+def summary(results: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
+    """Per drafter its numbers of the JSON line."""
+    return {
+        name: {
+            "median_ms": round(float(np.median(rows[:, 0])), 4),
+            "p99_ms": round(float(np.percentile(rows[:, 0], 99)), 4),
+            "drafted_nodes": round(float(rows[:, 1].mean()), 2),
+        }
+        for name, rows in results.items()
+    }
 
 
 def run(arguments: list[str], settings: BenchDraftingSettings) -> None:
     check_no_arguments(arguments)
     stream = synthetic_stream(settings.pairs, 0)
-    base = count_ngrams([stream], 3, VOCABULARY)
     contexts = contexts_of(stream, settings.searches + WARM_UP)
     warm_up, contexts = contexts[:WARM_UP], contexts[WARM_UP:]
     noise = Noise(stream, VOCABULARY)
-    timers: dict[str, Timer] = {
-        "aded": aded_timer(base, Mcts(), warm_up),
-        "best_first": aded_timer(base, BestFirst(), warm_up),
-        "aded_backoff": backoff_timer(stream, noise, warm_up, ADVANCE),
-        **peer_timers(stream, noise, warm_up),
+    timers = {
+        name: timer(drafter, noise, warm_up, ADVANCE) for name, drafter in drafters_of(stream, noise, BUDGET).items()
     }
     if importlib.util.find_spec("draftretriever") is None:
         print("draftretriever is not installed, so its columns are empty: pip install draftretriever==0.1.1")
         results = measure(timers, contexts)
     else:
-        retriever = DraftRetriever(stream, warm_up)
-        results = measure({**timers, "draftretriever": retriever}, contexts)
-        retriever.close()
-    table = [
-        (name, np.median(rows[:, 0]), np.percentile(rows[:, 0], 99), rows[:, 1].mean())
-        for name, rows in results.items()
-    ]
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, spawn, initializer=open_index, initargs=(stream, warm_up)) as child:
+            search: Timer = lambda some: child.submit(time_searches, some).result()  # noqa: E731
+            results = measure({**timers, "draftretriever": search}, contexts)
+    found = summary(results)
     print(f"{settings.pairs} pairs, {len(stream)} tokens, {settings.searches} searches, budget {BUDGET}")
-    print(tabulate(table, ("drafter", "median ms", "p99 ms", "drafted nodes/step"), floatfmt=".3f"))
-    sizes = {"pairs": len(base.level(2)), "tokens": len(stream), "searches": settings.searches}
-    print(json.dumps({**summary(results), **sizes}))
+    rows = [(name, *numbers.values()) for name, numbers in found.items()]
+    print(tabulate(rows, ("drafter", "median ms", "p99 ms", "drafted nodes/step"), floatfmt=".3f"))
+    theirs = found.get("draftretriever", dict.fromkeys(found["aded"]))
+    ratio = theirs["median_ms"] and round(theirs["median_ms"] / found["aded"]["median_ms"], 2)
+    flat = {
+        f"{name}_{key}": number
+        for name, numbers in {**found, "draftretriever": theirs}.items()
+        for key, number in numbers.items()
+    }
+    sizes = {"pairs": len(noise.pairs.level(2)), "tokens": len(stream), "searches": settings.searches}
+    print(json.dumps({**flat, "ratio": ratio, **sizes}))
 
 
 def main() -> None:

@@ -2,10 +2,9 @@
 
     python -m scripts.bench.engines [KEY=VALUE ...]
 
-    engines=[transformers]    others to compare with: transformers, openvino, llama_cpp, onnxruntime
+    engines=[transformers]    others to compare with: transformers, openvino, llama_cpp
     python=PROGRAM            the Python in whose environment the others are installed; by default this one
     gguf=FILE                 the model for openvino and llama_cpp; made for the embedded model
-    onnx=FOLDER               the model for onnxruntime, as its own builder made it
     methods=[autoregressive,aded_backoff]   ours, on the compiled engine
     prompts=16  new_tokens=128
 
@@ -52,12 +51,9 @@ Answer = Callable[[list[int]], dict[str, Any]]
 class BenchEnginesSettings:
     """See above."""
 
-    engines: list[Literal["transformers", "openvino", "llama_cpp", "onnxruntime"]] = field(
-        default_factory=lambda: ["transformers"]
-    )
+    engines: list[Literal["transformers", "openvino", "llama_cpp"]] = field(default_factory=lambda: ["transformers"])
     python: str = sys.executable
     gguf: str | None = None
-    onnx: str | None = None
     methods: list[str] = field(default_factory=lambda: ["autoregressive", "aded_backoff"])
     prompts: Positive = 16
     new_tokens: Positive = 128
@@ -110,10 +106,6 @@ def model_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> s
     """The model in the form that the engine reads."""
     if engine == "transformers":
         return place_of(cfg.model.path, "model.path", cache_folder(cfg))
-    if engine == "onnxruntime":
-        if settings.onnx is None:
-            raise BadInput("onnx", "must be given: a folder that onnxruntime_genai.models.builder wrote")
-        return settings.onnx
     if settings.gguf is None and cfg.model.path != EMBEDDED:
         raise BadInput("gguf", f"must be given for {engine}: a file is made for the embedded model only")
     file = Path(settings.gguf or Path(cache_folder(cfg)) / "models" / "smollm2-135m-instruct-f16.gguf")

@@ -1,4 +1,4 @@
-"""vLLM's server with and without drafts: tokens per second, accepted tokens per step, the same text, and memory.
+"""vLLM's server with and without drafts: tokens per second, accepted tokens per step, and the same text.
 
     python -m scripts.bench.serving python=PROGRAM [KEY=VALUE ...]
 
@@ -7,7 +7,6 @@
     datastore=FILE            for aded_backoff; by default the embedded corpus, built once
     tokens=5                  num_speculative_tokens
     requests=32  at_once=8  new_tokens=128  context=2048
-    memory_requests=0         further short requests, to see whether the server's memory grows
 
 Takes the keys of aded.run for model and benchmark too. aded_backoff drafts as many tokens as pay by the times of the
 engine's steps, aded_backoff_full always `tokens`. Each proposer is a server of its own beside one without drafts; the
@@ -32,12 +31,10 @@ from aded.files.embedded_model import place_of
 from aded.files.tokenizer import load_tokenizer
 from aded.records.environment import machine
 from aded.settings import Positive
-from scripts.bench.vllm_server.server import Server, server
+from scripts.bench.vllm_server import Server, server
 
 BLOCK = 2
 """Servers take turns after this many times `at_once` requests."""
-SHORT_PROMPT, SHORT_ANSWER = 24, 4
-"""Tokens of the requests that memory is measured with."""
 NGRAM = {"prompt_lookup_min": 2, "prompt_lookup_max": 5}
 
 
@@ -55,7 +52,6 @@ class BenchServingSettings:
     at_once: Positive = 8
     new_tokens: Positive = 128
     context: Positive = 2048
-    memory_requests: int = 0
 
 
 def options_of(proposer: str, datastore: str, tokens: int) -> list[str]:
@@ -80,9 +76,9 @@ class Arm:
 
     def ask(self, asked: Server, prompts: list[list[int]], settings: BenchServingSettings) -> None:
         before = asked.counters()
-        answers = asked.ask(prompts, settings.new_tokens, settings.at_once)
-        self.texts += answers["texts"]
-        self.seconds += answers["seconds"]
+        texts, seconds = asked.ask(prompts, settings.new_tokens, settings.at_once)
+        self.texts += texts
+        self.seconds += seconds
         for name, count in asked.counters().items():
             self.counts[name] = self.counts.get(name, 0.0) + count - before.get(name, 0.0)
 
@@ -117,22 +113,6 @@ def compared(with_drafts: Arm, without: Arm) -> dict[str, float]:
     }
 
 
-def short_prompts(prompts: list[list[int]], count: int) -> list[list[int]]:
-    """Different pieces of the prompts."""
-    text = [token for prompt in prompts for token in prompt]
-    return [[text[(37 * n + i) % len(text)] for i in range(SHORT_PROMPT)] for n in range(count)]
-
-
-def memory(asked: Server, prompts: list[list[int]], settings: BenchServingSettings) -> list[float]:
-    """MB of the server's processes before the short requests and after each tenth of them."""
-    short, found = short_prompts(prompts, settings.memory_requests), [asked.memory()]
-    for part in range(10):
-        some = short[part * len(short) // 10 : (part + 1) * len(short) // 10]
-        asked.ask(some, SHORT_ANSWER, settings.at_once)
-        found.append(asked.memory())
-    return found
-
-
 def run(overrides: list[str], settings: BenchServingSettings) -> None:
     cfg = compose_config(overrides)
     if "path" not in cfg.model:
@@ -159,8 +139,6 @@ def run(overrides: list[str], settings: BenchServingSettings) -> None:
                     for arm, asked in arms if start // block % 2 else arms[::-1]:
                         arm.ask(asked, prompts[start : start + block], settings)
                 rows[proposer] = compared(arms[0][0], arms[1][0])
-                if settings.memory_requests:
-                    rows[proposer]["memory_mb"] = memory(drafting, prompts, settings)
     show(rows, settings, str(cfg.model.dtype))
 
 
@@ -170,10 +148,6 @@ def show(rows: dict[str, Any], settings: BenchServingSettings, dtype: str) -> No
     columns = ["tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens", "different"]
     heads = ["proposer", "tokens/s", "without", "speedup", "accepted/step", "drafted/step", "different answers"]
     print(tabulate([[name, *(row[key] for key in columns)] for name, row in rows.items()], heads, floatfmt=".2f"))
-    for name, row in rows.items():
-        if "memory_mb" in row:
-            megabytes = ", ".join(f"{each:.0f}" for each in row["memory_mb"])
-            print(f"{name}: memory over {settings.memory_requests} short requests, MB: {megabytes}")
     print(json.dumps({"machine": asdict(here), "settings": asdict(settings), "proposers": rows}), flush=True)
 
 

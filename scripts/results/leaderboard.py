@@ -19,10 +19,8 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,7 +32,7 @@ from aded.files.atomic import write_text
 from aded.files.json_lines import json_value, read_text
 from aded.records.environment import environment
 from aded.settings import FilePath, Text
-from scripts.results.measure import Case, measure, names_of_packs, new_case
+from scripts.results.measure import Case, as_csv, exact_numbers, measure, names_of_packs, new_case
 
 NAME = Annotated[Text, Field(pattern=r"^[\w.+-]+$")]
 
@@ -94,14 +92,6 @@ def read_rows(path: Path) -> list[Submission]:
     return rows
 
 
-def as_csv(rows: Iterable[Submission]) -> str:
-    text = StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
-    return text.getvalue()
-
-
 def case_of(row: Submission, folder: Path, where: str) -> Case:
     """What a row says was measured. Raises BadInput."""
     names = (row.pack, *filter(None, row.corpus.split("+")))
@@ -116,14 +106,7 @@ def case_of(row: Submission, folder: Path, where: str) -> Case:
 def numbers_of(case: Case) -> dict[str, str]:
     """The columns that are measured."""
     cold, session = measure(case)
-    return {
-        "config": case.config,
-        "mat_cold": repr(cold.mean_accepted_tokens),
-        "mat_session": repr(session.mean_accepted_tokens),
-        "nodes_cold": repr(cold.drafted_nodes_per_step),
-        "nodes_session": repr(session.drafted_nodes_per_step),
-        "draft_ms": f"{cold.draft_ms_median:.4f}",
-    }
+    return {"config": case.config, "draft_ms": f"{cold.draft_ms_median:.4f}", **exact_numbers(cold, session)}
 
 
 def verify(settings: LeaderboardSettings) -> None:
@@ -166,7 +149,8 @@ def add(settings: LeaderboardSettings) -> None:
         )
         rows = [old for old in rows if any(getattr(old, key) != getattr(row, key) for key in SAME)] + [row]
         print(f"{row.method} on {pack}: {row.mat_cold} cold, {row.mat_session} session", flush=True)
-    write_text(path, as_csv(sorted(rows, key=lambda row: (row.pack, -float(row.mat_cold), row.method))), "file")
+    rows.sort(key=lambda row: (row.pack, -float(row.mat_cold), row.method))
+    write_text(path, as_csv([asdict(row) for row in rows]), "file")
 
 
 ACTIONS = {"verify": verify, "add": add}

@@ -14,14 +14,12 @@ was learned over all questions of the pack; a method that has nothing to keep ha
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, fields
-from io import StringIO
+from dataclasses import dataclass
 from itertools import zip_longest
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,12 +29,12 @@ from typing import Any
 from tabulate import tabulate
 
 from aded.command_line import run_command
-from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import read_text
 from aded.files.pack import read_about
 from aded.settings import FilePath, Positive
-from scripts.results.measure import Case, measure, names_of_packs, new_case
+from scripts import check_no_arguments
+from scripts.results.measure import Case, as_csv, exact_numbers, measure, names_of_packs, new_case
 
 COMMITTED = Path("results/replay")
 PACKS = Path("results/packs")
@@ -51,24 +49,6 @@ METHODS: Sequence[tuple[str, Mapping[str, Any]]] = (
 """Each with the settings that differ from its config. draftretriever has no seed: its drafts differ each time."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row of table.csv, as text: every digit counts."""
-
-    pack: str
-    method: str
-    settings: str
-    corpus: str
-    turns: str
-    new_tokens: str
-    steps_cold: str
-    steps_session: str
-    mat_cold: str
-    mat_session: str
-    nodes_cold: str
-    nodes_session: str
-
-
 @dataclass
 class ReplaySettings:
     """See above."""
@@ -78,23 +58,20 @@ class ReplaySettings:
     jobs: Positive = os.cpu_count() or 1
 
 
-def line_of(case: Case) -> Line:
-    """The case, measured."""
+def row_of(case: Case) -> dict[str, str]:
+    """The case's row of table.csv, as text: every digit counts."""
     cold, session = measure(case)
-    return Line(
-        case.pack,
-        case.method,
-        json.dumps(case.settings),
-        "+".join(case.corpus),
-        str(cold.turns),
-        str(cold.new_tokens),
-        str(cold.steps),
-        str(session.steps),
-        repr(cold.mean_accepted_tokens),
-        repr(session.mean_accepted_tokens),
-        repr(cold.drafted_nodes_per_step),
-        repr(session.drafted_nodes_per_step),
-    )
+    return {
+        "pack": case.pack,
+        "method": case.method,
+        "settings": json.dumps(case.settings),
+        "corpus": "+".join(case.corpus),
+        "turns": str(cold.turns),
+        "new_tokens": str(cold.new_tokens),
+        "steps_cold": str(cold.steps),
+        "steps_session": str(session.steps),
+        **exact_numbers(cold, session),
+    }
 
 
 def cases_of(folder: Path) -> list[Case]:
@@ -102,34 +79,24 @@ def cases_of(folder: Path) -> list[Case]:
     return [new_case(folder, pack, *method) for pack in names_of_packs(folder) for method in METHODS]
 
 
-def lines_of(folder: Path, jobs: int) -> list[Line]:
+def rows_of(folder: Path, jobs: int) -> list[dict[str, str]]:
     """All cases, measured."""
     cases = cases_of(folder)
     with ProcessPoolExecutor(min(jobs, len(cases)), get_context("spawn")) as pool:
-        return list(pool.map(line_of, cases))
+        return list(pool.map(row_of, cases))
 
 
-def as_csv(lines: Iterable[Line]) -> str:
-    """The text of table.csv."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(field.name for field in fields(Line))
-    writer.writerows(asdict(line).values() for line in lines)
-    return text.getvalue()
-
-
-def as_markdown(lines: Sequence[Line], folder: Path) -> str:
+def as_markdown(rows: Sequence[Mapping[str, str]], folder: Path) -> str:
     """The text of summary.md: the methods, best first on average, each pack in two columns."""
-    packs = list(dict.fromkeys(line.pack for line in lines))
-    rows = []
-    for method in dict.fromkeys((line.method, line.settings) for line in lines):
-        cells = {line.pack: line for line in lines if (line.method, line.settings) == method}
-        name = method[0] + "".join(f", {key}={value}" for key, value in json.loads(method[1]).items())
-        values = [f"{float(mat):.3f}" for pack in packs for mat in (cells[pack].mat_cold, cells[pack].mat_session)]
-        rows.append([name, *values])
-    rows.sort(key=lambda row: -sum(map(float, row[1:])))
+    methods: dict[str, list[str]] = {}
+    for row in rows:
+        name = row["method"] + "".join(f", {key}={value}" for key, value in json.loads(row["settings"]).items())
+        methods.setdefault(name, []).extend(f"{float(row[key]):.3f}" for key in ("mat_cold", "mat_session"))
+    best_first = sorted(methods.items(), key=lambda method: -sum(map(float, method[1])))
+    packs = list(dict.fromkeys(row["pack"] for row in rows))
     heads = ["method", *(f"{pack}, {scope}" for pack in packs for scope in ("cold", "session"))]
-    table = tabulate(rows, heads, tablefmt="pipe", disable_numparse=True)
+    lines = [[name, *values] for name, values in best_first]
+    table = tabulate(lines, heads, tablefmt="pipe", disable_numparse=True)
     abouts = {pack: read_about(folder / pack, "packs") for pack in packs}
     packed = [
         [pack, about.model, about.licence, about.turns, about.answer_tokens, about.answers_sha256[:16]]
@@ -152,23 +119,18 @@ table.csv, which has all digits, and compares.
 
 
 def first_difference(before: str, now: str) -> str | None:
-    """The first row of two texts of table.csv that differs, and how; None where none does."""
-    rows_before, rows_now = (list(csv.DictReader(text.splitlines())) for text in (before, now))
-    none: dict[str, str] = {}
-    for old, new in zip_longest(rows_before, rows_now, fillvalue=none):
+    """The first line of two texts of table.csv that differs, and how; None where none does."""
+    for number, (old, new) in enumerate(zip_longest(before.splitlines(), now.splitlines()), 1):
         if old != new:
-            key = next((key for key in {**old, **new} if old.get(key) != new.get(key)), "a row")
-            name = " ".join(str((new or old).get(part)) for part in ("pack", "method"))
-            return f"{name}: {key} was {old.get(key)} and is {new.get(key)}"
+            return f"line {number} was {old} and is {new}"
     return None if before == now else "the text differs"
 
 
 def replay_packs(rest: list[str], settings: ReplaySettings) -> None:
-    if rest:
-        raise BadInput(rest[0], "is no setting; there are out, packs, jobs")
+    check_no_arguments(rest)
     began, folder = perf_counter(), Path(settings.packs)
-    lines = lines_of(folder, settings.jobs)
-    texts = {"table.csv": as_csv(lines), "summary.md": as_markdown(lines, folder)}
+    rows = rows_of(folder, settings.jobs)
+    texts = {"table.csv": as_csv(rows), "summary.md": as_markdown(rows, folder)}
     print(texts["summary.md"].split("\n\n")[2])
     took = f"{perf_counter() - began:.0f} s"
     if settings.out is not None:
@@ -180,7 +142,7 @@ def replay_packs(rest: list[str], settings: ReplaySettings) -> None:
     if difference := first_difference(committed, texts["table.csv"]):
         print(f"{COMMITTED / 'table.csv'}: {difference}", file=sys.stderr)
         sys.exit(1)
-    print(f"{took}: {len(lines)} rows, each digit as in {COMMITTED / 'table.csv'}")
+    print(f"{took}: {len(rows)} rows, each digit as in {COMMITTED / 'table.csv'}")
 
 
 def main() -> None:

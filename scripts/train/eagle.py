@@ -32,9 +32,8 @@ from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.heads.eagle.files import WEIGHTS, published_layers, save_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
+from scripts.train.answers import HEADS, answered, inputs, most_frequent, read_pairs, target_of
 from scripts.train.eagle_training import Lesson, Text, begin_as_last_layer, read_text
-from scripts.train.medusa import HEADS, answered, inputs, most_frequent, target_of
-from scripts.train.medusa_answers import read_pairs
 
 KINDS: dict[str, type[EagleHead]] = {"eagle2": EagleHead, "eagle3": Eagle3Head}
 EAGLE: Kinds = {

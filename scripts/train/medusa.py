@@ -11,57 +11,28 @@ the `vocabulary` most frequent tokens of the answers, which are nearly all that 
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import sys
-from collections.abc import Iterable
-from itertools import chain, islice
 from pathlib import Path
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.bench.build import cache_folder, checked_model, loaded
-from aded.command_line import PATHS, plain, run_config
-from aded.config import GROUP, Kinds, instantiate
+from aded.command_line import run_config
+from aded.config import Kinds
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs
-from aded.identity import sha256, tokenizer_fingerprint
 from aded.kernels import threads
-from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
+from aded.settings import Count
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
 from baselines.heads.medusa import most_probable_paths
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
-from datastore.corpora.corpus import Corpus
-from scripts.train.medusa_answers import answer_all, chat_prompts, prompts, read_answers
+from scripts.train.answers import HEADS, IGNORED, answered, inputs, most_frequent, read_answers, target_of
 
-IGNORED = -100
-TRAINING: Kinds = {
-    **dict.fromkeys(("model", "datastore"), GROUP),
-    "paths": PATHS,
-    "out": FilePath,
-    "threads": Count | None,
-    "prompts": Positive,
-    "asking": {
-        **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
-        "raw_share": Share,
-        "seed": Seed,
-    },
-}
-"""Keys of all trainings on a target's own answers."""
-HEADS: Kinds = {
-    **TRAINING,
-    "chat": GROUP | None,
-    "epochs": Count,
-    **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
-    "learning_rate": Rate,
-}
-"""Keys of all trainings of heads."""
 MEDUSA: Kinds = {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)}
 """The keys at the top of conf/train_medusa.yaml."""
 log = logging.getLogger(__name__)
@@ -82,12 +53,6 @@ def examples(shards: list[Path], heads: int) -> tuple[torch.Tensor, torch.Tensor
     if not states:
         raise BadInput("prompts", "there are no answers to train on; ask 1 or more")
     return torch.cat(states), torch.cat(targets), torch.cat(numbers)
-
-
-def most_frequent(targets: torch.Tensor, most: int) -> torch.Tensor:
-    """int64 [<= most]: the most frequent tokens of the targets, in the order of their ids."""
-    tokens, times = targets[targets != IGNORED].unique(return_counts=True)
-    return tokens[times.argsort(descending=True)[:most]].sort().values
 
 
 def renumbered(targets: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
@@ -138,23 +103,6 @@ def train(
 
 
 @torch.no_grad()
-def accuracies(
-    heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor
-) -> list[dict[str, float]]:
-    """Per head, how often the true token is the first guess, among the first five, and among the first ten."""
-    ranks = []
-    for rows in torch.arange(len(states)).split(1024):
-        best = (heads(states[rows].float()) @ projection.T).topk(10).indices
-        ranks.append((best == targets[rows].T[..., None]).transpose(0, 1))
-    hit = torch.cat(ranks)
-    known = targets != IGNORED
-    return [
-        {f"top{n}": float(hit[known[:, k], k, :n].any(-1).float().mean()) for n in (1, 5, 10)}
-        for k in range(len(heads))
-    ]
-
-
-@torch.no_grad()
 def accepted(
     heads: MedusaHeads, states: torch.Tensor, targets: torch.Tensor, projection: torch.Tensor, budget: int = 63
 ) -> float:
@@ -170,56 +118,8 @@ def accepted(
     return len(states) / steps
 
 
-def target_of(cfg: DictConfig) -> Loaded:
-    """The model that is asked, on the eager engine."""
-    return loaded(checked_model(plain(cfg.model)), "eager", cache_folder(cfg))
-
-
-def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
-    """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
-    corpus, asking = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus), cfg.asking
-    facts = {
-        "model": str(cfg.model.path),
-        "tokenizer": tokenizer_fingerprint(loaded.tokenizer),
-        "corpus": corpus.name,
-        "asking": json.dumps(OmegaConf.to_container(asking, resolve=True), sort_keys=True),
-    }
-    code = prompts(corpus.documents(), loaded.tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
-    asked: dict[str, Iterable[list[int]]] = {corpus.name: code}
-    if cfg.get("chat"):
-        chat = instantiate(plain(cfg.chat), "chat", Corpus)
-        found = list(chat_prompts(chat, loaded.tokenizer, asking.longest_prompt, asking.seed))
-        if not found:
-            problem = f"no conversation of {chat.name} begins with a prompt of at most {asking.longest_prompt} tokens"
-            raise BadInput("chat", problem)
-        asked[chat.identity] = found
-    shards = [_answers(cfg, loaded, stream, facts | {"corpus": name}) for name, stream in asked.items()]
-    return list(chain.from_iterable(shards)), facts | {"corpus": ", ".join(asked)}
-
-
-def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
-    """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
-    assert isinstance(loaded.target, EagerTarget)
-    folder = Path(cache_folder(cfg)) / "medusa" / sha256(json.dumps(facts))[:16]
-    log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
-    return answer_all(
-        loaded.target.model,
-        islice(asked, cfg.prompts),
-        loaded.eos_token_ids,
-        folder,
-        most=cfg.asking.max_new_tokens,
-        batch_size=cfg.asking.batch_size,
-    )
-
-
-def inputs(cfg: DictConfig) -> dict[str, str | None]:
-    """The files that a training of heads reads, by their keys."""
-    corpora = {"datastore.corpus.path": cfg.datastore.corpus, "chat.path": cfg.chat or {}}
-    return {"model.path": cfg.model.path} | {key: corpus.get("path") for key, corpus in corpora.items()}
-
-
 def run(cfg: DictConfig) -> None:
-    """Answers, training, the heads' file; prints the accuracy on the answers set aside for validation."""
+    """Answers, training, the heads' file; prints what they are worth on the answers set aside for validation."""
     out = Path(cfg.out) / OURS
     check_outputs([("out", out)], inputs(cfg).items())
     loaded = target_of(cfg)
@@ -245,10 +145,8 @@ def run(cfg: DictConfig) -> None:
         learning_rate=cfg.learning_rate,
     )
     if validation.any():
-        unseen = (heads, states[validation], targets[validation], projection)
-        for k, rates in enumerate(accuracies(*unseen), 1):
-            print(f"head {k}: " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))
-        print(f"mean accepted tokens on validation answers: {accepted(*unseen):.2f}")
+        rate = accepted(heads, states[validation], targets[validation], projection)
+        print(f"mean accepted tokens on validation answers: {rate:.2f}")
     save_heads(heads, out, {**facts, "states": str(len(states))})
     print(f"heads: {out}")
 

@@ -34,7 +34,7 @@ from aded.drafters.hybrid.drafter import Hybrid, HybridPart
 from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
 from datastore.corpora.corpus import Corpus
 from scripts import NoSettings
-from scripts.train.medusa_answers import prompts
+from scripts.train.prompts import prompts
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

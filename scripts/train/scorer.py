@@ -41,8 +41,7 @@ from aded.kernels import threads
 from aded.settings import FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from scripts.train.medusa import TRAINING, answered, target_of
-from scripts.train.medusa_answers import read_answers, read_pairs
+from scripts.train.answers import TRAINING, answered, read_answers, read_pairs, target_of
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.train.scorer_gradient import learned
 

@@ -62,20 +62,20 @@ SMALL = {
     "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.results.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.results.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.train.eagle": [
-        "prompts=8",
-        "asking.max_new_tokens=8",
-        "epochs=1",
-        "validation_every=2",
-        *CORPUS,
-        *MODEL,
-    ],
-    "scripts.train.medusa": ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL],
+    "scripts.train.eagle": [*TRAINING, "validation_every=2"],
+    "scripts.train.medusa": TRAINING,
     "scripts.train.transformer": ["steps=2", "length=8", "width=32"],
     "scripts.bench.verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
     "scripts.bench.kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
-    "scripts.bench.engines": ["prompts=1", "new_tokens=4", "methods=[prompt_lookup]", "engine=eager", *MODEL],
-    "scripts.bench.drafting": ["pairs=2000", "searches=20"],
+    "scripts.bench.engines": [
+        "engines=[]",  # a process that imports transformers anew: tests/scripts/bench/test_bench_engines.py
+        "prompts=1",
+        "new_tokens=4",
+        "methods=[prompt_lookup]",
+        "engine=eager",
+        *MODEL,
+    ],
+    "scripts.bench.drafting": ["pairs=1000", "searches=10"],
 }
 """What makes a command small: these settings take the place of the page's."""
 DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from multiprocessing.process import BaseProcess
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ import forked
 ROOT = Path(__file__).parents[2]
 
 STRUCK = """
-import importlib, os, sys, threading
-_, below, signal, moment, delay, before, module, *rest = sys.argv
+import os, sys, threading
+from aded.__main__ import main, module_of
+_, below, signal, moment, delay, before, *arguments = sys.argv
 EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
 seen = 0
 
@@ -32,10 +34,10 @@ def hook(event, arguments):
 
 exec(before)
 sys.addaudithook(hook)
-sys.argv = [module, *rest]
+sys.argv = ["aded", *arguments]
 try:
-    sys.modules.pop(module, None)  # imported anew, so that it takes what `before` has replaced
-    importlib.import_module(module).main()
+    sys.modules.pop(module_of(arguments[0]), None)  # imported anew, so that it takes what `before` has replaced
+    main()
 finally:
     if moment == "-1":
         print(seen, file=sys.stderr)
@@ -64,24 +66,17 @@ time.time_ns = lambda: int(1e9 * time.time())
 """
 
 
-class Ended(NamedTuple):
-    code: int | None
-    output: str
-    errors: str
-
-
 class Command(NamedTuple):
-    """A command and the folder that it writes into."""
+    """A command of `aded` and the folder that it writes into."""
 
-    module: str
     arguments: list[str]
     folder: Path
 
     def moments(self) -> int:
         """Run the whole command; return how many file operations it takes."""
         ended = self.run(moment=-1)
-        assert ended.code == 0, ended.errors
-        return int(ended.errors.split()[-1])
+        assert ended.returncode == 0, ended.stderr
+        return int(ended.stderr.split()[-1])
 
     def results(self) -> dict[str, Any]:
         """What lies in the folder, by path: datastores as they are, records without times, commit and place."""
@@ -99,32 +94,16 @@ class Command(NamedTuple):
             if path.suffix == ".partial" or (path.parent.suffix == ".building" and path.name != "lock")
         ]
 
-    def start(self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass") -> BaseProcess:
-        """signal: sent at the moment; before: Python code that runs first."""
+    def struck(self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass") -> dict[str, Any]:
+        """What `forked` takes. signal: sent at the moment; before: Python code that runs first."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         fault = [str(self.folder), str(int(signal)), str(moment), str(delay), before]
         environment = os.environ | {"ADED_CACHE": str(self.folder.with_name("cache")), "HYDRA_FULL_ERROR": "1"}
-        return forked.start(
-            ["-c", STRUCK, *fault, self.module, *self.arguments],
-            cwd=ROOT,
-            environment=environment,
-            stdout=self._said("stdout"),
-            stderr=self._said("stderr"),
-        )
+        return {"command": [sys.executable, "-c", STRUCK, *fault, *self.arguments], "env": environment, "cwd": ROOT}
 
-    def run(self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass") -> Ended:
-        """The command, ended."""
-        for name in ("stdout", "stderr"):
-            self._said(name).unlink(missing_ok=True)
-        process = self.start(signal, moment, delay, before)
-        process.join(120)
-        if process.is_alive():
-            process.kill()
-            raise TimeoutError(f"{self} does not end")
-        return Ended(process.exitcode, self._said("stdout").read_text(), self._said("stderr").read_text())
-
-    def _said(self, name: str) -> Path:
-        return self.folder.with_name(f"{self.folder.name}.{name}")
+    def run(self, *fault: Any, **more: Any) -> subprocess.CompletedProcess[str]:
+        """The command, ended. fault, more: as of `struck`."""
+        return forked.run(**self.struck(*fault, **more))
 
 
 def _timeless(path: Path) -> Any:
@@ -132,7 +111,7 @@ def _timeless(path: Path) -> Any:
         return None
     if path.suffix not in (".json", ".jsonl"):
         return path.read_bytes()
-    # The checkout may change under the tests; overrides name the folder.
+    # The checkout may change under the tests, and overrides name the folder.
     left_out = ("draft_", "timings", "others_", "git_", "peak_", "overrides")
     texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
     return [{key: value for key, value in json.loads(text).items() if not key.startswith(left_out)} for text in texts]

@@ -48,7 +48,7 @@ def test_a_damaged_record_is_named_and_stays(
         path = command.folder / name
         path.write_bytes(content if damage in GARBAGE else without_token_ids(path.read_bytes()))
         before = {path.name: path.read_bytes() for path in command.folder.iterdir()}
-        code, _, errors = shell(*command.arguments)
+        code, _, errors = shell(*command.arguments[1:])
         where = f"{name}, {damage}: {errors[:500]}"
         if code == 0:
             assert not finished, where

@@ -1,4 +1,7 @@
-"""Ctrl-C and SIGTERM end a command in one line, and the same command goes on; two processes share no folder."""
+"""Ctrl-C, SIGTERM and kill -9 at any moment: the same command again ends as if nothing had happened.
+
+Two processes share no folder.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,38 @@ import signal
 import time
 from pathlib import Path
 
+import forked
 import pytest
 from works import WORKS, Works
 
-CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-WHOLE = 20
+CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
+WHOLE = {signal.SIGINT: 20, signal.SIGTERM: 20, signal.SIGKILL: 50}
+"""Moments."""
+LONGEST = 0.05
+"""Seconds from a file operation to kill -9, at most."""
 
 
 @pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)
 @pytest.mark.parametrize("work", WORKS)
-def test_a_signal_ends_a_command_in_one_line(work: str, how: signal.Signals, works: Works, tmp_path: Path) -> None:
-    tries = works.tries(WHOLE, work)
+def test_struck_at_any_moment_a_command_goes_on(work: str, how: signal.Signals, works: Works, tmp_path: Path) -> None:
+    """After Ctrl-C or SIGTERM it has said so in one line, and left nothing half-written."""
+    kills = how == signal.SIGKILL
+    tries = works.tries(WHOLE[how], work, ("run", "build") if kills else ("run",))
     operations, expected = works.uninterrupted(work)
     draw = random.Random(f"{work} {how}")
     for number in range(tries):
         struck = works.command(work, tmp_path / str(number) / "out")
         moment = draw.randint(1, operations)
-        ended = struck.run(how, moment)
-        where = f"{how.name} at file operation {moment} of {operations}: {ended}"
-        assert ended.code == CODES[how], where
-        assert "Traceback" not in ended.errors, where
-        assert ended.errors.splitlines()[-1].startswith("interrupted"), where
-        assert struck.leftovers() == [], where
+        delay = draw.choice([0.0, draw.random() * LONGEST]) if kills else 0.0
+        ended = struck.run(how, moment, delay)
+        where = f"{how.name} {delay:.3f} s after file operation {moment} of {operations}: {ended}"
+        assert ended.returncode == CODES[how], where
+        if not kills:
+            assert "Traceback" not in ended.stderr, where
+            assert ended.stderr.splitlines()[-1].startswith("interrupted"), where
+            assert struck.leftovers() == [], where
         again = struck.run()
-        assert again.code == 0, f"{where}: {again.errors}"
+        assert again.returncode == 0, f"{where}: {again.stderr}"
         assert struck.results() == expected, where
 
 
@@ -39,12 +50,15 @@ def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
     first = works.command("run", tmp_path / "out")
     waits = tmp_path / "waits"  # it has the folder, and no row
     sleep = f"lambda *_: (pathlib.Path('{waits}').touch(), time.sleep(60))"
-    process = first.start(before=f"import pathlib, time; from aded.bench import build; build.experiment_of = {sleep}")
+    struck = first.struck(before=f"import pathlib, time, aded.run; aded.run.experiment_of = {sleep}")
+    process = forked.start(struck["command"][1:], cwd=struck["cwd"], environment=struck["env"])
     while not waits.exists():
         assert process.is_alive()
         time.sleep(0.01)
-    code, output, errors = first.run()
+    second = first.run()
     process.kill()
-    assert (code, output) == (2, "")
-    assert errors == f"output_dir: another process is writing {first.folder}; wait for it, or name another\n"
-    assert first.run().code == 0, "a killed process has no lock"
+    assert (second.returncode, second.stdout) == (2, "")
+    assert second.stderr.startswith("output_dir: another process")
+    assert str(first.folder) in second.stderr
+    assert second.stderr.count("\n") == 1
+    assert first.run().returncode == 0, "a killed process has no lock"

@@ -48,19 +48,19 @@ class Works:
     def command(self, work: str, folder: Path) -> Command:
         """The command of a work that writes into the folder."""
         if work == "run":
-            return Command("aded.run", [*self._replay(), "method=aded_best_first", f"output_dir={folder}"], folder)
+            return Command(["run", *self._replay(), "method=aded_best_first", f"output_dir={folder}"], folder)
         if work == "sweep":
             methods = "method=aded_best_first,prompt_lookup,autoregressive"
-            return Command("aded.run", ["-m", *self._replay(), methods, f"paths.output={folder}"], folder)
+            return Command(["run", "-m", *self._replay(), methods, f"paths.output={folder}"], folder)
         if work in ("build", "parts"):
             corpus = ["corpus=text", f"corpus.path={self.place / 'corpus.txt'}", f"tokenizer={self.place / 'tok'}"]
             keys = ["parts=3", "cluster=debug"] if work == "parts" else [f"suffixes={folder / 'x.suffixes'}"]
             outputs = [f"out={folder / 'x.ngrams'}", "order=3", "progress=false"]
-            return Command("datastore.build", [*corpus, *outputs, *keys], folder)
+            return Command(["build", *corpus, *outputs, *keys], folder)
         if work == "fetch":
-            return Command("datastore.fetch", [str(self.place / "shared"), f"out={folder / 'x.ngrams'}"], folder)
+            return Command(["fetch", str(self.place / "shared"), f"out={folder / 'x.ngrams'}"], folder)
         parts = [str(self.place / name) for name in ("first", "second")]
-        return Command("datastore.merge", [f"out={folder / 'x.ngrams'}", *parts], folder)
+        return Command(["merge", f"out={folder / 'x.ngrams'}", *parts], folder)
 
     def _replay(self) -> list[str]:
         return [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import json
@@ -15,26 +14,40 @@ from typing import Any
 import zstandard
 
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
-from fuzz.kind import TEXTS, Kind, as_lines
+from fuzz.kind import TEXTS, Kind
 
 KEYS = ("text", "content", "data", "conversations", "conversation", "messages")
+ROWS = [{"text": text} for text in TEXTS] + [{"conversations": [{"from": "human", "value": text} for text in TEXTS]}]
+FORMS = {
+    "jsonl": "".join(json.dumps(row) + "\n" for row in ROWS),
+    "json": json.dumps(ROWS, indent=1),
+    "txt": "\n\n".join(TEXTS),
+}
 
 
-def _corpus(form: str, name: str) -> Callable[[Path], list[str]]:
-    compressed: dict[str, Callable[[bytes], bytes]] = {
-        "gz": gzip.compress,
-        "bz2": bz2.compress,
-        "xz": lzma.compress,
-        "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
-    }
+def _frames(data: bytes) -> bytes:
+    found = b""
+    while data:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        found += frame.decompress(data)
+        if not frame.eof:
+            raise EOFError
+        data = frame.unused_data
+    return found
 
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress, ".zst": _frames}
+
+
+def _corpus(name: str) -> Callable[[Path], list[str]]:
     def make(folder: Path) -> list[str]:
-        rows = [{"text": text} for text in TEXTS] + [
-            {"conversations": [{"from": "human", "value": text} for text in TEXTS]}
-        ]
-        text = {"lines": as_lines(*rows), "array": json.dumps(rows, indent=1), "text": "\n\n".join(TEXTS)}[form]
-        pack = compressed.get(name.rpartition(".")[2], bytes)
-        (folder / name).write_bytes(pack(text.encode()))
+        text = FORMS[name.split(".")[1]].encode()
+        (folder / name).write_bytes(PACK.get(Path(name).suffix, bytes)(text))
         return [name]
 
     return make
@@ -49,31 +62,6 @@ def _documents(name: str) -> Callable[[Path], Any]:
     return read
 
 
-def _unpacked(path: Path) -> str:
-    data = path.read_bytes()
-    match path.suffix:
-        case ".gz":
-            data = gzip.decompress(data)
-        case ".bz2":
-            data = bz2.decompress(data)
-        case ".xz":
-            data = lzma.decompress(data)
-        case ".zst":
-            data = _frames(data)
-    return io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape").read()
-
-
-def _frames(data: bytes) -> bytes:
-    found = b""
-    while data:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        found += frame.decompress(data)
-        if not frame.eof:
-            raise EOFError
-        data = frame.unused_data
-    return found
-
-
 def _usable(value: object) -> bool:
     return isinstance(value, str) and value.strip() != "" and not any("\ud800" <= one <= "\udfff" for one in value)
 
@@ -81,7 +69,8 @@ def _usable(value: object) -> bool:
 def _documents_right(name: str) -> Callable[[Path, Any], bool]:
     def right(folder: Path, found: Any) -> bool:
         documents, skipped = found
-        text = _unpacked(folder / name)
+        data = UNPACK.get(Path(name).suffix, bytes)((folder / name).read_bytes())
+        text = io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape").read()
         if ".txt" in name:
             return documents == [part for part in text.split("\n\n") if _usable(part)]
         rows: list[Any] = []
@@ -125,12 +114,8 @@ def _parquet_right(folder: Path, found: Any) -> bool:
     return all(isinstance(text, str) for text in found[0])
 
 
-FILES = [
-    *(("lines", f"c.jsonl{end}") for end in ("", ".gz", ".bz2", ".xz", ".zst")),
-    *(("array", f"c.json{end}") for end in ("", ".gz")),
-    *(("text", f"c.txt{end}") for end in ("", ".xz", ".zst")),
-]
+FILES = ("c.jsonl", "c.jsonl.gz", "c.jsonl.xz", "c.jsonl.zst", "c.json", "c.txt", "c.txt.xz")
 CORPORA = [
-    *(Kind(f"corpus {name}", _corpus(form, name), _documents(name), _documents_right(name)) for form, name in FILES),
+    *(Kind(f"corpus {name}", _corpus(name), _documents(name), _documents_right(name)) for name in FILES),
     Kind("corpus c.parquet", _parquet, _documents("c.parquet"), _parquet_right),
 ]

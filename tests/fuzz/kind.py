@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,3 @@ class Kind:
     right: Callable[[Path, Any], bool]
     """Is what was read what the files of the folder say?"""
     refusals: tuple[type[Exception], ...] = (BadInput,)
-
-
-def as_lines(*values: object) -> str:
-    return "".join(json.dumps(value) + "\n" for value in values)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable, Sequence
 from itertools import product, starmap
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from baselines.tokens.rest import Rest
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 from fuzz.corpora import CORPORA
-from fuzz.kind import TEXTS, Kind, as_lines
+from fuzz.kind import TEXTS, Kind
 from llm_judge.questions import read_questions
 
 DOCUMENTS = [np.array([5, 6, 7, 5, 6, 8, 5]), np.array([9, 9, 9, 5, 6])]
@@ -44,14 +45,27 @@ def _parsed(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]
 
 
+def _lines(rows: Sequence[object]) -> Callable[[Path], list[str]]:
+    """Writes a file of JSON lines."""
+
+    def make(folder: Path) -> list[str]:
+        (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return ["a.jsonl"]
+
+    return make
+
+
 # Questions and answers.
-def _questions(folder: Path) -> list[str]:
-    lines = [
-        {"question_id": 81 + n, "category": "math", "turns": [text or "b", "and?"], "reference": [1]}
-        for n, text in enumerate(TEXTS)
-    ]
-    (folder / "q.jsonl").write_text(as_lines(*lines))
-    return ["q.jsonl"]
+QUESTIONS = [
+    {"question_id": 81 + n, "category": "math", "turns": [text or "b", "and?"], "reference": [1]}
+    for n, text in enumerate(TEXTS)
+]
+FASTCHAT = [
+    {"question_id": 81 + n, "model_id": "m", "choices": [{"index": 0, "turns": [text, "b"]}], "tstamp": 1.5}
+    for n, text in enumerate(TEXTS)
+]
+SAMPLES = [{"task_id": f"HumanEval/{n}", "completion": text} for n, text in enumerate(TEXTS)]
+ROWS = [json.loads(to_json(row(n, turn, [2, 1]))) for n in (1, 2) for turn in (0, 1)]
 
 
 def _is_text(*values: object) -> bool:
@@ -63,7 +77,7 @@ def _is_id(value: object) -> bool:
 
 
 def _questions_right(folder: Path, found: Any) -> bool:
-    lines = _parsed(folder / "q.jsonl")
+    lines = _parsed(folder / "a.jsonl")
     good = all(
         _is_id(line["question_id"])
         and isinstance(line["turns"], list)
@@ -82,27 +96,6 @@ def _questions_right(folder: Path, found: Any) -> bool:
 
 def _replaced(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _fastchat(folder: Path) -> list[str]:
-    lines = [
-        {"question_id": 81 + n, "model_id": "m", "choices": [{"index": 0, "turns": [text, "b"]}], "tstamp": 1.5}
-        for n, text in enumerate(TEXTS)
-    ]
-    (folder / "a.jsonl").write_text(as_lines(*lines))
-    return ["a.jsonl"]
-
-
-def _samples(folder: Path) -> list[str]:
-    (folder / "a.jsonl").write_text(
-        as_lines(*({"task_id": f"HumanEval/{n}", "completion": text} for n, text in enumerate(TEXTS)))
-    )
-    return ["a.jsonl"]
-
-
-def _rows(folder: Path) -> list[str]:
-    (folder / "a.jsonl").write_text("".join(to_json(row(n, turn, [2, 1])) + "\n" for n in (1, 2) for turn in (0, 1)))
-    return ["a.jsonl"]
 
 
 def _answers_right(folder: Path, found: Any) -> bool:
@@ -158,13 +151,11 @@ def _floats(text: str) -> Any:
 # Datastores.
 def _ngrams(folder: Path) -> list[str]:
     write_ngrams(folder / "f", count_ngrams(DOCUMENTS, 3, VOCABULARY), HEADER)
-    (folder / "good").write_bytes((folder / "f").read_bytes())
     return ["f"]
 
 
 def _suffixes(folder: Path) -> list[str]:
     write_suffixes(folder / "f", with_separators(DOCUMENTS, VOCABULARY), HEADER)
-    (folder / "good").write_bytes((folder / "f").read_bytes())
     return ["f"]
 
 
@@ -195,8 +186,8 @@ def _header_right(folder: Path, found: Any) -> bool:
     return {key: found.header[key] for key in said} == said
 
 
-def _undamaged(folder: Path, found: Any) -> bool:
-    return (folder / "f").read_bytes() == (folder / "good").read_bytes()
+def _never(folder: Path, found: Any) -> bool:
+    return False
 
 
 # Numbers.
@@ -273,23 +264,30 @@ def _tokenises(folder: Path, found: Any) -> bool:
     return all(type(one) is int and one >= 0 for one in ids) and isinstance(found.decode(ids), str)
 
 
+def _read_answers(folder: Path) -> Any:
+    return read_answers(folder / "a.jsonl")
+
+
+def _read_heads(folder: Path) -> Any:
+    return load_heads(str(folder), HIDDEN, VOCABULARY)
+
+
+def _draft(folder: Path) -> Any:
+    return Rest(open_suffixes(folder / "f")).draft(np.array([5, 6]))
+
+
 KINDS = [
-    Kind("questions", _questions, lambda folder: read_questions(str(folder / "q.jsonl")), _questions_right),
-    Kind("FastChat's answers", _fastchat, lambda folder: read_answers(folder / "a.jsonl"), _answers_right),
-    Kind("samples", _samples, lambda folder: read_answers(folder / "a.jsonl"), _answers_right),
-    Kind("rows as answers", _rows, lambda folder: read_answers(folder / "a.jsonl"), _answers_right),
+    Kind("questions", _lines(QUESTIONS), lambda folder: read_questions(str(folder / "a.jsonl")), _questions_right),
+    Kind("FastChat's answers", _lines(FASTCHAT), _read_answers, _answers_right),
+    Kind("samples", _lines(SAMPLES), _read_answers, _answers_right),
+    Kind("rows as answers", _lines(ROWS), _read_answers, _answers_right),
     Kind("run", _run, lambda folder: read_run(folder / "run"), _run_right, (OSError, ValueError)),
-    Kind("n-grams", _ngrams, lambda folder: open_ngrams(folder / "f").verify(), _undamaged),
-    Kind(
-        "suffixes",
-        _suffixes,
-        lambda folder: Rest(open_suffixes(folder / "f")).draft(np.array([5, 6])),
-        _undamaged,
-    ),
+    Kind("n-grams", _ngrams, lambda folder: open_ngrams(folder / "f").verify(), _never),
+    Kind("suffixes", _suffixes, _draft, _never),
     Kind("header with a right checksum", _header, _read_header, _header_right),
     Kind("cost table", _cost, lambda folder: read_cost_table(folder / "cost.json", None, 5), _cost_right),
-    Kind("heads", _heads, lambda folder: load_heads(str(folder), HIDDEN, VOCABULARY), _heads_right),
-    Kind("published heads", _published, lambda folder: load_heads(str(folder), HIDDEN, VOCABULARY), _finite),
+    Kind("heads", _heads, _read_heads, _heads_right),
+    Kind("published heads", _published, _read_heads, _finite),
     Kind("tokenizer", _tokenizer, lambda folder: load_tokenizer(str(folder / "tok"), folder), _tokenises),
     *CORPORA,
 ]

@@ -86,33 +86,10 @@ def llama_cpp(model: str, threads: int) -> Generate:
     return generate
 
 
-def onnxruntime(model: str, threads: int) -> Generate:
-    import onnxruntime_genai as genai
-
-    network = genai.Model(model)
-
-    def generate(ids: list[int], new_tokens: int, speculate: bool) -> list[int]:
-        if speculate:
-            raise ValueError("ONNX Runtime GenAI has no speculation on processors")
-        parameters = genai.GeneratorParams(network)
-        length = len(ids) + new_tokens
-        parameters.set_search_options(max_length=length, min_length=length, do_sample=False)
-        generator = genai.Generator(network, parameters)
-        generator.append_tokens(ids)
-        found = []
-        for _ in range(new_tokens):
-            generator.generate_next_token()
-            found.append(int(generator.get_next_tokens()[0]))
-        return found
-
-    return generate
-
-
 ENGINES: dict[str, Callable[[str, int], Generate]] = {
     "transformers": transformers,
     "openvino": openvino,
     "llama_cpp": llama_cpp,
-    "onnxruntime": onnxruntime,
 }
 
 

@@ -1,1 +1,1 @@
-"""Times of drafters, of large datastores, and the least time of a step."""
+"""Times of drafters, and the least time of a step."""

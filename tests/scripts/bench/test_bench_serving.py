@@ -11,8 +11,8 @@ import pytest
 
 from aded.errors import BadInput
 from scripts.bench import serving
-from scripts.bench.serving import Arm, BenchServingSettings, compared, options_of, short_prompts
-from scripts.bench.vllm_server.server import read_counters
+from scripts.bench.serving import Arm, BenchServingSettings, compared, options_of
+from scripts.bench.vllm_server import read_counters
 
 PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
 # TYPE vllm:generation_tokens_total counter
@@ -46,7 +46,7 @@ class Handler(BaseHTTPRequestHandler):
         job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         tokens += job["max_tokens"]
         accepted += drafts * (job["max_tokens"] - 1) // 2
-        self.answer(json.dumps({"text": str(sum(job["prompt"]))}))
+        self.answer(json.dumps({"choices": [{"text": str(sum(job["prompt"]))}]}))
 
     def log_message(self, *_):
         pass
@@ -55,31 +55,15 @@ class Handler(BaseHTTPRequestHandler):
 host, port = sys.argv[sys.argv.index("--host") + 1], int(sys.argv[sys.argv.index("--port") + 1])
 ThreadingHTTPServer((host, port), Handler).serve_forever()
 """
-OPENAI = """
-import json
-from types import SimpleNamespace as Names
-from urllib.request import Request, urlopen
-
-
-class OpenAI:
-    def __init__(self, base_url, **_):
-        self.models = Names(list=lambda: Names(data=[Names(id="m")]))
-        self.completions = Names(create=lambda **job: self.create(base_url, job))
-
-    def create(self, url, job):
-        with urlopen(Request(url, json.dumps(job).encode())) as answer:
-            return Names(choices=[Names(text=json.load(answer)["text"])])
-"""
 
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server and a client that only look like vLLM's, for processes that the script starts."""
+    """A server that only looks like vLLM's, for the processes that the script starts."""
     package = tmp_path / "engine" / "vllm" / "entrypoints" / "openai"
     package.mkdir(parents=True)
     (package / "api_server.py").write_text(VLLM)
-    (tmp_path / "engine" / "openai.py").write_text(OPENAI)
-    monkeypatch.setattr("scripts.bench.vllm_server.server.ROOT", tmp_path / "engine")
+    monkeypatch.setattr("scripts.bench.vllm_server.ROOT", tmp_path / "engine")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "engine"))
 
 
@@ -87,16 +71,12 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("engine")
 def test_the_command_ends_in_a_line_of_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     children = {child.pid for child in psutil.Process().children(recursive=True)}
-    settings = BenchServingSettings(
-        sys.executable, ["ngram"], datastore="x", requests=4, at_once=2, new_tokens=9, memory_requests=10
-    )
+    settings = BenchServingSettings(sys.executable, ["ngram"], datastore="x", requests=4, at_once=2, new_tokens=9)
     serving.run([f"model={folder}"], settings)
     row = json.loads(capsys.readouterr().out.splitlines()[-1])["proposers"]["ngram"]
     assert row["accepted_tokens"] == 2.0, "9 tokens, the first from prefill; 4 of 8 accepted in 4 steps"
     assert row["different"] == 0
     assert row["speedup"] == row["tokens_per_second"] / row["without"]
-    assert len(row["memory_mb"]) == 11
-    assert all(each > 1 for each in row["memory_mb"])
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children, "the servers have ended"
 
 
@@ -128,9 +108,3 @@ def test_each_proposer_has_its_options() -> None:
     assert json.loads(ours[1])["model"] == "aded.engines.vllm.Proposer"
     assert json.loads(ours[3]) == {"aded": {"datastore": "f.ngrams", "cost": "none"}}
     assert json.loads(options_of("suffix", "f", 4)[1]) == {"method": "suffix", "num_speculative_tokens": 4}
-
-
-def test_short_prompts_differ() -> None:
-    prompts = short_prompts([list(range(100)), list(range(500, 900))], 10)
-    assert len({tuple(prompt) for prompt in prompts}) == 10
-    assert all(len(prompt) == serving.SHORT_PROMPT for prompt in prompts)

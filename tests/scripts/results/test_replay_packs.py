@@ -31,7 +31,7 @@ def packs(tmp_path: Path) -> Path:
 def test_the_committed_table_is_found_again(method: tuple[str, dict[str, object]]) -> None:
     """On one pack here, on all by `make replay`."""
     case = new_case(ROOT / replay.PACKS, "smollm2-long_answers", *method)
-    assert replay.as_csv([replay.line_of(case)]).splitlines()[1] in COMMITTED.splitlines()
+    assert replay.as_csv([replay.row_of(case)]).splitlines()[1] in COMMITTED.splitlines()
 
 
 def test_the_committed_files_belong_together() -> None:
@@ -100,11 +100,9 @@ def test_packs_of_other_tokenizers_are_no_corpus(packs: Path) -> None:
 def test_a_difference_is_named() -> None:
     assert replay.first_difference(COMMITTED, COMMITTED) is None
     head, first, *rest = COMMITTED.splitlines(keepends=True)
-    pack, method = first.split(",")[:2]
-    changed = "".join([head, first.rstrip("\n") + "1\n", *rest])
-    line = replay.first_difference(COMMITTED, changed)
-    assert line is not None
-    assert line.startswith(f"{pack} {method}: nodes_session was ")
+    changed = first.rstrip("\n") + "1"
+    line = replay.first_difference(COMMITTED, "".join([head, f"{changed}\n", *rest]))
+    assert line == f"line 2 was {first.rstrip()} and is {changed}"
     assert replay.first_difference(COMMITTED, "".join([head, first])) is not None
     assert replay.first_difference("", COMMITTED) is not None
 
@@ -115,7 +113,7 @@ def test_it_writes_and_compares(
     monkeypatch.setattr(replay, "METHODS", replay.METHODS[:2])
     monkeypatch.setattr(replay, "COMMITTED", tmp_path / "out")
     monkeypatch.setattr(
-        replay, "lines_of", lambda folder, jobs: [replay.line_of(case) for case in replay.cases_of(folder)]
+        replay, "rows_of", lambda folder, jobs: [replay.row_of(case) for case in replay.cases_of(folder)]
     )
     given = replay.ReplaySettings(packs=str(packs), jobs=1)
     replay.replay_packs([], replay.ReplaySettings(packs=str(packs), jobs=1, out=str(tmp_path / "out")))
@@ -126,5 +124,5 @@ def test_it_writes_and_compares(
         replay.replay_packs([], given)
     assert stop.value.code == 1
     error = capsys.readouterr().err
-    assert "table.csv: two autoregressive: turns was 3 and is 1" in error
+    assert "table.csv: line 4 was two,autoregressive,{},,3," in error
     assert error.count("\n") == 1

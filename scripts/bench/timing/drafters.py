@@ -1,4 +1,4 @@
-"""The peers' time per step for scripts.bench.drafting: `draft` and `observe`, on the same stream as ADED's.
+"""The drafters' time per step for scripts.bench.drafting: `draft` and `observe`, on one stream of tokens.
 
 No model runs. Drafters that read logits get noise in which the most frequent followers of each node's token, in the
 stream, are most probable. Drafters that read hidden states get noise: their time does not depend on the values.
@@ -16,7 +16,12 @@ import torch
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.trigram.drafter import AdedDrafter
+from aded.drafters.trigram.search.best_first import BestFirst
+from aded.drafters.trigram.search.mcts import Mcts
 from aded.files.datastores.suffix_file import SuffixFile
+from aded.methods import method_config
 from baselines.heads.medusa import Medusa
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
 from baselines.logits.logitspec import LogitSpec
@@ -65,10 +70,20 @@ class Noise:
         return seconds
 
 
-def peer_timer(drafter: Drafter, noise: Noise, warm_up: list[np.ndarray]) -> Timer:
+def timer(drafter: Drafter, noise: Noise, warm_up: list[np.ndarray], advance: int) -> Timer:
+    """A timer of one drafter.
+
+    advance: tokens from one window of the stream to the next. `aded_backoff` learns from the tokens decided since the
+    last step. So its context is not a window, but all tokens that the windows have passed over.
+    """
+    passed = warm_up[0]
+
     def time_steps(contexts: list[np.ndarray]) -> list[tuple[float, int]]:
+        nonlocal passed
         times = []
         for context in contexts:
+            if isinstance(drafter, BackoffDrafter):
+                context = passed = np.concatenate([passed, context[-advance:]])
             start = perf_counter()
             tree = drafter.draft(context)
             seconds = perf_counter() - start
@@ -77,23 +92,31 @@ def peer_timer(drafter: Drafter, noise: Noise, warm_up: list[np.ndarray]) -> Tim
             times.append((seconds, tree.drafted))
         return times
 
-    drafter.begin(warm_up[0])
+    drafter.begin(passed)
     if drafter.requires:
-        noise.observed(drafter, DraftTree.root(int(warm_up[0][-1])), int(warm_up[0][-1]))
-    time_steps(warm_up)
+        noise.observed(drafter, DraftTree.root(int(passed[-1])), int(passed[-1]))
+    time_steps(warm_up[1:])
     return time_steps
 
 
-def peer_timers(stream: np.ndarray, noise: Noise, warm_up: list[np.ndarray]) -> dict[str, Timer]:
-    """A timer for each peer, with its published settings; Medusa's heads are of SmolLM2's size."""
-    tokens = stream.astype(np.int32)
-    suffixes = SuffixFile(Path("synthetic"), {"vocabulary": str(noise.vocabulary)}, tokens, sorted_suffixes(tokens))
+def drafters_of(stream: np.ndarray, noise: Noise, budget: int) -> dict[str, Drafter]:
+    """ADED and its extension with a budget, each peer as published; Medusa's heads are of SmolLM2's size."""
+    vocabulary, tokens = noise.vocabulary, stream.astype(np.int32)
+    trigrams, fivegrams = (count_ngrams([stream], order, vocabulary) for order in (3, 5))
+    backoff = BackoffDrafter(
+        fivegrams, budget=budget, contexts=method_config("aded_backoff", {})["contexts"], cost="none"
+    )
+    backoff.requires = frozenset({"logits"})
+    suffixes = SuffixFile(Path("synthetic"), {"vocabulary": str(vocabulary)}, tokens, sorted_suffixes(tokens))
     heads = MedusaHeads(4, 1, HIDDEN, tokens=torch.arange(KNOWN_TOKENS))
     with tempfile.TemporaryDirectory() as folder:
         save_heads(heads, Path(folder) / OURS, {})
         medusa = Medusa(folder)
         medusa.setup(noise)  # type: ignore[arg-type]
-    drafters = {
+    return {
+        "aded": AdedDrafter(trigrams, Mcts(), budget=budget),
+        "best_first": AdedDrafter(trigrams, BestFirst(), budget=budget),
+        "aded_backoff": backoff,
         "prompt_lookup": PromptLookup(),
         "rest": Rest(suffixes),
         "token_recycling": TokenRecycling(),
@@ -102,4 +125,3 @@ def peer_timers(stream: np.ndarray, noise: Noise, warm_up: list[np.ndarray]) -> 
         "racer": Racer(),
         "medusa": medusa,
     }
-    return {name: peer_timer(drafter, noise, warm_up) for name, drafter in drafters.items()}

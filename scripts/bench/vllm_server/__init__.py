@@ -1,1 +1,0 @@
-"""vLLM's server started, asked and measured."""
