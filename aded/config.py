@@ -10,7 +10,7 @@ import builtins
 import inspect
 import pkgutil
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,20 +25,6 @@ CONF = (Path(__file__).parent / "conf").resolve()
 Kinds = Mapping[str, Any]
 """Names of keys, each with its type; the type of a group is such a mapping itself."""
 GROUP = dict[str, Any]
-
-
-def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Dicts and lists in place of any other mappings and sequences. Raises BadInput."""
-    try:
-        return {str(name): _plain(value) for name, value in values.items()}
-    except RecursionError:
-        raise BadInput("config", "its lists or groups are nested too deep") from None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return plain(value)
-    return [_plain(one) for one in value] if isinstance(value, Sequence) and not isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -83,9 +69,9 @@ def checked_call(
     own: keys that are no arguments, since the harness reads them itself.
     filled: names of the arguments that code will fill in.
     """
-    values, own = plain(cfg), own or {}
-    checked_keys({name: values[name] for name in own if name in values}, own, key, optional=own)
-    return _call({name: value for name, value in values.items() if name not in own}, key, kind, filled)
+    own = own or {}
+    checked_keys({name: cfg[name] for name in own if name in cfg}, own, key, optional=own)
+    return _call({name: value for name, value in cfg.items() if name not in own}, key, kind, filled)
 
 
 def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) -> Call:
@@ -102,7 +88,9 @@ def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) 
     if others:
         kinds |= dict.fromkeys((name for name in values if name not in kinds), Any)
     nested = {name: value for name, value in values.items() if isinstance(value, dict) and "_target_" in value}
-    calls = {name: _call(value, f"{key}.{name}", kinds[name], ()) for name, value in nested.items() if name in kinds}
+    calls = {
+        name: _call(dict(value), f"{key}.{name}", kinds[name], ()) for name, value in nested.items() if name in kinds
+    }
     left = {name: value for name, value in values.items() if name not in calls}
     arguments = checked_keys(left, kinds, key, {*optional, *calls, *(kinds if later else ())})
     return Call(key, function, {**arguments, **calls}, kind, later)

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from aded.choices import merged, read_choice
-from aded.class_settings import MISSING
+from aded.choices import MISSING, merged, read_choice
 from aded.config import CONF, Call, checked_call
 from aded.core.drafter import Drafter
 from aded.core.target import Target

@@ -70,7 +70,7 @@ def record(config: RunConfig, out: Path, licence: str | None, progress: Progress
     finished = read_run(folder)
     # Prompts need the tokenizer alone, so nothing is compiled for them.
     experiment = experiment_of(replace(config, pairing="off", engine="eager"), asked, load_model)
-    runner = experiment.runner(autoregressive())
+    runner = Runner(experiment, autoregressive())
     turns = list(_turns(runner, asked.chosen, finished))
     environment = json.loads(to_json(finished.environment))
     del environment["overrides"]  # they name folders of this machine

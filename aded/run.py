@@ -22,7 +22,8 @@ from aded.bench.build import (
     load_model,
     settings_of_record,
 )
-from aded.bench.progress import Progress, Shown, Silent
+from aded.bench.progress import Progress, Shown
+from aded.bench.runner import Runner
 from aded.command_line import ending_in_one_line, name_pretrained, run_config
 from aded.identity import run_ids
 from aded.records.config import fingerprints
@@ -44,11 +45,10 @@ def run(config: RunConfig, progress: Progress, load: Loader = load_model) -> tup
         summary = directory.summary()
         if summary is None:
             experiment = experiment_of(config, asked, load)
-            runner = experiment.runner(build_drafter(config, experiment.loaded))  # last: it may take minutes
+            drafter = build_drafter(config, experiment.loaded)  # last: it may build a datastore, for minutes
             label = f"{names['method']}, {Path(names['model']).name}, {names['benchmark']}"
-            rows = answer_all(runner, experiment.asked.chosen, directory, progress, label)
-            scope = runner.drafter.adaptation
-            summary = summarise(rows, **names, run_id=directory.identity, adaptation=scope)
+            rows = answer_all(Runner(experiment, drafter), directory, progress, label)
+            summary = summarise(rows, **names, run_id=directory.identity, adaptation=drafter.adaptation)
             directory.write_summary(summary)
         if logger:
             logger.log(folder, settings, directory.finished_rows(), summary)
@@ -85,7 +85,7 @@ def format_summary(summary: Summary) -> str:
 
 
 def run_and_print(cfg: DictConfig) -> None:
-    progress = Shown() if cfg.get("progress") is True else Silent()
+    progress = Shown() if cfg.get("progress") is True else Progress()
     try:
         summary, folder = run(checked_config(cfg, HydraConfig.get().overrides.task), progress)
         first, *marks = format_summary(summary).splitlines()

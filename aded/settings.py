@@ -87,7 +87,7 @@ def checked(value: Any, kind: Any, key: str) -> Any:
     try:
         return _adapter(kind).validate_json(to_json(value, inf_nan_mode="constants"))
     except PydanticSerializationError:
-        raise BadInput(key, "holds characters that are no UTF-8 text") from None
+        raise BadInput(key, "holds characters that are no UTF-8 text, or is nested too deep") from None
     except ValidationError as error:
         place, problem = explain(error)
         raise BadInput(f"{key}{place}", problem) from None

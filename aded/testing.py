@@ -8,7 +8,6 @@ It takes up to a minute, and raises AssertionError with one line that says what 
 
 from __future__ import annotations
 
-import copy
 import tracemalloc
 from collections.abc import Callable
 from functools import cache
@@ -18,7 +17,7 @@ import numpy as np
 import torch
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
-from aded.api.drafter import NamedDrafter, drafter
+from aded.api.drafter import as_drafter, drafter
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
@@ -60,12 +59,8 @@ def check_drafter(given: str | Drafter | type[Drafter] | Callable[[], Drafter]) 
 
 
 def _maker(given: Any) -> Callable[[], Drafter]:
-    if isinstance(given, str):
-        return lambda: drafter(given)
-    if isinstance(given, NamedDrafter):
-        return given.fresh
-    if isinstance(given, Drafter):
-        return lambda: copy.deepcopy(given)
+    if isinstance(given, str | Drafter):
+        return as_drafter(given).fresh
     found: Callable[[], Drafter] = given
     return found
 

@@ -20,7 +20,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from aded.bench.build import KeptModel, RunConfig, checked_config
-from aded.bench.progress import Shown, Silent
+from aded.bench.progress import Progress, Shown
 from aded.choices import names_of, read_choice
 from aded.command_line import CONF, compose_config, name_pretrained, run_command
 from aded.errors import BadInput
@@ -102,7 +102,7 @@ def _kind(method: str) -> str:
 def run_all(configs: Sequence[RunConfig], label: str) -> None:
     """Carry out the runs, with one live table over all of them."""
     questions = [len(config.asked().chosen) for config in configs]
-    progress = Shown(label, sum(questions)) if configs[0].settings["progress"] else Silent()
+    progress = Shown(label, sum(questions)) if configs[0].settings["progress"] else Progress()
     load = KeptModel()
     try:
         for number, config in enumerate(configs):

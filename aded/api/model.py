@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from aded.api.shared import SharedDrafter
+from aded.api.shared import SharedDrafter, alone
 from aded.bench.runner import warm_up
 from aded.core.decode import Answer, StopRule, steps
 from aded.core.sampler import Greedy, Sampler
@@ -48,18 +48,10 @@ class PreparedModel:
             self.target: EagerTarget = with_engine(target, engine, str(cache))  # type: ignore[assignment]
             self._threads = torch.get_num_threads()
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """A block that no other may enter meanwhile. Raises BadInput."""
-        if not self._lock.acquire(blocking=False):
-            raise BadInput(
-                "model",
-                "is writing another answer, in another thread or an open stream; wait for it, or load it twice",
-            )
-        try:
-            yield
-        finally:
-            self._lock.release()
+    def in_use(self) -> AbstractContextManager[None]:
+        """See alone."""
+        problem = "is writing another answer, in another thread or an open stream; wait for it, or load it twice"
+        return alone(self._lock, "model", problem)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer
 
 from aded.api.several import several_drafters, summaries
-from aded.bench.experiment import Asked, Experiment, build_experiment
+from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import Benchmark, ChatTemplate, GivenQuestions, PromptTemplate, Question, Raw, limited
 from aded.bench.recording import PackBenchmark, Recording
 from aded.choices import names_of, read_choice
@@ -73,42 +73,19 @@ def replay(
     limit: how many questions, of each category in turn; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
-    experiment = recorded_experiment(
-        answers,
-        tokenizer,
-        questions=questions,
-        template=template,
-        max_new_tokens=max_new_tokens,
-        limit=limit,
-        eos_token=eos_token,
-    )
-    pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
-    model, name = (pack.model, pack.benchmark) if pack else ("recorded", Path(questions or answers).stem)
-    return summaries(experiment, several_drafters(methods, datastore), model=model, benchmark=name)
-
-
-def recorded_experiment(
-    answers: str | Path,
-    tokenizer: Any = None,
-    *,
-    questions: str | Path | None = None,
-    template: str | Conversation = "vicuna_v1.1",
-    max_new_tokens: int | None = None,
-    limit: int | None = None,
-    eos_token: str | None = None,
-) -> Experiment:
-    """Recorded answers as what methods answer; see replay. Raises BadInput."""
     pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
     known = _tokenizer(tokenizer, eos_token, pack)
     benchmark = PackBenchmark(str(answers)) if pack else _benchmark(answers, questions)
     every, longest = benchmark.questions(), (LONGEST if pack else 1024) if max_new_tokens is None else max_new_tokens
-    return build_experiment(
+    experiment = build_experiment(
         Loaded(WeightlessTarget(), known, frozenset()),  # type: ignore[arg-type]
         Asked(benchmark, every, limited(every, checked(limit, Positive | None, "limit"))),
         lambda: _template(template),
         max_new_tokens=checked(longest, Positive, "max_new_tokens"),
         recording=Recording(answers, known),
     )
+    model, name = (pack.model, pack.benchmark) if pack else ("recorded", Path(questions or answers).stem)
+    return summaries(experiment, several_drafters(methods, datastore), model=model, benchmark=name)
 
 
 def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyTokenizer:

@@ -7,6 +7,7 @@ from typing import Any
 
 from aded.api.drafter import NamedDrafter, as_drafter, drafter, reads_datastore
 from aded.bench.experiment import Experiment
+from aded.bench.runner import Runner
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.records.metrics import summarise
@@ -43,7 +44,7 @@ def summaries(
         named.check_tokenizer(tokenizer)
         with named.in_use():
             named.setup(target)
-            runner = experiment.runner(named)
+            runner = Runner(experiment, named)
             runner.warm_up()
             rows = [row for rows in runner.answer(experiment.asked.chosen) for row in rows]
         names = {"method": named.name, "model": model, "benchmark": benchmark}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,17 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.methods import set_up
+
+
+@contextmanager
+def alone(lock: threading.Lock, key: str, problem: str) -> Iterator[None]:
+    """A block that no other may enter meanwhile. Raises BadInput."""
+    if not lock.acquire(blocking=False):
+        raise BadInput(key, problem)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Use:
@@ -46,19 +57,10 @@ class SharedDrafter(Drafter):
         """Was it never set up, and has learned nothing?"""
         return self._use.target is None and not self.given
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """A block that no other may enter meanwhile. Raises BadInput."""
-        if not self._use.lock.acquire(blocking=False):
-            raise BadInput(
-                "drafter",
-                f"{self.name} is drafting another answer, in another thread or an open stream; give each a drafter "
-                "of its own",
-            )
-        try:
-            yield
-        finally:
-            self._use.lock.release()
+    def in_use(self) -> AbstractContextManager[None]:
+        """See alone."""
+        problem = "is drafting another answer, in another thread or an open stream; give each a drafter of its own"
+        return alone(self._use.lock, "drafter", f"{self.name} {problem}")
 
     def check_tokenizer(self, tokenizer: Any) -> None:
         self._drafter.check_tokenizer(tokenizer)

@@ -8,7 +8,6 @@ from time import perf_counter
 import numpy as np
 
 from aded.bench.progress import Progress
-from aded.bench.questions import Question
 from aded.bench.runner import Runner
 from aded.bench.watch import wait_for_quiet
 from aded.records.environment import environment
@@ -20,17 +19,16 @@ PATIENCE = 0.1
 """Most time to wait for a quiet machine, as a share of the run's time so far."""
 
 
-def answer_all(
-    runner: Runner, questions: Sequence[Question], directory: RunDirectory, progress: Progress, label: str
-) -> list[Row]:
+def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, label: str) -> list[Row]:
     """Answer the questions that the record lacks; return all rows. label: the run's name in its progress."""
+    questions = runner.experiment.asked.chosen
     rows = whole_questions(directory.finished_rows(), [(one.id, len(one.turns)) for one in questions])
     facts = {**runner.describe(), "files": directory.files, "overrides": directory.overrides}
     directory.begin(environment(facts), resumed=bool(rows))
     directory.rewrite(rows)
     directory.keep_trees_of(rows)
     began, done = perf_counter(), len({row.question_id for row in rows})
-    progress.begin(label, len(questions), done, runner.max_new_tokens)
+    progress.begin(label, len(questions), done, runner.experiment.max_new_tokens)
     runner.warm_up()
     if 0 < done < len(questions):
         if runner.drafter.adaptation == "session" and runner.drafter.requires:
@@ -49,24 +47,19 @@ def answer_all(
                 f"{label}: others take {share:.0%} of the processors; slices that they disturb are left out"
             )
     patience = PATIENCE * (perf_counter() - began)
-    rows = answer_disturbed(runner, questions, directory, progress, rows, label, patience)
-    _write_samples(runner, questions, directory, rows)
+    rows = answer_disturbed(runner, directory, progress, rows, label, patience)
+    _write_samples(runner, directory, rows)
     return rows
 
 
 def answer_disturbed(
-    runner: Runner,
-    questions: Sequence[Question],
-    directory: RunDirectory,
-    progress: Progress,
-    rows: list[Row],
-    label: str,
-    patience: float,
+    runner: Runner, directory: RunDirectory, progress: Progress, rows: list[Row], label: str, patience: float
 ) -> list[Row]:
     """Decode the questions again of which too little was undisturbed, at most twice; return all rows.
 
     On a machine that stays busy for `patience` seconds it is no use, and is not tried.
     """
+    questions = runner.experiment.asked.chosen
     for _ in range(MOST_TIMINGS - 1):
         tried = {row.question_id for row in rows if len(row.timings) >= MOST_TIMINGS}
         chosen = to_decode_again(rows, pairs_of(rows)) - tried
@@ -80,13 +73,12 @@ def answer_disturbed(
     return rows
 
 
-def _write_samples(
-    runner: Runner, questions: Sequence[Question], directory: RunDirectory, rows: Sequence[Row]
-) -> None:
+def _write_samples(runner: Runner, directory: RunDirectory, rows: Sequence[Row]) -> None:
     """What the benchmark's own scorer reads, where it has one."""
-    by_id = {question.id: question for question in questions}
+    asked = runner.experiment.asked
+    by_id = {question.id: question for question in asked.chosen}
     samples = [
-        runner.benchmark.sample(
+        asked.benchmark.sample(
             by_id[row.question_id], str(runner.tokenizer.decode(row.token_ids, skip_special_tokens=True))
         )
         for row in rows

@@ -1,4 +1,4 @@
-"""The one builder of runners, for `aded run`, `aded.compare` and `aded.replay`."""
+"""What a runner is made of, put together in one way for `aded run`, `aded.compare` and `aded.replay`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,9 @@ from typing import Literal, NamedTuple
 
 from aded.bench.questions import Benchmark, Conversation, PromptTemplate, Question, Raw, TokenIds
 from aded.bench.recording import Recording
-from aded.bench.runner import Runner
-from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding
-from aded.core.slices import SECONDS, WHOLE
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY
-from aded.methods import autoregressive
-from aded.records.trees import TreeRecorder
 from aded.targets.loaded import Loaded
 
 Pairing = Literal["slices", "answers", "off"]
@@ -46,25 +41,10 @@ class Experiment:
     trees: int
     """Draft trees of so many questions are kept, the first ones."""
 
-    def runner(self, drafter: Drafter) -> Runner:
-        """A runner for one method. drafter: set up for the model."""
-        target, tokenizer, eos_token_ids = self.loaded
-        # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
-        paired = self.pairing != "off" and "seconds" in target.provides
-        return Runner(
-            target=target,
-            tokenizer=tokenizer,
-            eos_token_ids=self.recording.eos_token_ids if self.recording else eos_token_ids,
-            template=self.template,
-            benchmark=self.asked.benchmark,
-            drafter=drafter,
-            baseline=autoregressive() if paired else None,
-            recording=self.recording,
-            decoding=self.decoding,
-            max_new_tokens=self.max_new_tokens,
-            slice_seconds=SECONDS if self.pairing == "slices" else WHOLE,
-            trees=TreeRecorder(self.trees, tokenizer) if self.trees else None,
-        )
+    @property
+    def eos_token_ids(self) -> frozenset[int]:
+        """The tokens that end an answer."""
+        return self.recording.eos_token_ids if self.recording else self.loaded.eos_token_ids
 
 
 def build_experiment(

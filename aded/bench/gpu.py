@@ -1,4 +1,4 @@
-"""What a GPU's driver tells (NVML, through NVIDIA's own package), and torch of its memory."""
+"""What a GPU's driver tells (NVML, through NVIDIA's own package)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,6 @@ class GpuState:
     other_processes: int
     throttled: bool
     """Is it slowed down by its temperature?"""
-
-
-def forget_peak() -> None:
-    """What `peak_memory_mb` reads begins anew."""
-    torch.cuda.reset_peak_memory_stats()
-
-
-def peak_memory_mb() -> float:
-    """The most that torch had allocated at a time, in MB."""
-    return round(torch.cuda.max_memory_allocated() / 1e6, 1)
 
 
 def state() -> GpuState | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aded.records.rows import Row
 
@@ -16,8 +16,8 @@ SECONDS_BETWEEN_LINES = 5.0
 """In a log; a replay answers hundreds of questions in that time."""
 
 
-class Progress(Protocol):
-    """What a run reports while it answers."""
+class Progress:
+    """What a run reports while it answers; here it shows nothing."""
 
     def begin(self, label: str, questions: int, done: int, limit: int) -> None:
         """A run of so many questions begins.
@@ -38,21 +38,7 @@ class Progress(Protocol):
         """The job is over."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def begin(self, label: str, questions: int, done: int, limit: int) -> None: ...
-
-    def answered(self, rows: Sequence[Row]) -> None: ...
-
-    def reach(self, done: int) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class Shown:
+class Shown(Progress):
     """Shows it on stderr.
 
     label, total: of a job of several runs, and its questions in all; a single run has its own.

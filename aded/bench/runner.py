@@ -5,30 +5,29 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from aded.bench.questions import Benchmark, PromptTemplate, Question
-from aded.bench.recording import RecordedAnswer, Recording, replay
+from aded.bench.experiment import Experiment
+from aded.bench.questions import Question
+from aded.bench.recording import RecordedAnswer, replay
 from aded.bench.timing import timing_of
 from aded.bench.watch import Lap, TurnWatch
 from aded.core.decode import MAX_DRAFTED, Answer, decode, last, steps
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding, Recorded, Sampler
+from aded.core.sampler import Recorded, Sampler
 from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
 from aded.core.step import Step
 from aded.core.target import Target
 from aded.files.answer_file import sha256_of
 from aded.files.tokenizer import stop_rule
+from aded.methods import autoregressive
+from aded.records.metrics import compression
 from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
-from aded.records.repetition import compression
 from aded.records.rows import Calibration, Divergence, Row, Timing
 from aded.records.trees import TreeRecorder
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 WARM_UP_TEXT = "def add(a, b):\n    return a +"
 WARM_UP_TOKENS = 16
@@ -37,45 +36,35 @@ LONGEST_SLICE = 8.0
 log = logging.getLogger(__name__)
 
 
-@dataclass
 class Runner:
-    """A method, a target and how to decode."""
+    """A method that answers an experiment's questions. drafter: set up for the experiment's model."""
 
-    target: Target
-    tokenizer: PreTrainedTokenizerBase
-    eos_token_ids: frozenset[int]
-    template: PromptTemplate
-    benchmark: Benchmark
-    drafter: Drafter
-    baseline: Drafter | None
-    """Autoregressive decoding; None for an unpaired run."""
-    recording: Recording | None
-    """The answers to replay; None where the target decides its own."""
-    decoding: Decoding
-    max_new_tokens: int
-    slice_seconds: float = SECONDS
-    """Method and baseline take turns in slices of so many seconds, where memory holds a KV cache for each."""
-    trees: TreeRecorder | None = None
-    """Keeps the draft trees of the first questions."""
-
-    def __post_init__(self) -> None:
+    def __init__(self, experiment: Experiment, drafter: Drafter) -> None:
+        self.experiment, self.drafter = experiment, drafter
+        self.target, self.tokenizer, _ = experiment.loaded
+        # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
+        paired = experiment.pairing != "off" and "seconds" in self.target.provides
+        self.baseline = autoregressive() if paired else None
+        self.slice_seconds = SECONDS if experiment.pairing == "slices" else WHOLE
+        """Method and baseline take turns in slices of so many seconds, where memory holds a KV cache for each."""
+        self.trees = TreeRecorder(experiment.trees, self.tokenizer) if experiment.trees else None
         self._other: Target | None = None
         """The baseline's, where it decodes at the same time."""
         self._rows = 0
         """Rows of its KV cache that there was memory for."""
         self._cuda = str(getattr(self.target, "device", "cpu")).startswith("cuda")
-        self._stop = stop_rule(self.tokenizer, self.benchmark.stop_strings)
+        self._stop = stop_rule(self.tokenizer, experiment.asked.benchmark.stop_strings)
 
     def describe(self) -> dict[str, Any]:
         """Facts for the run's record."""
-        recording = self.recording.describe() if self.recording else {}
+        recording = self.experiment.recording.describe() if self.experiment.recording else {}
         return {**self.target.describe(), **self.drafter.describe(), **recording}
 
     def warm_up(self) -> None:
         """See warm_up; of the method and the baseline, on a prompt of no benchmark."""
-        tokens = range(WARM_UP_TOKENS) if self.recording else self.tokenizer(WARM_UP_TEXT)["input_ids"]
+        tokens = range(WARM_UP_TOKENS) if self.experiment.recording else self.tokenizer(WARM_UP_TEXT)["input_ids"]
         prompt = np.array(tokens, np.int64)
-        answer = RecordedAnswer(list(tokens), "") if self.recording else None
+        answer = RecordedAnswer(list(tokens), "") if self.experiment.recording else None
         for drafter in filter(None, (self.drafter, self.baseline)):
             target = self.target if drafter is self.drafter else self._second_target(len(prompt))
             warm_up(target, drafter, prompt, self._sampler((), answer), WARM_UP_TOKENS)
@@ -126,7 +115,7 @@ class Runner:
             for row, (prompt, recorded) in zip(answered, self.prompts(question, answered), strict=True):
                 stream = _stream(question, row.turn)
                 if self.drafter.requires:
-                    self._decode(self.drafter, prompt, stream, recorded)
+                    last(self._steps(self.target, self.drafter, prompt, stream, recorded))
                 else:
                     replay(self.drafter, prompt, row, self._seed(stream))
 
@@ -140,9 +129,11 @@ class Runner:
 
     def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, RecordedAnswer | None]:
         """The prompt of a turn after the answers before it, int64 [m], and its recorded answer, if there is one."""
-        ids = self.recording and self.recording.prompt(question.id, turn)
-        prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, self.template), np.int64)
-        return prompt, self.recording.answer(question.id, turn, len(prompt)) if self.recording else None
+        ids = self.experiment.recording and self.experiment.recording.prompt(question.id, turn)
+        prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, self.experiment.template), np.int64)
+        return prompt, self.experiment.recording.answer(
+            question.id, turn, len(prompt)
+        ) if self.experiment.recording else None
 
     def _text(self, token_ids: list[int], recorded: RecordedAnswer | None) -> str:
         """What later turns have in their context of an answer."""
@@ -187,7 +178,7 @@ class Runner:
 
     def _second_target(self, prompt_tokens: int) -> Target:
         """The baseline's target: one with a cache of its own, where arms take turns in slices."""
-        rows = prompt_tokens + self.max_new_tokens + MAX_DRAFTED + 1
+        rows = prompt_tokens + self.experiment.max_new_tokens + MAX_DRAFTED + 1
         if self.slice_seconds < WHOLE and rows > self._rows:
             if self.target.has_memory_for(rows):
                 self._rows, self._other = rows, self._other or self.target.fork()
@@ -195,11 +186,6 @@ class Runner:
                 log.warning("pairing=slices: no memory for a second KV cache; whole answers take turns")
                 self.slice_seconds, self._other = WHOLE, None
         return self._other or self.target
-
-    def _decode(
-        self, drafter: Drafter, prompt: np.ndarray, stream: tuple[int, int], recorded: RecordedAnswer | None
-    ) -> Answer:
-        return last(self._steps(self.target, drafter, prompt, stream, recorded))
 
     def _steps(
         self,
@@ -210,25 +196,29 @@ class Runner:
         recorded: RecordedAnswer | None,
         seen: Callable[[Step], None] | None = None,
     ) -> Iterator[Answer]:
-        limit = min(self.max_new_tokens, len(recorded.token_ids)) if recorded else self.max_new_tokens
+        limit = (
+            min(self.experiment.max_new_tokens, len(recorded.token_ids))
+            if recorded
+            else self.experiment.max_new_tokens
+        )
         return steps(
             target,
             drafter,
             prompt,
             self._sampler(stream, recorded),
             max_new_tokens=limit,
-            eos_token_ids=self.eos_token_ids,
+            eos_token_ids=self.experiment.eos_token_ids,
             stop=self._stop,
             seed=self._seed(stream),
             seen=seen,
         )
 
     def _sampler(self, stream: Sequence[int], recorded: RecordedAnswer | None) -> Sampler:
-        return Recorded(recorded.token_ids) if recorded else self.decoding.sampler(*stream)
+        return Recorded(recorded.token_ids) if recorded else self.experiment.decoding.sampler(*stream)
 
     def _seed(self, stream: tuple[int, int]) -> int:
         """The drafter's seed for an answer."""
-        return zlib.crc32(repr((self.decoding.seed, *stream)).encode())
+        return zlib.crc32(repr((self.experiment.decoding.seed, *stream)).encode())
 
     def _row(
         self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None, timing: Timing
@@ -269,7 +259,7 @@ class Runner:
         if at is None or "logits" not in self.target.provides:
             return None
         context = np.concatenate([prompt, np.array(plain.token_ids[:at], np.int64)])
-        step = self.target.prefill(context, self.decoding.sampler(), 1, {"logits"})
+        step = self.target.prefill(context, self.experiment.decoding.sampler(), 1, {"logits"})
         assert step.logits is not None
         best = step.logits[-1].float().topk(2).values
         return Divergence(at, float(best[0] - best[1]))

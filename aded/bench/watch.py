@@ -92,9 +92,9 @@ class TurnWatch:
     def __init__(self, cuda: bool) -> None:
         self.cuda, self._knows_peak = cuda, forget_peak()
         if cuda:
-            from aded.bench import gpu  # it imports torch, which replays do without
+            import torch  # replays do without
 
-            gpu.forget_peak()
+            torch.cuda.reset_peak_memory_stats()
         self._throttles = throttles()
         self._turn, self._slice = Watch(), Watch()
 
@@ -106,9 +106,11 @@ class TurnWatch:
         hot = None if count is None or self._throttles is None else count > self._throttles
         card = peak = None
         if self.cuda:
+            import torch
+
             from aded.bench import gpu
 
-            card, peak = gpu.state(), gpu.peak_memory_mb()
+            card, peak = gpu.state(), round(torch.cuda.max_memory_allocated() / 1e6, 1)
         return MachineUse(
             seconds=round(lap.seconds, 4),
             others=round(lap.others, 4),

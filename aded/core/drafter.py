@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from aded.core.step import Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+from aded.settings import STRICT
 
 Nodes = Annotated[int, Field(ge=0)]
 
@@ -28,7 +29,7 @@ class PartUse:
     A row holds it as it is (aded.records.rows).
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    __pydantic_config__ = STRICT
     drafted: Nodes
     """Nodes that it drafted, alone or with others."""
     accepted: Nodes

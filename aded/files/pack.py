@@ -157,38 +157,19 @@ def read_pack(path: str | Path, key: str) -> Pack:
     return Pack(folder, about, tuple(turns))
 
 
-def write_pack(
-    path: str | Path,
-    turns: Sequence[PackedTurn],
-    *,
-    model: str,
-    benchmark: str,
-    licence: str | None,
-    tokenizer: str,
-    vocabulary: int,
-    settings: Mapping[str, Any],
-    environment: Mapping[str, Any],
-    key: str,
-) -> About:
-    """Write a pack; the arguments are keys of `About`. Raises BadInput naming `key`. pack.json is written last."""
+def write_pack(path: str | Path, turns: Sequence[PackedTurn], key: str, **known: Any) -> About:
+    """Write a pack. Raises BadInput naming `key`. pack.json is written last.
+
+    known: model, benchmark, licence, tokenizer, vocabulary, settings and environment of `About`.
+    """
     lines = "".join(_compact(asdict(turn)) + "\n" for turn in turns).encode()
-    counts = _counts(turns)
     about = About(
         format="aded-pack",
         version=1,
-        model=model,
-        benchmark=benchmark,
-        licence=licence,
-        tokenizer=tokenizer,
-        vocabulary=vocabulary,
-        questions=counts["questions"],
-        turns=counts["turns"],
-        prompt_tokens=counts["prompt_tokens"],
-        answer_tokens=counts["answer_tokens"],
         answers_bytes=len(lines),
         answers_sha256=sha256(lines),
-        settings=settings,
-        environment=environment,
+        **_counts(turns),
+        **known,
     )
     about = replace(about, sha256=about.hashed())
     folder = Path(path).expanduser()
@@ -201,7 +182,7 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-def _counts(turns: Sequence[PackedTurn]) -> dict[str, int]:
+def _counts(turns: Sequence[PackedTurn]) -> dict[str, Any]:
     return {
         "questions": len({turn.question_id for turn in turns}),
         "turns": len(turns),

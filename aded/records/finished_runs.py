@@ -18,14 +18,9 @@ from aded.errors import BadInput
 from aded.identity import VOLATILE, run_id, run_ids, sha256
 from aded.records.config import flat, read_config
 from aded.records.metrics import summarise
-from aded.records.rows import Environment, Row, parse, read
-from aded.records.run_directory import RECORD
+from aded.records.rows import Environment, Row, parse, read, reason
 from aded.records.summary import Summary
 
-ADDED = ("score.json", "answers.jsonl")
-"""What human_eval/score.py and llm_judge.export may lay beside them."""
-OWN_OUTPUT = ("summary.", "comparison_with_paper.", "mean_accepted_tokens.", "row_by_row.", "report.html")
-"""How the files that scripts.tables and scripts.html_report write begin."""
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
 DESCRIBED = ("model.answers", "datastore.path")
@@ -111,13 +106,8 @@ class FinishedRun:
             for key, value in self.config.items()
             if key.split(".")[0] not in VOLATILE and key not in ELSEWHERE and not key.endswith(".name")
         }
-        facts = {
-            "engine": self.environment.engine,
-            "datastore": self.environment.datastore,
-            "datastore_tokens": self.environment.datastore_tokens,
-            "datastore_prompts": self.environment.datastore_prompts,
-            "answers_sha256": self.environment.answers_sha256,
-        }
+        names = ("engine", "datastore", "datastore_tokens", "datastore_prompts", "answers_sha256")
+        facts = {name: getattr(self.environment, name) for name in names}
         files = {key: mark for key, mark in self.environment.files.items() if key not in DESCRIBED}
         return kept | files | {key: value for key, value in facts.items() if value is not None}
 
@@ -151,7 +141,7 @@ def read_runs(
         try:
             run = (reader or read_run)(folder)
         except (OSError, ValueError) as error:
-            leave_out(f"{_reason(error)}; the run is left out")
+            leave_out(f"{reason(error)}; the run is left out")
             continue
         mark = sha256(folder / "rows.jsonl") + run.summary.run_id
         if mark in copies:
@@ -162,29 +152,14 @@ def read_runs(
     return found
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return f"{error.filename}: {error.strerror or error}"
-    return " ".join(str(error).split())
-
-
-def _run_folders(folders: Iterable[Path]) -> Iterator[Path]:
-    """Folders that hold any of a run's files, each once; other people's JSON is named."""
-    files: dict[Path, set[str]] = {}
+def _run_folders(folders: Iterable[Path]) -> list[Path]:
+    """Folders that hold any of a run's own files, each once; hidden ones and those of W&B are passed over."""
+    found = set()
     for top in folders:
-        for path in top.rglob("*"):
-            hidden = any(part.startswith((".", "wandb")) for part in path.relative_to(top).parts)
-            if path.is_file() and not hidden:
-                files.setdefault(path.parent, set()).add(path.name)
-    for folder, names in sorted(files.items()):
-        is_run = not names.isdisjoint(("rows.jsonl", "summary.json"))
-        known = {*RECORD, *ADDED}
-        for name in sorted(names - known):
-            own = name.startswith(OWN_OUTPUT) or name.endswith((".png", ".pdf"))
-            if not own and (is_run or name.endswith((".json", ".jsonl"))):
-                warn(f"{folder / name}: no file of a run; ignored")
-        if is_run:
-            yield folder
+        for path in [*top.rglob("rows.jsonl"), *top.rglob("summary.json")]:
+            if not any(part.startswith((".", "wandb")) for part in path.relative_to(top).parts):
+                found.add(path.parent)
+    return sorted(found)
 
 
 def read_run(folder: Path) -> FinishedRun:
@@ -196,7 +171,7 @@ def read_run(folder: Path) -> FinishedRun:
     environment = read(Environment, folder / "environment.json")
     if summary.run_id not in run_ids(config, environment.files):  # a cut file is a config still
         raise ValueError(f"{folder / 'config.yaml'}: not the config of run {summary.run_id}")
-    rows = list(_rows(folder / "rows.jsonl"))
+    rows = list(_parsed((folder / "rows.jsonl").read_bytes(), folder / "rows.jsonl"))
     for key, value in (
         ("turns", len(rows)),
         ("steps", sum(row.steps for row in rows)),
@@ -226,10 +201,6 @@ def read_begun(folder: Path) -> FinishedRun:
     return FinishedRun(folder, summary, settings, environment, rows, cut_off=True)
 
 
-def _rows(path: Path) -> Iterator[Row]:
-    return _parsed(path.read_bytes(), path)
-
-
 def _parsed(content: bytes, path: Path) -> Iterator[Row]:
     seen = set()
     for number, line in enumerate(content.splitlines(), 1):
@@ -255,6 +226,6 @@ def _score(folder: Path) -> dict[str, Any] | None:
         if not samples.exists() or score["samples_sha256"] != sha256(samples):
             raise ValueError(f"{path}: the score of other samples")
     except (OSError, ValueError) as error:
-        warn(f"{_reason(error)}; the score is left out")
+        warn(f"{reason(error)}; the score is left out")
         return None
     return score

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -12,11 +13,13 @@ from aded.core.drafter import PartUse
 from aded.records.marks import marks_of, others_share
 from aded.records.noise.disturbance import pairs_of, step_seconds, undisturbed
 from aded.records.noise.warm_up import slice_warm_up
-from aded.records.repetition import is_repetitive
 from aded.records.rows import Row
 from aded.records.summary import AcceptanceByPosition, PartShare, Summary
 from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question, value_of
 
+MOST_COMPRESSION = 12.0
+"""An answer that shrinks by more than this factor is repetitive: a loop, which is easy to draft, so it inflates every
+drafter's accepted tokens."""
 Estimate = tuple[float, float | None, float | None]
 """A number and the ends of its 95 % interval, None where there is none."""
 
@@ -97,6 +100,17 @@ def macro_average(rows: Sequence[Row]) -> float | None:
     """The mean of the categories' mean_accepted_tokens; a category without a step is left out. None without any."""
     values = [value for value in accepted_by_category(rows).values() if value is not None]
     return ratio(sum(values), len(values))
+
+
+def compression(text: str) -> float:
+    """Bytes of the text, in UTF-8, over bytes of the same under zlib; 0 for an empty text."""
+    plain = text.encode("utf-8", "replace")
+    return len(plain) / len(zlib.compress(plain))
+
+
+def is_repetitive(row: Row) -> bool:
+    """A row that an earlier version wrote does not say, and counts as not repetitive."""
+    return row.compression is not None and row.compression > MOST_COMPRESSION
 
 
 def repetitive_share(rows: Sequence[Row]) -> float | None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from aded.core.drafter import PartUse
 from aded.files.answer_file import sha256_of
+from aded.settings import STRICT
 
-STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 Record = TypeVar("Record")
 Whole = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(ge=0)]
@@ -146,7 +147,7 @@ class Row:
     autoregressive_prefill_seconds: Number | None = about("its prefill_seconds", unit="s", null=UNPAIRED)
     timings: Annotated[list[Timing], Field(min_length=1)] = about("each time the turn was decoded, the first first")
     compression: Number | None = about(
-        "bytes of the answer's text / bytes of the same under zlib (aded.records.repetition)",
+        "bytes of the answer's text / bytes of the same under zlib (aded.records.metrics)",
         null=OLDER,
         default=None,
     )
@@ -212,20 +213,16 @@ class Environment:
     )
 
 
-_adapters: dict[type, TypeAdapter[Any]] = {}
-
-
+@cache
 def _adapter(kind: type) -> TypeAdapter[Any]:
-    """What reads and checks records of a kind, made once."""
-    if kind not in _adapters:
-        _adapters[kind] = TypeAdapter(kind)
-    return _adapters[kind]
+    """What reads and checks records of a kind."""
+    return TypeAdapter(kind)
 
 
 def parse(kind: type[Record], text: str | bytes, where: str) -> Record:
     """The record that a JSON text holds. Raises ValueError: one line with `where` and what is wrong."""
     try:
-        record: Record = _adapter(kind).validate_json(text)
+        record: Record = _adapter(kind).validate_json(text)  # type: ignore[arg-type]  # a class has a hash
     except ValidationError as error:
         raise ValueError(f"{where}: {_explain(kind, error)}") from None
     if isinstance(record, Row):
@@ -278,6 +275,13 @@ def _explain(kind: type, error: ValidationError) -> str:
 def read(kind: type[Record], path: Path) -> Record:
     """The record in a JSON file. Raises OSError, or ValueError naming the file."""
     return parse(kind, path.read_bytes(), str(path))
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a record could not be read, in one line that names the file."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror or error}"
+    return " ".join(str(error).split())
 
 
 def to_json(record: Any, indent: int | None = None) -> str:

@@ -28,7 +28,8 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, not_writable, remove_partial, write_text
 from aded.identity import run_ids
 from aded.records.config import differences, flat, read_config
-from aded.records.rows import Environment, Row, parse, read, to_json
+from aded.records.finished_runs import read_run
+from aded.records.rows import Environment, Row, parse, read, reason, to_json
 from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
 from aded.records.trees import AnswerTrees, read_trees
@@ -94,7 +95,7 @@ class RunDirectory:
             config = read_config(self.folder / "config.yaml")
             files = read(Environment, self.folder / "environment.json").files
         except (OSError, ValueError) as error:
-            raise BadInput(OUTPUT_KEY, f"{_reason(error)}; name another folder") from None
+            raise BadInput(OUTPUT_KEY, f"{reason(error)}; name another folder") from None
         if changes := differences(config, files, self.config, self.files):
             raise BadInput(
                 OUTPUT_KEY,
@@ -173,7 +174,7 @@ class RunDirectory:
             try:
                 before = read(Environment, path)
             except (OSError, ValueError) as error:
-                raise BadInput(OUTPUT_KEY, f"{_reason(error)}; name another folder") from None
+                raise BadInput(OUTPUT_KEY, f"{reason(error)}; name another folder") from None
             if changes := list(_changes(before, environment)):
                 raise BadInput(
                     OUTPUT_KEY,
@@ -199,17 +200,12 @@ class RunDirectory:
         if not path.exists():
             return None
         try:
-            summary = read(Summary, path)
-            read_config(self.folder / "config.yaml")
-            read(Environment, self.folder / "environment.json")
+            summary = read_run(self.folder).summary
+            if summary.run_id != self.identity:
+                raise ValueError(f"{path}: of run {summary.run_id}, not {self.identity}")
         except (OSError, ValueError) as error:
-            raise BadInput(OUTPUT_KEY, f"{_reason(error)}, in another folder") from None
-        if (summary.run_id, summary.turns) != (self.identity, rows := len(self.finished_rows())):
-            raise BadInput(
-                OUTPUT_KEY,
-                f"{path} is of {summary.turns} rows of run {summary.run_id}, rows.jsonl has {rows} whole rows of run "
-                f"{self.identity}; remove it to go on from these rows, or name another folder",
-            )
+            advice = f"remove {path} to go on from whole rows, or name another folder"
+            raise BadInput(OUTPUT_KEY, f"{reason(error)}; {advice}") from None
         return summary
 
     def close(self) -> None:
@@ -224,10 +220,6 @@ class RunDirectory:
 
     def _write(self, name: str, text: str) -> None:
         write_text(self.folder / name, text, OUTPUT_KEY)
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)
 
 
 def whole_questions(rows: list[Row], turns: list[tuple[str, int]]) -> list[Row]:
@@ -250,15 +242,16 @@ def _lines(records: Sequence[Row] | Sequence[AnswerTrees]) -> str:
 
 def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]:
     """(before, now) of everything that may move a number: versions, the engine, and the contents of files."""
-    if before.python != now.python:
-        yield f"Python {before.python}", f"Python {now.python}"
-    for name in sorted({*before.packages, *now.packages}):
-        old, new = before.packages.get(name), now.packages.get(name)
-        if old != new:
-            yield f"{name} {old or 'missing'}", f"{name} {new or 'missing'}"
-    for what, old, new in (
-        ("engine", before.engine, now.engine),
-        ("the datastore", before.datastore, now.datastore),
-    ):
-        if old != new:
-            yield f"{what} {str(old)[:12]}", f"{what} {str(new)[:12]}"
+    old, new = (
+        {
+            "Python": one.python,
+            **{name: version or "missing" for name, version in one.packages.items()},
+            "engine": str(one.engine),
+            "the datastore": str(one.datastore)[:12],
+        }
+        for one in (before, now)
+    )
+    for name in {**old, **new}:
+        was, is_ = old.get(name, "missing"), new.get(name, "missing")
+        if was != is_:
+            yield f"{name} {was}", f"{name} {is_}"

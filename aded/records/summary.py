@@ -117,7 +117,7 @@ class Summary:
         "accepted drafts by depth", null=f"no step was needed, or {OLDER}", default=None
     )
     repetitive_share: Number | None = about(
-        "answers whose text shrinks more than 12 to 1 under zlib / answers (aded.records.repetition)",
+        "answers whose text shrinks more than 12 to 1 under zlib / answers (aded.records.metrics)",
         null=OLDER,
         default=None,
     )

@@ -23,9 +23,7 @@ import torch
 from omegaconf import DictConfig
 from safetensors.numpy import save
 
-from aded.api.drafter import as_drafter
-from aded.api.replay import recorded_experiment
-from aded.api.several import summaries
+from aded.api.replay import replay
 from aded.command_line import run_config
 from aded.config import Kinds
 from aded.core.drafter import Drafter
@@ -139,10 +137,7 @@ def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[
     for source, corpus in zip(cfg.recorded, corpora, strict=True):
         files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
         group = collectors_of(corpus, cfg)
-        experiment = recorded_experiment(
-            files["answers"], files["tokenizer"], questions=files["questions"], template=source.template
-        )
-        summaries(experiment, [as_drafter(group)], model="recorded", benchmark=files["questions"].stem)
+        replay(files["answers"], files["tokenizer"], [group], questions=files["questions"], template=source.template)
         about = f"{files['answers'].parent.name}/{files['answers'].name} ({file_fingerprint(files['answers'])})"
         yield joined([collector.examples for collector in group.collectors]), about
 

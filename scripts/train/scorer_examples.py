@@ -174,6 +174,10 @@ class FeatureCollectors(Drafter):
         for collector in self.collectors:
             collector.reset()
 
+    def __deepcopy__(self, memo: object) -> FeatureCollectors:
+        """A replay works with a copy of a drafter; what these collect is wanted, so it works with them."""
+        return self
+
     def _read(self, token: np.ndarray) -> None:
         """The first collector's transformer reads the token; the others predict the same."""
         first, *others = self._readers

@@ -17,6 +17,7 @@ HEAVY = (
     "datasets",
     "rich",
     "tqdm",
+    "wandb",
 )
 HIDE = f"""
 import sys
@@ -42,10 +43,6 @@ def test_what_is_hidden_is_hidden(module: str) -> None:
         run(f"import {module}")
 
 
-def test_the_runner_of_a_replay_is_imported() -> None:
-    run("import aded, aded.bench.runner, aded.bench.recording, aded.records.metrics, aded.choices")
-
-
 ANSWERS = """
 import json, numpy as np, pathlib, aded
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -69,21 +66,6 @@ with tempfile.TemporaryDirectory() as os.environ["ADED_CACHE"]:
     assert "[models]" in said
 
 
-def test_a_drafter_drafts_and_learns() -> None:
-    said = run(
-        ANSWERS
-        + """
-drafter, text = aded.drafter("aded_backoff"), np.array([5, 6, 7, 8, 5, 6])
-drafter.begin(text)
-tree = drafter.draft(text)
-drafter.observe(aded.Step(tree, [0], 9))
-drafter.end()
-print(7 in tree.tokens)
-"""
-    )
-    assert said == "True\n"
-
-
 def test_answers_are_replayed() -> None:
     said = run(
         ANSWERS
@@ -94,7 +76,7 @@ with tempfile.TemporaryDirectory() as folder:
     file = pathlib.Path(folder, "answers.jsonl")
     file.write_text(json.dumps({"prompt": "a cat sat a", "answer": "cat sat a cat sat a cat sat"}) + chr(10))
     for tokenizer in (folder, core):
-        print(*(one.mean_accepted_tokens for one in aded.replay(file, tokenizer, ["prompt_lookup", "aded"])))
+        print(*(one.mean_accepted_tokens for one in aded.replay(file, tokenizer, ["prompt_lookup", "aded_backoff"])))
 """
     )
     first, second = said.splitlines()

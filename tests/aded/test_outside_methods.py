@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hydra.errors import HydraException
 
-from aded import class_settings
+from aded import choices
 from aded.bench.build import checked_config
-from aded.class_settings import outside_config
+from aded.choices import outside_config
 from aded.command_line import compose_config, name_pretrained
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
@@ -61,8 +61,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each class above, as another package would name it; and names that lead nowhere."""
     places = {kind.__name__.lower(): f"{__name__}:{kind.__name__}" for kind in Silent.__subclasses__()}
     places |= {"gone": "no_such_module:Drafter", "rest": f"{__name__}:Plain"}
-    entries = EntryPoints(EntryPoint(name, place, class_settings.GROUP) for name, place in places.items())
-    monkeypatch.setattr(class_settings, "entry_points", lambda group: entries.select(group=group))
+    entries = EntryPoints(EntryPoint(name, place, choices.GROUP) for name, place in places.items())
+    monkeypatch.setattr(choices, "entry_points", lambda group: entries.select(group=group))
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
 from method_files import make_files
 from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter, checked_config
-from aded.command_line import CONF, plain
+from aded.command_line import CONF, compose_config, plain
 from aded.core.decode import Answer, decode, steps
 from aded.core.drafter import Drafter
 from aded.core.sampler import Decoding, Greedy, Sampler
@@ -81,8 +80,7 @@ def compiled_target() -> EagerTarget:
 @cache
 def config_of(name: str) -> DictConfig:
     """The config of a run with this method, composed once, because that takes longer than a tiny model's answer."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        return compose("config", [f"method={name}"])
+    return compose_config([f"method={name}"])
 
 
 def keys_of(name: str) -> frozenset[str]:

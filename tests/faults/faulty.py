@@ -18,8 +18,7 @@ import forked
 ROOT = Path(__file__).parents[2]
 
 STRUCK = """
-import os, runpy, sys, threading, warnings
-warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # it is imported already
+import os, sys, threading
 _, below, signal, moment, delay, before, *arguments = sys.argv
 EVENTS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir"}
 seen = 0
@@ -36,7 +35,9 @@ exec(before)
 sys.addaudithook(hook)
 sys.argv = ["aded", *arguments]
 try:
-    runpy.run_module("aded")["main"]()
+    from aded.__main__ import main
+
+    main()
 finally:
     if moment == "-1":
         print(seen, file=sys.stderr)
@@ -110,7 +111,7 @@ def _timeless(path: Path) -> Any:
         return None
     if path.suffix not in (".json", ".jsonl"):
         return path.read_bytes()
-    # The checkout may change under the tests, and overrides name the folder.
+    # The checkout may change under the tests; overrides name the folder.
     left_out = ("draft_", "timings", "others_", "git_", "peak_", "overrides")
     texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
     return [{key: value for key, value in json.loads(text).items() if not key.startswith(left_out)} for text in texts]

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_tokenizer
 
 from aded.bench.build import build_drafter, checked_config, experiment_of, load_model
+from aded.bench.runner import Runner
 from aded.command_line import INPUT_ERRORS, compose_config
 from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
@@ -82,7 +83,7 @@ def build(cfg: DictConfig) -> dict[str, Any]:
     if config.logger:
         config.logger()
     experiment = experiment_of(config, config.asked(), load_model)
-    runner = experiment.runner(build_drafter(config, experiment.loaded))
+    runner = Runner(experiment, build_drafter(config, experiment.loaded))
     for rows in runner.answer(experiment.asked.chosen[:1], start=0):
         assert all(one.token_ids for one in rows)
     close = getattr(runner.drafter, "close", None)

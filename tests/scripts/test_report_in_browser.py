@@ -12,7 +12,7 @@ from browser import NEEDED, TABS, Page
 from made_up_run import row, times, write_run
 
 from aded.bench.build import checked_config
-from aded.bench.progress import Silent
+from aded.bench.progress import Progress
 from aded.command_line import compose_config
 from aded.records.rows import Row, parse, to_json
 from aded.records.trees import AnswerTrees, RecordedTree, read_trees
@@ -43,7 +43,7 @@ def real(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
             checked_config(
                 compose_config([f"model={folder}", "method=token_recycling", *settings, f"output_dir={out}"])
             ),
-            Silent(),
+            Progress(),
         )
     return out
 

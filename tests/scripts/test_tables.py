@@ -292,17 +292,6 @@ def test_a_damaged_run_is_named_and_the_tables_are_those_of_the_others(
     assert name in line
 
 
-def test_a_foreign_file_is_named_and_changes_no_table(
-    tmp_path: Path, tables: Callable[[Path], dict[str, bytes]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_run(tmp_path / "good", [row(81, 0, [1, 2, 3])], method="good")
-    right = tables(tmp_path)
-    (tmp_path / "good" / "notes.jsonl").write_text("{}\n")
-    capsys.readouterr()
-    assert tables(tmp_path) == right
-    assert capsys.readouterr().err == f"{tmp_path / 'good' / 'notes.jsonl'}: no file of a run; ignored\n"
-
-
 def test_a_file_of_spec_bench_is_shown_as_measured_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

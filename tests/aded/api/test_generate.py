@@ -195,16 +195,6 @@ def test_eight_threads_are_right_or_refused(shared: bool) -> None:
     assert all(one.startswith(("drafter: ", "model: ")) for one in refusals)
 
 
-def test_a_drafters_memory_has_its_scope() -> None:
-    kept = aded.drafter("aded_backoff", cost="none")
-    cleared = aded.drafter("aded_backoff", cost="none", adaptation="prompt")
-    for drafter, faster in ((kept, True), (cleared, False)):
-        first, second = (
-            aded.generate(model(), tiny_tokenizer(), TEXT, drafter=drafter, max_new_tokens=40).steps for _ in range(2)
-        )
-        assert (second < first) == faster
-
-
 def test_the_model_stays_as_it_is() -> None:
     own = tiny_model(vocab_size=VOCABULARY).train()
     before = {name: (id(module), type(module)) for name, module in own.named_modules()}

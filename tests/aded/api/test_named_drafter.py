@@ -13,7 +13,7 @@ from small_ngrams import write_small_ngrams
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 import aded
-from aded import class_settings
+from aded import choices
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.several import several_drafters
 from aded.api.shared import SharedDrafter
@@ -32,15 +32,6 @@ TEXT = np.array([7, 8, 9, 10, 11, 12, 7, 8, 9])
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return write_small_ngrams(tmp_path / "a.ngrams", [np.arange(20, 40)], VOCABULARY, tokenizer=tiny_tokenizer())
-
-
-@pytest.mark.parametrize("name", ["aded", "aded_best_first", "aded_backoff", "prompt_lookup", "token_recycling"])
-def test_a_drafter_drafts_without_a_model_or_a_corpus(name: str) -> None:
-    drafter = aded.drafter(name)
-    drafter.begin(TEXT)
-    assert drafter.draft(TEXT).tokens[0] == TEXT[-1]
-    drafter.end()
-    drafter.reset()
 
 
 def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
@@ -133,8 +124,8 @@ class Mine(Drafter):
 
 
 def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("theirs", "test_named_drafter:Mine", class_settings.GROUP)
-    monkeypatch.setattr(class_settings, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
+    entry = EntryPoint("theirs", "test_named_drafter:Mine", choices.GROUP)
+    monkeypatch.setattr(choices, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     theirs = aded.drafter("theirs", budget=7)
     assert (theirs.name, theirs._drafter.budget) == ("theirs", 7)  # type: ignore[attr-defined]
     assert isinstance(aded.drafter("custom", _target_="test_named_drafter.Mine"), NamedDrafter)

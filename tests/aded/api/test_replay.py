@@ -12,7 +12,7 @@ from tiny import tiny_tokenizer
 
 import aded
 from aded.bench.build import checked_config
-from aded.bench.progress import Silent
+from aded.bench.progress import Progress
 from aded.command_line import compose_config
 from aded.errors import BadInput
 from aded.files.plain_tokenizer import PlainTokenizer
@@ -60,7 +60,7 @@ def test_the_numbers_are_those_of_a_run(files: Path, template: str, of_run: list
                 ]
             )
         ),
-        Silent(),
+        Progress(),
     )
     settings: dict[str, Any] = {"questions": files / "question.jsonl", "template": template}
     (found,) = aded.replay(files / "answers.jsonl", files / "tokenizer", ["prompt_lookup"], **settings)

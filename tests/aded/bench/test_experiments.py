@@ -12,17 +12,6 @@ from omegaconf import OmegaConf
 
 from aded.command_line import CONF
 
-PAPER = {
-    "table1_mt_bench",
-    "table1_alpaca",
-    "table1_human_eval",
-    "table2_corpus",
-    "fig3",
-    "fig4",
-    "fig5",
-    "fig6",
-    "fig7",
-}
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
 
 
@@ -58,7 +47,3 @@ def test_each_value_of_the_sweep_composes(name: str) -> None:
                     wanted = OverridesParser.create().parse_override(f"{key}={value}").value()
                     assert wanted.items() <= found.items() if isinstance(wanted, dict) else found == wanted
     assert len(seen) == len(covering(swept))
-
-
-def test_each_table_and_figure_of_the_paper_has_its_experiment() -> None:
-    assert set(EXPERIMENTS) >= PAPER | {"peers", "cpu_default"}

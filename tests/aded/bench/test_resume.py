@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import time
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-import forked
 import pytest
 from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_model, tiny_tokenizer
 
-ROOT = Path(__file__).parents[3]
 VOCABULARY = 128
 TIMES = ("timings", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
 QUESTIONS = 5
@@ -24,7 +19,7 @@ QUESTIONS = 5
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model, its n-grams, questions of two turns on few words, and short and long recorded answers to them."""
+    """A tiny model, its n-grams, questions of two turns on few words, and recorded answers to them."""
     place = tmp_path_factory.mktemp("place")
     tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2).save_pretrained(place)
     tokenizer = tiny_tokenizer()
@@ -33,14 +28,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = [" ".join(draw.choices(["cat", "rat", "mat", "hat", "the", "on"], k=25)) for _ in range(2 * QUESTIONS)]
     write_small_ngrams(place / "tiny.ngrams", texts[:3], VOCABULARY, tokenizer=tokenizer)
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
-    answers, long_answers = (
-        [
-            {"question_id": n, "choices": [{"turns": [f"{text} " * times for text in texts[2 * n : 2 * n + 2]]}]}
-            for n in range(QUESTIONS)
-        ]
-        for times in (1, 8)
-    )
-    for name, rows in (("questions", questions), ("answers", answers), ("long_answers", long_answers)):
+    answers = [
+        {"question_id": n, "choices": [{"turns": [f"{text} " for text in texts[2 * n : 2 * n + 2]]}]}
+        for n in range(QUESTIONS)
+    ]
+    for name, rows in (("questions", questions), ("answers", answers)):
         (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return place
 
@@ -110,39 +102,3 @@ def test_what_a_session_learned_matters_here(shell: Shell, place: Path) -> None:
     shell.out = shell.out.parent / "alone"
     assert shell(*alone, f"benchmark.question_file={place / 'last.jsonl'}")[0] == 0
     assert [row["accept_lengths"] for row in shell.rows()] != [row["accept_lengths"] for row in last]
-
-
-@pytest.mark.slow
-def test_killed_again_and_again_a_run_ends_with_the_rows_of_an_uninterrupted_one(place: Path, tmp_path: Path) -> None:
-    """SIGKILL at random moments, from before the first row on; each start goes on from what is on disk."""
-    run = overrides_of(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
-    # Slow drafts and long answers: a run takes seconds, so a busy machine, too, sees its rows in time to kill it.
-    run += ["method.draft_maker.iterations=20000", f"model.answers={place / 'long_answers.jsonl'}"]
-
-    def start(out: Path) -> BaseProcess:
-        environment = os.environ | {"ADED_CACHE": str(tmp_path / "cache")}
-        return forked.start(["-m", "aded", "run", *run, f"output_dir={out}"], cwd=ROOT, environment=environment)
-
-    def rows(out: Path) -> list[bytes]:
-        path = out / "rows.jsonl"
-        return path.read_bytes().splitlines(keepends=True) if path.exists() else []
-
-    uninterrupted = start(tmp_path / "whole")
-    uninterrupted.join()
-    assert uninterrupted.exitcode == 0
-    out, draw, kills = tmp_path / "killed", random.Random(0), 0
-    while not (out / "summary.json").exists():
-        process, before = start(out), rows(out)
-        goal = len(before) + draw.choice([0, 2, 2, 4])
-        while process.is_alive() and len(rows(out)) < goal:
-            time.sleep(0.02)
-        process.join(draw.random() / 10)
-        if process.is_alive():
-            process.kill()
-            kills += 1
-        process.join()
-        assert rows(out)[: len(before)] == before, "no finished row is lost"
-        assert kills < 20
-    assert kills >= 2
-    found = [[json.loads(line) for line in rows(place)] for place in (tmp_path / "whole", out)]
-    assert timeless(found[0]) == timeless(found[1])

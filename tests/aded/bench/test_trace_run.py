@@ -13,8 +13,6 @@ from aded.bench import recording
 from aded.bench.recording import read_shape
 from aded.errors import BadInput
 
-SHAPES = sorted(path.stem for path in recording.SHAPES.glob("*.yaml"))
-
 
 @pytest.fixture
 def tiny_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
@@ -58,10 +56,3 @@ def test_a_trace_has_the_recordings_lengths_and_a_models_times(
 def test_an_unknown_shape_is_named() -> None:
     with pytest.raises(BadInput, match=r"gpt-9. is no known shape; there are codellama-7b"):
         read_shape("gpt-9")
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_a_shape_begins_with_its_command(name: str) -> None:
-    first = (recording.SHAPES / f"{name}.yaml").read_text().splitlines()[0]
-    assert first.startswith("# aded run model=recorded ")
-    assert f"model.compute={name}" in first

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import forked
 import numpy as np
 import pytest
 from made_up_run import row
@@ -96,40 +95,10 @@ def test_a_failure_of_the_client_loses_nothing(
     assert "is not in W&B (no space)" in caplog.text
 
 
-def test_a_damaged_record_is_not_logged(shell: Shell) -> None:
-    assert shell()[0] == 0
-    text = (shell.out / "rows.jsonl").read_text()
-    (shell.out / "rows.jsonl").write_text(text[:-20])
-    code, _, errors = shell("logger=wandb")
-    assert (code, errors.count("\n")) == (2, 1)
-    assert "summary.json is of 3 rows" in errors
-    assert not (shell.out / "wandb").exists()
-    assert (shell.out / "rows.jsonl").read_text() == text[:-20]
-
-
-def test_disabled_writes_nothing(shell: Shell) -> None:
-    assert shell("logger=wandb", "logger.mode=disabled")[0] == 0
-    assert not (shell.out / "wandb").exists()
-
-
-def test_what_cannot_be_logged_is_refused_before_the_run(shell: Shell) -> None:
-    code, _, errors = shell("logger=wandb", "logger.mode=sometimes")
-    assert code == 2
-    assert errors == "logger.mode: 'sometimes' must be one of offline, online, disabled\n"
-    assert not shell.out.exists()
-
-
 def test_online_without_an_account_is_refused(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wandb.login", lambda: False)
     with pytest.raises(BadInput, match=r"logger\.mode: W&B knows no account; run `wandb login`"):
         WandbLogger(mode="online", project="aded", entity=None, group="")
-
-
-def test_the_engine_imports_the_client_only_when_asked() -> None:
-    code = "import sys, aded.run, aded.bench.runner; sys.exit('wandb' in sys.modules)"
-    process = forked.start(["-c", code], cwd=ROOT)
-    process.join()
-    assert process.exitcode == 0
 
 
 def test_a_drafter_with_probabilities_has_a_calibration_plot() -> None:

@@ -74,23 +74,18 @@ def truncated(name: str) -> Callable[[Path], None]:
     return truncate
 
 
-def of_others(folder: Path) -> None:
-    (folder / ABOUT).write_text('{"name": "my package"}')
-
-
 @pytest.mark.parametrize(
     ("harm", "line"),
     [
-        (changed_about, "pack.json was changed: it has another hash than it names"),
+        (changed_about, "pack.json was changed"),
         (further_key, "pack.json was changed"),
         (truncated(ABOUT), "pack.json is no JSON"),
-        (of_others, "pack.json is no pack of version 1; aded record writes one"),
+        (lambda folder: (folder / ABOUT).write_text('{"name": "my package"}'), "pack.json is no pack of version 1"),
         (changed_answers, "answers.jsonl.xz does not hold the answers that pack.json names"),
         (endless_answers, "answers.jsonl.xz does not hold the answers that pack.json names"),
         (truncated(ANSWERS), "answers.jsonl.xz cannot be read"),
-        (lambda folder: (folder / ANSWERS).unlink(), "answers.jsonl.xz cannot be read (No such file or directory)"),
-        (lambda folder: (folder / ABOUT).unlink(), "pack.json cannot be read (No such file or directory)"),
-        (lambda folder: (folder / ANSWERS).write_bytes(b"no xz"), "answers.jsonl.xz cannot be read"),
+        (lambda folder: (folder / ANSWERS).unlink(), "answers.jsonl.xz cannot be read"),
+        (lambda folder: (folder / ABOUT).unlink(), "pack.json cannot be read"),
     ],
 )
 def test_a_changed_pack_is_refused_in_one_line(tmp_path: Path, harm: Callable[[Path], None], line: str) -> None:

@@ -50,7 +50,8 @@ def test_a_wide_interval_is_marked() -> None:
 
 
 def test_few_slices_are_marked() -> None:
-    assert summary(measured(0, 60.0, pairs=9)).marks == ["18 undisturbed slices, fewer than 20"]
+    (mark,) = summary(measured(0, 60.0, pairs=9)).marks
+    assert mark.startswith("18 ")
     assert summary(measured(0, 60.0, pairs=10)).marks == []
 
 

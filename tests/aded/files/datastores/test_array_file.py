@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import contextlib
-import pickle
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from aded.errors import BadInput
@@ -86,33 +82,19 @@ def test_a_spill_is_written_like_an_array(path: Path, tmp_path: Path) -> None:
     assert (tmp_path / "spilled.arrays").read_bytes() == path.read_bytes()
 
 
-def test_another_content_has_another_fingerprint(path: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.arrays"
-    write_arrays(other, HEADER, ARRAYS | {"b": np.zeros(5, np.int32)})
-    assert opened(other).header["fingerprint"] != opened(path).header["fingerprint"]
-
-
 def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
     refused(tmp_path / "none.arrays")
     refused(tmp_path)
 
 
-def test_every_truncated_or_lengthened_file_is_refused(path: Path) -> None:
+def test_a_file_that_was_cut_lengthened_or_changed_anywhere_is_refused(path: Path) -> None:
     whole = path.read_bytes()
-    for size in range(len(whole)):
-        path.write_bytes(whole[:size])
-        refused(path)
+    for at, byte in enumerate(whole):
+        for damaged in (whole[:at], whole[:at] + bytes([byte ^ 1 << at % 8]) + whole[at + 1 :]):
+            path.write_bytes(damaged)
+            refused(path)
     path.write_bytes(whole + b"\0")
     refused(path)
-
-
-def test_a_flipped_bit_in_any_byte_is_refused(path: Path) -> None:
-    whole = path.read_bytes()
-    for at in range(len(whole)):
-        damaged = bytearray(whole)
-        damaged[at] ^= 1 << (at % 8)
-        path.write_bytes(damaged)
-        refused(path)
 
 
 def test_a_flipped_bit_in_any_block_is_found_when_it_is_verified(tmp_path: Path) -> None:
@@ -126,62 +108,20 @@ def test_a_flipped_bit_in_any_block_is_found_when_it_is_verified(tmp_path: Path)
             file.verify()
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"x",
-        b"PK\x03\x04 a zip file of some kind",
-        pickle.dumps({"a": 1}),
-        b"\xff" * 100,
-        bytes(100),
-        (2).to_bytes(8, "little") + b"[]",
-        (2).to_bytes(8, "little") + b"{}",
-        b'{"json": "lines"}\n' * 9,
-    ],
-)
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a zip file of some kind", bytes(100), b"\2" + bytes(7) + b"{}"])
 def test_garbage_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "garbage.arrays").write_bytes(data)
     refused(tmp_path / "garbage.arrays")
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [None, {"format": "pt"}, HEADER, HEADER | {"format": "other"}, HEADER | {"version": "0"}],
-)
-def test_a_foreign_safetensors_file_is_refused(metadata: dict[str, str] | None, tmp_path: Path) -> None:
+def test_a_foreign_safetensors_file_is_refused(tmp_path: Path) -> None:
     """Even with our header: it has no checksum."""
-    save_file({"weight": np.zeros(3, np.int32)}, tmp_path / "foreign.arrays", metadata)
-    refused(tmp_path / "foreign.arrays")
+    for metadata in (None, HEADER):
+        save_file({"weight": np.zeros(3, np.int32)}, tmp_path / "foreign.arrays", metadata)
+        refused(tmp_path / "foreign.arrays")
 
 
 @pytest.mark.parametrize("changes", [{"vocabulary": "0"}, {"vocabulary": "many"}, {"tokenizer": ""}])
 def test_a_header_without_a_vocabulary_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
     write_arrays(tmp_path / "x.arrays", HEADER | changes, ARRAYS)
     refused(tmp_path / "x.arrays")
-
-
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_a_damaged_header_is_refused(path: Path, data: st.DataObject) -> None:
-    """It never raises anything but BadInput, and only the undamaged header opens."""
-    whole = path.read_bytes()
-    damaged = bytearray(whole)
-    end = 8 + int.from_bytes(whole[:8], "little")
-    for _ in range(data.draw(st.integers(1, 4))):
-        damaged[data.draw(st.integers(0, end - 1))] = data.draw(st.sampled_from(b'0123456789-"[]{},:IU x\xff'))
-    other = path.with_name("damaged.arrays")
-    other.write_bytes(damaged)
-    with contextlib.suppress(BadInput):
-        opened(other).verify()
-        assert bytes(damaged) == whole
-
-
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_arrays(tmp_path / "x.arrays", HEADER, ARRAYS)
-    assert list(tmp_path.iterdir()) == []

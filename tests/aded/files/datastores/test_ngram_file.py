@@ -89,19 +89,13 @@ def test_a_crafted_file_is_not_read_out_of_bounds(changes: dict[str, list[int]],
         ({"token": [0, 1, 2, 2, 2, 2, 1, 2, 0, 2]}, 4),
         ({"token": [0, 1, 2, 2, 1, 2, 1, 0, 0, 2]}, 8),
         ({"counts": [MANY, 0, 2, MANY, 3, 2, MANY, 1, 2, 1]}, 8),
-        ({"counts": [MANY, 0, 2, MANY, 3, 2, MANY, 1, 1, 1]}, 8),
         ({"counts": [MANY, 0, 2, MANY, 3, 2, 9, 2, 1, 1]}, 10),
-        ({"counts": [MANY, 0, 2, MANY, MANY, 2, MANY, 2, 1, 1]}, 4),
         ({"start": [4, 5, 5, 6, 7, 9, 10]}, 0),
-        ({"start": [3, 9, 5, 6, 7, 9, 10]}, 5),
         ({"start": [3, 5, 5, 6, 9, 7, 10]}, 4),
         ({"start": [3, 5, 5, 900, 7, 9, 10]}, 3),
-        ({"start": [3, 5, 5, 7, 7, 9, 10]}, 3),
         ({"start": [3, 5, 5, 6, 7, 9, 9]}, 10),
         ({"large": [3, 303, 0, 300, 6, 300]}, 0),
-        ({"large": [0, 303, 3, 300, 6]}, 6),
         ({"large": [0, 303, 3, 300, 6, 300, 7, 300]}, 10),
-        ({"large": []}, 0),
     ],
 )
 def test_a_crafted_file_whose_nodes_are_out_of_order_is_refused_when_all_of_it_is_read(
@@ -109,39 +103,27 @@ def test_a_crafted_file_whose_nodes_are_out_of_order_is_refused_when_all_of_it_i
 ) -> None:
     open_ngrams(written(tmp_path / "good.ngrams")).verify()
     path = written(tmp_path / "crafted.ngrams", HEADER, **changes)
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(BadInput, match=rf"^datastore.path: {re.escape(str(path))} .*node {node} "):
         open_ngrams(path).verify()
-    assert str(error.value) == f"datastore.path: {path} is damaged (node {node} is out of order); build it again"
 
 
 @pytest.mark.parametrize(
-    "changes", [{"start": [3, 5, 5, 6]}, {"start": []}, {"token": [0, 1, 2]}, {"counts": [1, 2]}]
+    ("header", "changes", "problem"),
+    [
+        ({}, {"start": [3, 5, 5, 6]}, "is damaged"),
+        ({}, {"token": [0, 1, 2]}, "is damaged"),
+        ({"levels": "[3, 7]"}, {}, "is damaged"),
+        ({"levels": "[3, 3, -4]"}, {}, "is damaged"),
+        ({"levels": "three"}, {}, "is damaged"),
+        ({"format": "aded-suffixes"}, {}, "is a suffix file"),
+        ({"version": "2"}, {}, "has the format of another release; build it again: aded build corpus="),
+    ],
 )
-def test_arrays_of_other_lengths_are_refused(changes: dict[str, list[int]], tmp_path: Path) -> None:
-    path = written(tmp_path / "crafted.ngrams", HEADER, **changes)
-    with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is damaged"):
-        open_ngrams(path)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"levels": "[3, 7]"}, {"levels": "[10]"}, {"levels": "[3, 3, -4]"}, {"levels": "{}"}, {"levels": "three"}],
-)
-def test_a_header_with_other_levels_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
-    path = written(tmp_path / "other.ngrams", HEADER | changes)
-    with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is damaged"):
-        open_ngrams(path)
-
-
-def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path / "foreign.ngrams", HEADER | {"format": "aded-suffixes"})
-    with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} is a suffix file"):
-        open_ngrams(path)
-
-
-def test_a_file_of_an_earlier_release_names_the_command_that_builds_it_again(tmp_path: Path) -> None:
-    path = written(tmp_path / "old.ngrams", HEADER | {"version": "2"})
-    with pytest.raises(BadInput, match=r"another release; build it again: aded build corpus="):
+def test_a_file_that_does_not_fit_together_or_of_another_kind_is_refused(
+    header: dict[str, str], changes: dict[str, list[int]], problem: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "other.ngrams", HEADER | header, **changes)
+    with pytest.raises(BadInput, match=f"^datastore.path: {re.escape(str(path))} {problem}"):
         open_ngrams(path)
 
 
@@ -170,19 +152,12 @@ def test_a_damaged_block_is_found_when_it_is_read_and_not_before(tmp_path: Path)
         open_ngrams(path).verify()
 
 
-def test_another_tokenizer_is_refused(ngram_file: NgramFile) -> None:
+def test_another_tokenizer_and_a_larger_order_are_refused(ngram_file: NgramFile) -> None:
     ngram_file.check_tokenizer(ngram_file.header["tokenizer"])
-    with pytest.raises(BadInput, match=f"{re.escape(str(ngram_file.path))} was built with the tokenizer"):
+    with pytest.raises(BadInput, match=f"{re.escape(str(ngram_file.path))} .* tokenizer"):
         ngram_file.check_tokenizer("f" * 64)
-
-
-def test_an_order_that_the_file_lacks_is_refused(ngram_file: NgramFile) -> None:
-    with pytest.raises(BadInput, match=r"holds n-grams of up to 3 tokens, not 4; build it with order=4"):
+    with pytest.raises(BadInput, match=r"order=4"):
         ngram_file.up_to(4)
-
-
-def test_the_arrays_are_mapped_read_only(ngram_file: NgramFile) -> None:
-    assert not any(array.flags.writeable for array in ngram_file.ngrams[:7])
 
 
 def test_a_file_without_a_corpus_has_no_successors() -> None:

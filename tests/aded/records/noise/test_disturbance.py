@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,6 @@ from made_up_run import row, timing
 from aded.records.metrics import summarise
 from aded.records.noise.disturbance import pairs_of, sums, to_decode_again
 from aded.records.rows import Row
-from aded.records.summary import Summary
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 PLAIN_MS = 50.0
@@ -89,9 +88,7 @@ def test_where_every_slice_was_disturbed_the_speedup_is_of_all() -> None:
     loaded = summarise([sliced(others=[0.5] * 10)], **NAMES)
     assert loaded.speedup == loaded.speedup_wall == pytest.approx(100 / 60)
     assert loaded.disturbed_share == 1
-    explained = {key.name: key.metadata["null"] for key in fields(Summary)}
-    assert "disturbed" not in explained["speedup"], "it is not missing there"
-    assert "0 undisturbed slices, fewer than 20; the speedup is over all slices" in loaded.marks
+    assert any(mark.startswith("0 undisturbed slices") for mark in loaded.marks)
 
 
 def test_a_question_is_decoded_again_until_enough_of_one_decoding_is_undisturbed() -> None:
