@@ -111,7 +111,7 @@ def _timeless(path: Path) -> Any:
         return None
     if path.suffix not in (".json", ".jsonl"):
         return path.read_bytes()
-    # The checkout may change under the tests, and overrides name the folder.
+    # The checkout may change under the tests; overrides name the folder.
     left_out = ("draft_", "timings", "others_", "git_", "peak_", "overrides")
     texts = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
     return [{key: value for key, value in json.loads(text).items() if not key.startswith(left_out)} for text in texts]
