@@ -40,6 +40,8 @@ PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
 """The keys of conf/paths, which all configs have."""
 
 Settings = TypeVar("Settings")
+EARLIER: dict[str, list[str]] = {"paired=true": [], "paired=false": ["pairing=off"]}
+"""What other people's scripts still say, and what it means."""
 
 
 def run_command(
@@ -145,7 +147,7 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
             named += [override, "benchmark=pack", f"benchmark.name={_quoted(pack.benchmark)}"]
             named.append(f"model.name={_quoted(pack.model)}")
         else:
-            named.append(override)
+            named += EARLIER.get(override.lower(), [override])
     return named
 
 

@@ -96,3 +96,7 @@ def show(_: list[str], settings: DemoSettings) -> None:
 
 def main() -> None:
     run_command(show, DemoSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

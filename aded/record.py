@@ -115,3 +115,7 @@ def record_one(overrides: list[str], settings: RecordSettings) -> None:
 
 def main() -> None:
     run_command(record_one, RecordSettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -102,3 +102,7 @@ def main() -> None:
         return
     interrupted = "interrupted; finished rows are kept: start the same command again to go on"
     run_config("config", run_and_print, interrupted)
+
+
+if __name__ == "__main__":
+    main()

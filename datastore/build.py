@@ -78,3 +78,7 @@ def run(cfg: DictConfig) -> None:
 
 def main() -> None:
     run_config("build", run, "interrupted; start the same command again", BUILD)
+
+
+if __name__ == "__main__":
+    main()

@@ -104,3 +104,7 @@ def overview(out: Path) -> str:
 
 def main() -> None:
     run_command(run, FetchSettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

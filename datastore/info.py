@@ -99,3 +99,7 @@ def _run(files: list[str], settings: InfoSettings) -> None:
 
 def main() -> None:
     run_command(_run, InfoSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

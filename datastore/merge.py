@@ -77,3 +77,7 @@ def _run(inputs: list[str], settings: MergeSettings) -> None:
 
 def main() -> None:
     run_command(_run, MergeSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

@@ -44,3 +44,7 @@ def _run(files: list[str], settings: PublishSettings) -> None:
 
 def main() -> None:
     run_command(_run, PublishSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

@@ -49,3 +49,7 @@ def run(arguments: list[str], settings: ExportSettings) -> None:
 
 def main() -> None:
     run_command(run, ExportSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

@@ -51,3 +51,7 @@ def run(arguments: list[str], settings: ReportSettings) -> None:
 
 def main() -> None:
     run_command(run, ReportSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

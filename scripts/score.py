@@ -106,3 +106,7 @@ def _run(arguments: list[str], settings: NoSettings) -> None:
 
 def main() -> None:
     run_command(_run, NoSettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

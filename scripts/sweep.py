@@ -134,3 +134,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
 
 def main() -> None:
     run_command(run, NoSettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()

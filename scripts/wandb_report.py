@@ -83,3 +83,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
 
 def main() -> None:
     run_command(run, NoSettings, __doc__ or "")
+
+
+if __name__ == "__main__":
+    main()

@@ -105,6 +105,11 @@ def test_a_choice_that_is_no_name_is_refused(override: str) -> None:
     assert name_pretrained(given) == given
 
 
+def test_what_other_peoples_scripts_say_of_pairing_is_understood() -> None:
+    assert compose_config(["paired=false"]).pairing == "off"
+    assert compose_config(["paired=true", "pairing=answers"]).pairing == "answers"
+
+
 def test_a_model_that_no_config_knows_is_a_path() -> None:
     cfg = compose_config(["model=/some/where", "method=autoregressive"])
     assert (cfg.model.path, cfg.model._target_) == ("/some/where", "aded.targets.load.load_target")
