@@ -60,10 +60,10 @@ def blocks(page: Path) -> Iterator[Block]:
         yield Block(page, text[: match.start()].count("\n") + 1, match[1].strip(), match[2])
 
 
-def commands(block: Block) -> Iterator[list[str]]:
+def commands(block: Block, folder: Path) -> Iterator[list[str]]:
     """The arguments of each command of a bash block."""
     for line in block.text.replace("\\\n", " ").splitlines():
-        if arguments := shlex.split(line, comments=True):
+        if arguments := shlex.split(line.replace("$PWD", str(folder)), comments=True):
             yield arguments
 
 
@@ -81,7 +81,7 @@ def run_block(block: Block, folder: Path) -> None:
     elif block.language == "python":
         run_python(block, Path(mkdtemp(dir=folder)) if block.page in FIRST else folder)
     elif block.language == "bash":
-        for arguments in commands(block):
+        for arguments in commands(block, folder):
             run_command(arguments, folder, block.place)
     else:
         pytest.fail(f"{block.place}: a block of {block.language or 'no language'}")

@@ -50,7 +50,7 @@ def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
     first = works.command("run", tmp_path / "out")
     waits = tmp_path / "waits"  # it has the folder, and no row
     sleep = f"lambda *_: (pathlib.Path('{waits}').touch(), time.sleep(60))"
-    struck = first.struck(before=f"import pathlib, time, aded.run; aded.run.experiment_of = {sleep}")
+    struck = first.struck(before=f"import pathlib, time, aded.bench.build; aded.bench.build.experiment_of = {sleep}")
     process = forked.start(struck["command"][1:], cwd=struck["cwd"], environment=struck["env"])
     while not waits.exists():
         assert process.is_alive()
