@@ -58,6 +58,7 @@ RANKED = (
     "accepted tokens, cold",
     "accepted tokens, session",
     "tokens/s",
+    "questions",
     "identical outputs",
     "disturbed slices",
     "questions in the corpus",
