@@ -22,7 +22,9 @@ def named_files(name: str, key: str) -> list[str]:
     elif path.exists() or fixed is None:
         return [name]
     else:
-        base, pattern = Path(*parts[:fixed]), "/".join(parts[fixed:])
+        # Python 3.13 finds files by a last `**`, where older versions find folders alone.
+        last = ("*",) if parts[-1] == "**" else ()
+        base, pattern = Path(*parts[:fixed]), "/".join((*parts[fixed:], *last))
     try:
         found = sorted(each for each in base.glob(pattern) if each.is_file() and not _hidden(each.relative_to(base)))
     except (OSError, ValueError, NotImplementedError) as error:

@@ -37,7 +37,8 @@ METHODS = [name for name, config in CONFIGS.items() if not OmegaConf.is_missing(
 DRAFTING = [name for name in METHODS if name != "autoregressive"]
 SEEDED = [name for name in METHODS if name != "draftretriever"]
 """The package draftretriever draws without a seed and orders by hashes, so its drafts differ from run to run."""
-PACKAGES = {"suffix_decoding": "arctic_inference"}  # without them, tests are left out
+PACKAGES = {"suffix_decoding": "arctic_inference", "draftretriever": "draftretriever"}
+"""Of methods that are left out where the package is not installed: draftretriever has no build for Python 3.13."""
 TOKENS = 40
 KNOWN = VOCABULARY - 4
 """Tokens from here on occur in no prompt and in no datastore."""
@@ -154,7 +155,7 @@ def test_methods_are_found() -> None:
 @pytest.mark.parametrize(("name", "scope"), SCOPES)
 def test_a_method_keeps_the_contract(build: Build, name: str, scope: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aded.testing.tiny_target", target)  # the model that the files were made for
-    monkeypatch.setattr("aded.testing.SESSION", SESSION // 2)  # there are many methods
+    monkeypatch.setattr("aded.testing.SESSION", SESSION // 4)  # there are many methods
     check_drafter(lambda: build(name, adaptation=scope))
 
 

@@ -28,6 +28,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("src", ["src/[g].py", "src/a.py", "src/b/c.py", "src/b/d.txt", "src/b.py"]),
         ("src/", ["src/[g].py", "src/a.py", "src/b/c.py", "src/b/d.txt", "src/b.py"]),
+        ("src/**", ["src/[g].py", "src/a.py", "src/b/c.py", "src/b/d.txt", "src/b.py"]),
         ("src/**/*.py", ["src/[g].py", "src/a.py", "src/b/c.py", "src/b.py"]),
         ("src/*.py", ["src/[g].py", "src/a.py", "src/b.py"]),
         ("*/b/?.*", ["src/b/c.py", "src/b/d.txt"]),
@@ -42,7 +43,7 @@ def test_a_name_stands_for_its_files_in_order(place: Path, name: str, files: lis
     assert named_files(str(place / name), "key") == [str(place / file) for file in files]
 
 
-@pytest.mark.parametrize("name", ["empty", "src/*.c", "none/**/*", "**/", "***"])
+@pytest.mark.parametrize("name", ["empty", "src/*.c", "none/**/*", "empty/**", "***"])
 def test_a_folder_or_glob_without_files_is_refused(place: Path, name: str) -> None:
     with pytest.raises(BadInput, match=r"^key: .*"):
         named_files(name, "key")

@@ -46,5 +46,5 @@ def test_a_damaged_file_is_refused(wheel: Path) -> None:
     with pytest.raises(BadInput, match=r"rows.jsonl is damaged .* reinstall some-wheel==1.0"):
         wheel_file("some-wheel", "1.0", "data/rows.jsonl", SHA256, "key")
     wheel.unlink()
-    with pytest.raises(BadInput, match="is damaged"):
+    with pytest.raises(BadInput, match=r"some-wheel==1\.0"):
         wheel_file("some-wheel", "1.0", "data/rows.jsonl", SHA256, "key")
