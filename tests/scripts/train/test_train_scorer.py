@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from code_corpus import CORPUS, write_corpus
 from omegaconf import DictConfig
 from scored_by_hand import random_transformer, write_transformer
 from small_ngrams import write_small_ngrams
@@ -92,7 +93,9 @@ def test_the_command_writes_weights_that_a_drafter_reads(
         "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams, "
         "retrieval: tiny.suffixes, transformer: tiny.transformer}"
     )
+    write_corpus(tmp_path)
     settings = [
+        *CORPUS,
         "prompts=2",
         "asking.max_new_tokens=8",
         "passes=2",
