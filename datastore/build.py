@@ -1,7 +1,8 @@
 """Builds datastore files: aded build corpus=NAME [corpus.path=FILE] tokenizer=NAME_OR_DIR out=FILE
 
-Tokenises a corpus and writes its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), or both. With parts=N
-jobs count the n-grams, on this machine or a cluster (conf/cluster). Exit code 0: built; 2: bad input, one line on
+Tokenises a corpus and writes what is named: its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), a
+look-up model that learned from it (lookup=FILE). With parts=N jobs count the n-grams, on this machine or a cluster
+(conf/cluster). Exit code 0: built; 2: bad input, one line on
 stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, and no file is left behind but whole parts.
 """
 
@@ -30,25 +31,28 @@ BUILD: Kinds = {
     "out": FilePath | None,
     "order": NgramOrder,
     "suffixes": FilePath | None,
+    "lookup": FilePath | None,
     "parts": Count,
     "cluster": GROUP,
     "progress": bool,
 }
 """The keys at the top of conf/build.yaml."""
+BUILT = ("out", "suffixes", "lookup")
+"""The keys that name files to build."""
 
 
 def run(cfg: DictConfig) -> None:
     corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
     check_outputs(
-        [("out", cfg.out), ("suffixes", cfg.suffixes)],
+        [(key, cfg[key]) for key in BUILT],
         [
             *(("corpus.path", file) for file in (cfg.corpus.get("path"), *corpus.files)),
             ("tokenizer", cfg.tokenizer),
             *corpus.cleaning.question_files(),
         ],
     )
-    check_no_folder("out", cfg.out)
-    check_no_folder("suffixes", cfg.suffixes)
+    for key in BUILT:
+        check_no_folder(key, cfg[key])
     cluster = instantiate(plain(cfg.cluster), "cluster", Cluster)
     progress = cfg.progress and sys.stderr.isatty()
     if cfg.parts == 1:
@@ -58,10 +62,11 @@ def run(cfg: DictConfig) -> None:
             out=cfg.out and Path(cfg.out),
             order=cfg.order,
             suffixes=cfg.suffixes and Path(cfg.suffixes),
+            lookup=cfg.lookup and Path(cfg.lookup),
             progress=progress,
         )
-    elif cfg.suffixes or not cfg.out:
-        raise BadInput("parts", "are parts of an n-gram file: name out=FILE, and build suffixes=FILE without parts")
+    elif cfg.suffixes or cfg.lookup or not cfg.out:
+        raise BadInput("parts", "are parts of an n-gram file: name out=FILE, and build other files without parts")
     else:
         build_in_parts(
             corpus,
@@ -73,7 +78,7 @@ def run(cfg: DictConfig) -> None:
             cluster=cluster,
             progress=progress,
         )
-    print(f"built {' and '.join(file for file in (cfg.out, cfg.suffixes) if file)}")
+    print(f"built {' and '.join(cfg[key] for key in BUILT if cfg[key])}")
 
 
 def main() -> None:

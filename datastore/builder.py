@@ -30,9 +30,11 @@ def build(
     out: Path | None = None,
     order: int = 5,
     suffixes: Path | None = None,
+    lookup: Path | None = None,
     progress: bool = False,
 ) -> None:
-    """Build the n-gram file `out`, the suffix file `suffixes` or both from one token stream. Raises BadInput.
+    """Build the n-gram file `out`, the suffix file `suffixes` and the look-up file `lookup`, those of them that are
+    named, from one token stream. Raises BadInput.
 
     order: tokens of the longest n-grams to count; shorter ones are counted too.
     progress: show bars on the terminal.
@@ -40,9 +42,11 @@ def build(
     Scratch files take about as much as the file and the tokens, 2 or 4 bytes each, in a folder beside the file; they
     are removed at the end.
     """
-    outputs = [path for path in (out, suffixes) if path]
+    outputs = [path for path in (out, suffixes, lookup) if path]
     if not outputs:
-        raise BadInput("out", "name the file to build: out=FILE for n-grams, suffixes=FILE for REST, or both")
+        raise BadInput(
+            "out", "name what to build: out=FILE for n-grams, suffixes=FILE for REST, lookup=FILE for a look-up model"
+        )
     with scratch_folder(outputs) as folder:
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=progress)
         if not stream.tokens:
@@ -60,6 +64,12 @@ def build(
             start = perf_counter()
             write_suffixes(suffixes, stream.read(), header)
             log.info("suffixes sorted in %.1f s", perf_counter() - start)
+        if lookup:
+            from datastore.lookup.training import train_lookup  # it loads torch
+
+            start = perf_counter()
+            train_lookup(lookup, stream.read(), header, progress=progress)
+            log.info("look-up model trained in %.0f s", perf_counter() - start)
 
 
 def header_of(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, stream: TokenStream) -> dict[str, str]:

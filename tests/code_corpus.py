@@ -10,5 +10,5 @@ CORPUS = ["corpus@datastore.corpus=jsonl", "datastore.corpus.path=code.jsonl"]
 
 
 def write_corpus(folder: Path) -> None:
-    functions = [f'def add_{n}(x):\n    """Adds {n}."""\n    return x + {n}\n' for n in range(40)]
+    functions = [f'def add_{n}(x):\n    """Adds {n}."""\n    return x + {n}\n' for n in range(200)]
     (folder / "code.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in functions))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scored_by_hand import random_transformer, write_transformer
+from lookup_files import random_network, write_lookup
 from shipped_modules import save_with_modules
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
@@ -27,8 +27,9 @@ def make_files(folder: Path, model: Any, answers: Sequence[np.ndarray], layers: 
     ngrams = count_ngrams(answers, 5, VOCABULARY)
     write_ngrams(folder / "tiny.ngrams", ngrams, header)
     write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
-    known = random_transformer(np.random.default_rng(0), np.arange(VOCABULARY), width=32, layers=1)
-    write_transformer(folder / "tiny.transformer", known, header["tokenizer"])
+    network = random_network(VOCABULARY)
+    network.bias.data.fill_(-7.5)  # it proposes a token now and then; after unknown ones a drafter has nothing to say
+    write_lookup(folder / "tiny.lookup", network, tokenizer=header["tokenizer"])
     hidden = model.config.hidden_size
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
     torch.save(HydraHeads(3, 1, hidden, VOCABULARY, None).state_dict(), folder / PUBLISHED)

@@ -1,16 +1,11 @@
-"""Random candidates and weights for aded_backoff's scorer, the scorer's formula without compiled code, and random
-transformers."""
+"""Random candidates and weights for aded_backoff's scorer, and the scorer's formula without compiled code."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-from safetensors.numpy import save_file
 
 from aded.drafters.backoff.candidates import EXPERTS, Candidates, add_feature, clear, new_candidates
 from aded.drafters.backoff.scorer import SHAPES, Scorer, new_scorer
-from aded.drafters.backoff.transformer.weights import Weights
 
 
 def random_scorer(random: np.random.Generator) -> Scorer:
@@ -47,25 +42,3 @@ def by_formula(scorer: Scorer, candidates: Candidates) -> np.ndarray:
     scores = np.maximum(0, hidden) @ bias[2]
     exponentials = np.exp(scores - scores.max())
     return exponentials / exponentials.sum()
-
-
-def random_transformer(random: np.random.Generator, tokens: np.ndarray, width: int, layers: int) -> Weights:
-    """Of random weights, for these tokens."""
-
-    def draw(*shape: int) -> np.ndarray:
-        return (random.standard_normal(shape) * shape[-2] ** -0.5).astype(np.float32)
-
-    return Weights(
-        tokens.astype(np.int64),
-        draw(len(tokens) + 1, width),
-        draw(layers, width, 3 * width),
-        draw(layers, width, width),
-        draw(layers, width, 4 * width),
-        draw(layers, 4 * width, width),
-        draw(width, len(tokens) + 1) * np.float32(3),
-    )
-
-
-def write_transformer(path: Path, weights: Weights, tokenizer: str) -> Path:
-    save_file(weights._asdict(), path, {"tokenizer": tokenizer, "learned_from": "nothing"})
-    return path

@@ -1,3 +1,3 @@
-"""What is learned: heads, scorer, transformer, weights of mixing; run as `python -m scripts.train.NAME`."""
+"""What is learned: heads, scorer, weights of mixing; run as `python -m scripts.train.NAME`."""
 
 from __future__ import annotations

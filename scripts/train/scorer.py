@@ -5,7 +5,7 @@
 conf/train_scorer.yaml explains every key. Drafters with several settings read the same answers: with a corpus and
 without, over the session and cold, and with each part switched off. The features of all candidates at each token, and
 which token it was, are the examples. All are kept in memory, about 2 GB, and learned in random order. This is done
-four times: for drafters without and with retrieval, and without and with a transformer. The file has all weights.
+four times: for drafters without and with retrieval, and without and with a look-up model. The file has all weights.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from os.path import expanduser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -31,9 +32,9 @@ from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import PREFIXES, SHAPES
-from aded.drafters.backoff.transformer.weights import read_weights
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
+from aded.files.datastores.lookup_file import LookupFile, open_lookup
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.identity import file_fingerprint
@@ -41,11 +42,12 @@ from aded.kernels import threads
 from aded.settings import FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
+from datastore.cleaning.repetition import is_degenerate
 from scripts.train.answers import TRAINING, answered, read_answers, read_pairs, target_of
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.train.scorer_gradient import learned
 
-OF_A_CORPUS = Literal["corpus", "retrieval", "transformer"]
+OF_A_CORPUS = Literal["corpus", "retrieval", "lookup"]
 SCORER: Kinds = {
     **TRAINING,
     "recorded": list[dict[Literal["answers", "questions", "tokenizer", "template", OF_A_CORPUS], FilePath]],
@@ -78,17 +80,18 @@ log = logging.getLogger(__name__)
 
 
 class Corpus(NamedTuple):
-    """retrieval, transformer: None: there is none"""
+    """retrieval, lookup: None: there is none"""
 
     ngrams: NgramFile
     retrieval: SuffixFile | None
-    transformer: str | None
+    lookup: LookupFile | None
 
 
 def collectors_of(corpus: Corpus, cfg: DictConfig) -> FeatureCollectors:
     """Collectors with all settings."""
     retrieval = None if corpus.retrieval is None else str(corpus.retrieval.path)
-    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "transformer": corpus.transformer, "cost": "none"}
+    lookup = None if corpus.lookup is None else str(corpus.lookup.path)
+    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "lookup": lookup, "cost": "none"}
     shares = [cfg.share] * len(USED) + [cfg.share_of_parts] * len(WITHOUT)
     return FeatureCollectors(
         [
@@ -111,15 +114,13 @@ def follow_answer(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int]
 
 def open_corpora(cfg: DictConfig) -> list[Corpus]:
     """The corpora of the recorded answers, then the model's own. Raises BadInput, naming the key."""
-    own = {name: cfg[f"own_{name}"] for name in ("corpus", "retrieval", "transformer")}
+    own = {name: cfg[f"own_{name}"] for name in ("corpus", "retrieval", "lookup")}
     named = [*((f"recorded.{i}.", source) for i, source in enumerate(cfg.recorded)), ("own_", own)]
-    for where, source in named:
-        _opened(f"{where}transformer", source["transformer"], read_weights)
     return [
         Corpus(
             _opened(f"{where}corpus", source["corpus"], open_ngrams),
             _opened(f"{where}retrieval", source["retrieval"], open_suffixes),
-            source["transformer"],
+            _opened(f"{where}lookup", source["lookup"], open_lookup),
         )
         for where, source in named
     ]
@@ -132,12 +133,23 @@ def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
         raise BadInput(key, error.problem) from None
 
 
+def without_loops(answers: Path, folder: Path) -> Path:
+    """A file in the folder with those of the answers that end: endless repetition would teach to copy."""
+    lines = answers.read_text("utf-8").splitlines()
+    turns = [json.loads(line)["choices"][0]["turns"] for line in lines]
+    kept = [line for line, said in zip(lines, turns, strict=True) if not any(map(is_degenerate, said))]
+    (folder / answers.name).write_text("\n".join(kept), "utf-8")
+    return folder / answers.name
+
+
 def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[Examples, str]]:
     """Examples of each recorded file, and what it is."""
     for source, corpus in zip(cfg.recorded, corpora, strict=True):
         files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
         group = collectors_of(corpus, cfg)
-        replay(files["answers"], files["tokenizer"], [group], questions=files["questions"], template=source.template)
+        with TemporaryDirectory() as folder:
+            kept = without_loops(files["answers"], Path(folder))
+            replay(kept, files["tokenizer"], [group], questions=files["questions"], template=source.template)
         about = f"{files['answers'].parent.name}/{files['answers'].name} ({file_fingerprint(files['answers'])})"
         yield joined([collector.examples for collector in group.collectors]), about
 
@@ -174,10 +186,10 @@ def run(cfg: DictConfig) -> None:
     threads.use_torch(cfg.threads)
     how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
     weights: dict[str, np.ndarray] = {}
-    for (retrieval, transformer), prefix in PREFIXES.items():
+    for (retrieval, lookup), prefix in PREFIXES.items():
         read = [
-            Corpus(ngrams, suffixes if retrieval else None, path if transformer else None)
-            for ngrams, suffixes, path in corpora
+            Corpus(ngrams, suffixes if retrieval else None, model if lookup else None)
+            for ngrams, suffixes, model in corpora
         ]
         examples, sources = examples_of(cfg, read, loaded)
         scorer = learned(examples, **how)

@@ -12,11 +12,15 @@ from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import EXPERTS, MOST_FEATURES, NEAREST
-from aded.drafters.backoff.drafter import NO_NODES, BackoffDrafter
+from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.learning import read
 from aded.drafters.backoff.retrieval.passages import retrieve_for_answer
-from aded.drafters.backoff.tree_search import ROOT, find_root, move_root, predict
+from aded.drafters.backoff.tree_search import ROOT, move_root, predict
 from aded.drafters.numba_state import NumbaState
+
+PROBABILITIES, SHARES = (1.0, 0.06, 0.01), (0.65, 0.2, 0.15)
+"""Of the nodes that tokens are taken as, and how many are taken as each: at the less probable ones the look-up model
+proposes nothing, at the least probable ones it is not asked."""
 
 
 class Examples(NamedTuple):
@@ -56,19 +60,19 @@ def room(examples: int, features: int) -> Examples:
 
 @njit(cache=True)
 def _collect(
-    state: NumbaState, context: np.ndarray, first: int, keep: float, taken: np.ndarray, into: Examples, p: int
+    state: NumbaState, context: np.ndarray, first: int, keep: float, taken_as: np.ndarray, into: Examples, p: int
 ) -> int:
-    """Read context[first:]; where `taken`, write the prediction before the token as example p and so on.
+    """Read context[first:]; write the predictions before the tokens that are taken as example p and so on.
 
+    taken_as: float64 [len(context) - first], the probability of the node that a token is taken as, 0: it is not taken
     Return how many examples there are then.
     """
-    experts, scorers, scratch = state.parts
+    experts, scorer, scratch = state.parts
     candidates = scratch.candidates
     for i in range(first, len(context)):
-        if taken[i - first]:
-            root = scratch.nodes[ROOT]
-            find_root(experts.predictions, root)
-            n = predict(experts, scorers, root, candidates)
+        if taken_as[i - first] > 0:
+            scratch.nodes[ROOT].probability = taken_as[i - first]
+            n = predict(experts, scorer, scratch, ROOT)
             m, start = candidates.sizes[1], into.feature_starts[p]
             into.candidates[p], into.decided[p] = n, n
             for k in range(n):
@@ -115,9 +119,10 @@ class FeatureCollector(Drafter):
     def draft(self, context: np.ndarray) -> DraftTree:
         drafter = self.drafter
         first = len(drafter.context)
-        taken = self._random.random(len(context) - first) < self._share
-        self._make_room(len(taken))
-        self._count = _collect(drafter.state, context, first, drafter.keep, taken, self._examples, self._count)
+        read = len(context) - first
+        taken_as = self._random.choice(PROBABILITIES, read, p=SHARES) * (self._random.random(read) < self._share)
+        self._make_room(read)
+        self._count = _collect(drafter.state, context, first, drafter.keep, taken_as, self._examples, self._count)
         if drafter.corpus is not None:
             retrieve_for_answer(drafter.nearest, context, first, drafter.experts.on.longest[NEAREST])
         # The target's distribution names the token that was just read: only now may the drafter know it.
@@ -150,7 +155,6 @@ class FeatureCollectors(Drafter):
 
     def __init__(self, collectors: Sequence[FeatureCollector]) -> None:
         self.collectors = collectors
-        self._readers = [reader for collector in collectors if (reader := collector.drafter.reader) is not None]
 
     def setup(self, target: Target) -> None:
         for collector in self.collectors:
@@ -162,8 +166,6 @@ class FeatureCollectors(Drafter):
 
     def draft(self, context: np.ndarray) -> DraftTree:
         trees = [collector.draft(context) for collector in self.collectors]
-        if self._readers:
-            self._read(context[-1:])
         return trees[0]
 
     def observe(self, step: Step) -> None:
@@ -177,13 +179,6 @@ class FeatureCollectors(Drafter):
     def __deepcopy__(self, memo: object) -> FeatureCollectors:
         """A replay works with a copy of a drafter; what these collect is wanted, so it works with them."""
         return self
-
-    def _read(self, token: np.ndarray) -> None:
-        """The first collector's transformer reads the token; the others predict the same."""
-        first, *others = self._readers
-        first.read(token, NO_NODES, NO_NODES)
-        for other in others:
-            other.predictions.logarithms[0] = first.predictions.logarithms[0]
 
 
 def joined(groups: Sequence[Examples]) -> Examples:

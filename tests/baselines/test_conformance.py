@@ -113,7 +113,7 @@ def build(folder: Path) -> Build:
             "heads": folder / HEADS.get(name, "."),
             "model": folder / "draft",
             "retrieval": folder / "tiny.suffixes",
-            "transformer": folder / "tiny.transformer",
+            "lookup": folder / "tiny.lookup",
         }
         depth = {"depth": 3} if name in DEEP else {}  # deeper trees take longer and show nothing else
         given = {**FIXED, **{key: str(path) for key, path in files.items()}, "layers": 1, **depth, **settings}

@@ -48,6 +48,7 @@ REPLACED = {
     "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
     "datastore.path=small.ngrams,chat.ngrams": ["datastore.path=small.ngrams,chat.ngrams,chat.suffixes"],  # for rest
     "parts=8": ["parts=8", "cluster=debug"],  # processes that import everything anew: tests/datastore/parts
+    "lookup=chat.lookup": ["lookup=chat.lookup", "corpus.path=code.jsonl"],  # enough to learn from
     "cluster=slurm": ["cluster=debug"],
     "logger=wandb": ["logger=wandb", "logger.mode=disabled"],  # its client: tests/aded/bench/test_wandb_logger.py
 }
@@ -64,7 +65,6 @@ SMALL = {
     "scripts.results.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.train.eagle": [*TRAINING, "validation_every=2"],
     "scripts.train.medusa": TRAINING,
-    "scripts.train.transformer": ["steps=2", "length=8", "width=32"],
     "scripts.bench.verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
     "scripts.bench.kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
     "scripts.bench.engines": [

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lookup_files import random_network, write_lookup
 from made_up_run import row, times, write_run
 from tiny import VOCABULARY, tiny_tokenizer
 from xxhash import xxh3_128_digest
@@ -23,6 +24,7 @@ from aded.files.answer_file import read_answers
 from aded.files.cost_table import read_cost_table
 from aded.files.datastores.array_file import CHECKSUM
 from aded.files.datastores.blocks import WORD
+from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
 from aded.files.tokenizer import load_tokenizer
@@ -159,6 +161,11 @@ def _suffixes(folder: Path) -> list[str]:
     return ["f"]
 
 
+def _lookup(folder: Path) -> list[str]:
+    write_lookup(folder / "f", random_network(VOCABULARY))
+    return ["f"]
+
+
 def _header(folder: Path) -> list[str]:
     """The header of an n-gram file; the reader gets it with the right checksum."""
     _ngrams(folder)
@@ -284,6 +291,7 @@ KINDS = [
     Kind("run", _run, lambda folder: read_run(folder / "run"), _run_right, (OSError, ValueError)),
     Kind("n-grams", _ngrams, lambda folder: open_ngrams(folder / "f").verify(), _never),
     Kind("suffixes", _suffixes, _draft, _never),
+    Kind("look-up model", _lookup, lambda folder: open_lookup(folder / "f"), _never),
     Kind("header with a right checksum", _header, _read_header, _header_right),
     Kind("cost table", _cost, lambda folder: read_cost_table(folder / "cost.json", None, 5), _cost_right),
     Kind("heads", _heads, _read_heads, _heads_right),

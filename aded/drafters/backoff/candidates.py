@@ -21,12 +21,12 @@ UNIGRAM = COPY + 1
 """The expert that counts tokens: how often each occurred in the prompt and its answer."""
 SOURCE_BIAS = UNIGRAM + 1
 """One more expert per source knows every context while the source is on, and gives no features."""
-TRANSFORMER = SOURCE_BIAS + SOURCES
-"""The expert that is a small transformer."""
-EXPERTS = TRANSFORMER + 1
+LOOKUP = SOURCE_BIAS + SOURCES
+"""The expert that is a look-up model."""
+EXPERTS = LOOKUP + 1
 MOST_CANDIDATES = 127
 """Most tokens after one context."""
-MOST_FEATURES = 384
+MOST_FEATURES = 512
 """Most features of candidates, after one context."""
 BUCKETS = 128
 UNITS = 32

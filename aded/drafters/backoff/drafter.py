@@ -2,8 +2,8 @@
 
 Its experts are corpus n-grams of several orders, the tokens of prompt, output and earlier answers, copies of long
 matches, the target's own distributions at all verified nodes, the passages of a corpus nearest to the text, and a
-small transformer. A network, learned from the answers of other models, weighs their evidence. The draft tree holds
-the most probable paths, and has the size at which this machine decodes fastest.
+language model of table look-ups. A network, learned from the answers of other models, weighs their evidence. The
+draft tree holds the most probable paths, and has the size at which this machine decodes fastest.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from aded.drafters.backoff.experts import IN_USE, Experts
 from aded.drafters.backoff.external_candidates import set_external_candidates
 from aded.drafters.backoff.history import clear, empty_history
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
+from aded.drafters.backoff.lookup import lookup_of, no_lookup, open_lookup_of
 from aded.drafters.backoff.retrieval.passages import (
     another,
     forget_text,
@@ -46,8 +47,6 @@ from aded.drafters.backoff.retrieval.passages import (
 )
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
-from aded.drafters.backoff.transformer.predictions import NODES, no_predictions
-from aded.drafters.backoff.transformer.reader import Reader, open_transformer
 from aded.drafters.backoff.unigrams import forget_all, no_unigrams
 from aded.drafters.numba_state import NumbaState
 from aded.drafters.tree_sizing import check_cost, tree_size
@@ -55,7 +54,8 @@ from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Budget, Count, FilePath, Positive, Scope
 
-NO_NODES = np.empty(0, np.int64)
+LOOKUP_PAYS = 8e-3
+"""Seconds of a step from which the look-up model is asked: it adds up to 0.3 ms, and 4 % accepted tokens."""
 
 
 class BackoffDrafter(Drafter):
@@ -76,8 +76,8 @@ class BackoffDrafter(Drafter):
     keep: factor by which the weights of a context's successors shrink each time a token follows it
     scorer: the weights of the network that weighs all evidence, of scripts.train.scorer; the shipped ones were
         learned from answers to AlpacaEval's questions
-    transformer: the file of a small transformer (scripts.train.transformer) that reads the text and the most probable
-        nodes; None: none. It adds about 2.6 ms to a draft, which pays where a step takes more than about 63 ms
+    lookup: the look-up file of a corpus (aded build lookup=FILE), a small language model that reads the text and the
+        probable nodes; None: none. With cost=measured it is only asked where a step takes long enough to pay for it
     depth: most drafted tokens on one path
     shape: of a draft: tree (the most probable nodes), or chain (below each node its most probable token alone)
     max_contexts: contexts of the session's table, 72 bytes each
@@ -100,7 +100,7 @@ class BackoffDrafter(Drafter):
         top_k: Count = 12,
         keep: Annotated[float, Field(gt=0, le=1)] = 0.9,
         scorer: FilePath = SHIPPED,
-        transformer: FilePath | None = None,
+        lookup: FilePath | None = None,
         depth: Count = 32,
         shape: Literal["tree", "chain"] = "tree",
         max_contexts: Positive = 1 << 20,
@@ -113,7 +113,7 @@ class BackoffDrafter(Drafter):
         longest = _longest(contexts, adaptation)
         if not datastore.has_ngrams:
             longest[CORPUS] = 0
-        self.reader = None if transformer is None else open_transformer(transformer, datastore)
+        self.lookup = None if lookup is None else open_lookup_of(lookup, datastore)
         learns = adaptation != "off"
         self.corpus = open_retrieval(retrieval, datastore) if retrieval and learns and longest[NEAREST] else None
         if self.corpus is None:
@@ -127,22 +127,30 @@ class BackoffDrafter(Drafter):
             nearest=self.nearest.table,
             history=empty_history(max_history),
             unigrams=no_unigrams(),
-            predictions=no_predictions() if self.reader is None else self.reader.predictions,
+            lookup=no_lookup() if self.lookup is None else lookup_of(self.lookup.model),
             on=new_record(IN_USE),
         )
-        on, retrieves = self.experts.on, self.corpus is not None
+        on = self.experts.on
         on.longest[:], on.vocabulary = longest, datastore.vocabulary
         on.copies, on.skip_grams, on.unigrams = copy and learns, skip_grams and learns, unigrams and learns
-        plain, self.learned_from = read_scorer(scorer, retrieval=retrieves)
-        self.scorers = plain, plain if self.reader is None else read_scorer(scorer, retrieves, transformer=True)[0]
+        on.lookup = self.lookup is not None
+        self._scorers = {
+            asked: read_scorer(scorer, self.corpus is not None, asked) for asked in {False, self.lookup is not None}
+        }
         self.tree_size: TreeSize | None = None
         self._no_stop = np.zeros(self.budget + 1)
         self._read_nothing()
 
     def _read_nothing(self) -> None:
         self.scratch = new_scratch(self.budget)
-        self.state = NumbaState((self.experts, self.scorers, self.scratch))
+        self._ask_lookup(bool(self.experts.on.lookup))
         self.context, self._drafted = np.empty(0, np.int64), DraftTree.root(0)
+
+    def _ask_lookup(self, asked: bool) -> None:
+        """Is the look-up model asked, if there is one?"""
+        self.experts.on.lookup = asked and self.lookup is not None
+        scorer, self.learned_from = self._scorers[bool(self.experts.on.lookup)]
+        self.state = NumbaState((self.experts, scorer, self.scratch))
 
     def sibling(self) -> BackoffDrafter:
         """A drafter for another answer that is decoded at the same time.
@@ -158,9 +166,6 @@ class BackoffDrafter(Drafter):
             history=empty_history(len(experts.history.tokens)),
             unigrams=no_unigrams(),
         )
-        if self.reader is not None:
-            other.reader = Reader(self.reader.weights, self.reader.learned_from)
-            other.experts = other.experts._replace(predictions=other.reader.predictions)
         if self.adaptation != "session":
             other.experts = other.experts._replace(target=empty_table(len(experts.target.marks)))
         other._read_nothing()
@@ -170,6 +175,7 @@ class BackoffDrafter(Drafter):
         recycles = self.experts.on.longest[TARGET] and "logits" in target.provides
         self.requires = frozenset({"logits"} if recycles else ())
         self.tree_size = tree_size(self.cost, target, self.budget)
+        self._ask_lookup(self.tree_size is None or self.tree_size.cost.seconds[0] >= LOOKUP_PAYS)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         """Read the prompt. If it continues the last answer, as a conversation's next turn does, read only the new
@@ -185,9 +191,6 @@ class BackoffDrafter(Drafter):
         read_prompt(self.state, prompt_ids, first, self.keep)
         if self.corpus is not None:
             retrieve_for_prompt(self.nearest, prompt_ids, first, self.experts.on.longest[NEAREST])
-        if self.reader is not None:
-            self.reader.forget()
-            self.reader.read(prompt_ids, NO_NODES, NO_NODES)
         self.context = prompt_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
@@ -195,12 +198,8 @@ class BackoffDrafter(Drafter):
         read_decided(self.state, context, first, self.keep)
         if self.corpus is not None:
             retrieve_for_answer(self.nearest, context, first, self.experts.on.longest[NEAREST])
-        self.experts.predictions.nodes[0] = 0
-        n = self._search()
-        if self.reader is not None and first < len(context):
-            probable = nodes[1 : min(n, NODES + 1)]
-            self.reader.read(context[first:], probable["token"], probable["parent"])
-            n = self._search()
+        least = self._no_stop if self.tree_size is None else self.tree_size.least_probabilities
+        n = (chain_below if self.chain else tree_below)(self.state, self.budget, self.depth, least)
         for file in (self.datastore, self.corpus):
             if file is not None:
                 file.check_blocks()
@@ -210,11 +209,6 @@ class BackoffDrafter(Drafter):
             n = self.tree_size.choose_size(probabilities)
         self._drafted = DraftTree(nodes["token"][:n].copy(), nodes["parent"][:n].copy(), probabilities[:n])
         return self._drafted
-
-    def _search(self) -> int:
-        least = self._no_stop if self.tree_size is None else self.tree_size.least_probabilities
-        below = chain_below if self.chain else tree_below
-        return below(self.state, self.budget, self.depth, least)
 
     def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
@@ -269,8 +263,8 @@ class BackoffDrafter(Drafter):
 
     def describe(self) -> dict[str, str]:
         facts = {**self.datastore.describe(), "scorer": self.learned_from}
-        if self.reader is not None:
-            facts["transformer"] = self.reader.learned_from
+        if self.lookup is not None:
+            facts["lookup"] = self.lookup.header["fingerprint"]
         if self.corpus is not None:
             facts["retrieval"] = self.corpus.header["fingerprint"]
             # A check of one corpus for a benchmark's questions says nothing of another corpus.

@@ -21,6 +21,7 @@ from aded.drafters.backoff.candidates import (
     COPY,
     CORPUS,
     LENGTHS,
+    LOOKUP,
     NEAREST,
     PROMPT,
     SESSION,
@@ -28,7 +29,6 @@ from aded.drafters.backoff.candidates import (
     SOURCE_BIAS,
     SOURCES,
     TARGET,
-    TRANSFORMER,
     UNIGRAM,
     Candidates,
     Real,
@@ -39,7 +39,17 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
 from aded.drafters.backoff.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.history import History, token_at
-from aded.drafters.backoff.transformer.predictions import Predictions, output_of
+from aded.drafters.backoff.lookup import (
+    LEAST,
+    PROPOSE_FROM,
+    READ_FROM,
+    Lookup,
+    own_row,
+    read_node,
+    score_frequent,
+    score_of,
+)
+from aded.drafters.backoff.scorer import exponential
 from aded.drafters.backoff.unigrams import FREQUENT, Unigrams, place
 
 LIKELY = 0.05
@@ -49,8 +59,8 @@ SCALE = np.float32(1 / 8)
 """Of logarithms: it keeps the inputs of the scorer near 1."""
 NATS = SCALE / np.float32(np.log(2))
 """What turns natural logarithms into those of `log`."""
-LIKELY_NEXT = np.float32(np.log(0.01))
-"""The transformer proposes tokens of higher logarithms."""
+LIKELY_NEXT = np.float32(np.log(0.004))
+"""The look-up model proposes tokens of higher logarithms."""
 
 
 IN_USE = np.dtype(
@@ -59,6 +69,7 @@ IN_USE = np.dtype(
         ("copies", np.bool_),
         ("skip_grams", np.bool_),
         ("unigrams", np.bool_),
+        ("lookup", np.bool_),
         ("vocabulary", np.int64),
     ],
     align=True,
@@ -67,6 +78,7 @@ IN_USE = np.dtype(
 
 longest: the longest context of each source in tokens, 0: the source is off
 copies, skip_grams, unigrams: are matches copied, skip-grams looked up, and tokens counted?
+lookup: is the look-up model asked?
 vocabulary: of the corpus
 """
 
@@ -85,7 +97,7 @@ class Experts(NamedTuple):
     nearest: ContextTable
     history: History
     unigrams: Unigrams
-    predictions: Predictions
+    lookup: Lookup
     on: np.record
 
 
@@ -116,18 +128,18 @@ def collect_features(
     longest: np.ndarray,
     indices: np.ndarray,
     match: np.ndarray,
+    memory: np.ndarray,
     probability: float,
-    node: int,
     candidates: Candidates,
 ) -> None:
     """Write the candidates for the next token, and all experts' features of them, to `candidates`.
 
-    context: int64 [m], of which the last LENGTHS tokens are read
+    context: int64 [m], of which the last PAST tokens are read
     longest: int64 [SOURCES], the longest context to look up in each source
     indices: int64 [4], the corpus contexts at the end of `context`
     match: int64 [2], the position in the history of the token to copy, or -1, and the match's length
+    memory: float32 [HIDDEN], the look-up model's
     probability: of the context
-    node: of those that the transformer has read; -1: it has not read this one
     """
     clear(candidates)
     for source in range(SOURCES):
@@ -161,8 +173,8 @@ def collect_features(
                 _table_features(experts.session, hashed, SESSION, LENGTHS + 1 + kind, candidates)
     if experts.on.unigrams:
         _unigram_features(experts.unigrams, probability >= LIKELY, candidates)
-    if node >= 0:
-        _transformer_features(experts.predictions, node, candidates)
+    if experts.on.lookup and probability >= READ_FROM:
+        _lookup_features(experts.lookup, context, memory, probability >= PROPOSE_FROM, candidates)
 
 
 @inner
@@ -184,23 +196,31 @@ def _unigram_features(unigrams: Unigrams, fill: bool, candidates: Candidates) ->
 
 
 @inner
-def _transformer_features(predictions: Predictions, node: int, candidates: Candidates) -> None:
-    """Propose the tokens that it finds likely; a feature of each candidate: how likely it is.
+def _lookup_features(
+    lookup: Lookup, context: np.ndarray, memory: np.ndarray, proposes: bool, candidates: Candidates
+) -> None:
+    """A feature of each candidate: how likely the look-up model finds it; and the mass that all together leave.
 
-    node: of those that it has read
+    proposes: before that, propose the tokens that it finds likely
     """
-    logarithms, largest = predictions.logarithms[node], np.float32(-np.inf)
-    for output in range(len(predictions.known)):
-        largest = max(largest, logarithms[output])
-        if logarithms[output] > LIKELY_NEXT:
-            propose(candidates, predictions.known[output])
+    read_node(lookup, context, memory)
+    if proposes:
+        score_frequent(lookup)
+        for i in range(len(lookup.frequent)):
+            if lookup.scores[i] > LIKELY_NEXT:
+                propose(candidates, lookup.frequent[i])
+    largest, mass = LEAST, 0.0
     for i in range(candidates.sizes[0]):
         token = candidates.tokens[i]
-        output = output_of(predictions, token)
-        if output >= 0:
-            add_feature(candidates, token, PROMPT, 0, TRANSFORMER, logarithms[output] * NATS, np.float32(0.0))
-    candidates.seen[TRANSFORMER] = True
-    candidates.evidence[TRANSFORMER, 0], candidates.evidence[TRANSFORMER, 1] = largest * NATS, logarithms[-1] * NATS
+        row = own_row(lookup.model, token)
+        if row >= 0:
+            logarithm = score_of(lookup, row)
+            largest = max(largest, logarithm)
+            mass += exponential(np.float64(logarithm))
+            add_feature(candidates, token, PROMPT, 0, LOOKUP, logarithm * NATS, np.float32(0.0))
+    candidates.seen[LOOKUP] = True
+    candidates.evidence[LOOKUP, 0] = largest * NATS
+    candidates.evidence[LOOKUP, 1] = log(max(0.01, 1.0 - mass))
 
 
 @inner

@@ -43,10 +43,10 @@ def _count(experts: Experts, hashed: np.uint64, length: int, token: int, keep: f
 
 @njit(cache=True)
 def read_prompt(state: NumbaState, context: np.ndarray, first: int, keep: float) -> None:
-    """`read`, then put the root at the prompt's end. state: experts, scorers, scratch."""
+    """`read`, then put the root at the prompt's end. state: experts, scorer, scratch."""
     experts, _, scratch = state.parts
     read(experts, context, first, keep)
-    start(experts, scratch, context)
+    start(experts, scratch, context, first)
 
 
 @njit(cache=True)
@@ -61,15 +61,15 @@ def read_decided(state: NumbaState, context: np.ndarray, first: int, keep: float
 @njit(cache=True)
 def tree_below(state: NumbaState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
     """`search` below the root."""
-    experts, scorers, scratch = state.parts
-    return search(experts, scorers, scratch, budget, depth, least_probabilities)
+    experts, scorer, scratch = state.parts
+    return search(experts, scorer, scratch, budget, depth, least_probabilities)
 
 
 @njit(cache=True)
 def chain_below(state: NumbaState, budget: int, depth: int, least_probabilities: np.ndarray) -> int:
     """`search_chain` below the root. Who drafts trees never compiles it."""
-    experts, scorers, scratch = state.parts
-    return search_chain(experts, scorers, scratch, budget, depth, least_probabilities)
+    experts, scorer, scratch = state.parts
+    return search_chain(experts, scorer, scratch, budget, depth, least_probabilities)
 
 
 @njit(**UNCOUNTED)

@@ -39,9 +39,9 @@ features: B: present, log share, log count
 """
 WEIGHTS = np.dtype([(name, np.float32, shape) for name, shape in SHAPES.items()])
 PREFIXES = {
-    (retrieval, transformer): "retrieval." * retrieval + "transformer." * transformer
+    (retrieval, lookup): "retrieval." * retrieval + "lookup." * lookup
     for retrieval in (False, True)
-    for transformer in (False, True)
+    for lookup in (False, True)
 }
 """Of the names in a file: one network for drafts without the two, three for drafts with them."""
 
@@ -54,11 +54,11 @@ def new_scorer(weights: Mapping[str, np.ndarray]) -> Scorer:
     return scorer
 
 
-def read_scorer(place: str, retrieval: bool = False, transformer: bool = False) -> tuple[Scorer, str]:
+def read_scorer(place: str, retrieval: bool = False, lookup: bool = False) -> tuple[Scorer, str]:
     """The weights of a file, and what they were learned from. Raises BadInput naming the file.
 
     place: a relative path is searched in the working directory, then in the repository
-    retrieval, transformer: the weights that were learned with these
+    retrieval, lookup: the weights that were learned with these
     """
     path = Path(expanduser(place))
     path = path if path.is_file() else ROOT / path
@@ -73,7 +73,7 @@ def read_scorer(place: str, retrieval: bool = False, transformer: bool = False) 
         np.isfinite(tensor).all() for tensor in tensors.values()
     ):
         raise BadInput("method.scorer", f"{place} holds other weights; this version needs those of {SHAPES}")
-    prefix = PREFIXES[retrieval, transformer]
+    prefix = PREFIXES[retrieval, lookup]
     return new_scorer({name: tensors[prefix + name] for name in SHAPES}), learned_from
 
 

@@ -9,9 +9,12 @@ import numpy as np
 from aded.drafters.backoff.candidates import LENGTHS, SOURCES, Candidates, new_candidates
 from aded.drafters.backoff.corpus import CONTEXTS
 from aded.drafters.backoff.external_candidates import ExternalCandidates, no_external_candidates
+from aded.files.datastores.lookup_file import HIDDEN, PAST
 
 BUCKETS = 104
 """Buckets of probabilities, see tree_search."""
+RECENT = max(LENGTHS, PAST)
+"""Tokens that a node knows of its context."""
 MAX_WAITING = 2048
 """Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
 
@@ -22,7 +25,7 @@ NODE = np.dtype(
         ("parent", np.int64),
         ("depth", np.int64),
         ("probability", np.float64),
-        ("recent", np.int64, LENGTHS),
+        ("recent", np.int64, RECENT),
         ("recent_length", np.int64),
         ("indices", np.int64, CONTEXTS),
         ("longest", np.int64, SOURCES),
@@ -30,7 +33,6 @@ NODE = np.dtype(
         ("match", np.int64, 2),
         ("external", np.int64),
         ("own", np.float64),
-        ("was_read", np.int64),
     ]
 )
 """A node of the tree.
@@ -42,7 +44,6 @@ known_by: the longest context after which each source knew the node's token, or 
 match: position in the history of the token to copy, or -1, and the match's length
 external: the node of the external candidates that is the same, or -1
 own: the scorer's own probability of the node given its parent, 0: only others draft it
-was_read: the node of the predictions that is the same, or -1
 """
 DRAFT = np.dtype(
     [
@@ -59,6 +60,7 @@ DRAFT = np.dtype(
 class BackoffScratch(NamedTuple):
     """
     nodes: NODE [budget + 1], of the tree, the root first
+    memories: float32 [budget + 1, HIDDEN], the look-up model's at each node
     drafts: DRAFT [MAX_WAITING]
     heap: float64 [MAX_WAITING, 2]
     waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
@@ -67,6 +69,7 @@ class BackoffScratch(NamedTuple):
     """
 
     nodes: np.ndarray
+    memories: np.ndarray
     drafts: np.ndarray
     heap: np.ndarray
     waiting_at: np.ndarray
@@ -78,6 +81,6 @@ def new_scratch(budget: int) -> BackoffScratch:
     nodes, drafts = np.zeros(budget + 1, NODE), np.zeros(MAX_WAITING, DRAFT)
     for memory in (nodes, drafts):
         memory["external"], memory["own"] = -1, 1
-    nodes["was_read"] = -1
     heap, waiting_at = np.zeros((MAX_WAITING, 2)), np.zeros(BUCKETS, np.int64)
-    return BackoffScratch(nodes, drafts, heap, waiting_at, new_candidates(), no_external_candidates())
+    memories = np.zeros((budget + 1, HIDDEN), np.float32)
+    return BackoffScratch(nodes, memories, drafts, heap, waiting_at, new_candidates(), no_external_candidates())

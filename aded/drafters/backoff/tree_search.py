@@ -8,36 +8,43 @@ from __future__ import annotations
 import numpy as np
 
 from aded.compiled import inner
-from aded.drafters.backoff.candidates import CORPUS, LENGTHS, SOURCES, TARGET, Candidates
+from aded.drafters.backoff.candidates import CORPUS, SOURCES, TARGET, Candidates
 from aded.drafters.backoff.corpus import follow_token, locate
 from aded.drafters.backoff.experts import Experts, collect_features
 from aded.drafters.backoff.external_candidates import mix_external
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
+from aded.drafters.backoff.lookup import READ_FROM, forget, remember
 from aded.drafters.backoff.scorer import Scorer, score
-from aded.drafters.backoff.scratch import MAX_WAITING, BackoffScratch
-from aded.drafters.backoff.transformer.predictions import Predictions, read_child
+from aded.drafters.backoff.scratch import MAX_WAITING, RECENT, BackoffScratch
 from aded.drafters.heap import pop, push
 
 ROOT: int = np.int64(0)  # type: ignore[assignment]
 """Of numpy's type: numba would compile a function once per plain number passed to it."""
-Scorers = tuple[Scorer, Scorer]
-"""For nodes that the transformer has not read, and for those that it has."""
 
 
 @inner
-def start(experts: Experts, scratch: BackoffScratch, context: np.ndarray) -> None:
-    """Make the last token of `context`, int64 [m >= 1], the root. The history ends with the same token."""
-    root, length = scratch.nodes[ROOT], min(LENGTHS, len(context))
+def start(experts: Experts, scratch: BackoffScratch, context: np.ndarray, first: int) -> None:
+    """Make the last token of `context`, int64 [m >= 1], the root. The history ends with the same token.
+
+    first: tokens that were read before, up to the root so far; 0: a text begins
+    """
+    root, length = scratch.nodes[ROOT], min(RECENT, len(context))
     root.token, root.parent, root.depth, root.recent_length = context[-1], -1, 0, length
     root.probability = 1.0
     for i in range(length):
-        root.recent[LENGTHS - length + i] = context[len(context) - length + i]
+        root.recent[RECENT - length + i] = context[len(context) - length + i]
     for source in range(SOURCES):
         root.longest[source] = experts.on.longest[source]
     locate(experts.corpus, experts.on.vocabulary, context, root.indices)
     root.match[0], root.match[1] = -1, 0
     if experts.on.copies:
         longest_match(experts.history, root.match)
+    if experts.on.lookup:
+        model, memory = experts.lookup.model, scratch.memories[ROOT]
+        if first == 0:
+            forget(model, memory)
+        for i in range(first, len(context)):
+            remember(model, context[i], memory, memory)
 
 
 @inner
@@ -48,6 +55,8 @@ def move_root(experts: Experts, scratch: BackoffScratch, token: int) -> None:
     root.match[1] = min(root.match[1], MAX_MATCH)
     if root.match[0] < 0 and experts.on.copies:
         longest_match(experts.history, root.match)
+    if experts.on.lookup:
+        remember(experts.lookup.model, token, scratch.memories[ROOT], scratch.memories[ROOT])
 
 
 @inner
@@ -56,10 +65,10 @@ def _set_token(experts: Experts, parent: np.record, token: int, node: np.record)
     longest = node.longest[CORPUS]
     follow_token(experts.corpus, experts.on.vocabulary, parent.indices, token, longest, node.indices)
     node.token = token
-    node.recent_length = min(LENGTHS, parent.recent_length + 1)
-    for i in range(LENGTHS - 1):
+    node.recent_length = min(RECENT, parent.recent_length + 1)
+    for i in range(RECENT - 1):
         node.recent[i] = parent.recent[i + 1]
-    node.recent[LENGTHS - 1] = token
+    node.recent[RECENT - 1] = token
     position = parent.match[0]
     in_history = position >= 0 and position + 1 < experts.history.length[0]
     matches = in_history and token_at(experts.history, position) == token
@@ -83,30 +92,26 @@ def _add_node(experts: Experts, scratch: BackoffScratch, at: int, draft: np.reco
     node.parent, node.depth = draft.parent, parent.depth + 1
     node.probability = probability
     node.external, node.own = draft.external, draft.own
-    node.was_read = read_child(experts.predictions, parent.was_read, draft.token)
+    if experts.on.lookup and probability >= READ_FROM:
+        remember(experts.lookup.model, draft.token, scratch.memories[draft.parent], scratch.memories[at])
     _set_token(experts, parent, draft.token, node)
 
 
 @inner
-def find_root(predictions: Predictions, root: np.record) -> None:
-    """Has the transformer read the root?"""
-    root.was_read = 0 if predictions.nodes[0] > 0 else -1
-
-
-@inner
-def predict(experts: Experts, scorers: Scorers, node: np.record, candidates: Candidates) -> int:
-    """Write what may follow a node to `candidates`; return how many tokens that are."""
-    recent, was_read = node.recent[LENGTHS - node.recent_length :], node.was_read
-    collect_features(experts, recent, node.longest, node.indices, node.match, node.probability, was_read, candidates)
-    score(scorers[1] if was_read >= 0 else scorers[0], candidates)
+def predict(experts: Experts, scorer: Scorer, scratch: BackoffScratch, at: int) -> int:
+    """Write what may follow node `at` to the candidates; return how many tokens that are."""
+    node, candidates = scratch.nodes[at], scratch.candidates
+    recent, memory = node.recent[RECENT - node.recent_length :], scratch.memories[at]
+    collect_features(experts, recent, node.longest, node.indices, node.match, memory, node.probability, candidates)
+    score(scorer, candidates)
     return int(candidates.sizes[0])
 
 
 @inner
-def _candidates_at(experts: Experts, scorers: Scorers, scratch: BackoffScratch, node: np.record) -> int:
+def _candidates_at(experts: Experts, scorer: Scorer, scratch: BackoffScratch, at: int) -> int:
     """`predict`, and mix in external candidates."""
-    candidates, external = scratch.candidates, node.external
-    found = predict(experts, scorers, node, candidates)
+    candidates, external = scratch.candidates, scratch.nodes[at].external
+    found = predict(experts, scorer, scratch, at)
     candidates.external[:] = -1
     for i in range(found):
         candidates.own[i] = candidates.probabilities[i]
@@ -137,7 +142,7 @@ def _smallest_of(bucket: int) -> float:
 @inner
 def search(
     experts: Experts,
-    scorers: Scorers,
+    scorer: Scorer,
     scratch: BackoffScratch,
     budget: int,
     depth: int,
@@ -156,13 +161,12 @@ def search(
     waiting_at[:] = 0
     n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
     nodes[ROOT].external = 0 if scratch.external.nodes > 0 else -1
-    find_root(experts.predictions, nodes[ROOT])
     # Drafts below the bucket `cutoff` are never taken; `above` drafts wait in that bucket and higher ones.
     cutoff, above = max(0, _bucket(0.1 / (budget + 1))), 0
     while True:
         useful = _smallest_of(cutoff)
         if nodes[at].depth < depth and nodes[at].probability > useful:
-            found = _candidates_at(experts, scorers, scratch, nodes[at])
+            found = _candidates_at(experts, scorer, scratch, at)
             for i in range(found):
                 probability = nodes[at].probability * candidates.probabilities[i]
                 bucket = _bucket(probability)
@@ -197,7 +201,7 @@ def search(
 @inner
 def search_chain(
     experts: Experts,
-    scorers: Scorers,
+    scorer: Scorer,
     scratch: BackoffScratch,
     budget: int,
     depth: int,
@@ -205,10 +209,9 @@ def search_chain(
 ) -> int:
     """`search` for a tree without branches: below each node its most probable token alone."""
     n, nodes, candidates, draft = ROOT + 1, scratch.nodes, scratch.candidates, scratch.drafts[0]
-    find_root(experts.predictions, nodes[ROOT])
     candidates.external[:] = -1
     while n <= min(budget, depth):
-        found = predict(experts, scorers, nodes[n - 1], candidates)
+        found = predict(experts, scorer, scratch, n - 1)
         if found == 0:
             return n
         best = int(np.argmax(candidates.probabilities[:found]))

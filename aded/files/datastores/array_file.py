@@ -33,9 +33,21 @@ READ = 1 << 22
 CHECKSUM = 16
 """Bytes of the checksum."""
 BUILD = "aded build corpus=NAME corpus.path=FILE tokenizer=NAME out=FILE"
-WRITTEN = {"aded-ngrams": ("an n-gram file", "out"), "aded-suffixes": ("a suffix file", "suffixes")}
+WRITTEN = {
+    "aded-ngrams": ("an n-gram file", "out"),
+    "aded-suffixes": ("a suffix file", "suffixes"),
+    "aded-lookup": ("a look-up file", "lookup"),
+}
 """Format: what people call such a file, and the key of datastore.build that writes one."""
-_NAMES = {"uint8": "U8", "uint16": "U16", "int32": "I32", "uint32": "U32", "int64": "I64", "uint64": "U64"}
+_NAMES = {
+    "uint8": "U8",
+    "uint16": "U16",
+    "int32": "I32",
+    "uint32": "U32",
+    "float32": "F32",
+    "int64": "I64",
+    "uint64": "U64",
+}
 _DAMAGE = (ValueError, KeyError, IndexError, OverflowError)
 """What parsing a damaged header can raise; BadInput is a ValueError."""
 _KINDS = {name: np.dtype(kind) for kind, name in _NAMES.items()}
@@ -46,7 +58,7 @@ class Entry:
     """What the header says of one array."""
 
     __pydantic_config__ = LINE
-    dtype: Literal["U8", "U16", "I32", "U32", "I64", "U64"]
+    dtype: Literal["U8", "U16", "I32", "U32", "F32", "I64", "U64"]
     shape: tuple[int]
     data_offsets: tuple[int, int]
 

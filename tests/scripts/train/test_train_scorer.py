@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 import torch
 from code_corpus import CORPUS, write_corpus
+from lookup_files import random_network, write_lookup
 from omegaconf import DictConfig
-from scored_by_hand import random_transformer, write_transformer
 from small_ngrams import write_small_ngrams
 from test_train_medusa import SOURCE
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.api.drafter import drafter as method
-from aded.drafters.backoff.candidates import NEAREST, PROMPT, SOURCE_BIAS, SOURCES, TARGET
-from aded.drafters.backoff.candidates import TRANSFORMER as EXPERT
+from aded.drafters.backoff.candidates import LOOKUP, NEAREST, PROMPT, SOURCE_BIAS, SOURCES, TARGET
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import read_scorer
 from aded.errors import BadInput
@@ -27,8 +26,6 @@ from aded.targets.weightless import WeightlessTarget
 from datastore.suffix_array import with_separators, write_suffixes
 from scripts.train.scorer import follow_answer, main, open_corpora
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
-
-TRANSFORMER = random_transformer(np.random.default_rng(0), np.arange(128), width=32, layers=1)
 
 
 def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
@@ -88,10 +85,10 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     write_suffixes(
         tmp_path / "tiny.suffixes", with_separators([stream], 128), {"tokenizer": "t", "vocabulary": "128"}
     )
-    write_transformer(tmp_path / "tiny.transformer", TRANSFORMER, "t")
+    write_lookup(tmp_path / "tiny.lookup", random_network(128))
     recorded = (
         "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams, "
-        "retrieval: tiny.suffixes, transformer: tiny.transformer}"
+        "retrieval: tiny.suffixes, lookup: tiny.lookup}"
     )
     write_corpus(tmp_path)
     settings = [
@@ -102,7 +99,7 @@ def test_the_command_writes_weights_that_a_drafter_reads(
         "share=1",
         "own_corpus=tiny.ngrams",
         "own_retrieval=tiny.suffixes",
-        "own_transformer=tiny.transformer",
+        "own_lookup=tiny.lookup",
         "out=w.safetensors",
     ]
     monkeypatch.setattr("sys.argv", ["train_scorer", "model=model", f"recorded=[{recorded}]", *settings])
@@ -110,7 +107,7 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     assert "scorer: w.safetensors" in capsys.readouterr().out
     without, learned_from = read_scorer("w.safetensors")
     assert "answers.jsonl" in learned_from
-    for part, expert in (("retrieval", SOURCE_BIAS + NEAREST), ("transformer", EXPERT)):
+    for part, expert in (("retrieval", SOURCE_BIAS + NEAREST), ("lookup", LOOKUP)):
         scorer, _ = read_scorer("w.safetensors", **{part: True})
         assert (without.contexts[expert] != scorer.contexts[expert]).any()
     mine = method("aded_backoff", scorer=str(tmp_path / "w.safetensors"))
@@ -123,10 +120,10 @@ def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:
     header = {"tokenizer": "t", "vocabulary": "128"}
     write_small_ngrams(tmp_path / "n", [np.arange(9)], 128)
     write_suffixes(tmp_path / "s", with_separators([np.arange(9)], 128), header)
-    write_transformer(tmp_path / "t", TRANSFORMER, "t")
-    kinds = ("corpus", "retrieval", "transformer")
+    write_lookup(tmp_path / "l", random_network(128))
+    kinds = ("corpus", "retrieval", "lookup")
     for place, key in enumerate([where + kind for where in ("recorded.0.", "own_") for kind in kinds]):
-        files = [str(tmp_path / name) for name in ("n", "s", "t", "n", "s", "t")]
+        files = [str(tmp_path / name) for name in ("n", "s", "l", "n", "s", "l")]
         files[place] = str(tmp_path / "missing")
         own = {f"own_{kind}": file for kind, file in zip(kinds, files[3:], strict=True)}
         settings = {"recorded": [dict(zip(kinds, files[:3], strict=True))], **own}

@@ -71,8 +71,8 @@ def by_hand(text: list[int]) -> Successors:
 
 @njit
 def predict_root(state: NumbaState) -> None:
-    experts, scorers, scratch = state.parts
-    predict(experts, scorers, scratch.nodes[ROOT], scratch.candidates)
+    experts, scorer, scratch = state.parts
+    predict(experts, scorer, scratch, ROOT)
 
 
 def predicted_after(text: list[int]) -> Candidates:

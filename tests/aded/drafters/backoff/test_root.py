@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.candidates import LENGTHS
 from aded.drafters.backoff.corpus import CONTEXTS
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.history import MIN_MATCH
+from aded.drafters.backoff.scratch import RECENT
 from datastore.ngrams import count_ngrams
 
 VOCABULARY = 6
@@ -30,9 +30,9 @@ def test_a_moved_root_equals_a_new_root(text: list[int], data: st.DataObject) ->
     NEW.begin(context)
     moved, new = (drafter.scratch.nodes.view(np.recarray)[0] for drafter in (MOVED, NEW))
     assert moved.token == new.token == text[-1]
-    assert moved.recent_length == new.recent_length == min(LENGTHS, len(text))
+    assert moved.recent_length == new.recent_length == min(RECENT, len(text))
     assert moved.indices.tolist() == new.indices.tolist()
-    recent = slice(LENGTHS - min(LENGTHS, len(text)), LENGTHS)
+    recent = slice(RECENT - min(RECENT, len(text)), RECENT)
     assert moved.recent[recent].tolist() == new.recent[recent].tolist()
     position, length = moved.match.tolist()
     assert (position >= 0) == (new.match[0] >= 0)

@@ -36,9 +36,9 @@ def test_more_than_fits_is_left_out() -> None:
     candidates = new_candidates()
     clear(candidates)
     for token in range(2 * MOST_CANDIDATES):
-        for _ in range(4):
+        for _ in range(8):
             add_feature(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
-    assert candidates.sizes.tolist() == [MOST_FEATURES // 4, MOST_FEATURES]
+    assert candidates.sizes.tolist() == [MOST_FEATURES // 8, MOST_FEATURES]
     clear(candidates)
     for token in range(2 * MOST_CANDIDATES):
         add_feature(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
@@ -46,8 +46,8 @@ def test_more_than_fits_is_left_out() -> None:
 
 
 def test_the_shipped_weights_say_what_they_were_learned_from() -> None:
-    for retrieval, transformer in PREFIXES:
-        scorer, learned_from = read_scorer(SHIPPED, retrieval, transformer)
+    for retrieval, lookup in PREFIXES:
+        scorer, learned_from = read_scorer(SHIPPED, retrieval, lookup)
         assert "alpaca/vicuna-7b-v1.3.jsonl" in learned_from
         assert all(scorer[name].any() for name in SHAPES)
 

@@ -1,1 +1,0 @@
-"""A small transformer, learned from a corpus, as one more expert."""

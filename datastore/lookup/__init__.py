@@ -1,0 +1,1 @@
+"""Trains the look-up language model of a corpus."""

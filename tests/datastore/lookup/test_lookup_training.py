@@ -1,0 +1,84 @@
+"""Training of the look-up model: it learns, goes on where it was interrupted, and refuses what is too little."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aded.errors import BadInput
+from aded.files.datastores.lookup_file import open_lookup
+from datastore.lookup import training
+from datastore.lookup.training import Stream, Training, train_lookup
+
+VOCABULARY = 40
+HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
+
+
+@pytest.fixture
+def tokens(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """A text whose every fourth token repeats the one 20 before, more than the model sees one by one."""
+    monkeypatch.setattr(training, "LENGTH", 16)
+    monkeypatch.setattr(training, "MOST_PASSES", 10)
+    stream = np.tile(np.arange(20), 150).astype(np.int32)
+    stream[::100] = VOCABULARY
+    return stream
+
+
+def test_it_learns_what_follows(tokens: np.ndarray) -> None:
+    learner = Training(Stream(tokens, VOCABULARY))
+    before = learner.unseen_loss()[0]
+    while learner.step < learner.steps:
+        learner.advance()
+    loss, square = learner.unseen_loss()
+    assert loss < 0.2 < 2 < before, "the next token is always the next number"
+    assert square < 0.1, "scores are log-probabilities as they are"
+
+
+def test_an_interrupted_training_goes_on(
+    tokens: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(training, "CHECKPOINT_STEPS", 20)
+    train_lookup(tmp_path / "whole", tokens, HEADER, progress=False)
+    advance = Training.advance
+
+    def interrupted(learner: Training) -> float:
+        if learner.step == 50:
+            raise KeyboardInterrupt
+        return advance(learner)
+
+    monkeypatch.setattr(Training, "advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train_lookup(tmp_path / "parts", tokens, HEADER, progress=False)
+    assert not (tmp_path / "parts").exists()
+    monkeypatch.setattr(Training, "advance", advance)
+    caplog.set_level(logging.INFO)
+    train_lookup(tmp_path / "parts", tokens, HEADER, progress=False)
+    assert "goes on from step 40" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 100])
+def test_a_damaged_checkpoint_is_left(content: bytes, tokens: np.ndarray, tmp_path: Path) -> None:
+    (tmp_path / ".l.training").write_bytes(content)
+    train_lookup(tmp_path / "l", tokens[:700], HEADER, progress=False)
+    assert open_lookup(tmp_path / "l").header["tokenizer"] == "t"
+    assert not (tmp_path / ".l.training").exists()
+
+
+def test_rare_tokens_share_a_row(tokens: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "MOST_ROWS", 12)
+    stream = Stream(np.concatenate([tokens, tokens[:7]]), VOCABULARY)
+    own, separator, rest = stream.rows[:10], stream.rows[VOCABULARY], stream.rows[20:VOCABULARY]
+    assert sorted(stream.rows[:20].tolist())[:10] == list(range(10))
+    assert separator == 10
+    assert (rest == 11).all()
+    assert (own[1:7] < 7).all(), "the most frequent ones come first"
+
+
+def test_too_few_tokens_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^lookup: the corpus has 500 tokens, too few"):
+        train_lookup(tmp_path / "l", np.zeros(500, np.int32), HEADER, progress=False)
