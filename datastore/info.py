@@ -56,7 +56,7 @@ def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) 
     tables += [_met_questions(name, check) for name, check in checks.items() if check.met]
     if isinstance(file, NgramFile):
         tables += [_frequent_ngrams(file, order, top, decode) for order in range(1, file.order + 1)]
-    else:
+    elif isinstance(file, SuffixFile):
         tables.append(_frequent_tokens(file, top, decode))
     return "\n\n".join(tables)
 

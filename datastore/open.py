@@ -7,11 +7,14 @@ file) or `suffixes` (a suffix file).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
 from aded.files.datastores.array_file import format_of
+from aded.files.datastores.lookup_file import FORMAT as LOOKUP_FORMAT
+from aded.files.datastores.lookup_file import LookupFile, open_lookup
 from aded.files.datastores.ngram_file import VERSION as NGRAMS
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT as SUFFIX_FORMAT
@@ -28,9 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def open_datastore(path: Path) -> NgramFile | SuffixFile:
-    """Open a datastore file of either kind. Raises BadInput."""
-    return open_suffixes(path) if format_of(path) == SUFFIX_FORMAT else open_ngrams(path)
+def open_datastore(path: Path) -> NgramFile | SuffixFile | LookupFile:
+    """Open a datastore file of any kind. Raises BadInput."""
+    kinds: dict[str, Callable[[Path], NgramFile | SuffixFile | LookupFile]] = {
+        SUFFIX_FORMAT: open_suffixes,
+        LOOKUP_FORMAT: open_lookup,
+    }
+    return kinds.get(format_of(path), open_ngrams)(path)
 
 
 def open_or_build(

@@ -53,3 +53,11 @@ def test_a_damaged_file_is_refused(
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
     assert "damaged" in command.refusal(main, str(tmp_path / name), "--verify")
+
+
+def test_a_lookup_file_says_how_well_it_predicts(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    texts = [f"the cat number {n} sat on the mat of the dog number {n * n}" for n in range(200)]
+    build(Texts(*texts), tokenizer, lookup=tmp_path / "l")
+    facts = dict(line.split(maxsplit=1) for line in describe(tmp_path / "l", None, 9).splitlines()[1:-1])
+    assert 0 < float(facts["nats"]) < 10
+    assert facts["documents"] == "200"
