@@ -39,7 +39,9 @@ settings.load_profile("tests")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--whole", action="store_true", help="tests/faults, tests/fuzz: all cases, not one of each class"
+        "--whole",
+        action="store_true",
+        help="all cases of tests/faults and tests/fuzz, not one of each class; and launchers of processes",
     )
 
 
