@@ -186,6 +186,7 @@ def run(cfg: DictConfig) -> None:
     threads.use_torch(cfg.threads)
     how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
     weights: dict[str, np.ndarray] = {}
+    facts = {"how": json.dumps(how)}
     for (retrieval, lookup), prefix in PREFIXES.items():
         read = [
             Corpus(ngrams, suffixes if retrieval else None, model if lookup else None)
@@ -194,8 +195,9 @@ def run(cfg: DictConfig) -> None:
         examples, sources = examples_of(cfg, read, loaded)
         scorer = learned(examples, **how)
         weights |= {prefix + name: scorer[name] for name in SHAPES}
+        facts[f"{prefix}learned_from"] = "; ".join(sources)
     with whole_file(Path(cfg.out)) as file:
-        file.write(save(weights, metadata={"learned_from": "; ".join(sources), "how": json.dumps(how)}))
+        file.write(save(weights, metadata=facts))
     print(f"scorer: {cfg.out}")
 
 

@@ -60,12 +60,12 @@ def read_scorer(place: str, retrieval: bool = False, lookup: bool = False) -> tu
     place: a relative path is searched in the working directory, then in the repository
     retrieval, lookup: the weights that were learned with these
     """
-    path = Path(expanduser(place))
+    path, prefix = Path(expanduser(place)), PREFIXES[retrieval, lookup]
     path = path if path.is_file() else ROOT / path
     try:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            learned_from = (file.metadata() or {}).get("learned_from", "an unknown source")
+            learned_from = (file.metadata() or {}).get(f"{prefix}learned_from", "an unknown source")
     except (OSError, SafetensorError):
         raise BadInput("method.scorer", f"{place} is no safetensors file; give one of scripts.train.scorer") from None
     shapes = {prefix + name: shape for prefix in PREFIXES.values() for name, shape in SHAPES.items()}
@@ -73,7 +73,6 @@ def read_scorer(place: str, retrieval: bool = False, lookup: bool = False) -> tu
         np.isfinite(tensor).all() for tensor in tensors.values()
     ):
         raise BadInput("method.scorer", f"{place} holds other weights; this version needs those of {SHAPES}")
-    prefix = PREFIXES[retrieval, lookup]
     return new_scorer({name: tensors[prefix + name] for name in SHAPES}), learned_from
 
 
