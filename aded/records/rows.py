@@ -199,7 +199,9 @@ class Environment:
     retrieval: str | None = about(
         "fingerprint of the suffix file that aded_backoff retrieves from", null="it retrieves nothing", default=None
     )
-    lookup: str | None = about("fingerprint of aded_backoff's look-up file", null="it has none", default=None)
+    lookup: str | None = about(
+        "fingerprint of aded_backoff's look-up file", null="it has none, or did not ask it", default=None
+    )
     answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
     files: dict[str, str] = field(
         default_factory=dict, metadata={"about": "fingerprints of the files that settings name, by key"}

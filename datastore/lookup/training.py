@@ -91,9 +91,8 @@ def sampled_loss(
     shares: float32 [R], by which rows are drawn; those of frequent rows are 0
     """
     frequent = int((shares == 0).sum())
-    weights = torch.arange(frequent)
     drawn = torch.multinomial(shares, SAMPLED, replacement=True, generator=generator)
-    rows = torch.cat([weights, drawn])
+    rows = torch.cat([torch.arange(frequent), drawn])
     bias = network.bias[rows] - torch.cat([torch.zeros(frequent), torch.log(SAMPLED * shares[drawn])])
     with torch.autocast("cpu", torch.bfloat16, enabled=has_bfloat16()):
         scores = y @ network.embedding[rows].T

@@ -135,10 +135,11 @@ def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
 
 def without_loops(answers: Path, folder: Path) -> Path:
     """A file in the folder with those of the answers that end: endless repetition would teach to copy."""
-    lines = answers.read_text("utf-8").splitlines()
-    turns = [json.loads(line)["choices"][0]["turns"] for line in lines]
-    kept = [line for line, said in zip(lines, turns, strict=True) if not any(map(is_degenerate, said))]
-    (folder / answers.name).write_text("\n".join(kept), "utf-8")
+    if not answers.is_file():
+        return answers  # who reads it says what is wrong
+    lines = answers.read_bytes().splitlines(keepends=True)
+    kept = [line for line in lines if not is_degenerate(line.decode("utf-8", "replace"))]
+    (folder / answers.name).write_bytes(b"".join(kept))
     return folder / answers.name
 
 

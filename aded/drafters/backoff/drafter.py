@@ -263,7 +263,7 @@ class BackoffDrafter(Drafter):
 
     def describe(self) -> dict[str, str]:
         facts = {**self.datastore.describe(), "scorer": self.learned_from}
-        if self.lookup is not None:
+        if self.lookup is not None and self.experts.on.lookup:
             facts["lookup"] = self.lookup.header["fingerprint"]
         if self.corpus is not None:
             facts["retrieval"] = self.corpus.header["fingerprint"]

@@ -94,8 +94,10 @@ def open_lookup(path: str | Path) -> LookupFile:
 
 def _fit(model: LookupModel, vocabulary: int) -> bool:
     rows = len(model.bias)
+    own = np.sort(model.rows[model.rows < rows - 2])  # the last two are shared
     return (
         len(model.rows) == vocabulary + 1
-        and len(model.tables) == len(model.output) == rows > 0
-        and bool(((model.rows >= 0) & (model.rows < rows)).all())
+        and len(model.tables) == len(model.output) == rows
+        and model.rows.max() < rows
+        and np.array_equal(own, np.arange(rows - 2))
     )

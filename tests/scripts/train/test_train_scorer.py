@@ -24,7 +24,7 @@ from aded.errors import BadInput
 from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
 from datastore.suffix_array import with_separators, write_suffixes
-from scripts.train.scorer import follow_answer, main, open_corpora
+from scripts.train.scorer import follow_answer, main, open_corpora, without_loops
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
 
 
@@ -114,6 +114,14 @@ def test_the_command_writes_weights_that_a_drafter_reads(
     mine.setup(WeightlessTarget())
     mine.begin(np.array([5, 6, 7, 5]))
     assert mine.draft(np.array([5, 6, 7, 5, 6])).drafted
+
+
+def test_answers_without_end_are_left_out(tmp_path: Path) -> None:
+    lines = [json.dumps({"question_id": n, "choices": [{"turns": ["and on " * n]}]}) + "\n" for n in (1, 500, 2)]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    (tmp_path / "kept").mkdir()
+    assert without_loops(tmp_path / "a.jsonl", tmp_path / "kept").read_text() == lines[0] + lines[2]
+    assert without_loops(tmp_path / "none", tmp_path / "kept") == tmp_path / "none"
 
 
 def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:

@@ -278,6 +278,7 @@ def test_it_is_asked_where_a_step_takes_long_enough(datastore: NgramFile, tmp_pa
             one.begin(text[:3])
         tree = mine.draft(text)
         assert (tree.child(0, 44) is not None) == asked
+        assert ("lookup" in mine.describe()) == asked
     np.testing.assert_array_equal(tree.tokens, plain.draft(text).tokens[: len(tree)])
 
 

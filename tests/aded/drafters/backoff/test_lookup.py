@@ -21,7 +21,8 @@ from aded.drafters.backoff.lookup import (
     score_of,
 )
 from aded.errors import BadInput
-from aded.files.datastores.lookup_file import ADD, HIDDEN, KEEP, PAST, LookupModel, open_lookup
+from aded.files.datastores.array_file import write_arrays
+from aded.files.datastores.lookup_file import ADD, FORMAT, HIDDEN, KEEP, PAST, VERSION, LookupModel, open_lookup
 from datastore.suffix_array import with_separators, write_suffixes
 
 VOCABULARY = 70
@@ -106,3 +107,12 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path: Path) -> None:
     write_suffixes(tmp_path / "s", with_separators([np.arange(9)], 9), header)
     with pytest.raises(BadInput, match="is a suffix file, and a look-up file is needed: build it with lookup=FILE"):
         open_lookup(tmp_path / "s")
+
+
+def test_frequent_tokens_that_share_a_row_are_refused(tmp_path: Path) -> None:
+    network = random_network(VOCABULARY)
+    header = {"format": FORMAT, "version": VERSION, "tokenizer": "t", "vocabulary": str(VOCABULARY)}
+    for rows in (np.zeros(VOCABULARY + 1, np.int32), np.arange(1, VOCABULARY + 2, dtype=np.int32)):
+        write_arrays(tmp_path / "l", header, {"rows": rows, **network.tables()})
+        with pytest.raises(BadInput, match="its arrays do not fit together"):
+            open_lookup(tmp_path / "l")
