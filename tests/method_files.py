@@ -28,7 +28,7 @@ def make_files(folder: Path, model: Any, answers: Sequence[np.ndarray], layers: 
     write_ngrams(folder / "tiny.ngrams", ngrams, header)
     write_suffixes(folder / "tiny.suffixes", with_separators(answers, VOCABULARY), header)
     network = random_network(VOCABULARY)
-    network.bias.data.fill_(-7.5)  # it proposes a token now and then; after unknown ones a drafter has nothing to say
+    network.bias.data.fill_(-8.0)  # it proposes a token now and then; after unknown ones a drafter has nothing to say
     write_lookup(folder / "tiny.lookup", network, tokenizer=header["tokenizer"])
     hidden = model.config.hidden_size
     save_heads(MedusaHeads(3, 1, hidden), folder / "heads.safetensors", {})
