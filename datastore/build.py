@@ -2,8 +2,8 @@
 
 Tokenises a corpus and writes what is named: its n-gram counts (out=FILE), its sorted suffixes (suffixes=FILE), a
 look-up model that learned from it (lookup=FILE). With parts=N jobs count the n-grams, on this machine or a cluster
-(conf/cluster). Exit code 0: built; 2: bad input, one line on
-stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, and no file is left behind but whole parts.
+(conf/cluster). Exit code 0: built; 2: bad input, one line on stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, and
+no file is left behind but whole parts, and what a training goes on from.
 """
 
 from __future__ import annotations
