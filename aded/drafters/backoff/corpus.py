@@ -7,16 +7,21 @@ line.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from os.path import expanduser
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from aded.compiled import inner
+from aded.errors import BadInput
+from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
 
 CONTEXTS = 4
 """Longest context in tokens."""
+File = TypeVar("File", bound=ArrayFile)
 
 
 class CorpusNgrams(NamedTuple):
@@ -34,6 +39,17 @@ class CorpusNgrams(NamedTuple):
 def open_corpus(file: NgramFile, longest: int, top_k: int) -> CorpusNgrams:
     """Contexts of 1 to `longest` tokens. Raises BadInput if the file lacks them."""
     return CorpusNgrams(file.up_to(longest + 1), np.empty(top_k, np.int64), np.empty(top_k, np.int64))
+
+
+def open_beside(key: str, path: str, open_file: Callable[[str], File], datastore: NgramFile) -> File:
+    """Another file of a corpus. Raises BadInput, naming the key, unless it has the datastore's tokenizer."""
+    try:
+        file = open_file(expanduser(path))
+        if datastore.has_ngrams:
+            file.check_tokenizer(datastore.header["tokenizer"])
+    except BadInput as error:
+        raise BadInput(key, error.problem) from None
+    return file
 
 
 @inner

@@ -31,17 +31,16 @@ from aded.drafters.backoff.candidates import (
     TARGET,
 )
 from aded.drafters.backoff.context_table import ROW, empty_table, forget
-from aded.drafters.backoff.corpus import CONTEXTS, open_corpus
+from aded.drafters.backoff.corpus import CONTEXTS, open_beside, open_corpus
 from aded.drafters.backoff.experts import IN_USE, Experts
 from aded.drafters.backoff.external_candidates import set_external_candidates
 from aded.drafters.backoff.history import clear, empty_history
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
-from aded.drafters.backoff.lookup import lookup_of, no_lookup, open_lookup_of
+from aded.drafters.backoff.lookup import lookup_of, no_lookup
 from aded.drafters.backoff.retrieval.passages import (
     another,
     forget_text,
     open_nearest,
-    open_retrieval,
     retrieve_for_answer,
     retrieve_for_prompt,
 )
@@ -51,7 +50,9 @@ from aded.drafters.backoff.unigrams import forget_all, no_unigrams
 from aded.drafters.numba_state import NumbaState
 from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
+from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import NgramFile
+from aded.files.datastores.suffix_file import open_suffixes
 from aded.settings import Budget, Count, FilePath, Positive, Scope
 
 LOOKUP_PAYS = 8e-3
@@ -113,9 +114,11 @@ class BackoffDrafter(Drafter):
         longest = _longest(contexts, adaptation)
         if not datastore.has_ngrams:
             longest[CORPUS] = 0
-        self.lookup = None if lookup is None else open_lookup_of(lookup, datastore)
+        self.lookup = None if lookup is None else open_beside("method.lookup", lookup, open_lookup, datastore)
         learns = adaptation != "off"
-        self.corpus = open_retrieval(retrieval, datastore) if retrieval and learns and longest[NEAREST] else None
+        self.corpus = None
+        if retrieval and learns and longest[NEAREST]:
+            self.corpus = open_beside("method.retrieval", retrieval, open_suffixes, datastore)
         if self.corpus is None:
             longest[NEAREST] = 0
         self.nearest = open_nearest(self.corpus)

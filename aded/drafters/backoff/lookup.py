@@ -12,13 +12,11 @@ one order, the same on every processor.
 
 from __future__ import annotations
 
-from os.path import expanduser
 from typing import NamedTuple
 
 import numpy as np
 
 from aded.compiled import inner
-from aded.errors import BadInput
 from aded.files.datastores.lookup_file import (
     ADD,
     HIDDEN,
@@ -26,13 +24,9 @@ from aded.files.datastores.lookup_file import (
     PAST,
     WEIGHTS,
     WIDTH,
-    LookupFile,
     LookupModel,
-    open_lookup,
 )
-from aded.files.datastores.ngram_file import NgramFile
 
-LOOKUP_KEY = "method.lookup"
 READ_FROM, PROPOSE_FROM = 0.02, 0.1
 """The model reads nodes that are at least as probable, and proposes tokens after those."""
 PROPOSED = 2048
@@ -88,17 +82,6 @@ def no_lookup() -> Lookup:
     weights = {name: np.zeros(shape, np.float32) for name, shape in WEIGHTS.items()}
     tables, output = np.zeros((0, PAST + 2, HIDDEN), np.uint16), np.zeros((0, WIDTH), np.uint16)
     return lookup_of(LookupModel(np.zeros(1, np.int32), tables, output, np.zeros(0, np.float32), **weights))
-
-
-def open_lookup_of(path: str, datastore: NgramFile) -> LookupFile:
-    """Raises BadInput, naming the key, unless the file is one for the datastore's tokenizer."""
-    try:
-        file = open_lookup(expanduser(path))
-        if datastore.has_ngrams:
-            file.check_tokenizer(datastore.header["tokenizer"])
-    except BadInput as error:
-        raise BadInput(LOOKUP_KEY, error.problem) from None
-    return file
 
 
 @inner

@@ -14,7 +14,6 @@ at each step.
 
 from __future__ import annotations
 
-from os.path import expanduser
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +22,7 @@ from numba import njit
 from aded.compiled import UNCOUNTED, inner
 from aded.drafters.backoff.context_table import ContextTable, count_successor, empty_table, extend_hash
 from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library, rare_ngram
-from aded.errors import BadInput
-from aded.files.datastores.ngram_file import NgramFile
-from aded.files.datastores.suffix_file import SuffixFile, are_tokens_whole, open_suffixes, suffix_at
+from aded.files.datastores.suffix_file import SuffixFile, are_tokens_whole, suffix_at
 
 PASSAGE = 256
 """Tokens."""
@@ -66,17 +63,6 @@ class Nearest(NamedTuple):
     queue: np.ndarray
     best: np.ndarray
     numbers: np.ndarray
-
-
-def open_retrieval(path: str, datastore: NgramFile) -> SuffixFile:
-    """The corpus of retrieval. Raises BadInput, naming the key, unless it has the datastore's tokenizer."""
-    try:
-        file = open_suffixes(expanduser(path))
-        if datastore.has_ngrams:
-            file.check_tokenizer(datastore.header["tokenizer"])
-    except BadInput as error:
-        raise BadInput("method.retrieval", error.problem) from None
-    return file
 
 
 def open_nearest(file: SuffixFile | None) -> Nearest:
