@@ -31,7 +31,7 @@ from datastore.lookup.network import LookupNetwork
 MOST_ROWS = 16_384
 """Rows of the tables: the most frequent tokens, the separator, and one for all other tokens."""
 STREAMS, LENGTH = 16, 128
-MOST_STEPS, MOST_PASSES = 12_000, 4
+MOST_STEPS, MOST_PASSES = 24_000, 4
 """Training ends after so many steps, or passes over the stream."""
 RATE, WARM_UP, FALLING = 2e-3, 100, 0.7
 """The learning rate, the steps in which it rises to it, and the last share of all steps, in which it falls to 0."""
