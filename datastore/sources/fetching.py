@@ -11,8 +11,9 @@ from aded.errors import BadInput
 from aded.extras import naming_the_extra
 from aded.files.atomic import write_bytes, write_text
 from aded.identity import sha256
-from datastore.sources.catalogue import RawFile, Source, converted, read_source
-from datastore.sources.download import is_whole, receive
+from datastore.sources.catalogue import Source, converted, read_source
+from datastore.sources.download import is_whole
+from datastore.sources.raw_file import raw_file
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def is_there(name: str, source: Source, out: Path) -> bool:
 
 
 def _make(name: str, source: Source, out: Path, mirror: str | None) -> None:
-    raw = [_raw_file(file, out / "raw", mirror) for file in source.files]
+    raw = [raw_file(file, out / "raw", mirror) for file in source.files]
     contents = dict(zip(source.results, converted(name, source, raw), strict=True))
     hashes = {path: sha256(content) for path, content in contents.items()}
     for path, expected in source.results.items():
@@ -69,18 +70,6 @@ def _make(name: str, source: Source, out: Path, mirror: str | None) -> None:
         write_bytes(out / path, content, name)
     made = {"from": _origin(source), "results": hashes}
     write_text(_made_file(name, out), json.dumps(made, indent=1) + "\n", name)
-
-
-def _raw_file(file: RawFile, folder: Path, mirror: str | None) -> Path:
-    """The verified file, below `folder`. Raises BadInput, which says what a person without a connection can do."""
-    at = folder / file.path
-    try:
-        receive(file.url if mirror is None else f"{mirror.rstrip('/')}/{file.path}", at, file.bytes, file.sha256)
-    except BadInput as error:
-        what = f"{file.url} ({file.bytes} bytes, sha256 {file.sha256})"
-        advice = f"put {what} at {at}, or name a source.mirror that has it"
-        raise BadInput(error.key, f"{error.problem}; {advice}") from None
-    return at
 
 
 def _made_file(name: str, out: Path) -> Path:
