@@ -184,6 +184,9 @@ class Environment:
     compile_seconds: Number | None = about(
         "time to compile, before any clock starts", unit="s", null="nothing was compiled", default=None
     )
+    weights: str | None = about(
+        "what the model's weights were before they had its dtype", null="what the model's folder holds", default=None
+    )
     trace: bool = about("did random weights run at real size beside recorded answers", default=False)
     datastore: str | None = about("fingerprint of the datastore file", null="the method reads none", default=None)
     datastore_tokens: str | None = about("tokens of its corpus", unit="tokens", null="as above", default=None)

@@ -83,7 +83,9 @@ class EagerTarget:
 
     def describe(self) -> dict[str, object]:
         """For the run's record; see Target.describe."""
-        return {"engine": "eager", "trace": not self.trained}
+        bits, dtype = getattr(self.model.config, "weight_bits", None), str(self.model.dtype).removeprefix("torch.")
+        facts = {"weights": f"weights of the {bits}-bit file, computed in {dtype}"} if bits else {}
+        return {"engine": "eager", "trace": not self.trained, **facts}
 
     @torch.inference_mode()
     def prefill(self, prompt_ids: np.ndarray, sampler: Sampler, room: int, requires: Collection[str] = ()) -> Step:
