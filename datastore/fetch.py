@@ -1,8 +1,8 @@
-"""Fetches questions, recorded answers, corpora and tokenizers: aded fetch NAME...|all [KEY=VALUE ...]
+"""Fetches questions, recorded answers, corpora, tokenizers and models: aded fetch NAME...|all [KEY=VALUE ...]
 
     NAME            a source of conf/source; none: list them; all: every one
     source.mirror   a folder, or the beginning of a URL, that has the raw files; null: the internet
-    source.out      where raw files and results go; paths.sources
+    source.out      where raw files and results go; paths.sources. Models go to paths.cache
 
 Or a datastore that was published: aded fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE
 
@@ -50,25 +50,26 @@ def run(arguments: list[str], settings: FetchSettings) -> None:
             raise BadInput("out", "write: aded fetch FOLDER|URL|hf://datasets/OWNER/NAME out=FILE")
         print_datastore(fetch_datastore(arguments[0], Path(settings.out).expanduser()))
         return
-    cfg = compose_config([one for one in arguments if "=" in one], "fetch", FETCH).source
+    whole = compose_config([one for one in arguments if "=" in one], "fetch", FETCH)
+    cfg, cache = whole.source, whole.paths.cache
     out = Path(cfg.out).expanduser()
     if not wanted:
-        print(overview(out))
+        print(overview(out, cache))
         return
     wanted = names() if "all" in wanted else wanted
     for name in wanted:
         read_source(name)  # so that a misspelt name fetches nothing
-    if failed := fetch_all(wanted, out, cfg.mirror):
+    if failed := fetch_all(wanted, out, cfg.mirror, cache):
         print(f"{len(failed)} of {len(wanted)} failed: {', '.join(failed)}", file=sys.stderr)
         sys.exit(1)
 
 
-def fetch_all(wanted: list[str], out: Path, mirror: str | None) -> list[str]:
+def fetch_all(wanted: list[str], out: Path, mirror: str | None, cache: str) -> list[str]:
     """Fetch the sources; print each result's path. Returns the names of those that failed."""
     failed = []
     for name in wanted:
         try:
-            paths = fetch(name, out, mirror)
+            paths = fetch(name, out, mirror, cache)
         except BadInput as error:
             failed.append(name)
             print(f"{name}: {error}", file=sys.stderr)
@@ -86,7 +87,7 @@ def print_datastore(file: ArrayFile) -> None:
     print(file.path)
 
 
-def overview(out: Path) -> str:
+def overview(out: Path, cache: str) -> str:
     """The catalogue, one source a line."""
     sources = [(name, read_source(name)) for name in names()]
     rows = [
@@ -94,7 +95,7 @@ def overview(out: Path) -> str:
             name,
             f"{source.total_bytes / 1e6:.1f}",
             source.licence,
-            "yes" if is_there(name, source, out) else "",
+            "yes" if is_there(name, source, out, cache) else "",
             source.what,
         )
         for name, source in sources

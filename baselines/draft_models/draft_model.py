@@ -30,7 +30,7 @@ MODEL_KEY = "method.model"
 
 
 class DraftModel(ModelDrafter):
-    """model: a Hub id, a folder, or `embedded`
+    """model: a Hub id, a folder, `embedded`, or the name of a fetched model
     cache: folder for what is made once
     budget: most drafted nodes per step
     depth: levels of the tree, each of which is a forward of the draft model

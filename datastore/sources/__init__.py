@@ -1,1 +1,1 @@
-"""What is fetched: other projects' questions, recorded answers, corpora and tokenizers."""
+"""What is fetched: others' questions, recorded answers, corpora, tokenizers and models."""

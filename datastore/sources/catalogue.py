@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,10 +60,13 @@ class Source:
     """One line."""
     licence: Text
     files: tuple[RawFile, ...]
-    convert: Mapping[str, Any]
+    convert: Mapping[str, Any] = field(default_factory=dict)
     """A function by `_target_`: the raw files, in order, to the contents of the results, in order."""
-    results: Mapping[str, Sha256 | None]
+    results: Mapping[str, Sha256 | None] = field(default_factory=dict)
     """Each result's path, and its hash; None: the conversion checks the content in another way."""
+    model_bits: Positive | None = None
+    """Of a model, which stands in place of results and is named as the source: bits of a weight in its one raw file,
+    a GGUF."""
     caution: Text | None = None
     """What the licence forbids, to be said before the download."""
 

@@ -9,7 +9,9 @@ from urllib.parse import urlsplit
 
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
+from aded.files import gguf_model
 from aded.files.atomic import write_bytes, write_text
+from aded.files.embedded_model import model_folder
 from aded.identity import sha256
 from datastore.sources.catalogue import Source, converted, read_source
 from datastore.sources.download import is_whole
@@ -18,19 +20,24 @@ from datastore.sources.raw_file import raw_file
 log = logging.getLogger(__name__)
 
 
-def fetch(name: str, out: Path, mirror: str | None = None) -> list[Path]:
-    """The paths of the source's results below `out`, fetched unless they are there. Raises BadInput.
+def fetch(name: str, out: Path, mirror: str | None = None, cache: str | None = None) -> list[Path]:
+    """The paths of the source's results below `out`, or of its model's folder, fetched unless there. Raises BadInput.
 
     mirror: a folder or the beginning of a URL that has the raw files; None: the internet.
+    cache: where models go, as of aded.files.embedded_model.place_of.
     """
-    source = read_source(name)
-    if is_there(name, source, out):
+    source, folder = read_source(name), model_folder(name, cache)
+    if is_there(name, source, out, cache):
         log.info("%s: is there", name)
     else:
         log.info("%s", announcement(name, source))
         with naming_the_extra():
-            _make(name, source, out, mirror)
-    return [out / result for result in source.results]
+            raw = [raw_file(file, out / "raw", mirror) for file in source.files]
+            if source.model_bits:
+                _make_model(raw[0], folder, source.model_bits)
+            else:
+                _make(name, source, out, raw)
+    return [folder] if source.model_bits else [out / result for result in source.results]
 
 
 def announcement(name: str, source: Source) -> str:
@@ -48,8 +55,10 @@ def publisher(url: str) -> str:
     return "/".join([parts.netloc, *parts.path.split("/")[1:3]])
 
 
-def is_there(name: str, source: Source, out: Path) -> bool:
-    """Are all results as they were made, from these very raw files?"""
+def is_there(name: str, source: Source, out: Path, cache: str | None = None) -> bool:
+    """Are all results as they were made, from these very raw files, or the model? out, cache: as of `fetch`."""
+    if source.model_bits:
+        return gguf_model.is_whole(model_folder(name, cache))
     try:
         made = json.loads(_made_file(name, out).read_text(encoding="utf-8"))
         return made["from"] == _origin(source) and all(
@@ -59,8 +68,16 @@ def is_there(name: str, source: Source, out: Path) -> bool:
         return False
 
 
-def _make(name: str, source: Source, out: Path, mirror: str | None) -> None:
-    raw = [raw_file(file, out / "raw", mirror) for file in source.files]
+def _make_model(gguf: Path, folder: Path, bits: int) -> None:
+    from safetensors import SafetensorError
+
+    try:
+        gguf_model.convert(gguf, folder, bits)
+    except (OSError, SafetensorError) as error:  # the second is what a full disk raises
+        raise BadInput("paths.cache", f"{folder} cannot be written ({error}); name another place") from None
+
+
+def _make(name: str, source: Source, out: Path, raw: list[Path]) -> None:
     contents = dict(zip(source.results, converted(name, source, raw), strict=True))
     hashes = {path: sha256(content) for path, content in contents.items()}
     for path, expected in source.results.items():

