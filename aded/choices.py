@@ -66,7 +66,7 @@ class ClassConfigs(FileConfigSource):
             plain = OmegaConf.to_container(result.config)
             assert isinstance(plain, dict)
             given = {str(key): value for key, value in plain.items()}
-            result.config = OmegaConf.create(with_defaults(given, config_path.partition("/")[0]))
+            result.config = OmegaConf.create(with_defaults(given, config_path.rpartition("/")[0]))
         return result
 
 
@@ -153,9 +153,11 @@ def with_defaults(config: Mapping[str, Any], group: str) -> dict[str, Any]:
     """The config of a class with what the class's signature says of the settings that it lacks. Raises BadInput.
 
     A default that is no plain value is none of a config, and so is what the harness fills in: of a method, it says
-    that there is a cache, and of which kind the datastore is.
+    that there is a cache, and of which kind the datastore is. And it sizes the trees of each method.
     """
     found = dict(config)
+    if group == "method":
+        found.setdefault("cost", "measured")
     for one in _arguments(config, group):
         if one.name == "cache":
             if group == "method":

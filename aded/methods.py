@@ -1,9 +1,9 @@
 """A method by its config: completed, checked, and made.
 
 The harness reads some keys of a method's config itself: `name`; `datastore_kind`, the kind of datastore that the
-method reads; `cache`, the folder for the files that it builds; and together `parts` and `settings`: the methods that
-a hybrid is made of, by name, and what is set otherwise than in their own configs. All others are arguments of the
-class.
+method reads; `cache`, the folder for the files that it builds; `cost`, how trees are sized (aded.drafters.sized); and
+together `parts` and `settings`: the methods that a hybrid is made of, by name, and what is set otherwise than in
+their own configs. All others are arguments of the class.
 """
 
 from __future__ import annotations
@@ -16,11 +16,17 @@ from aded.choices import MISSING, merged, read_choice
 from aded.config import CONF, Call, checked_call
 from aded.core.drafter import Drafter
 from aded.core.target import Target
+from aded.drafters.sized import MEASURED, NONE, SizedDrafter, check_cost
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
 from aded.settings import FilePath, Text, checked
 
-HARNESS = {"name": str, "datastore_kind": Literal["ngrams", "suffixes"], "cache": FilePath | None}
+HARNESS = {
+    "name": str,
+    "datastore_kind": Literal["ngrams", "suffixes"],
+    "cache": FilePath | None,
+    "cost": FilePath,
+}
 """Keys that the harness reads of every method."""
 PARTS = {"parts": list[Text], "settings": dict[str, dict[str, Any]]}
 """Keys that it reads of a method with parts."""
@@ -77,7 +83,7 @@ def _part(name: str, given: Mapping[str, Any], whole: Mapping[str, Any]) -> dict
         own = _config(name, {})
         if has_parts(own):
             raise BadInput("method", f"{name} has parts itself")
-        followed = {"cost": "none"} if "cost" in own else {}
+        followed = {"cost": NONE}
         if whole.get("adaptation") == "prompt" and own.get("adaptation") == "session":
             followed["adaptation"] = "prompt"
         return method_config(name, {**followed, **given})
@@ -94,6 +100,7 @@ class Method:
     call: Call
     datastore_kind: str | None
     keeps_files: bool
+    cost: str
     parts: dict[str, Method] | None = None
 
     def make(self, datastores: Datastores, cache: str) -> Drafter:
@@ -106,7 +113,7 @@ class Method:
         if self.parts is not None:
             given["parts"] = {name: part.make(datastores, cache) for name, part in self.parts.items()}
         made: Drafter = self.call(**given)
-        return made
+        return made if self.cost == NONE or made.budget == 0 else SizedDrafter(made, self.cost)
 
 
 def checked_method(config: Mapping[str, Any], key: str = "method") -> Method:
@@ -121,7 +128,8 @@ def checked_method(config: Mapping[str, Any], key: str = "method") -> Method:
         own |= PARTS
         filled.append("parts")
     call = checked_call(config, key, Drafter, own, filled)
-    return Method(str(config.get("name", "")), call, config.get("datastore_kind"), "cache" in config, parts)
+    cost = check_cost(str(config.get("cost", MEASURED)), f"{key}.cost")
+    return Method(str(config.get("name", "")), call, config.get("datastore_kind"), "cache" in config, cost, parts)
 
 
 def autoregressive() -> Drafter:

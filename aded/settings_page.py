@@ -22,6 +22,8 @@ HARNESS = {
     "order": "in_turn: categories take turns; first: the first questions",
     "max_new_tokens": "where an answer is cut",
     "datastore_kind": "the kind of datastore file that it reads",
+    "cost": "how its trees are sized: measured (by step times measured on this machine), a file of "
+    "scripts.bench.verify (by the step times in it), or none (each tree has the whole budget)",
     "cache": "the folder for what it makes once; null: that of the run",
     "settings": "what a part sets otherwise than in its own config: +method.settings.PART.KEY=VALUE",
 }

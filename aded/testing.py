@@ -59,8 +59,10 @@ def check_drafter(given: str | Drafter | type[Drafter] | Callable[[], Drafter]) 
 
 
 def _maker(given: Any) -> Callable[[], Drafter]:
+    """Of the drafter itself: to what trees are cut depends on the machine."""
     if isinstance(given, str | Drafter):
-        return as_drafter(given).fresh
+        named = as_drafter(given)
+        return lambda: named.fresh().whole
     found: Callable[[], Drafter] = given
     return found
 

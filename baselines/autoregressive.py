@@ -12,6 +12,7 @@ class Autoregressive(Drafter):
     """The baseline of every speedup: the same loop, cache and clock, with a root-only tree."""
 
     adaptation = "off"
+    budget = 0
 
     def draft(self, context: np.ndarray) -> DraftTree:
         return DraftTree.root(int(context[-1]))

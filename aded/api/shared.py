@@ -14,6 +14,7 @@ from aded.core.decode import Answer
 from aded.core.drafter import Drafter, PartUse, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+from aded.drafters.sized import SizedDrafter
 from aded.errors import BadInput
 from aded.methods import set_up
 
@@ -56,6 +57,15 @@ class SharedDrafter(Drafter):
     def is_new(self) -> bool:
         """Was it never set up, and has learned nothing?"""
         return self._use.target is None and not self.given
+
+    @property
+    def whole(self) -> Drafter:
+        """The method itself, whose trees are not cut by cost."""
+        return self._drafter.drafter if isinstance(self._drafter, SizedDrafter) else self._drafter
+
+    @property
+    def remembers_answers(self) -> bool:
+        return self._drafter.remembers_answers
 
     def in_use(self) -> AbstractContextManager[None]:
         """See alone."""

@@ -31,7 +31,7 @@ def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, labe
     progress.begin(label, len(questions), done, runner.experiment.max_new_tokens)
     runner.warm_up()
     if 0 < done < len(questions):
-        if runner.drafter.adaptation == "session" and runner.drafter.requires:
+        if runner.drafter.remembers_answers and runner.drafter.requires:
             progress.note("what the method learned is in no row: it answers the finished questions again, unrecorded")
         runner.restore(questions[:done], rows)
     noted = False

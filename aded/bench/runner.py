@@ -103,11 +103,11 @@ class Runner:
             log.info("taking turns costs %.1f %% of a slice: slices of %.2g s now", 100 * share, self.slice_seconds)
 
     def restore(self, questions: Sequence[Question], rows: Iterable[Row]) -> None:
-        """Bring a drafter of scope `session` to where it was when it had answered the questions, `rows`.
+        """Bring a drafter that remembers answers to where it was when it had answered the questions, `rows`.
 
         A drafter that reads logits or hidden states, which no row holds, answers them again; nothing is recorded.
         """
-        if self.drafter.adaptation != "session":
+        if not self.drafter.remembers_answers:
             return
         at = iter(rows)
         for question in questions:

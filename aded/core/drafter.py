@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from aded.core.step import Step
+from aded.core.step_cost import TreeSize
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.settings import STRICT
@@ -48,6 +49,16 @@ class Drafter(ABC):
     "prompt_layers". Which layers these are, `setup` tells the target by `read_layers`."""
     adaptation: str = "prompt"
     """How long learned state is kept: off, prompt, or session, where one answer changes the drafts of the next."""
+    budget: int = 64
+    """Most drafted nodes of a tree; 0: it never drafts."""
+    tree_size: TreeSize | None = None
+    """Where trees are cut to what pays on this machine: what nodes cost, set before `setup`. A search may stop early
+    by it. Nothing depends on it."""
+
+    @property
+    def remembers_answers(self) -> bool:
+        """Does an answer change the trees of the next?"""
+        return self.adaptation == "session"
 
     def check_tokenizer(self, tokenizer: Any) -> None:  # noqa: B027 - optional hook
         """Called before `setup` where the target's tokenizer is known: raise BadInput if drafts are of another."""

@@ -68,22 +68,28 @@ class StepCost:
 class TreeSize:
     """Sizes the trees of a run: StepCost at the rate of the steps so far. The latest hundred or so count most.
 
-    Where fewer drafts are accepted than their probabilities promise, as in a text of another kind, these are scaled
-    down.
+    draft_seconds: what a draft takes. Where its nodes are not worth that, steps go without, and a draft is tried now
+        and then.
     """
 
-    KEPT = 0.99
-    """The weight of earlier steps shrinks by this factor at each step."""
+    KEPT = 0.999
+    """The weight of earlier steps in the rate shrinks by this factor at each step."""
+    KEPT_OF_GAIN = 0.9
+    """The same for earlier drafts in what a draft gains."""
+    HOPE = 2.0
+    """Before the first draft: it gains so many times what it takes."""
+    LONGEST_WAIT = 64
+    """Steps without a draft, after which one is tried at the latest."""
 
     def __init__(self, cost: StepCost) -> None:
-        self.cost = cost
+        self.cost, self.draft_seconds = cost, 0.0
         self.restart()
 
     def restart(self) -> None:
         """Begin with the rate of autoregressive decoding."""
         self._tokens, self._seconds = 1.0, float(self.cost.seconds[0])
-        self._accepted = self._promised = 1.0
-        self._promise = 0.0
+        self._gain: float | None = None
+        self._wait = self._waited = 0
 
     @property
     def rate(self) -> float:
@@ -91,29 +97,41 @@ class TreeSize:
         return max(self._tokens / self._seconds, 1.0 / float(self.cost.seconds[0]))
 
     @property
-    def accepted_over_promised(self) -> float:
-        """How many drafts are accepted of each that the probabilities promise, at most 1."""
-        return min(1.0, self._accepted / self._promised)
-
-    @property
     def least_probabilities(self) -> np.ndarray:
         """float64 [largest tree]: at n nodes, stop if every remaining candidate is less probable than
         least_probabilities[n - 1]."""
-        return self.rate / self.accepted_over_promised * self.cost.seconds_per_draft
+        return self.rate * self.cost.seconds_per_draft
+
+    def is_worth_drafting(self) -> bool:
+        """Is a draft worth its time, by what the latest ones gained? If not, is it time to try again?"""
+        if self._gain is None or self._gain >= self._price:
+            self._wait = 0
+        elif self._waited < self._wait:
+            self._waited += 1
+            return False
+        else:
+            self._wait, self._waited = min(2 * self._wait + 1, self.LONGEST_WAIT), 0
+        return True
+
+    @property
+    def _price(self) -> float:
+        """Tokens that the time of a draft would yield."""
+        return self.rate * self.draft_seconds
 
     def choose_size(self, probabilities: np.ndarray) -> int:
-        """How many nodes of a tree with these probabilities to verify; see StepCost.best_size."""
-        n = self.cost.best_size(probabilities, self.rate / self.accepted_over_promised)
-        self._promise = float(probabilities[1:n].sum())
+        """How many nodes of a draft with these probabilities to verify; see StepCost.best_size."""
+        n = self.cost.best_size(probabilities, self.rate)
+        seconds = self.cost.seconds
+        gain = float(probabilities[1:n].sum()) - self.rate * float(seconds[n - 1] - seconds[0])
+        before = self.HOPE * self._price if self._gain is None else self._gain
+        self._gain = self.KEPT_OF_GAIN * before + (1 - self.KEPT_OF_GAIN) * gain
         return n
 
-    def learn(self, nodes: int, tokens: float) -> None:
-        """A step over `nodes` nodes yielded `tokens` tokens."""
+    def learn(self, nodes: int, tokens: float, drafted: bool = True) -> None:
+        """A step over `nodes` nodes yielded `tokens` tokens. drafted: was a draft made for it?"""
+        seconds = float(self.cost.seconds[nodes - 1]) + drafted * self.draft_seconds
         self._tokens = self.KEPT * self._tokens + tokens
-        self._seconds = self.KEPT * self._seconds + float(self.cost.seconds[nodes - 1])
-        # Each starts at 1 and returns there, so that drafts are tried again after a while without.
-        self._accepted = self.KEPT * self._accepted + (1 - self.KEPT) + tokens - 1
-        self._promised = self.KEPT * self._promised + (1 - self.KEPT) + self._promise
+        self._seconds = self.KEPT * self._seconds + seconds
 
 
 _measured: WeakKeyDictionary[Target, dict[int, StepCost]] = WeakKeyDictionary()

@@ -178,8 +178,42 @@ class DraftTree:
         keep = self.depths <= depth
         if keep.all():
             return self
-        renumbered = np.cumsum(keep) - 1
-        parents = self.parents[keep]
-        parents[1:] = renumbered[parents[1:]]
-        probabilities = None if self.probabilities is None else self.probabilities[keep]
-        return DraftTree(self.tokens[keep], parents, probabilities)
+        return self.part(np.flatnonzero(keep), self.probabilities)
+
+    def part(self, nodes: np.ndarray, probabilities: np.ndarray | None) -> DraftTree:
+        """The tree of some nodes, int64 [m], in their order: the root first, and parents before children.
+
+        probabilities: of all nodes here, float [n].
+        """
+        parents = among(self.parents, nodes)
+        return DraftTree(self.tokens[nodes], parents, None if probabilities is None else probabilities[nodes])
+
+
+def among(parents: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """int64 [m]: the parents of some nodes, int64 [m], by their places among these nodes. parents: int64 [n]"""
+    place = np.empty(len(parents), np.int64)
+    place[nodes] = np.arange(len(nodes))
+    found = place[parents[nodes]]
+    found[0] = -1
+    return found
+
+
+def most_probable(reached: np.ndarray, budget: int) -> np.ndarray:
+    """int64 [m <= budget + 1]: the root and the most probable nodes, best first. reached: float64 [n].
+
+    No set of so many nodes that holds the parents of its nodes has a larger sum of probabilities: no node is more
+    probable than its parent, and of two equals the parent comes first, since it has the smaller index.
+    """
+    return np.argsort(-reached, kind="stable")[: budget + 1]
+
+
+@njit(cache=True)
+def reach(parents: np.ndarray, given_parent: np.ndarray) -> np.ndarray:
+    """float64 [n]: the probability that the walk reaches each node.
+
+    given_parent: float64 [n], the probability of each node given that its parent is reached.
+    """
+    reached = np.ones(len(parents))
+    for i in range(1, len(parents)):
+        reached[i] = reached[parents[i]] * given_parent[i]
+    return reached

@@ -10,6 +10,7 @@ import numpy as np
 from aded.config import checked_call
 from aded.core.drafter import Drafter, Step
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.sized import MEASURED, NONE, SizedDrafter
 from aded.engines.step_times import StepTimes
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
@@ -48,7 +49,6 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
         contexts = checked(given.get("contexts", {}), dict[str, int], f"{SETTINGS_KEY}.contexts")
         values |= {"budget": longest, **CHAINS}
         given["contexts"] = {**values["contexts"], **contexts}
-        checked(given.get("cost", "none"), Literal["measured", "none"], f"{SETTINGS_KEY}.cost")
     kind, shared = values.pop("datastore_kind", None), {}
     if kind is not None:
         if "datastore" not in given:
@@ -57,7 +57,8 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
         file = (open_suffixes if kind == "suffixes" else open_ngrams)(path)
         file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
         shared["datastore"] = file
-    for key in ("name", "cache"):
+    cost = checked(given.pop("cost", MEASURED), Literal["measured", "none"], f"{SETTINGS_KEY}.cost")
+    for key in ("name", "cache", "cost"):
         values.pop(key, None)
     call = checked_call({**values, **given}, SETTINGS_KEY, Drafter, None, shared)
 
@@ -74,11 +75,16 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
     compile_code(first)
     if not isinstance(first, BackoffDrafter):
         return Method(make, None)
-    if first.cost == "none":
+    if cost == NONE:
         return Method(first.sibling, None)
     times = StepTimes(longest)
-    first.tree_size = times.tree_size
-    return Method(first.sibling, times)
+
+    def sized() -> Drafter:
+        drafter = SizedDrafter(first.sibling(), cost)
+        drafter.size_by(times.tree_size)
+        return drafter
+
+    return Method(sized, times)
 
 
 def compile_code(drafter: Drafter) -> None:

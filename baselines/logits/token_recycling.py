@@ -99,6 +99,7 @@ class TokenRecycling(Drafter):
 
     def __init__(self, *, budget: Budget = 80, adaptation: LearningScope = "session") -> None:
         self.adaptation = adaptation
+        self.budget = budget
         self.parents, self.ranks = template(budget)
         self.reset()
 

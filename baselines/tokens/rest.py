@@ -126,9 +126,10 @@ def _counts(rows: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def frequent_trie(rows: np.ndarray, root: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens, parents), int64 [n]: the `budget` most frequent nodes of the trie of rows, int32 [m, ahead], sorted.
+def frequent_trie(rows: np.ndarray, root: int, budget: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The `budget` most frequent nodes of the trie of rows, int32 [m, ahead], sorted.
 
+    Returns (tokens and parents, int64, and the share of the rows that go through each node, float64), [n].
     Of equally frequent nodes the shallower come first, and at the same depth those of the first rows.
     """
     m, ahead = rows.shape
@@ -148,7 +149,7 @@ def frequent_trie(rows: np.ndarray, root: int, budget: int) -> tuple[np.ndarray,
             quota[depth] = min(left, np.sum(counts[:, depth] == least - 1))
             left -= quota[depth]
     tokens, parents, n = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64), 1
-    tokens[0], parents[0] = root, -1
+    tokens[0], parents[0], shares = root, -1, np.ones(budget + 1)
     path = np.zeros(ahead + 1, np.int64)  # the nodes on the row's path, the root first
     for i in range(m):
         for depth in range(ahead):
@@ -157,9 +158,10 @@ def frequent_trie(rows: np.ndarray, root: int, budget: int) -> tuple[np.ndarray,
                 quota[depth] -= 1
             elif count < least:
                 continue
-            tokens[n], parents[n], path[depth + 1] = rows[i, depth], path[depth], n
+            tokens[n], parents[n], shares[n] = rows[i, depth], path[depth], count / m
+            path[depth + 1] = n
             n += 1
-    return tokens[:n], parents[:n]
+    return tokens[:n], parents[:n], shares[:n]
 
 
 class Rest(Drafter):

@@ -91,7 +91,7 @@ def collectors_of(corpus: Corpus, cfg: DictConfig) -> FeatureCollectors:
     """Collectors with all settings."""
     retrieval = None if corpus.retrieval is None else str(corpus.retrieval.path)
     lookup = None if corpus.lookup is None else str(corpus.lookup.path)
-    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "lookup": lookup, "cost": "none"}
+    fixed = {"contexts": CONTEXTS, "retrieval": retrieval, "lookup": lookup}
     shares = [cfg.share] * len(USED) + [cfg.share_of_parts] * len(WITHOUT)
     return FeatureCollectors(
         [

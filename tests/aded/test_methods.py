@@ -26,8 +26,8 @@ def test_a_part_has_the_settings_of_its_own_config_but_what_is_set_otherwise() -
     config = hybrid(settings={"token_recycling": {"budget": 7}})
     whole = method_config("token_recycling", {})
     assert config["settings"] == {
-        "prompt_lookup": method_config("prompt_lookup", {}),
-        "token_recycling": {**whole, "budget": 7},
+        "prompt_lookup": {**method_config("prompt_lookup", {}), "cost": "none"},
+        "token_recycling": {**whole, "cost": "none", "budget": 7},
     }
     assert list(made(config).parts) == PARTS
 

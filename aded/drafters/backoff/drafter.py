@@ -17,7 +17,6 @@ from pydantic import Field
 
 from aded.compiled import new_record
 from aded.core.drafter import Drafter, Step
-from aded.core.step_cost import TreeSize
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import (
@@ -48,7 +47,6 @@ from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
 from aded.drafters.backoff.unigrams import forget_all, no_unigrams
 from aded.drafters.numba_state import NumbaState
-from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
 from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import NgramFile
@@ -83,8 +81,6 @@ class BackoffDrafter(Drafter):
     shape: of a draft: tree (the most probable nodes), or chain (below each node its most probable token alone)
     max_contexts: contexts of the session's table, 72 bytes each
     max_history: tokens that can be copied from, 20 bytes each
-    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench.verify (by
-        the step times in it), or none (each tree has the whole budget)
     """
 
     def __init__(
@@ -106,9 +102,8 @@ class BackoffDrafter(Drafter):
         shape: Literal["tree", "chain"] = "tree",
         max_contexts: Positive = 1 << 20,
         max_history: Positive = 1 << 20,
-        cost: FilePath = "measured",
     ) -> None:
-        self.datastore, self.adaptation, self.cost = datastore, adaptation, check_cost(cost)
+        self.datastore, self.adaptation = datastore, adaptation
         self.budget, self.depth = budget, depth
         self.keep, self.chain = keep, shape == "chain"
         longest = _longest(contexts, adaptation)
@@ -140,7 +135,6 @@ class BackoffDrafter(Drafter):
         self._scorers = {
             asked: read_scorer(scorer, self.corpus is not None, asked) for asked in {False, self.lookup is not None}
         }
-        self.tree_size: TreeSize | None = None
         self._no_stop = np.zeros(self.budget + 1)
         self._read_nothing()
 
@@ -177,7 +171,6 @@ class BackoffDrafter(Drafter):
     def setup(self, target: Target) -> None:
         recycles = self.experts.on.longest[TARGET] and "logits" in target.provides
         self.requires = frozenset({"logits"} if recycles else ())
-        self.tree_size = tree_size(self.cost, target, self.budget)
         self._ask_lookup(self.tree_size is None or self.tree_size.cost.seconds[0] >= LOOKUP_PAYS)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
@@ -207,10 +200,7 @@ class BackoffDrafter(Drafter):
             if file is not None:
                 file.check_blocks()
         self.context = context
-        probabilities = nodes["probability"][:n].copy()
-        if self.tree_size is not None:
-            n = self.tree_size.choose_size(probabilities)
-        self._drafted = DraftTree(nodes["token"][:n].copy(), nodes["parent"][:n].copy(), probabilities[:n])
+        self._drafted = DraftTree(*(nodes[name][:n].copy() for name in ("token", "parent", "probability")))
         return self._drafted
 
     def draft_with_candidates(
@@ -226,8 +216,6 @@ class BackoffDrafter(Drafter):
         return tree, self.scratch.nodes["own"][: len(tree)].copy()
 
     def observe(self, step: Step) -> None:
-        if self.tree_size is not None:
-            self.tree_size.learn(len(step.tree), len(step.path))
         if step.logits is None or self.adaptation == "off":
             return
         best, logits = step.top_k(ROW)
@@ -261,8 +249,6 @@ class BackoffDrafter(Drafter):
         clear(self.experts.history)
         forget_all(self.experts.unigrams)
         self.context = np.empty(0, np.int64)
-        if self.tree_size is not None:
-            self.tree_size.restart()
 
     def describe(self) -> dict[str, str]:
         facts = {**self.datastore.describe(), "scorer": self.learned_from}

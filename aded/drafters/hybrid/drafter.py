@@ -1,9 +1,9 @@
 """A hybrid: the trees of several drafters merged into one under one budget, chosen by calibrated probability.
 
 Each part drafts a tree of its own. Its probability of each node is calibrated by what the target decided
-(calibration.py). Equal paths are one node. Where several parts drafted at the same place, their probabilities are
-mixed (aded.drafters.mixing), part by part; both are learned online, by the same code for each part. The most probable
-nodes are verified. All parts observe every step, whoever drafted its nodes.
+(aded.drafters.acceptance). Equal paths are one node. Where several parts drafted at the same place, their
+probabilities are mixed (aded.drafters.mixing), part by part; both are learned online, by the same code for each part.
+The most probable nodes are verified. All parts observe every step, whoever drafted its nodes.
 
 A part whose search can weigh other drafters' nodes beside its own comes last, and does so: it drafts below them too.
 """
@@ -19,22 +19,20 @@ from typing import Any
 import numpy as np
 
 from aded.core.drafter import Drafter, PartUse, Step
-from aded.core.step_cost import TreeSize
 from aded.core.target import Target
-from aded.core.tree import DraftTree
-from aded.drafters.hybrid.calibration import PartCalibration, cells_of
-from aded.drafters.hybrid.merge import MergedTree, most_probable
+from aded.core.tree import DraftTree, most_probable
+from aded.drafters.acceptance import AcceptanceTable
+from aded.drafters.hybrid.merge import MergedTree
 from aded.drafters.mixing import learn_mixing, mixed_where, new_mixing
-from aded.drafters.tree_sizing import check_cost, tree_size
 from aded.errors import BadInput
-from aded.settings import Budget, FilePath, LearningScope
+from aded.settings import Budget, LearningScope
 
 
 class HybridPart:
     """A drafter in a hybrid, the calibration of its probabilities, and what it did in the answer."""
 
     def __init__(self, drafter: Drafter) -> None:
-        self.drafter, self.calibration, self.mixing = drafter, PartCalibration(), new_mixing()
+        self.drafter, self.calibration, self.mixing = drafter, AcceptanceTable(), new_mixing()
         self.start()
 
     def start(self) -> None:
@@ -43,7 +41,7 @@ class HybridPart:
         self.tree: DraftTree | None = None
 
     def forget(self) -> None:
-        self.calibration, self.mixing = PartCalibration(), new_mixing()
+        self.calibration, self.mixing = AcceptanceTable(), new_mixing()
 
     @property
     def weighs_others(self) -> bool:
@@ -63,8 +61,8 @@ class HybridPart:
             if self.weighs_others and len(merged) > 1:
                 weighed = drafter.draft_with_candidates(context, merged.tree(), self.mixing.weights)
             self.tree = drafter.draft(context) if weighed is None else weighed[0]
-        self.cells = cells_of(self.tree)
-        calibrated = self.calibration.calibrated(self.tree, self.cells)
+        self.cells = self.calibration.cells_of(self.tree)
+        calibrated = self.calibration.given_parent(self.tree, self.cells)
         nodes = merged.add(self.tree)
         self.others, self.own = merged.given_parent.copy(), np.zeros(len(merged))
         self.own[nodes] = calibrated if weighed is None else weighed[1]
@@ -91,8 +89,6 @@ class Hybrid(Drafter):
     budget: most drafted nodes per step; each part has a budget of its own
     adaptation: how long the calibration is kept: prompt (cleared at each prompt) or session (kept across questions).
         How long a part learns is the part's setting
-    cost: how to size a tree: measured (by step times measured on this machine), a file of scripts.bench.verify (by
-        the step times in it), or none (each tree has the whole budget)
     """
 
     def __init__(
@@ -101,19 +97,17 @@ class Hybrid(Drafter):
         *,
         budget: Budget = 64,
         adaptation: LearningScope = "session",
-        cost: FilePath = "measured",
     ) -> None:
         if not parts:
             raise BadInput("method.parts", "must name a method")
         made = {name: HybridPart(drafter) for name, drafter in parts.items()}
         # Who weighs what others draft comes after them.
         self.parts = dict(sorted(made.items(), key=lambda item: item[1].weighs_others))
-        self.budget, self.scope, self.cost = budget, adaptation, check_cost(cost)
+        self.budget, self.scope = budget, adaptation
         self.adaptation = (
             "session" if "session" in {adaptation, *(one.adaptation for one in parts.values())} else adaptation
         )
         self.requires = self._required()
-        self.tree_size: TreeSize | None = None
         self._tree: DraftTree | None = None
         self._accepted_by: list[np.ndarray] = []
 
@@ -132,7 +126,6 @@ class Hybrid(Drafter):
                     "method.parts", f"{name} needs {', '.join(sorted(missing))}, which this target does not provide"
                 )
         self.requires = self._required()  # by what the target provides
-        self.tree_size = tree_size(self.cost, target, self.budget)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._tree, self._accepted_by = None, []
@@ -148,8 +141,6 @@ class Hybrid(Drafter):
         drafted = [part.draft(context, merged) for part in self.parts.values()]
         reached = merged.reach()
         chosen = most_probable(reached, self.budget)
-        if self.tree_size is not None:
-            chosen = chosen[: self.tree_size.choose_size(reached[chosen])]
         self._tree, self._merged = merged.subtree(chosen, reached), merged
         by = np.zeros((len(drafted), len(merged)), bool)
         for row, nodes in zip(by, drafted, strict=True):
@@ -158,8 +149,6 @@ class Hybrid(Drafter):
         return self._tree
 
     def observe(self, step: Step) -> None:
-        if self.tree_size is not None:
-            self.tree_size.learn(len(step.tree), len(step.path))
         reachable = chosen = np.zeros(0, bool)
         if self._tree is not None:
             self._account(self._tree, step)
@@ -204,8 +193,6 @@ class Hybrid(Drafter):
             part.start()
             part.forget()
             part.drafter.reset()
-        if self.tree_size is not None:
-            self.tree_size.restart()
 
     def describe(self) -> dict[str, str]:
         facts: dict[str, str] = {}

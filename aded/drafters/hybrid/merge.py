@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aded.core.tree import DraftTree
+from aded.core.tree import DraftTree, among, reach
 
 
 class MergedTree:
@@ -47,7 +47,7 @@ class MergedTree:
 
     def reach(self) -> np.ndarray:
         """float64 [n]: the probability that the walk reaches each node."""
-        return _reach(self.parents, self.given_parent)
+        return reach(self.parents, self.given_parent)
 
     def tree(self) -> DraftTree:
         """All nodes."""
@@ -55,20 +55,7 @@ class MergedTree:
 
     def subtree(self, chosen: np.ndarray, reached: np.ndarray) -> DraftTree:
         """The tree of some nodes, int64 [m], in their order: parents before children. reached: of all nodes."""
-        place = np.zeros(len(self), np.int64)
-        place[chosen] = np.arange(len(chosen))
-        parents = place[self.parents[chosen]]
-        parents[0] = -1
-        return DraftTree(self.tokens[chosen], parents, reached[chosen])
-
-
-def most_probable(reached: np.ndarray, budget: int) -> np.ndarray:
-    """int64 [m <= budget + 1]: the root and the most probable nodes, best first. reached: float64 [n].
-
-    No set of so many nodes that holds the parents of its nodes has a larger sum of probabilities: no node is more
-    probable than its parent, and of two equals the parent comes first, since it has the smaller index.
-    """
-    return np.argsort(-reached, kind="stable")[: budget + 1]
+        return DraftTree(self.tokens[chosen], among(self.parents, chosen), reached[chosen])
 
 
 @njit(cache=True)
@@ -112,11 +99,3 @@ def _walked(tokens: np.ndarray, parents: np.ndarray, decided: np.ndarray) -> tup
         reachable[i] = chosen[parents[i]] and above < len(decided)
         chosen[i] = reachable[i] and tokens[i] == decided[above]
     return reachable, chosen
-
-
-@njit(cache=True)
-def _reach(parents: np.ndarray, given_parent: np.ndarray) -> np.ndarray:
-    reached = np.ones(len(parents))
-    for i in range(1, len(parents)):
-        reached[i] = reached[parents[i]] * given_parent[i]
-    return reached

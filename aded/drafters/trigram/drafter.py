@@ -70,7 +70,10 @@ class AdedDrafter(Drafter):
             return DraftTree.root(int(context[-1]))
         if self.adaptation != "off":
             self.matrix.adapt(context)
-        tree = DraftTree(*self.draft_maker.make(self.matrix, context, self.budget))
+        tokens, parents = self.draft_maker.make(self.matrix, context, self.budget)
+        # The search has no probabilities of its own; where trees are cut, the matrix says which nodes are worth it.
+        cut = self.tree_size is not None
+        tree = DraftTree(tokens, parents, self.matrix.reached(context, tokens, parents) if cut else None)
         self.datastore.check_blocks()
         return tree
 

@@ -131,6 +131,34 @@ def read_base(base: Ngrams, top_k: int, order: int, state: int, tokens: np.ndarr
     return n
 
 
+@njit(cache=True)
+def reached(
+    base: Ngrams,
+    overlay: Overlay,
+    top_k: int,
+    order: int,
+    context: np.ndarray,
+    nodes: np.ndarray,
+    parents: np.ndarray,
+) -> np.ndarray:
+    """float64 [n]: what the matrix says of each node of a draft tree, (nodes, parents): the product of the weights
+    along its path, each at most 1."""
+    root, size = state_of(context, order), max(ROW, top_k)
+    tokens, weights, found = np.empty(size, np.int32), np.empty(size, np.float32), np.zeros(len(nodes))
+    found[0] = 1.0
+    for parent in range(len(nodes)):
+        n = -1
+        for node in range(parent + 1, len(nodes)):
+            if parents[node] == parent:
+                if n < 0:
+                    state = state_below(nodes, parents, parent, root, order)
+                    n = read_row(base, overlay, top_k, order, state, tokens, weights)
+                for i in range(n):
+                    if tokens[i] == nodes[node]:
+                        found[node] = found[parent] * min(1.0, np.float64(weights[i]))
+    return found
+
+
 @njit(**UNCOUNTED)
 def adapt(
     base: Ngrams, overlay: Overlay, top_k: int, order: int, context: np.ndarray, window: int, gain: float, cap: float
@@ -209,6 +237,10 @@ class TrigramMatrix:
         passes = max(0, self.window - self.order + 1)  # steps that an n-gram is in the window
         self._reserve(len(prompt))
         adapt(self.base, self.overlay, self.top_k, self.order, prompt, len(prompt), passes * self.gain, self.cap)
+
+    def reached(self, context: np.ndarray, tokens: np.ndarray, parents: np.ndarray) -> np.ndarray:
+        """See the function; of a draft tree, both int64 [n], below a context, int64 [m]."""
+        return reached(self.base, self.overlay, self.top_k, self.order, context, tokens, parents)
 
     def row(self, *context: int) -> tuple[np.ndarray, np.ndarray]:
         """(tokens int32 [n], weights float32 [n]) after the last order - 1 tokens of `context`, in falling weight."""

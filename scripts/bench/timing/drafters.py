@@ -103,9 +103,7 @@ def drafters_of(stream: np.ndarray, noise: Noise, budget: int) -> dict[str, Draf
     """ADED and its extension with a budget, each peer as published; Medusa's heads are of SmolLM2's size."""
     vocabulary, tokens = noise.vocabulary, stream.astype(np.int32)
     trigrams, fivegrams = (count_ngrams([stream], order, vocabulary) for order in (3, 5))
-    backoff = BackoffDrafter(
-        fivegrams, budget=budget, contexts=method_config("aded_backoff", {})["contexts"], cost="none"
-    )
+    backoff = BackoffDrafter(fivegrams, budget=budget, contexts=method_config("aded_backoff", {})["contexts"])
     backoff.requires = frozenset({"logits"})
     suffixes = SuffixFile(Path("synthetic"), {"vocabulary": str(vocabulary)}, tokens, sorted_suffixes(tokens))
     heads = MedusaHeads(4, 1, HIDDEN, tokens=torch.arange(KNOWN_TOKENS))

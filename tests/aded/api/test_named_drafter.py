@@ -46,11 +46,11 @@ def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
 
 def test_settings_are_merged_into_the_config() -> None:
     drafter = aded.drafter("aded_backoff", contexts={"prompt": 2}, budget=5)
-    assert drafter._drafter.experts.on.longest.tolist() == [0, 3, 5, 2, 0]  # type: ignore[attr-defined]
-    assert drafter._drafter.budget == 5  # type: ignore[attr-defined]
-    maker = aded.drafter("aded", draft_maker="full")._drafter.draft_maker  # type: ignore[attr-defined]
+    assert drafter.whole.experts.on.longest.tolist() == [0, 3, 5, 2, 0]  # type: ignore[attr-defined]
+    assert drafter.whole.budget == 5
+    maker = aded.drafter("aded", draft_maker="full").whole.draft_maker  # type: ignore[attr-defined]
     assert type(maker).__name__ == "Full"
-    maker = aded.drafter("aded", draft_maker={"iterations": 9})._drafter.draft_maker  # type: ignore[attr-defined]
+    maker = aded.drafter("aded", draft_maker={"iterations": 9}).whole.draft_maker  # type: ignore[attr-defined]
     assert maker.iterations == 9
 
 
@@ -127,7 +127,7 @@ def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest
     entry = EntryPoint("theirs", "test_named_drafter:Mine", choices.GROUP)
     monkeypatch.setattr(choices, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     theirs = aded.drafter("theirs", budget=7)
-    assert (theirs.name, theirs._drafter.budget) == ("theirs", 7)  # type: ignore[attr-defined]
+    assert (theirs.name, theirs._drafter.budget) == ("theirs", 7)
     assert isinstance(aded.drafter("custom", _target_="test_named_drafter.Mine"), NamedDrafter)
     mine = Mine()
     assert aded.drafter(mine)._drafter is as_drafter(mine)._drafter is mine

@@ -26,7 +26,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
         return take_turns(one, other, WHOLE if seconds == WHOLE else 0.0)
 
     monkeypatch.setattr("aded.bench.runner.take_turns", turns)
-    usual = ["benchmark.limit=4", "benchmark.max_new_tokens=12", "model.dtype=float32"]
+    usual = ["benchmark.limit=4", "benchmark.max_new_tokens=12", "model.dtype=float32", "method.cost=none"]
     return Shell(monkeypatch, capfd, tmp_path, usual)
 
 
@@ -68,6 +68,15 @@ def test_disturbed_questions_are_decoded_again(
     assert [set(row["timings"][-1]["slices"]["others"]) for row in noisy] == [{0.0}] * 4
     assert summary["identical_outputs"] == 4
     assert 0.3 < summary["disturbed_share"] < 0.6
+
+
+def test_sized_trees_are_the_same_when_an_answer_is_decoded_again(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes are learned from one answer to the next: before a question they are what they were."""
+    set_noise(monkeypatch, lambda number: 0.5 if number in (1, 3) else 0.0)
+    assert shell(f"model={folder}", "method=prompt_lookup", "method.cost=measured")[0] == 0
+    assert [len(row["timings"]) for row in shell.rows()] == [1, 2, 1, 2]
 
 
 def test_after_two_more_decodings_the_cell_is_marked(

@@ -67,7 +67,13 @@ def chat_files(where: Path, order: Sequence[int] = (0, 1, 2)) -> list[str]:
 def test_replaying_a_run_reproduces_its_accepted_lengths(
     shell: Shell, folder: Path, datastore: Path, tmp_path: Path, method: str
 ) -> None:
-    same = [f"method={method.split()[0]}", *method.split()[1:], f"datastore.path={datastore}", "benchmark.limit=4"]
+    same = [
+        f"method={method.split()[0]}",
+        *method.split()[1:],
+        "method.cost=none",
+        f"datastore.path={datastore}",
+        "benchmark.limit=4",
+    ]
     model = [f"model={folder}", "model.dtype=float32", "benchmark.max_new_tokens=40", "pairing=off"]
     assert shell(*same, *model)[0] == 0
     measured, recording = shell.rows(), shell.out / "rows.jsonl"

@@ -63,9 +63,12 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
         ("recorded", "method=aded method.adaptation=prompt method.budget=3"),
         ("recorded", "method=aded_best_first"),
         ("recorded", "method=aded_backoff"),
-        ("model", "method=aded method.adaptation=session method.gain=0.5 method.budget=3 decoding=nucleus"),
+        (
+            "model",
+            "method=aded method.adaptation=session method.gain=0.5 method.budget=3 method.cost=none decoding=nucleus",
+        ),
         ("model", "method=aded_backoff method.cost=none"),
-        ("model", "method=token_recycling"),
+        ("model", "method=token_recycling method.cost=none"),
     ],
 )
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(

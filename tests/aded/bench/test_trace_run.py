@@ -38,6 +38,7 @@ def test_a_trace_has_the_recordings_lengths_and_a_models_times(
         CHAT,
         f"datastore.path={datastore}",
         "method=aded",
+        "method.cost=none",
     ]
     assert shell(*overrides)[0] == 0
     replay = shell.rows()

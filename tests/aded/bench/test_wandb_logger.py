@@ -29,7 +29,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
         monkeypatch.delenv(name, raising=False)
     for name in ("anthropic", "openai"):  # where another test has imported them, the client gives advice on stderr
         monkeypatch.delitem(sys.modules, name, raising=False)
-    return Shell(monkeypatch, capfd, tmp_path, [*usual, "method=prompt_lookup"])
+    return Shell(monkeypatch, capfd, tmp_path, [*usual, "method=prompt_lookup", "method.cost=none"])
 
 
 def records(out: Path, kind: str) -> Iterator[dict[str, Any]]:

@@ -53,26 +53,27 @@ def test_text_that_cannot_be_predicted_is_decoded_as_without_drafts() -> None:
     assert size.choose_size(np.array([1.0, 0.04, 0.02])) == 1
 
 
-def test_drafts_that_never_come_true_are_given_up_and_tried_again() -> None:
+def test_drafts_that_are_not_worth_their_time_are_left_out_and_tried_again() -> None:
     size = TreeSize(StepCost(np.linspace(1.0, 3.0, 17)))
-    probabilities, sizes = 0.6 ** np.arange(17), []
-    for _ in range(500):
-        sizes.append(size.choose_size(probabilities))
-        size.learn(sizes[-1], 1.0)
-    assert sizes[0] > 3
-    assert np.mean(np.array(sizes[50:]) == 1) > 0.8
-    for _ in range(300):  # now they come true
-        size.learn(size.choose_size(probabilities), 1 + size.accepted_over_promised * 1.2)
-    assert size.choose_size(probabilities) > 1
+    size.draft_seconds = 0.5
+    assert size.is_worth_drafting()
+    drafted = []
+    for step in range(3000):
+        drafted.append(size.is_worth_drafting())
+        useful = step >= 2000
+        if drafted[-1]:
+            size.choose_size((0.9 if useful else 0.3) ** np.arange(17))
+        size.learn(1, 1.0)
+    assert np.mean(drafted[1000:2000]) < 2 / TreeSize.LONGEST_WAIT
+    assert all(drafted[2500:]), "one good draft brings others"
 
 
-def test_promises_that_are_kept_change_nothing() -> None:
-    size, random = TreeSize(StepCost(np.linspace(1.0, 3.0, 17))), np.random.default_rng(0)
-    probabilities = 0.6 ** np.arange(17)
-    for _ in range(1000):
-        chosen = size.choose_size(probabilities)
-        size.learn(chosen, 1 + float((random.random(chosen - 1) < probabilities[1:chosen]).sum()))
-    assert 0.8 < size.accepted_over_promised <= 1
+def test_a_draft_that_takes_no_time_is_always_made() -> None:
+    size = TreeSize(StepCost(np.linspace(1.0, 3.0, 17)))
+    for _ in range(100):
+        assert size.is_worth_drafting()
+        size.choose_size(0.1 ** np.arange(17))
+        size.learn(1, 1.0)
 
 
 @given(

@@ -31,7 +31,7 @@ from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCol
 def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
     """What drafters with these settings keep of an answer, which the target is sure of."""
     contexts = {"target": 3, "prompt": 6}
-    every: list[dict[str, Any]] = [{"contexts": contexts, "cost": "none", **more} for more in settings]
+    every: list[dict[str, Any]] = [{"contexts": contexts, **more} for more in settings]
     drafters = [BackoffDrafter(no_ngrams(), **own) for own in every]
     collectors = FeatureCollectors([FeatureCollector(drafter, share, 0) for drafter in drafters])
     logits = torch.full((len(answer), 64), -20.0)

@@ -31,7 +31,7 @@ VOCABULARY, KEEP = 6, 0.9
 CORPUS_TEXT = np.random.default_rng(0).integers(VOCABULARY, size=200)
 LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
 CORPUS_NGRAMS = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
-DRAFTER = BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, cost="none", keep=KEEP)
+DRAFTER = BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, keep=KEEP)
 log = compiled(experts.log)
 Successors = dict[int, dict[int, float]]
 """By expert, the weight of each token."""

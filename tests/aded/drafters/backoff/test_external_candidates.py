@@ -27,7 +27,7 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
 
 
 def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
-    plain = {"contexts": {"corpus": 4}, "unigrams": False, "cost": "none", "budget": 16}
+    plain = {"contexts": {"corpus": 4}, "unigrams": False, "budget": 16}
     made = BackoffDrafter(datastore, **{**plain, **settings})
     made.begin(np.array([3, 4]))
     return made

@@ -14,8 +14,7 @@ VOCABULARY = 6
 STREAM = np.random.default_rng(0).integers(4, size=300)
 SOURCES = {"corpus": 4, "session": 5, "prompt": 6}
 MOVED, NEW = (
-    BackoffDrafter(count_ngrams([STREAM], CONTEXTS + 1, VOCABULARY), budget=4, contexts=SOURCES, cost="none")
-    for _ in range(2)
+    BackoffDrafter(count_ngrams([STREAM], CONTEXTS + 1, VOCABULARY), budget=4, contexts=SOURCES) for _ in range(2)
 )
 
 

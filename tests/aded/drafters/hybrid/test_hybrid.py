@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from aded.core.drafter import Drafter, Step
-from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
 from aded.drafters.hybrid.drafter import Hybrid
 from aded.errors import BadInput
@@ -31,7 +30,7 @@ class Fixed(Drafter):
 
 
 def hybrid(*parts: Drafter, **settings: Any) -> Hybrid:
-    made = Hybrid({f"part {number}": part for number, part in enumerate(parts)}, **{"cost": "none", **settings})
+    made = Hybrid({f"part {number}": part for number, part in enumerate(parts)}, **settings)
     made.begin(PROMPT)
     return made
 
@@ -175,9 +174,3 @@ def test_a_part_that_weighs_others_drafts_below_their_nodes_whatever_its_place()
         assert [use.accepted for use in uses.values()] == [1, 1], "what it took over is not its own"
     alone = hybrid(Beside([4], [0])).draft(PROMPT)
     assert alone.tokens[1:].tolist() == [4], "without others it drafts alone"
-
-
-def test_with_known_costs_a_tree_is_no_larger_than_pays() -> None:
-    mine = hybrid(Fixed([1, 2, 3], [0, 0, 0], [0.5, 0.05, 0.01]))
-    mine.tree_size = TreeSize(StepCost(1 + 0.2 * np.arange(65)))
-    assert mine.draft(PROMPT).tokens[1:].tolist() == [1]

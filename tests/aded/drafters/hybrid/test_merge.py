@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import paths_of, trees
 
-from aded.core.tree import DraftTree
-from aded.drafters.hybrid.merge import MergedTree, most_probable
+from aded.core.tree import DraftTree, most_probable
+from aded.drafters.hybrid.merge import MergedTree
 
 
 @given(st.lists(trees(vocabulary=4), min_size=1, max_size=4))

@@ -123,7 +123,7 @@ def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Neares
 
 def drafter(path: Path, **given_settings: Any) -> BackoffDrafter:
     contexts = {"nearest": 4, "prompt": 6}
-    fixed: dict[str, Any] = {"contexts": contexts, "cost": "none", "retrieval": str(path)}
+    fixed: dict[str, Any] = {"contexts": contexts, "retrieval": str(path)}
     return BackoffDrafter(no_ngrams(), **{**fixed, **given_settings})
 
 
@@ -151,7 +151,7 @@ def test_questions_count_as_checked_where_both_corpora_were(path: Path, tmp_path
     write_ngrams(tmp_path / "ngrams", count_ngrams([np.arange(9)], 5, VOCABULARY), checked)
     ngrams = open_ngrams(tmp_path / "ngrams")
     for corpus, says in ((tmp_path / "checked", "mt_bench 0 of 80"), (path, None)):
-        mine = BackoffDrafter(ngrams, contexts={"nearest": 4}, retrieval=str(corpus), cost="none")
+        mine = BackoffDrafter(ngrams, contexts={"nearest": 4}, retrieval=str(corpus))
         assert mine.describe().get("datastore_questions") == says
 
 
@@ -177,7 +177,7 @@ def test_a_wrong_file_is_named_by_its_key(path: Path, tmp_path: Path) -> None:
     other = {"tokenizer": "another", "vocabulary": str(VOCABULARY)}
     write_ngrams(tmp_path / "other", count_ngrams([np.arange(9)], 5, VOCABULARY), other)
     with pytest.raises(BadInput, match=r"^method.retrieval: .* was built with the tokenizer"):
-        BackoffDrafter(open_ngrams(tmp_path / "other"), contexts={"nearest": 4}, retrieval=str(path), cost="none")
+        BackoffDrafter(open_ngrams(tmp_path / "other"), contexts={"nearest": 4}, retrieval=str(path))
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=40, max_size=40))

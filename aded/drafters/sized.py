@@ -1,0 +1,148 @@
+"""Trees sized by cost: any drafter's tree, cut to the nodes that are worth their time on this machine.
+
+How probable the nodes are, the drafter says, or what was accepted of its earlier drafts; what they cost, the setting
+`cost` of a method. A draft that is not worth its own time is not made: the step is then one of autoregressive
+decoding, and later steps try again. What the target decides is never asked for before it is decided, so answers stay
+those of autoregressive decoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os.path import expanduser
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from aded.core.drafter import Drafter, PartUse, Step
+from aded.core.step_cost import StepCost, TreeSize, measure
+from aded.core.target import Target
+from aded.core.tree import DraftTree, most_probable, reach
+from aded.drafters.acceptance import AcceptanceTable
+from aded.errors import BadInput
+from aded.files.cost_table import read_cost_table
+
+NONE, MEASURED = "none", "measured"
+DRAFTS_TIMED = 8
+"""The median of so many drafts, the first ones, is what a draft takes."""
+
+
+def check_cost(cost: str, key: str) -> str:
+    """Raises BadInput naming `key` unless it is measured, none, or a file."""
+    if cost not in (MEASURED, NONE) and not Path(expanduser(cost)).is_file():
+        raise BadInput(key, f"{cost!r} must be measured, none or the file of a cost table")
+    return cost
+
+
+class SizedDrafter(Drafter):
+    """Cuts the trees of `drafter`.
+
+    cost: measured (by step times measured on this machine; where no model decodes, trees stay whole) or a file of
+        scripts.bench.verify (by the step times in it)
+    """
+
+    def __init__(self, drafter: Drafter, cost: str) -> None:
+        self.drafter, self.cost = drafter, cost
+        self.budget, self.adaptation, self.requires = drafter.budget, drafter.adaptation, drafter.requires
+        self.size: TreeSize | None = None
+        self._left_to_time, self._draft_times = 0, list[float]()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._acceptance = AcceptanceTable()
+        self._begin()
+        if self.size is not None:
+            self.size.restart()
+
+    def _begin(self) -> None:
+        """No step of this answer has been drafted for."""
+        self._nodes, self._length = 0, 0
+        self._drafted: DraftTree | None = None
+
+    @property
+    def remembers_answers(self) -> bool:
+        return self.size is not None or self.drafter.remembers_answers
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        self.drafter.check_tokenizer(tokenizer)
+
+    def setup(self, target: Target) -> None:
+        timed = "seconds" in target.provides
+        cost: StepCost | None = None
+        if self.cost != MEASURED:
+            cost = read_cost_table(self.cost, target.describe()["engine"], self.budget)
+        elif timed:
+            cost = measure(target, self.budget)
+        self._left_to_time = DRAFTS_TIMED if timed else 0
+        if cost is not None:
+            self.size_by(TreeSize(cost))
+        self.drafter.setup(target)
+        self.requires = self.drafter.requires
+
+    def size_by(self, size: TreeSize) -> None:
+        """Cut trees by these costs."""
+        self.size = self.drafter.tree_size = size
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self._begin()
+        self.drafter.begin(prompt_ids, seed)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        if self.size is None:
+            return self.drafter.draft(context)
+        self._learn(self.size, context[self._length :])
+        tree = self._cut(self.size, context) if self.size.is_worth_drafting() else DraftTree.root(int(context[-1]))
+        self._nodes, self._length = len(tree), len(context)
+        return tree
+
+    def _cut(self, size: TreeSize, context: np.ndarray) -> DraftTree:
+        """The part of the drafter's tree that is worth most."""
+        began = perf_counter()
+        tree = self.drafter.draft(context)
+        if self._left_to_time > 0:
+            self._left_to_time -= 1
+            self._draft_times.append(perf_counter() - began)
+            size.draft_seconds = float(np.median(self._draft_times))
+        self._drafted, self._cells = tree, self._acceptance.cells_of(tree)
+        reached = reach(tree.parents, self._acceptance.given_parent(tree, self._cells))
+        best = most_probable(reached, self.budget)
+        return tree.part(best[: size.choose_size(reached[best])], reached)
+
+    def _learn(self, size: TreeSize, decided: np.ndarray) -> None:
+        """Learn from the step before. decided: int64 [m], the tokens that it yielded.
+
+        Only what rows hold is learned from: so a run that goes on, or decodes an answer again, has the same trees.
+        """
+        if self._nodes > 0:
+            size.learn(self._nodes, len(decided), self._drafted is not None)
+        if self._drafted is not None:
+            self._acceptance.learn(self._drafted, self._cells, decided)
+            self._drafted = None
+
+    def draft_with_candidates(
+        self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
+    ) -> tuple[DraftTree, np.ndarray] | None:
+        return self.drafter.draft_with_candidates(context, others, mixing)
+
+    def observe(self, step: Step) -> None:
+        self.drafter.observe(step)
+
+    def node_parts(self, tree: DraftTree) -> Sequence[str] | None:
+        return self.drafter.node_parts(tree)
+
+    def end(self) -> None:
+        self.drafter.end()
+
+    def part_uses(self, accept_lengths: Sequence[int]) -> dict[str, PartUse] | None:
+        return self.drafter.part_uses(accept_lengths)
+
+    def reset(self) -> None:
+        self._forget()
+        if self._draft_times:
+            self._left_to_time = 0  # the answers that follow are to have the same trees whenever they are decoded
+        self.drafter.reset()
+
+    def describe(self) -> dict[str, str]:
+        return self.drafter.describe()

@@ -1,0 +1,178 @@
+"""Trees cut by cost: to the nodes worth most, whatever the drafter, and without a change of any answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_ngrams import write_small_ngrams
+from tiny import tiny_model, trees
+
+import aded
+from aded.core.decode import decode
+from aded.core.drafter import Drafter
+from aded.core.sampler import Decoding, Recorded
+from aded.core.step_cost import StepCost, TreeSize
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.sized import SizedDrafter
+from aded.errors import BadInput
+from aded.files.datastores.ngram_file import open_ngrams
+from aded.targets.eager import EagerTarget
+from aded.targets.weightless import WeightlessTarget
+
+LINEAR = StepCost(1 + 0.05 * np.arange(65))
+VOCABULARY = 50
+
+
+def drafted(tokens: list[int], parents: list[int], probabilities: list[float] | None = None) -> DraftTree:
+    return DraftTree(
+        np.array(tokens), np.array(parents), None if probabilities is None else np.array(probabilities, np.float64)
+    )
+
+
+class Drafts(Drafter):
+    """What a function says."""
+
+    def __init__(self, make: Callable[[int], DraftTree]) -> None:
+        self.make, self.drafts = make, 0
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        self.drafts += 1
+        return self.make(int(context[-1]))
+
+
+def sized(drafter: Drafter, cost: StepCost = LINEAR) -> SizedDrafter:
+    made = SizedDrafter(drafter, "measured")
+    made.size_by(TreeSize(cost))
+    return made
+
+
+def replayed(drafter: Drafter, text: np.ndarray, prompt: int = 4) -> list[int]:
+    """Nodes of the verified trees, the root included."""
+    sizes: list[int] = []
+    decode(
+        WeightlessTarget(),
+        drafter,
+        text[:prompt],
+        Recorded(text[prompt:].tolist()),
+        max_new_tokens=len(text) - prompt,
+        seen=lambda step: sizes.append(len(step.tree)),
+    )
+    return sizes
+
+
+@given(trees(most=8), st.data(), st.floats(0.01, 0.5))
+def test_no_other_part_of_a_tree_is_worth_more(tree: DraftTree, data: st.DataObject, node: float) -> None:
+    shares = data.draw(st.lists(st.floats(0.01, 0.99), min_size=tree.drafted, max_size=tree.drafted))
+    reached = np.ones(len(tree))
+    for i, share in enumerate(shares, 1):
+        reached[i] = reached[tree.parents[i]] * share
+    whole = DraftTree(tree.tokens, tree.parents, reached)
+    mine = sized(Drafts(lambda _: whole), StepCost(1 + node * np.arange(65)))
+    cut = mine.draft(tree.tokens[:1])
+    places = whole.find(cut)
+    assert (places >= 0).all()
+    assert cut.probabilities is not None
+    worth = cut.probabilities[1:].sum() - node * cut.drafted
+    # What it takes for true are its drafter's probabilities, as interpolated between knots.
+    table = mine._acceptance
+    true = np.ones(len(tree))
+    for i, share in enumerate(table.given_parent(whole, table.cells_of(whole))[1:], 1):
+        true[i] = true[tree.parents[i]] * share
+    for size in range(len(tree)):
+        for nodes in combinations(range(1, len(tree)), size):
+            if all(tree.parents[one] in (0, *nodes) for one in nodes):
+                assert true[list(nodes)].sum() - node * size <= worth + 1e-9
+
+
+@pytest.mark.parametrize("node", [0.03, 0.1])
+def test_an_unpredictable_text_costs_little(tmp_path: Path, node: float) -> None:
+    """On random tokens, of which one in fifty can be guessed, the steps together take at most 3 % longer than
+    autoregressive decoding, and in the end next to nothing is drafted."""
+    path = write_small_ngrams(tmp_path / "tiny.ngrams", [np.tile(np.arange(10), 30)], VOCABULARY)
+    contexts = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
+    cost = StepCost(1 + node * np.arange(17))
+    mine = sized(BackoffDrafter(open_ngrams(path), contexts=contexts, budget=16), cost)
+    sizes = replayed(mine, np.random.default_rng(3).integers(VOCABULARY, size=4000))
+    assert cost.seconds[np.array(sizes) - 1].sum() <= 1.03 * 4000
+    assert np.mean(sizes[-1000:]) < 2
+
+
+def test_without_probabilities_the_siblings_that_come_true_are_verified() -> None:
+    """Of three drafts, always in the same order, the second one comes true."""
+    mine = sized(Drafts(lambda last: drafted([last, last + 1, last + 2, last + 3], [-1, 0, 0, 0])))
+    sizes = replayed(mine, np.arange(400) * 2)
+    assert mine.draft(np.array([0])).tokens.tolist() == [0, 2]
+    assert len(sizes) < 210
+
+
+def test_drafts_that_never_come_true_are_given_up_and_come_back() -> None:
+    mine = sized(Drafts(lambda last: drafted([last, 1, 2], [-1, 0, 1], [1, 0.9, 0.8])))
+    sizes = replayed(mine, np.array([0] * 300 + [1, 2, 0] * 300))
+    assert sizes[0] == 3
+    assert set(sizes[100:280]) == {1}
+    assert set(sizes[-100:]) == {3}, "what is not verified is learned from too"
+
+
+def test_a_drafter_that_takes_longer_than_it_gains_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers stay the same, and so do the trees of an answer that is decoded again."""
+    target = EagerTarget(tiny_model())
+    prompt = np.arange(6)
+
+    def slow(last: int) -> DraftTree:
+        sleep(0.02)
+        return drafted([last, 1, 2], [-1, 0, 1], [1, 0.5, 0.2])
+
+    inner = Drafts(slow)
+    mine = SizedDrafter(inner, "measured")
+    monkeypatch.setattr("aded.drafters.sized.measure", lambda *_: StepCost(0.01 * (1 + 0.02 * np.arange(65))))
+    mine.setup(target)
+    for decoding in (Decoding(), Decoding(0.9, 0.9, 1)):
+        wanted = decode(target, aded.drafter("autoregressive"), prompt, decoding.sampler(), max_new_tokens=120)
+        mine.reset()
+        answers = [decode(target, mine, prompt, decoding.sampler(), max_new_tokens=120) for _ in range(3)]
+        assert {tuple(one.token_ids) for one in answers} == {tuple(wanted.token_ids)}
+    assert inner.drafts < 200
+    nodes = []
+    for _ in range(2):
+        mine.reset()
+        nodes.append(decode(target, mine, prompt, Decoding().sampler(), max_new_tokens=120).drafted_nodes)
+    assert nodes[0] == nodes[1]
+
+
+def test_where_no_model_decodes_trees_stay_whole() -> None:
+    mine = SizedDrafter(Drafts(lambda last: DraftTree.chain(last, [1, 2, 3])), "measured")
+    mine.setup(WeightlessTarget())
+    assert mine.draft(np.zeros(1, np.int64)).drafted == 3
+
+
+def test_a_table_of_costs_sizes_the_trees_of_a_replay(tmp_path: Path) -> None:
+    def tree_of(milliseconds: dict[str, float], **settings: Any) -> DraftTree:
+        path = tmp_path / "cost.json"
+        path.write_text(json.dumps({"engines": [{"engine": "any", "ms_by_context": {"256": milliseconds}}]}))
+        mine = aded.drafter("prompt_lookup", cost=str(path), **settings)
+        mine.setup(WeightlessTarget())
+        text = np.array([5, 6, 7, 8, 5, 6])
+        mine.begin(text[:5])
+        return mine.draft(text)
+
+    assert tree_of({"1": 9.0, "11": 9.0}).tokens.tolist() == [6, 7, 8, 5, 6]
+    assert tree_of({"1": 9.0, "11": 99.0}).tokens.tolist() == [6]
+    assert tree_of({"1": 9.0, "5": 9.0}, budget=4).drafted == 4
+    with pytest.raises(BadInput, match=r"^method\.cost: .* must reach from 1 to 11 nodes"):
+        tree_of({"1": 9.0, "5": 9.0})
+
+
+def test_a_wrong_cost_is_one_line() -> None:
+    line = r"^method\.cost: 'guessed' must be measured, none or the file of a cost table$"
+    with pytest.raises(BadInput, match=line):
+        aded.drafter("prompt_lookup", cost="guessed")
