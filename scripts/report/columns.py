@@ -72,6 +72,13 @@ def _setting(key: str) -> Callable[[Line], str | None]:
     return value
 
 
+def _trees(line: Line) -> str | None:
+    cost = line.first.settings.get("method.cost")
+    if cost is None or line.first.settings.get("method.budget") is None:
+        return None
+    return "whole" if cost == "none" or (cost == "measured" and line.first.kind == "recorded") else "sized"
+
+
 def _answers(line: Line) -> str:
     kind = line.first.kind
     if kind == "trace":
@@ -197,6 +204,7 @@ COLUMNS: dict[str, Column] = {
         explained("questions"), lambda line: f"{line.questions}{FEW_MARK if line.questions < FEW_QUESTIONS else ''}"
     ),
     "budget": Column("The most drafted nodes per step.", _setting("method.budget")),
+    "trees": Column("sized: cut to what pays by cost; whole: of the whole budget, as published.", _trees),
     "adaptation": Column("How long what a method learns is kept.", _setting("method.adaptation")),
     "temperature": Column("0: the most probable token.", _setting("decoding.temperature")),
     "seeds": Column(

@@ -28,6 +28,7 @@ from scripts.report.texts import (
 
 DRIFT = 1.1
 """A paired autoregressive rate that differs by more than this factor between runs gets a remark."""
+SIZED = "Trees are sized: cut to what pays on this machine. The published trees: method.cost=none."
 OVER_SEEDS = (
     "Rows over several seeds: the mean over the seeds, and in brackets its 95 % interval (Student's t), for these "
     "questions."
@@ -38,7 +39,7 @@ DEFINITIONS = (
     "aded/records/summary.py explains every key of summary.csv."
 )
 NAMES = ("method", "model", "benchmark", "answers", "questions")
-SETTINGS = ("budget", "adaptation", "temperature", "seeds", "engine", "dtype", "machine")
+SETTINGS = ("budget", "trees", "adaptation", "temperature", "seeds", "engine", "dtype", "machine")
 """Those that many methods and models share: a column where rows differ, else a note above the table."""
 NUMBERS = (
     "tokens/s",
@@ -108,8 +109,10 @@ def notes(rows: Sequence[Line]) -> list[str]:
 
 
 def doubts(rows: Sequence[Line]) -> list[str]:
-    """What numbers do not show, and why marked speedups are doubtful."""
-    found = [UNDECIDED] if any(undecided(row.number("speedup")) for row in rows) else []
+    """What numbers are of and do not show, and why marked speedups are doubtful."""
+    found = [SIZED] if "sized" in _values(rows, "trees") else []
+    if any(undecided(row.number("speedup")) for row in rows):
+        found.append(UNDECIDED)
     if any(len(row.seeds) > 1 for row in rows):
         found.append(OVER_SEEDS)
     if any(row.questions < FEW_QUESTIONS for row in rows):

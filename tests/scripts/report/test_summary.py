@@ -52,6 +52,22 @@ def test_each_method_has_its_own_paired_rate_and_the_fastest_is_first(tmp_path: 
     assert "Autoregressive decoding of tiny on mt_bench ran at 20.0 to 30.0 tokens/s" in text
 
 
+@pytest.mark.parametrize(
+    ("cost", "answers", "trees"),
+    [
+        ("measured", None, "sized"),
+        ("none", None, "whole"),
+        ("measured", "a.jsonl", "whole"),
+        ("t.json", "a.jsonl", "sized"),
+    ],
+)
+def test_a_table_says_whether_trees_are_sized(tmp_path: Path, cost: str, answers: str | None, trees: str) -> None:
+    settings = {"method.cost": cost, "method.budget": 8}
+    write_run(tmp_path / "a", [row(n, 0, [2]) for n in range(6)], answers=answers, settings=settings)
+    assert f"trees {trees}" in text_of(tmp_path)
+    assert ("Trees are sized" in ranking(read_runs([tmp_path]))) == (trees == "sized")
+
+
 def test_every_table_is_best_first(tmp_path: Path) -> None:
     """By speedup; methods without one, by accepted tokens, come last."""
     for name, accepted in (("few", [1, 1]), ("many", [4, 4]), ("more", [2, 2])):
