@@ -76,7 +76,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_settings_are_the_arguments_of_the_class(name: str, settings: dict[str, Any]) -> None:
-    assert outside_config(name) == {"name": name, "_target_": f"{__name__}.{name.capitalize()}", **settings}
+    harness = {"name": name, "_target_": f"{__name__}.{name.capitalize()}", "cost": "measured"}
+    assert outside_config(name) == {**harness, **settings}
 
 
 def test_a_method_and_its_settings_are_chosen_like_any_other() -> None:
@@ -84,6 +85,7 @@ def test_a_method_and_its_settings_are_chosen_like_any_other() -> None:
     checked_config(cfg)
     assert cfg.method == {
         "name": "plain",
+        "cost": "measured",
         "_target_": f"{__name__}.Plain",
         "budget": 3,
         "words": ["c"],

@@ -53,7 +53,7 @@ def recorded(patch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 def test_a_pack_replays_as_the_model_decoded(shell: Shell, model: Sequence[str], tmp_path: Path) -> None:
-    method = ["method=prompt_lookup"]
+    method = ["method=prompt_lookup", "method.cost=none"]
     assert shell(*model, *method, "pairing=off")[0] == 0
     decoded = shell.rows()
     assert recorded(shell.command.patch, *model, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}") == 0
