@@ -128,7 +128,10 @@ def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed
     summary = json.loads(record.read_text())
     assert (summary["method"], summary["questions"]) == ("repeat_last", 2)
     assert summary["mean_accepted_tokens"] > 1.5
-    assert "_target_: repeat_last.RepeatLast\n  cost: measured\n  budget: 3\n" in record.with_name("config.yaml").read_text()
+    assert (
+        "_target_: repeat_last.RepeatLast\n  cost: measured\n  budget: 3\n"
+        in record.with_name("config.yaml").read_text()
+    )
 
 
 @pytest.mark.slow
