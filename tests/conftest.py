@@ -37,6 +37,14 @@ settings.register_profile("tests", deadline=None, max_examples=40, derandomize=T
 settings.load_profile("tests")
 
 
+@pytest.fixture(autouse=True)
+def nodes_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured step times differ from run to run, and sized trees with them: here all nodes are worth their time."""
+    from aded.core.step_cost import StepCost
+
+    monkeypatch.setattr("aded.drafters.sized.measure", lambda target, budget: StepCost(np.ones(budget + 1)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole",

@@ -66,7 +66,7 @@ class StepCost:
 
 
 class TreeSize:
-    """Sizes the trees of a run: StepCost at the rate of the steps so far. The latest hundred or so count most.
+    """Sizes the trees of a run: StepCost at the rate of the steps so far. The latest thousand or so count most.
 
     draft_seconds: what a draft takes. Where its nodes are not worth that, steps go without, and a draft is tried now
         and then.
@@ -134,15 +134,17 @@ class TreeSize:
         self._seconds = self.KEPT * self._seconds + seconds
 
 
-_measured: WeakKeyDictionary[Target, dict[int, StepCost]] = WeakKeyDictionary()
+LEAST_MEASURED = 64
+"""Drafted nodes: steps are timed up to so many at least, so that methods with other budgets need not wait again."""
+_measured: WeakKeyDictionary[Target, StepCost] = WeakKeyDictionary()
 
 
 def measure(target: Target, budget: int) -> StepCost:
     """The costs on this target, timed once in a process: a second drafter need not wait for them."""
-    known = _measured.setdefault(target, {})
-    if budget not in known:
-        known[budget] = _timed(target, budget)
-    return known[budget]
+    known = _measured.get(target)
+    if known is None or len(known.seconds) <= budget:
+        known = _measured[target] = _timed(target, max(budget, LEAST_MEASURED))
+    return StepCost(known.seconds[: budget + 1])
 
 
 def _timed(target: Target, budget: int) -> StepCost:

@@ -76,13 +76,12 @@ class SizedDrafter(Drafter):
         elif timed:
             cost = measure(target, self.budget)
         self._left_to_time = DRAFTS_TIMED if timed else 0
-        if cost is not None:
-            self.size_by(TreeSize(cost))
+        self.size_by(None if cost is None else TreeSize(cost))
         self.drafter.setup(target)
         self.requires = self.drafter.requires
 
-    def size_by(self, size: TreeSize) -> None:
-        """Cut trees by these costs."""
+    def size_by(self, size: TreeSize | None) -> None:
+        """Cut trees by these costs; None: leave them whole."""
         self.size = self.drafter.tree_size = size
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:

@@ -23,14 +23,14 @@ PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"rol
 
 def test_a_row_per_method_a_column_per_key() -> None:
     model, tokenizer = tiny_model(vocab_size=128), tiny_tokenizer()
-    mine = aded.drafter("aded_backoff", cost="none")
-    report = aded.compare(model, tokenizer, PROMPTS, ["prompt_lookup", mine, "autoregressive"], max_new_tokens=24)
+    mine, whole = (aded.drafter(name, cost="none") for name in ("aded_backoff", "prompt_lookup"))
+    report = aded.compare(model, tokenizer, PROMPTS, [whole, mine, "autoregressive"], max_new_tokens=24)
     assert list(report.columns) == [key.name for key in fields(Summary) if key.name != "run_id"]
     assert report.method.tolist() == ["prompt_lookup", "aded_backoff", "autoregressive"]
     assert report.identical_outputs.tolist() == report.questions.tolist() == [3] * 3
     assert report.mean_accepted_tokens.tolist()[2] == 1.0
     assert (report.speedup > 0).all()
-    answers = [aded.generate(model, tokenizer, one, drafter="prompt_lookup", max_new_tokens=24) for one in PROMPTS]
+    answers = [aded.generate(model, tokenizer, one, drafter=whole, max_new_tokens=24) for one in PROMPTS]
     steps, tokens = sum(one.steps for one in answers), sum(sum(one.accept_lengths) for one in answers)
     assert report.mean_accepted_tokens[0] == tokens / steps
 
