@@ -94,7 +94,7 @@ class BackoffDrafter(Drafter):
         copy: bool = True,
         skip_grams: bool = True,
         unigrams: bool = True,
-        top_k: Count = 12,
+        top_k: Count = 24,
         keep: Annotated[float, Field(gt=0, le=1)] = 0.9,
         scorer: FilePath = SHIPPED,
         lookup: FilePath | None = None,
