@@ -23,6 +23,7 @@ from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from aded.targets.weightless import WeightlessTarget
@@ -88,18 +89,12 @@ def tiny_target() -> EagerTarget:
         return EagerTarget(AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval())
 
 
-class Watched(Drafter):
+class Watched(WrappedDrafter):
     """Passes every call on, checks each tree, and keeps it."""
 
     def __init__(self, drafter: Drafter) -> None:
-        self.drafter, self.trees = drafter, list[tuple[list[int], list[int]]]()
-
-    def setup(self, target: Target) -> None:
-        self.drafter.setup(target)
-        self.requires = self.drafter.requires
-
-    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        self.drafter.begin(prompt_ids, seed)
+        super().__init__(drafter)
+        self.trees = list[tuple[list[int], list[int]]]()
 
     def draft(self, context: np.ndarray) -> DraftTree:
         before = context.copy()
@@ -108,8 +103,7 @@ class Watched(Drafter):
         assert isinstance(tree, DraftTree), f"draft returned {type(tree).__name__}; return a DraftTree"
         assert tree.tokens[0] == context[-1], f"the root is {tree.tokens[0]}; it must be context[-1], {context[-1]}"
         assert tree.tokens.max() < VOCABULARY, f"token {tree.tokens.max()} was drafted; the model has {VOCABULARY}"
-        budget = getattr(self.drafter, "budget", None)
-        assert budget is None or tree.drafted <= budget, f"{tree.drafted} nodes were drafted; the budget is {budget}"
+        assert tree.drafted <= self.budget, f"{tree.drafted} nodes were drafted; the budget is {self.budget}"
         self.trees.append((tree.tokens.tolist(), tree.parents.tolist()))
         return tree
 
@@ -119,9 +113,6 @@ class Watched(Drafter):
         assert parts is None or (len(parts) == len(step.tree) and parts[0] == ""), (
             f"node_parts returned {parts} for {len(step.tree)} nodes; name a part for each, and none for the root"
         )
-
-    def end(self) -> None:
-        self.drafter.end()
 
 
 def _watched(made: Drafter) -> Watched:

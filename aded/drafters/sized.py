@@ -8,18 +8,17 @@ those of autoregressive decoding.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from os.path import expanduser
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
-from aded.core.drafter import Drafter, PartUse, Step
+from aded.core.drafter import Drafter
 from aded.core.step_cost import StepCost, TreeSize, measure
 from aded.core.target import Target
 from aded.core.tree import DraftTree, most_probable, reach
+from aded.core.wrapped_drafter import WrappedDrafter
 from aded.drafters.acceptance import AcceptanceTable
 from aded.errors import BadInput
 from aded.files.cost_table import read_cost_table
@@ -36,7 +35,7 @@ def check_cost(cost: str, key: str) -> str:
     return cost
 
 
-class SizedDrafter(Drafter):
+class SizedDrafter(WrappedDrafter):
     """Cuts the trees of `drafter`.
 
     cost: measured (by step times measured on this machine; where no model decodes, trees stay whole) or a file of
@@ -44,8 +43,8 @@ class SizedDrafter(Drafter):
     """
 
     def __init__(self, drafter: Drafter, cost: str) -> None:
-        self.drafter, self.cost = drafter, cost
-        self.budget, self.adaptation, self.requires = drafter.budget, drafter.adaptation, drafter.requires
+        super().__init__(drafter)
+        self.cost = cost
         self.size: TreeSize | None = None
         self._left_to_time, self._draft_times = 0, list[float]()
         self._forget()
@@ -65,9 +64,6 @@ class SizedDrafter(Drafter):
     def remembers_answers(self) -> bool:
         return self.size is not None or self.drafter.remembers_answers
 
-    def check_tokenizer(self, tokenizer: Any) -> None:
-        self.drafter.check_tokenizer(tokenizer)
-
     def setup(self, target: Target) -> None:
         timed = "seconds" in target.provides
         cost: StepCost | None = None
@@ -77,8 +73,7 @@ class SizedDrafter(Drafter):
             cost = measure(target, self.budget)
         self._left_to_time = DRAFTS_TIMED if timed else 0
         self.size_by(None if cost is None else TreeSize(cost))
-        self.drafter.setup(target)
-        self.requires = self.drafter.requires
+        super().setup(target)
 
     def size_by(self, size: TreeSize | None) -> None:
         """Cut trees by these costs; None: leave them whole."""
@@ -86,7 +81,7 @@ class SizedDrafter(Drafter):
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._begin()
-        self.drafter.begin(prompt_ids, seed)
+        super().begin(prompt_ids, seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:
         if self.size is None:
@@ -120,28 +115,8 @@ class SizedDrafter(Drafter):
             self._acceptance.learn(self._drafted, self._cells, decided)
             self._drafted = None
 
-    def draft_with_candidates(
-        self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
-    ) -> tuple[DraftTree, np.ndarray] | None:
-        return self.drafter.draft_with_candidates(context, others, mixing)
-
-    def observe(self, step: Step) -> None:
-        self.drafter.observe(step)
-
-    def node_parts(self, tree: DraftTree) -> Sequence[str] | None:
-        return self.drafter.node_parts(tree)
-
-    def end(self) -> None:
-        self.drafter.end()
-
-    def part_uses(self, accept_lengths: Sequence[int]) -> dict[str, PartUse] | None:
-        return self.drafter.part_uses(accept_lengths)
-
     def reset(self) -> None:
         self._forget()
         if self._draft_times:
             self._left_to_time = 0  # the answers that follow are to have the same trees whenever they are decoded
-        self.drafter.reset()
-
-    def describe(self) -> dict[str, str]:
-        return self.drafter.describe()
+        super().reset()

@@ -74,7 +74,7 @@ class BackoffDrafter(Drafter):
     top_k: successors per corpus context
     keep: factor by which the weights of a context's successors shrink each time a token follows it
     scorer: the weights of the network that weighs all evidence, of scripts.train.scorer; the shipped ones were
-        learned from answers to AlpacaEval's questions, for drafts with a look-up model to Arena-Hard's
+        learned from answers to Arena-Hard's questions
     lookup: the look-up file of a corpus (aded build lookup=FILE), a small language model that reads the text and the
         probable nodes; None: none. With cost=measured it is only asked where a step takes long enough to pay for it
     depth: most drafted tokens on one path

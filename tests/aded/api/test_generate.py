@@ -68,10 +68,10 @@ def test_a_method_is_compiled_before_its_first_answer_and_a_drafter_of_the_users
     by_name = NamedDrafter("counting", Counting)
     for drafter in (mine, by_name):
         aded.generate(model(), tokenizer, TEXT, drafter=drafter, max_new_tokens=2)
-    assert (mine.prompts, by_name._drafter.prompts) == (1, 1)  # type: ignore[attr-defined]
+    assert (mine.prompts, by_name.drafter.prompts) == (1, 1)  # type: ignore[attr-defined]
     calls: list[str] = []
     named = NamedDrafter("counting", Counting)
-    named._drafter.reset = lambda: calls.append("reset")  # type: ignore[method-assign]
+    named.drafter.reset = lambda: calls.append("reset")  # type: ignore[method-assign]
     for _ in range(2):
         aded.generate(model(), tokenizer, TEXT, drafter=named, max_new_tokens=2)
     assert calls == ["reset"], "once, after the text that made numba compile"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -16,7 +15,6 @@ import aded
 from aded import choices
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.several import several_drafters
-from aded.api.shared import SharedDrafter
 from aded.bench.build import checked_config
 from aded.command_line import compose_config
 from aded.core.drafter import Drafter
@@ -127,10 +125,10 @@ def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest
     entry = EntryPoint("theirs", "test_named_drafter:Mine", choices.GROUP)
     monkeypatch.setattr(choices, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     theirs = aded.drafter("theirs", budget=7)
-    assert (theirs.name, theirs._drafter.budget) == ("theirs", 7)
+    assert (theirs.name, theirs.drafter.budget) == ("theirs", 7)
     assert isinstance(aded.drafter("custom", _target_="test_named_drafter.Mine"), NamedDrafter)
     mine = Mine()
-    assert aded.drafter(mine)._drafter is as_drafter(mine)._drafter is mine
+    assert aded.drafter(mine).drafter is as_drafter(mine).drafter is mine
     with pytest.raises(BadInput, match=r"^drafter: is made already"):
         aded.drafter(mine, budget=3)
 
@@ -150,11 +148,6 @@ def test_what_a_method_reads_of_a_model_is_forgotten_too() -> None:
     assert drafter.requires == frozenset()
     with pytest.raises(BadInput, match=r"^drafter: token_recycling needs logits"):
         aded.drafter("token_recycling").setup(WeightlessTarget())
-
-
-def test_every_method_of_a_drafter_is_passed_on() -> None:
-    contract = {name for name, one in vars(Drafter).items() if inspect.isfunction(one)}
-    assert contract <= vars(SharedDrafter).keys()
 
 
 def test_a_drafter_serves_one_answer_at_a_time() -> None:

@@ -48,7 +48,7 @@ def test_more_than_fits_is_left_out() -> None:
 def test_the_shipped_weights_say_what_they_were_learned_from() -> None:
     for retrieval, lookup in PREFIXES:
         scorer, learned_from = read_scorer(SHIPPED, retrieval, lookup)
-        assert ("arena_hard_v2" if lookup else "alpaca/vicuna-7b-v1.3.jsonl") in learned_from
+        assert "arena_hard_v2/llama-3.1-8b-instruct.jsonl" in learned_from
         assert all(scorer[name].any() for name in SHAPES)
 
 
