@@ -44,11 +44,12 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
     """
     given = dict(settings)
     name = checked(given.pop("method", "aded_backoff"), Text, f"{SETTINGS_KEY}.method")
-    values = method_config(name, {})
+    values, cost = method_config(name, {}), NONE
     if name == "aded_backoff":
         contexts = checked(given.get("contexts", {}), dict[str, int], f"{SETTINGS_KEY}.contexts")
         values |= {"budget": longest, **CHAINS}
         given["contexts"] = {**values["contexts"], **contexts}
+        cost = checked(given.pop("cost", MEASURED), Literal["measured", "none"], f"{SETTINGS_KEY}.cost")
     kind, shared = values.pop("datastore_kind", None), {}
     if kind is not None:
         if "datastore" not in given:
@@ -57,7 +58,6 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
         file = (open_suffixes if kind == "suffixes" else open_ngrams)(path)
         file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
         shared["datastore"] = file
-    cost = checked(given.pop("cost", MEASURED), Literal["measured", "none"], f"{SETTINGS_KEY}.cost")
     for key in ("name", "cache", "cost"):
         values.pop(key, None)
     call = checked_call({**values, **given}, SETTINGS_KEY, Drafter, None, shared)

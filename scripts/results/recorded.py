@@ -256,7 +256,7 @@ def _explained(experiment: str) -> str:
     """The comment at the head of the experiment's yaml: its text, and the commands in it as a block."""
     lines = (CONF / "experiment" / f"{experiment}.yaml").read_text().splitlines()[2:]
     comments = [line[2:] for line in lines if line.startswith("# ")]
-    commands = [line for line in comments if line.startswith("python -m")]
+    commands = [line for line in comments if line.startswith(("aded ", "python -m"))]
     text = " ".join(line for line in comments if line not in commands)
     return f"{text}\n" + ("\n```\n" + "\n".join(commands) + "\n```\n" if commands else "")
 

@@ -276,6 +276,7 @@ def test_dear_rows_make_short_drafts(files: SimpleNamespace, monkeypatch: pytest
         ({"method": "token_recycling"}, "aded.method: token_recycling reads logits"),
         ({"no_such": 1}, "aded.no_such: no such key"),
         ({"cost": "table.json"}, "aded.cost"),
+        ({"method": "prompt_lookup", "cost": "measured"}, "aded.cost"),
         ({"contexts": {"corpus": "x"}}, "aded.contexts"),
     ],
 )

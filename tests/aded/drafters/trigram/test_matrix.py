@@ -126,3 +126,25 @@ def test_a_full_overlay_starts_empty_again() -> None:
     kept = [first for first in range(2998) if read(matrix, (first, first + 1))]
     assert 0 < len(kept) <= 1024
     assert kept == list(range(kept[0], 2998)), "the latest pairs are kept"
+
+
+@given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=2, max_size=20), st.data())
+def test_a_path_is_reached_with_the_product_of_its_weights(
+    documents: list[list[int]], context: list[int], data: st.DataObject
+) -> None:
+    """Each weight is at most 1, and 0 where the row lacks the token."""
+    matrix = trigram_matrix(documents, 5)
+    matrix.adapt_to_prompt(np.array(context * 3, np.int64))
+    paths, tokens, parents = [context], [context[-1]], [-1]
+    for size in range(1, 8):
+        parent = data.draw(st.integers(0, size - 1))
+        token = data.draw(st.integers(0, 4))
+        paths.append([*paths[parent], token])
+        tokens.append(token)
+        parents.append(parent)
+    expected = [1.0]
+    for path, parent in zip(paths[1:], parents[1:], strict=True):
+        weight = dict(read(matrix, (path[-3], path[-2]))).get(path[-1], 0.0)
+        expected.append(expected[parent] * min(1.0, weight))
+    found = matrix.reached(np.array(context, np.int64), np.array(tokens, np.int64), np.array(parents, np.int64))
+    assert found == pytest.approx(expected)
