@@ -4,14 +4,15 @@
 
     engines=[transformers]    others to compare with: transformers, openvino, llama_cpp
     python=PROGRAM            the Python in whose environment the others are installed; by default this one
-    gguf=FILE                 the model for openvino and llama_cpp; made for the embedded model
+    gguf=FILE                 the file of which the model was converted; known for the embedded and fetched ones
+    weights=[f16]             what openvino and llama_cpp compute with: f16, q8_0, or own, the file as it is
     methods=[autoregressive,aded_backoff]   ours, on the compiled engine
     prompts=16  new_tokens=128
 
-Takes the keys of aded.run too. All have 16-bit weights and decode greedily; the speculation of the others is their
-prompt lookup. Engines take turns prompt by prompt, each in a process of its own, so that a busy machine slows them
-alike. Seconds are those for `new_tokens` less those for one. `same` is the share of tokens that equal ours of
-autoregressive decoding, up to the first that differs. The last line of the output is JSON.
+Takes the keys of aded.run too. Ours and transformers have 16-bit weights. All decode greedily; the speculation of
+the others is their prompt lookup. Engines take turns prompt by prompt, each in a process of its own, so that a busy
+machine slows them alike. Seconds are those for `new_tokens` less those for one. `same` is the share of tokens that
+equal ours of autoregressive decoding, up to the first that differs. The last line of the output is JSON.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from aded.files.embedded_model import EMBEDDED, place_of, quantised_file
 from aded.kernels.threads import threads_for
 from aded.records.environment import machine
 from aded.settings import Positive
-from scripts.bench.other_engines.gguf_file import write_gguf
+from datastore.sources.catalogue import names, read_source
+from scripts.bench.other_engines.gguf_file import weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
 
 WORKER = Path(__file__).parent / "other_engines" / "worker.py"
@@ -54,6 +56,7 @@ class BenchEnginesSettings:
     engines: list[Literal["transformers", "openvino", "llama_cpp"]] = field(default_factory=lambda: ["transformers"])
     python: str = sys.executable
     gguf: str | None = None
+    weights: list[Literal["f16", "q8_0", "own"]] = field(default_factory=lambda: ["f16"])
     methods: list[str] = field(default_factory=lambda: ["autoregressive", "aded_backoff"])
     prompts: Positive = 16
     new_tokens: Positive = 128
@@ -81,7 +84,7 @@ def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str
 
 
 @contextmanager
-def other(engine: str, model: str, settings: BenchEnginesSettings) -> Iterator[dict[str, Answer]]:
+def other(engine: str, weights: str, model: str, settings: BenchEnginesSettings) -> Iterator[dict[str, Answer]]:
     """Name -> an engine in a process of its own, without and with its speculation."""
     python = sys.executable if engine == "transformers" else settings.python
     command = [python, str(WORKER), engine, model, str(threads_for(None))]
@@ -98,20 +101,37 @@ def other(engine: str, model: str, settings: BenchEnginesSettings) -> Iterator[d
             found: dict[str, Any] = json.loads(line or '{"error": "it ended"}')
             return found
 
-        yield {engine: lambda ids: ask(ids, False), f"{engine}, prompt lookup": lambda ids: ask(ids, True)}
+        name = f"{engine}, {weights}"
+        yield {name: lambda ids: ask(ids, False), f"{name}, prompt lookup": lambda ids: ask(ids, True)}
         process.stdin.close()
 
 
-def model_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> str:
-    """The model in the form that the engine reads."""
+def models_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> dict[str, str]:
+    """Weights -> the model in the form that the engine reads. Raises BadInput."""
     if engine == "transformers":
-        return place_of(cfg.model.path, "model.path", cache_folder(cfg))
-    if settings.gguf is None and cfg.model.path != EMBEDDED:
-        raise BadInput("gguf", f"must be given for {engine}: a file is made for the embedded model only")
-    file = Path(settings.gguf or Path(cache_folder(cfg)) / "models" / "smollm2-135m-instruct-f16.gguf")
-    if settings.gguf is None and not file.exists():
-        write_gguf(quantised_file(), file)
-    return str(file)
+        return {"bf16": place_of(cfg.model.path, "model.path", cache_folder(cfg))}
+    own = converted_from(cfg, settings)
+    files = {}
+    for weights in settings.weights:
+        if weights == "own":
+            files[weights_of(own)] = str(own)
+            continue
+        file = Path(cache_folder(cfg)) / "models" / f"{own.stem}-{weights}.gguf"
+        if not file.exists():
+            write_gguf(own, file, weights)
+        files[weights] = str(file)
+    return files
+
+
+def converted_from(cfg: DictConfig, settings: BenchEnginesSettings) -> Path:
+    """The GGUF file of which the model was converted. Raises BadInput."""
+    if settings.gguf is not None:
+        return Path(settings.gguf)
+    if cfg.model.path == EMBEDDED:
+        return quantised_file()
+    if cfg.model.path in names():
+        return Path(cfg.paths.sources).expanduser() / "raw" / read_source(cfg.model.path).files[0].path
+    raise BadInput("gguf", "must be given: it is known of the embedded model and of fetched ones only")
 
 
 def compare(arms: dict[str, Answer], prompts: list[list[int]]) -> dict[str, dict[str, Any]]:
@@ -159,7 +179,8 @@ def run(overrides: list[str], settings: BenchEnginesSettings) -> None:
     found: dict[str, dict[str, Any]] = {}
     with ExitStack() as processes:
         for engine in settings.engines:
-            arms |= processes.enter_context(other(engine, model_for(engine, cfg, settings), settings))
+            for weights, model in models_for(engine, cfg, settings).items():
+                arms |= processes.enter_context(other(engine, weights, model, settings))
         found = compare(arms, prompts)
     ranked = sorted(found.items(), key=lambda pair: -pair[1].get("tokens_per_second", 0))
     columns = ["tokens_per_second", "ratio", "low", "high", "same"]

