@@ -58,14 +58,15 @@ constexpr int blocks_for(int rows) {
 }
 
 // Kernels. Each computes the sums of `rows` rows, at most ROWS, from `row` on with `blocks` blocks from `block` on, at
-// most blocks_at_a_time(rows), to out [rows] [STRIP].
+// most blocks_at_a_time(rows), to out [rows] [STRIP]. READS_BEHIND: also rows behind the last, up to MOST_BEHIND.
 
 // Calls Kernel::sums<rows, blocks>, so that the compiler knows both numbers and keeps the sums in registers.
 template <class Kernel, int rows = 1>
 void sums_of(const Product& p, int64_t row, int count, int64_t block, int blocks, float* out) {
   if constexpr (rows < Kernel::ROWS)
     if (count > rows) return sums_of<Kernel, rows + 1>(p, row, count, block, blocks, out);
-  if (blocks == 4) return Kernel::template sums<rows, 4>(p, row, block, out);
+  if constexpr (Kernel::blocks_at_a_time(rows) == 4)
+    if (blocks == 4) return Kernel::template sums<rows, 4>(p, row, block, out);
   if (blocks == 2) return Kernel::template sums<rows, 2>(p, row, block, out);
   Kernel::template sums<rows, 1>(p, row, block, out);
 }
@@ -74,8 +75,9 @@ void sums_of(const Product& p, int64_t row, int count, int64_t block, int blocks
 template <int LANES>
 struct Widening {
   using Number = float;
+  static constexpr bool READS_BEHIND = false;
   static constexpr int ROWS = 6;
-  static int blocks_at_a_time(int rows) { return blocks_for<LANES>(rows); }
+  static constexpr int blocks_at_a_time(int rows) { return blocks_for<LANES>(rows); }
 
   template <int rows, int blocks>
   static void sums(const Product& p, int64_t row, int64_t block, float* out) {
@@ -101,12 +103,14 @@ struct Widening {
   }
 };
 
-// Vectors of bfloat16 pairs (AVX-512 BF16): one instruction adds two products to a sum.
+// Vectors of bfloat16 pairs (AVX-512 BF16): one instruction adds two products to a sum. The sums of many rows take so
+// long that weights must be on their way before they are needed.
 #ifdef __AVX512BF16__
 struct Pairing {
   using Number = uint16_t;
-  static constexpr int ROWS = 6;
-  static int blocks_at_a_time(int rows) { return blocks_for<16>(rows); }
+  static constexpr bool READS_BEHIND = false;
+  static constexpr int ROWS = 14, AHEAD = 64;  // inputs: 2 KB of a block's weights
+  static constexpr int blocks_at_a_time(int rows) { return blocks_for<16>(rows); }
 
   template <int rows, int blocks>
   static void sums(const Product& p, int64_t row, int64_t block, float* out) {
@@ -115,7 +119,11 @@ struct Pairing {
     __m512 sums[rows][blocks] = {};
     for (int64_t k = 0; k < p.deep; k += 2) {
       __m512bh pairs[blocks];
-      for (int b = 0; b < blocks; b++) pairs[b] = (__m512bh)_mm512_loadu_si512(weight + (b * p.deep + k) * BLOCK);
+      for (int b = 0; b < blocks; b++) {
+        const uint16_t* line = weight + (b * p.deep + k) * BLOCK;
+        _mm_prefetch(line + AHEAD * BLOCK, _MM_HINT_NTA);
+        pairs[b] = (__m512bh)_mm512_loadu_si512(line);
+      }
       for (int i = 0; i < rows; i++) {
         const auto both = (__m512bh)_mm512_set1_epi32(load<int32_t>(x + i * p.deep + k));
         for (int b = 0; b < blocks; b++) sums[i][b] = _mm512_dpbf16_ps(sums[i][b], pairs[b], both);
@@ -133,6 +141,7 @@ struct Tiling {
   using Number = uint16_t;
   Tiling() { begin_tiles(); }
   ~Tiling() { end_tiles(); }
+  static constexpr bool READS_BEHIND = true;
   static constexpr int ROWS = 32;
   static int blocks_at_a_time(int rows) { return rows <= 16 ? 4 : 2; }
 

@@ -99,7 +99,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& packed, const std::opti
     static thread_local std::vector<Number> memory;
     by_type(rows, [&](auto* given) {
       if constexpr (std::is_same_v<Number, float> || !std::is_same_v<decltype(given), float*>) {
-        const Number* read = rows_for<Number>(given, n, width, deep, Kernel::ROWS <= 6, memory);
+        const Number* read = rows_for<Number>(given, n, width, deep, !Kernel::READS_BEHIND, memory);
         const Product product{read, n, deep, static_cast<const uint16_t*>(packed.const_data_ptr()), outputs};
         by_type(y, [&](auto* out) { multiply<Kernel>(product, added, out); });
         done = true;
