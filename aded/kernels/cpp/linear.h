@@ -26,6 +26,7 @@ namespace aded {
 constexpr int BLOCK = 16, DEEP = 32;  // outputs of a block; K is rounded up to a multiple of DEEP
 constexpr int STRIP = 4 * BLOCK;      // most outputs that are computed at a time
 constexpr int64_t CHUNKS = 16;        // of one product; threads take them
+constexpr int64_t AHEAD = 64;         // inputs, 2 KB of a block: weights are fetched so long before they are multiplied
 constexpr int64_t NEAR_ROWS = 96;     // rows of x that stay in the second-level cache
 constexpr int64_t MOST_BEHIND = 31;   // rows behind the last of x that a kernel may read
 inline int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -76,7 +77,7 @@ template <int LANES>
 struct Widening {
   using Number = float;
   static constexpr bool READS_BEHIND = false;
-  static constexpr int ROWS = 6;
+  static constexpr int ROWS = REGISTERS < 32 ? 6 : 14;
   static constexpr int blocks_at_a_time(int rows) { return blocks_for<LANES>(rows); }
 
   template <int rows, int blocks>
@@ -88,9 +89,11 @@ struct Widening {
     typename V::Floats sums[rows][PARTS] = {};
     for (int64_t k = 0; k < p.deep; k += 2) {
       typename V::Bits pairs[PARTS];
-      for (int part = 0; part < PARTS; part++)
-        pairs[part] = load<typename V::Bits>(weight + (part / PER_BLOCK * p.deep + k) * BLOCK +
-                                             part % PER_BLOCK * 2 * LANES);
+      for (int part = 0; part < PARTS; part++) {
+        const uint16_t* line = weight + (part / PER_BLOCK * p.deep + k) * BLOCK + part % PER_BLOCK * 2 * LANES;
+        __builtin_prefetch(line + AHEAD * BLOCK, 0, 0);
+        pairs[part] = load<typename V::Bits>(line);
+      }
       for (int i = 0; i < rows; i++)
         for (int part = 0; part < PARTS; part++)
           sums[i][part] += typename V::Floats(pairs[part] << 16) * x[i * p.deep + k];
@@ -109,7 +112,7 @@ struct Widening {
 struct Pairing {
   using Number = uint16_t;
   static constexpr bool READS_BEHIND = false;
-  static constexpr int ROWS = 14, AHEAD = 64;  // inputs: 2 KB of a block's weights
+  static constexpr int ROWS = 14;
   static constexpr int blocks_at_a_time(int rows) { return blocks_for<16>(rows); }
 
   template <int rows, int blocks>
