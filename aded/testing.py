@@ -19,8 +19,9 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from aded.api.drafter import as_drafter, drafter
 from aded.core.decode import Answer, decode
+from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter, Step
-from aded.core.sampler import Decoding, Greedy, Recorded, Sampler
+from aded.core.sampler import Greedy, Recorded, Sampler
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.core.wrapped_drafter import WrappedDrafter

@@ -11,8 +11,8 @@ from aded.api.prompt import prompt_ids
 from aded.api.several import several, several_drafters, summaries
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
+from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding
 from aded.settings import Positive, Text, checked, checked_keys
 from aded.targets.eager import eos_token_ids
 from aded.targets.loaded import Loaded

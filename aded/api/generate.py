@@ -14,8 +14,9 @@ from aded.api.model import PreparedModel, decoded, prepared_model
 from aded.api.prompt import prompt_ids
 from aded.api.text import TextStream, whole_text
 from aded.core.decode import Answer, last
+from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding, Sampler
+from aded.core.sampler import Sampler
 from aded.errors import BadInput
 from aded.files.tokenizer import stop_rule
 from aded.settings import Positive, Text, checked, checked_keys

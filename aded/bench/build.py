@@ -17,8 +17,8 @@ from aded.bench.questions import Benchmark, Order, PromptTemplate, limited
 from aded.bench.recording import Recording
 from aded.command_line import PATHS, plain
 from aded.config import GROUP, Call, Kinds, checked_call
+from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding
 from aded.core.target import Target
 from aded.files.datastores.array_file import ArrayFile
 from aded.methods import Method, checked_method, set_up, with_whole_parts

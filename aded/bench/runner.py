@@ -223,7 +223,7 @@ class Runner:
     def _row(
         self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None, timing: Timing
     ) -> Row:
-        timed = "seconds" in self.target.provides
+        timed, same = "seconds" in self.target.provides, self.experiment.decoding.repeats_the_baseline
         drafting = sum(answer.draft_times) + sum(answer.observe_times)
         return Row(
             question_id=question.id,
@@ -242,8 +242,8 @@ class Runner:
             stop_reason=answer.stop_reason,
             token_ids=answer.token_ids,
             token_ids_sha256=sha256_of(answer.token_ids),
-            identical=None if plain is None else plain.token_ids == answer.token_ids,
-            divergence=None if plain is None else self._divergence(prompt, answer, plain),
+            identical=None if plain is None or not same else plain.token_ids == answer.token_ids,
+            divergence=None if plain is None or not same else self._divergence(prompt, answer, plain),
             autoregressive_new_tokens=None if plain is None else plain.new_tokens,
             autoregressive_decode_seconds=None if plain is None else plain.decode_seconds,
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,

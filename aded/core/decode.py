@@ -25,6 +25,7 @@ import numpy as np
 
 from aded.core.calibration import Histogram, calibration_histogram
 from aded.core.drafter import Drafter, PartUse
+from aded.core.rejection import Rejection
 from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.target import Target
@@ -132,6 +133,7 @@ def steps(
 
     context = np.empty(len(prompt_ids) + limit, np.int64)
     context[: len(prompt_ids)] = prompt_ids
+    drafter.draw_by(sampler if isinstance(sampler, Rejection) else None)
     drafter.begin(prompt_ids, seed)
     drafter.observe(step)
     reason = _commit(answer, [step.next_token], limit, eos_token_ids, stop)

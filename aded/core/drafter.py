@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from aded.core.sampler import Sampled
 from aded.core.step import Step
 from aded.core.step_cost import TreeSize
 from aded.core.target import Target
@@ -65,6 +66,10 @@ class Drafter(ABC):
 
     def setup(self, target: Target) -> None:  # noqa: B027 - optional hook
         """Called once, before the first prompt. What `target` provides may decide `requires`."""
+
+    def draw_by(self, sampler: Sampled | None) -> None:  # noqa: B027 - optional hook
+        """Called before each `begin`. Where verification is by rejection, a drafter that has a distribution draws its
+        tokens from it, filtered as the sampler filters (DraftTree.drawn); None: it drafts what is most probable."""
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:  # noqa: B027 - optional hook
         """A new prompt starts, int64 [m]. State of scope `prompt` is dropped here."""

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from pydantic import Field
 
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from aded.kernels.top_k import argmax
 
 if TYPE_CHECKING:
@@ -87,16 +85,21 @@ class Sampled:
         return probabilities / probabilities.sum()
 
     def draw(self, row: torch.Tensor, position: int) -> int:
-        import torch
-
-        steps = self.distribution(row).cumsum(0)
-        token = int(torch.searchsorted(steps, self.uniform(position) * steps[-1], right=True))
-        return min(token, int(torch.searchsorted(steps, steps[-1])))
+        return pick(self.distribution(row), self.uniform(position))
 
     def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
         assert logits is not None
         depths = tree.depths
         return accepted_path(tree, lambda node: self.draw(logits[node], position + int(depths[node])))
+
+
+def pick(distribution: torch.Tensor, uniform: float) -> int:
+    """The token at which the distribution function, over float64 [vocabulary], passes `uniform`, in [0, 1)."""
+    import torch
+
+    steps = distribution.cumsum(0)
+    token = int(torch.searchsorted(steps, uniform * steps[-1], right=True))
+    return min(token, int(torch.searchsorted(steps, steps[-1])))
 
 
 @dataclass(frozen=True)
@@ -123,28 +126,3 @@ class Recorded:
             return int(self.token_ids[position + int(depths[node])])
 
         return accepted_path(tree, choose)
-
-
-COLDEST = 1e-6
-"""The lowest temperature above 0: logits divided by it are still numbers."""
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """The config group `decoding/`: temperature 0 is greedy."""
-
-    temperature: Annotated[float, Field(ge=0)] = 0.0
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """1 turns the filter off."""
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-
-    def __post_init__(self) -> None:
-        if 0 < self.temperature < COLDEST:
-            raise BadInput("decoding.temperature", f"{self.temperature} must be 0 (greedy), or {COLDEST} or more")
-
-    def sampler(self, *stream: int) -> Sampler:
-        """The sampler of one answer. `stream` (question, turn) separates the draws of one answer from all others."""
-        if self.temperature == 0:
-            return Greedy()
-        seed = int(np.random.SeedSequence([self.seed, *stream]).generate_state(1, np.uint64)[0])
-        return Sampled(self.temperature, self.top_p, seed)

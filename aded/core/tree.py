@@ -13,7 +13,7 @@ One forward over these five rows verifies all three continuations (SpecInfer, ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -83,6 +83,8 @@ class DraftTree:
 
     tokens: int64 [n]; parents: int64 [n], parents[0] = -1; probabilities: float [n] or None, the drafter's
     own probability that the walk reaches each node (the root's is 1). Lists become arrays.
+    drawn: where the tokens were drawn at random, for aded.core.rejection: by node the distribution from which its
+    children were drawn in their order, without replacement, float64 [vocabulary]; None: by no chance.
     Raises ValueError when a parent does not precede its child, two siblings hold the same token, or a
     token is negative or no whole number.
     """
@@ -90,6 +92,7 @@ class DraftTree:
     tokens: np.ndarray
     parents: np.ndarray
     probabilities: np.ndarray | None = None
+    drawn: Mapping[int, np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         if not (isinstance(self.tokens, np.ndarray) and isinstance(self.parents, np.ndarray)):
@@ -185,8 +188,10 @@ class DraftTree:
 
         probabilities: of all nodes here, float [n].
         """
-        parents = among(self.parents, nodes)
-        return DraftTree(self.tokens[nodes], parents, None if probabilities is None else probabilities[nodes])
+        parents, drawn = among(self.parents, nodes), self.drawn
+        if drawn is not None:
+            drawn = {place: drawn[node] for place, node in enumerate(nodes.tolist()) if node in drawn}
+        return DraftTree(self.tokens[nodes], parents, None if probabilities is None else probabilities[nodes], drawn)
 
 
 def among(parents: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from aded.core.drafter import Drafter, PartUse, Step
+from aded.core.sampler import Sampled
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 
@@ -29,6 +30,9 @@ class WrappedDrafter(Drafter):
     def setup(self, target: Target) -> None:
         self.drafter.setup(target)
         self.requires = self.drafter.requires
+
+    def draw_by(self, sampler: Sampled | None) -> None:
+        self.drafter.draw_by(sampler)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.drafter.begin(prompt_ids, seed)

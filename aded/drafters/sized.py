@@ -99,6 +99,8 @@ class SizedDrafter(WrappedDrafter):
             self._left_to_time -= 1
             self._draft_times.append(perf_counter() - began)
             size.draft_seconds = float(np.median(self._draft_times))
+        if tree.drawn is not None:
+            return tree  # what was drawn may not be left out for what it is
         self._drafted, self._cells = tree, self._acceptance.cells_of(tree)
         reached = reach(tree.parents, self._acceptance.given_parent(tree, self._cells))
         best = most_probable(reached, self.budget)

@@ -41,6 +41,7 @@ def summarise(
     draft_ms = 1000 * np.concatenate([np.zeros(0), *(draft_seconds(row) for row in rows)])
     uses = [timing.machine for row in rows for timing in row.timings]
     pairs = pairs_of(rows)
+    compared = [row.identical for row in rows if row.identical is not None]
     paired, kept = any(pairs), undisturbed(pairs)
     questions = stacked(totals_by_question(rows, pairs).values())
     all_slices = stacked(totals_by_question(rows, pairs, every_slice=True).values())
@@ -70,7 +71,7 @@ def summarise(
         slice_warm_up=slice_warm_up(rows),
         others_cpu_share=others_share(rows),
         marks=[],
-        identical_outputs=sum(bool(row.identical) for row in rows) if paired else None,
+        identical_outputs=sum(compared) if compared else None,
         run_id=run_id,
         mean_accepted_tokens_macro=macro_average(rows),
         mean_accepted_tokens_by_category=accepted_by_category(rows),

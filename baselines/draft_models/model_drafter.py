@@ -10,12 +10,14 @@ import torch
 from pydantic import Field
 
 from aded.core.drafter import Drafter
+from aded.core.sampler import Sampled
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.top_k import top_k
 from aded.settings import Count
 from aded.targets.eager import EagerTarget
 from baselines.draft_models.reader import Reader
+from baselines.drawn_growth import DrawnGrowth
 from baselines.growth import Growth, Shape
 
 Branches = Annotated[Sequence[Count], Field(min_length=1)]
@@ -32,6 +34,8 @@ class ModelDrafter(Drafter):
     def __init__(self, shape: Shape) -> None:
         self.shape, self.budget = shape, shape.budget
         self._reader: Reader | None = None
+        self._sampler: Sampled | None = None
+        self._seed = 0
 
     def use(self, model: EagerTarget, vocabulary: int) -> None:
         """Draft with `model`, of which only the first `vocabulary` tokens are drafted."""
@@ -46,7 +50,11 @@ class ModelDrafter(Drafter):
             )
         return self._reader
 
+    def draw_by(self, sampler: Sampled | None) -> None:
+        self._sampler = sampler
+
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self._seed = seed
         if self._levels(prompt_ids) > 0:
             self.reader.begin(prompt_ids)
 
@@ -57,7 +65,7 @@ class ModelDrafter(Drafter):
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:
-        growth, levels = Growth(int(context[-1]), self.shape), self._levels(context)
+        growth, levels = self._growth(context), self._levels(context)
         logits = self.reader.follow(context) if levels > 0 else None
         if logits is None:
             return growth.draft()
@@ -66,8 +74,18 @@ class ModelDrafter(Drafter):
             self._add(growth, self.reader.read(growth.read_tree()))
         return growth.draft()
 
+    def _growth(self, context: np.ndarray) -> Growth:
+        root = int(context[-1])
+        if self._sampler is None:
+            return Growth(root, self.shape)
+        random = np.random.Generator(np.random.Philox(key=[self._seed, len(context)]))
+        return DrawnGrowth(root, self.shape, self._sampler, random)
+
     def _add(self, growth: Growth, logits: torch.Tensor) -> None:
         logits = logits[:, : self.vocabulary].float()
+        if isinstance(growth, DrawnGrowth):
+            growth.draw(logits)
+            return
         values, tokens = top_k(logits, min(growth.branches, logits.shape[1]))
         probabilities = (values - logits.logsumexp(dim=-1, keepdim=True)).exp().double()
         growth.add(tokens.cpu().numpy(), probabilities.cpu().numpy())

@@ -87,6 +87,17 @@ def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Pa
     assert {f"model.path={folder}", f"method={name}", f"datastore.path={datastore}"} <= set(given)
 
 
+def test_by_rejection_no_answer_is_compared_with_the_baselines(shell: Shell, folder: Path) -> None:
+    settings = f"decoding=rejection method=draft_model method.model={folder} method.branches=[1] method.beam=1"
+    code, output, _ = shell(f"model={folder}", *settings.split())
+    assert code == 0
+    assert "identical - of 3" in output
+    rows, summary = shell.rows(), shell.summary()
+    assert [row["identical"] for row in rows] == [None] * 3
+    assert summary["identical_outputs"] is None
+    assert summary["mean_accepted_tokens"] > 4, "the target drafts for itself: all five tokens are accepted"
+
+
 def test_the_answers_are_those_of_generate(shell: Shell, folder: Path, datastore: Path) -> None:
     assert shell(f"model={folder}", "method=aded", f"datastore.path={datastore}")[0] == 0
     assert [row["token_ids"] for row in shell.rows()] == answers()

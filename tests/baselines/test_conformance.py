@@ -20,8 +20,9 @@ from tiny import tiny_model, tiny_tokenizer
 from aded.bench.build import build_drafter, checked_config
 from aded.command_line import CONF, compose_config, plain
 from aded.core.decode import Answer, decode, steps
+from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding, Greedy, Sampler
+from aded.core.sampler import Greedy, Sampler
 from aded.core.slices import Arm, take_turns
 from aded.extras import EXTRAS
 from aded.methods import datastore_kinds, with_whole_parts

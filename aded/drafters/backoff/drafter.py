@@ -200,7 +200,8 @@ class BackoffDrafter(Drafter):
             if file is not None:
                 file.check_blocks()
         self.context = context
-        self._drafted = DraftTree(*(nodes[name][:n].copy() for name in ("token", "parent", "probability")))
+        tokens, parents, reached = (nodes[name][:n].copy() for name in ("token", "parent", "probability"))
+        self._drafted = DraftTree(tokens, parents, reached)
         return self._drafted
 
     def draft_with_candidates(

@@ -10,8 +10,9 @@ from tiny import VOCABULARY, random_tree, tiny_model
 from transformers import PreTrainedModel
 
 from aded.core.decode import Answer, decode
+from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter, Step
-from aded.core.sampler import Decoding, Greedy, Sampler
+from aded.core.sampler import Greedy, Sampler
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import TopPLogitsWarper
 
-from aded.core.sampler import Decoding, Greedy, Sampled, accepted_path
+from aded.core.decoding import Decoding
+from aded.core.sampler import Greedy, Sampled, accepted_path
 from aded.core.tree import DraftTree
 
 TREE = DraftTree.from_sequences(0, [[1, 2, 3], [1, 4], [2, 2]], budget=9)

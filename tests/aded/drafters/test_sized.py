@@ -18,8 +18,9 @@ from tiny import tiny_model, trees
 
 import aded
 from aded.core.decode import decode
+from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
-from aded.core.sampler import Decoding, Recorded
+from aded.core.sampler import Recorded
 from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter

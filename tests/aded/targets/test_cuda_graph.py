@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tiny import random_tree, tiny_model, trees
 
 from aded.core.decode import decode
-from aded.core.sampler import Decoding, Greedy, Recorded, Sampled, Sampler
+from aded.core.decoding import Decoding
+from aded.core.sampler import Greedy, Recorded, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.cuda_graph import CudaGraphTarget, walk_on_device

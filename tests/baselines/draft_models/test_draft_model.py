@@ -12,7 +12,8 @@ from tiny import VOCABULARY, path_to, plain_logits, tiny_model, tiny_tokenizer
 
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Step
-from aded.core.sampler import Greedy, Recorded, Sampler
+from aded.core.rejection import Rejection
+from aded.core.sampler import Greedy, Recorded, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget
@@ -105,6 +106,55 @@ def test_probabilities_are_those_of_plain_forwards(folder: Path, shape: dict[str
     drafter = made(folder, **shape)
     answer = watch(drafter, lambda context, tree: check_probabilities(draft(), context, tree))
     assert max(answer.accept_lengths) > 1
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"budget": 4, "depth": 4, "branches": [1], "beam": 1},
+        {"budget": 9, "depth": 3, "branches": [2], "beam": 2},
+    ],
+    ids=["chain", "tree"],
+)
+def test_drawn_drafts_are_accepted_with_the_mass_that_target_and_draft_share(
+    folder: Path, shape: dict[str, Any]
+) -> None:
+    """Of a chain; of a tree more are accepted."""
+    drafter, prompt = made(folder, **shape), PROMPT.tolist()
+    drafter.requires = frozenset({"logits"})
+    shared, accepted, plain = list[float](), 0, Sampled(0.9, 0.95, 0)
+
+    def seen(step: Step) -> None:
+        nonlocal accepted
+        assert step.logits is not None
+        assert step.tree.drawn is not None
+        accepted += len(step.path) - 1
+        for node in step.path:
+            if node in step.tree.parents:
+                p, q = plain.distribution(step.logits[node]).numpy(), step.tree.drawn[node]
+                shared.append(float(np.minimum(p, q).sum()))
+
+    trees: list[DraftTree] = []
+    for seed in range(40):
+        sampler = Rejection(0.9, 0.95, seed)
+        decode(target(), drafter, np.array(prompt), sampler, max_new_tokens=20, seed=seed, seen=seen)
+        again = watch(drafter, lambda _, tree: trees.append(tree), 4, sampler=sampler)
+        assert again.token_ids == watch(drafter, lambda _, tree: None, 4, sampler=sampler).token_ids
+    share = accepted / len(shared)
+    if shape["beam"] == 1:
+        assert share == pytest.approx(np.mean(shared), abs=0.06)
+    else:
+        assert share > np.mean(shared)
+    assert max(tree.drafted for tree in trees) <= shape["budget"]
+
+
+def test_trees_of_greedy_answers_are_no_draw(folder: Path) -> None:
+    """Also after an answer for which tokens were drawn."""
+    drafter = made(folder, budget=4, depth=4, branches=[1], beam=1)
+    for sampler, drawn in ((Rejection(1.0, 1.0, 0), True), (Greedy(), False)):
+        trees: list[DraftTree] = []
+        watch(drafter, lambda _, tree, trees=trees: trees.append(tree), sampler=sampler)  # type: ignore[misc]
+        assert {tree.drawn is not None for tree in trees} == {drawn}
 
 
 def test_the_draft_model_runs_on_the_targets_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,47 @@
+"""How the target's tokens are chosen: the config group `decoding/`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from aded.core.rejection import Rejection
+from aded.core.sampler import Greedy, Sampled, Sampler
+from aded.errors import BadInput
+
+COLDEST = 1e-6
+"""The lowest temperature above 0: logits divided by it are still numbers."""
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Temperature 0 is greedy."""
+
+    temperature: Annotated[float, Field(ge=0)] = 0.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """1 turns the filter off."""
+    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    verification: Literal["match", "rejection"] = "match"
+    """match: a draft is accepted that equals the target's own draw, so the output is that of autoregressive decoding
+    with the same seed. rejection: drafters that know their distribution draw from it, and the output has the target's
+    distribution (aded.core.rejection)."""
+
+    def __post_init__(self) -> None:
+        if 0 < self.temperature < COLDEST:
+            raise BadInput("decoding.temperature", f"{self.temperature} must be 0 (greedy), or {COLDEST} or more")
+
+    @property
+    def repeats_the_baseline(self) -> bool:
+        """Is each answer that of autoregressive decoding, token for token?"""
+        return self.temperature == 0 or self.verification == "match"
+
+    def sampler(self, *stream: int) -> Sampler:
+        """The sampler of one answer. `stream` (question, turn) separates the draws of one answer from all others."""
+        if self.temperature == 0:
+            return Greedy()
+        seed = int(np.random.SeedSequence([self.seed, *stream]).generate_state(1, np.uint64)[0])
+        kind = Sampled if self.repeats_the_baseline else Rejection
+        return kind(self.temperature, self.top_p, seed)
