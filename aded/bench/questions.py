@@ -66,6 +66,17 @@ class Conversation(Question):
 
 
 @dataclass(frozen=True)
+class PlainText(Question):
+    """A question that the model reads as it is, whatever its template."""
+
+    def prompt_ids(
+        self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate
+    ) -> list[int]:
+        """See Question."""
+        return Raw().ids(tokenizer, self.turns[: len(answers) + 1], answers)
+
+
+@dataclass(frozen=True)
 class TokenIds(Question):
     """A question of one turn, given as the token ids that the model reads."""
 

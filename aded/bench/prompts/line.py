@@ -10,7 +10,8 @@ key             what it holds
 ==============  ==========================================================================
 
 A line has one of these. It may have `id` (or `question_id`, `task_id`; without one it is the number of the line),
-`category`, and beside messages `tools`, the JSON schemas of what the model may call.
+`category`; beside messages `tools`, the JSON schemas of what the model may call; and beside text `system`, a system
+message before the first turn, or `raw`: true, where the model reads the text as it is, whatever its template.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from aded.bench.prompts.rows import QUESTIONS_KEY
-from aded.bench.questions import Conversation, Message, Question, TokenIds
+from aded.bench.questions import Conversation, Message, PlainText, Question, TokenIds
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, typed
 from aded.settings import Id, Text
@@ -47,6 +48,8 @@ class Line:
         tuple[Token, ...] | None, Several, Field(validation_alias=AliasChoices("prompt_ids", "ids"))
     ] = None
     tools: tuple[dict[str, Any], ...] | None = None
+    system: Text | None = None
+    raw: bool | None = None
     id: Annotated[Id | None, Field(validation_alias=AliasChoices("id", "question_id", "task_id"))] = None
     category: str | None = None
 
@@ -73,15 +76,30 @@ def question_of(where: str, line: Mapping[str, Any]) -> Question:
         raise BadInput(
             QUESTIONS_KEY, f"{where} has tools, and {given[0]} in place of messages; tools go with messages"
         )
+    for beside in ("system", "raw"):
+        if getattr(read, beside) and (given[0] not in ("prompt", "turns") or (read.system and read.raw)):
+            raise BadInput(QUESTIONS_KEY, f"{where} has {beside}, which goes with prompt or turns, and alone")
     name, category = read.id or where.rpartition(" ")[2], read.category or ""
     if read.prompt_ids is not None:
         return TokenIds(name, category, (read.prompt_ids,), where=where)
     if read.messages is None:
-        return Question(name, category, read.turns or (read.prompt,), where=where)
+        return _of_text(read, name, category, where)
     turns = turns_of(_messages(read.messages, where), where)
     if not read.tools and all(turn == ({"role": "user", "content": turn[0]["content"]},) for turn in turns):
         return Question(name, category, tuple(turn[0]["content"] for turn in turns), where=where)
     return Conversation(name, category, turns, tuple(read.tools or ()), where=where)
+
+
+def _of_text(read: Line, name: str, category: str, where: str) -> Question:
+    texts = read.turns or (read.prompt,)
+    if read.raw:
+        return PlainText(name, category, texts, where=where)
+    if read.system is None:
+        return Question(name, category, texts, where=where)
+    first, *rest = [{"role": "user", "content": text} for text in texts]
+    return Conversation(
+        name, category, (({"role": "system", "content": read.system}, first), *((one,) for one in rest)), where=where
+    )
 
 
 def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.bench.prompts.line import question_of, turns_of
-from aded.bench.questions import Conversation, Question, TokenIds
+from aded.bench.questions import Conversation, PlainText, Question, TokenIds
 from aded.errors import BadInput
 
 SYSTEM, USER, ASSISTANT = ({"role": role, "content": role[0]} for role in ("system", "user", "assistant"))
@@ -33,6 +33,12 @@ ADD = {"type": "function", "function": {"name": "add", "parameters": {}}}
         ({"messages": [SYSTEM, USER]}, Conversation("7", "", ((SYSTEM, USER),))),
         ({"messages": [USER], "tools": [ADD]}, Conversation("7", "", ((USER,),), (ADD,))),
         ({"messages": [USER, {**TOOL, "name": None}]}, Conversation("7", "", ((USER,), (TOOL,)))),
+        (
+            {"turns": ["a", "b"], "system": "s"},
+            Conversation("7", "", ((SYSTEM, {**USER, "content": "a"}), ({**USER, "content": "b"},))),
+        ),
+        ({"prompt": "a", "raw": True}, PlainText("7", "", ("a",))),
+        ({"prompt": "a", "raw": False, "system": None}, Question("7", "", ("a",))),
         ({"prompt": "a", "turns": None, "messages": None, "tools": []}, Question("7", "", ("a",))),
     ],
 )
@@ -62,6 +68,9 @@ def test_each_form_of_a_line(line: dict[str, Any], question: Question) -> None:
         ({"messages": [USER, ASSISTANT]}, ": its last message is the assistant's; end with a user's or tool's"),
         ({"messages": [USER, SYSTEM]}, ": its last message is the system's"),
         ({"prompt": "a", "tools": [ADD]}, " has tools, and prompt in place of messages"),
+        ({"messages": [USER], "system": "s"}, " has system, which goes with prompt or turns"),
+        ({"prompt_ids": [1], "raw": True}, " has raw, which goes with prompt or turns"),
+        ({"prompt": "a", "raw": True, "system": "s"}, " has system, which goes with prompt or turns, and alone"),
         ({"prompt": "a", "id": 1.5}, ": id: 1.5 must be text"),
     ],
 )
