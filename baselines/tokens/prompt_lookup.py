@@ -1,6 +1,7 @@
 """Prompt lookup decoding: drafts what followed the first occurrence of the last n-gram (Saxena 2023).
 
-https://github.com/apoorvumang/prompt-lookup-decoding; the same draft as transformers' `prompt_lookup_num_tokens`.
+https://github.com/apoorvumang/prompt-lookup-decoding; the same draft as transformers' `prompt_lookup_num_tokens`, and
+as vLLM's n-gram drafting, whose `prompt_lookup_min` is `min_ngram` here.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from aded.settings import Budget, Count
 
 
 @njit(cache=True)
-def first_continuation(context: np.ndarray, longest: int) -> int:
-    """The position after the first earlier occurrence of the last n tokens, or -1; n from `longest` down to 1."""
+def first_continuation(context: np.ndarray, longest: int, shortest: int) -> int:
+    """The position after the first earlier occurrence of the last n tokens, or -1. n: from longest to shortest."""
     last = len(context) - 1
-    for n in range(min(longest, last), 0, -1):
+    for n in range(min(longest, last), shortest - 1, -1):
         for end in range(n - 1, last):
             equal = 0
             while equal < n and context[end - equal] == context[last - equal]:
@@ -31,15 +32,16 @@ class PromptLookup(Drafter):
     """Drafts a chain.
 
     budget: most drafted tokens per step
-    max_ngram: tokens of the longest n-gram to look up; shorter ones follow, down to one token
+    max_ngram: tokens of the longest n-gram to look up
+    min_ngram: shorter ones follow, down to so many tokens
     """
 
     adaptation = "off"
 
-    def __init__(self, *, budget: Budget = 10, max_ngram: Count = 3) -> None:
-        self.budget, self.max_ngram = budget, max_ngram
+    def __init__(self, *, budget: Budget = 10, max_ngram: Count = 3, min_ngram: Count = 1) -> None:
+        self.budget, self.max_ngram, self.min_ngram = budget, max_ngram, min_ngram
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        start = first_continuation(context, self.max_ngram)
+        start = first_continuation(context, self.max_ngram, self.min_ngram)
         found = [] if start < 0 else context[start : start + self.budget].tolist()
         return DraftTree.chain(int(context[-1]), found)

@@ -16,18 +16,18 @@ from baselines.tokens.prompt_lookup import PromptLookup
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
 
 
-def by_slices(context: list[int], longest: int) -> int:
-    for n in range(min(longest, len(context) - 1), 0, -1):
+def by_slices(context: list[int], longest: int, shortest: int) -> int:
+    for n in range(min(longest, len(context) - 1), shortest - 1, -1):
         for start in range(len(context) - n):
             if context[start : start + n] == context[-n:]:
                 return start + n
     return -1
 
 
-@given(CONTEXTS, st.integers(0, 6), st.integers(1, 4))
-def test_the_draft_is_what_followed_there(context: list[int], budget: int, longest: int) -> None:
-    tree = PromptLookup(budget=budget, max_ngram=longest).draft(np.array(context))
-    start = by_slices(context, longest)
+@given(CONTEXTS, st.integers(0, 6), st.integers(1, 4), st.integers(1, 4))
+def test_the_draft_is_what_followed_there(context: list[int], budget: int, longest: int, shortest: int) -> None:
+    tree = PromptLookup(budget=budget, max_ngram=longest, min_ngram=shortest).draft(np.array(context))
+    start = by_slices(context, longest, shortest)
     assert tree.tokens.tolist() == [context[-1], *(context[start:][:budget] if start >= 0 else [])]
     assert tree.parents.tolist() == list(range(-1, tree.drafted))
 
