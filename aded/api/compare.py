@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from aded.api.model import prepared_model
 from aded.api.prompt import prompt_ids
 from aded.api.several import several, several_drafters, summaries
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
-from aded.core.decoding import Decoding
+from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
-from aded.settings import Positive, Text, checked, checked_keys
+from aded.settings import Positive, Text, checked
 from aded.targets.eager import eos_token_ids
 from aded.targets.loaded import Loaded
 
@@ -49,8 +49,7 @@ def compare(
     """
     import pandas
 
-    given = {"temperature": temperature, "top_p": top_p, "seed": seed}
-    decoding = Decoding(**checked_keys(given, get_type_hints(Decoding, include_extras=True), ""))
+    decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops: list[str] = checked(list(stop), list[Text], "stop")
     every: list[Question] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -14,12 +14,12 @@ from aded.api.model import PreparedModel, decoded, prepared_model
 from aded.api.prompt import prompt_ids
 from aded.api.text import TextStream, whole_text
 from aded.core.decode import Answer, last
-from aded.core.decoding import Decoding
+from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
 from aded.core.sampler import Sampler
 from aded.errors import BadInput
 from aded.files.tokenizer import stop_rule
-from aded.settings import Positive, Text, checked, checked_keys
+from aded.settings import Positive, Text, checked
 from aded.targets.eager import eos_token_ids
 
 
@@ -147,8 +147,7 @@ def request(
     """See generate. Raises BadInput."""
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise BadInput("tokenizer", f"{type(tokenizer).__name__} is no tokenizer of transformers")
-    given = {"temperature": temperature, "top_p": top_p, "seed": seed}
-    decoding = Decoding(**checked_keys(given, get_type_hints(Decoding, include_extras=True), ""))
+    decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops: list[str] = [stop] if isinstance(stop, str) else list(stop)
     checked(stops, list[Text], "stop")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig
 from pydantic import Field
@@ -17,7 +17,7 @@ from aded.bench.questions import Benchmark, Order, PromptTemplate, limited
 from aded.bench.recording import Recording
 from aded.command_line import PATHS, plain
 from aded.config import GROUP, Call, Kinds, checked_call
-from aded.core.decoding import Decoding
+from aded.core.decoding import Decoding, checked_decoding
 from aded.core.drafter import Drafter
 from aded.core.target import Target
 from aded.files.datastores.array_file import ArrayFile
@@ -91,8 +91,7 @@ def checked_config(cfg: DictConfig, overrides: Sequence[str] | None = None) -> R
     """
     values = plain(cfg)
     checked_keys(values, RUN, "")
-    kinds = get_type_hints(Decoding, include_extras=True)
-    decoding = Decoding(**checked_keys(values["decoding"], kinds, "decoding", optional=kinds))
+    decoding = checked_decoding(values["decoding"], "decoding")
     model = checked_model(values["model"])
     template = checked_call(values["model"]["template"], "model.template", PromptTemplate)
     benchmark = checked_call(values["benchmark"], "benchmark", Benchmark, BENCHMARK)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
 from pydantic import Field
@@ -11,6 +12,7 @@ from pydantic import Field
 from aded.core.rejection import Rejection
 from aded.core.sampler import Greedy, Sampled, Sampler
 from aded.errors import BadInput
+from aded.settings import checked_keys
 
 COLDEST = 1e-6
 """The lowest temperature above 0: logits divided by it are still numbers."""
@@ -45,3 +47,9 @@ class Decoding:
         seed = int(np.random.SeedSequence([self.seed, *stream]).generate_state(1, np.uint64)[0])
         kind = Sampled if self.repeats_the_baseline else Rejection
         return kind(self.temperature, self.top_p, seed)
+
+
+def checked_decoding(given: Mapping[str, Any], key: str) -> Decoding:
+    """Raises BadInput naming the key that is unknown or wrong. key: of them all."""
+    kinds = get_type_hints(Decoding, include_extras=True)
+    return Decoding(**checked_keys(given, kinds, key, optional=kinds))
