@@ -212,8 +212,9 @@ def test_every_source_is_well_formed(name: str, tmp_path: Path) -> None:
     paths = [file.path for file in source.files]
     assert len(set(paths)) == len(paths) or name == "chat_corpus"
     for file in source.files:
-        assert file.url.startswith(("https://raw.githubusercontent.com/", "https://huggingface.co/"))
-        assert re.search("/[0-9a-f]{40}/", file.path), "a commit, no branch"
+        hosts = ("https://raw.githubusercontent.com/", "https://huggingface.co/", "https://files.pythonhosted.org/")
+        assert file.url.startswith(hosts)
+        assert re.search("/[0-9a-f]{40}/|^packages/../../[0-9a-f]{60}/", file.path), "a commit or a hash, no branch"
         assert all(piece.url.startswith("https://files.pythonhosted.org/packages/") for piece in file.pieces)
         assert sum(piece.holds for piece in file.pieces) in (0, file.bytes)
     assert ("NC" in source.licence or source.licence == "none stated") <= (source.caution is not None)
