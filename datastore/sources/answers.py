@@ -84,14 +84,15 @@ def numbered(
     benchmark: str, model: str, category: str, prompts: Sequence[str], answers: Sequence[str]
 ) -> list[bytes]:
     """[questions, answers] of one turn each, with ids from 0."""
+    talks = enumerate(zip(prompts, answers, strict=True))
+    return single_turns(benchmark, model, [(number, category, *talk) for number, talk in talks])
+
+
+def single_turns(benchmark: str, model: str, talks: Sequence[tuple[int | str, str, str, str]]) -> list[bytes]:
+    """[questions, answers] of one turn each. talks: (id, category, prompt, answer)."""
     return [
-        lines(
-            {"question_id": number, "category": category, "turns": [prompt]} for number, prompt in enumerate(prompts)
-        ),
-        lines(
-            answer_row(number, f"{benchmark}-{number}", model, one_turn(answer))
-            for number, answer in enumerate(answers)
-        ),
+        lines({"question_id": name, "category": category, "turns": [prompt]} for name, category, prompt, _ in talks),
+        lines(answer_row(name, f"{benchmark}-{name}", model, one_turn(answer)) for name, _, _, answer in talks),
     ]
 
 

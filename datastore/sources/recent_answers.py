@@ -22,6 +22,7 @@ from datastore.sources.answers import (
     json_array,
     lines,
     one_turn,
+    single_turns,
 )
 
 EAGLE_SYSTEM = (
@@ -55,19 +56,20 @@ LLAMA_3_END = (128001, 128008, 128009)
 """Tokens that end an answer of Llama-3.1-Instruct."""
 
 
-def arena_hard(raw: Sequence[Path], *, model: str) -> list[bytes]:
-    """[questions, answers] of Arena-Hard. raw: of v2.0 one file of messages, of v0.1 answers and then questions."""
-    if len(raw) == 1:
-        talks = [(row["uid"], *(message["content"] for message in row["messages"])) for row in _rows(raw[0])]
-        asked = [(name, "hard_prompt", question) for name, question, _ in talks]
-        said = [(name, answer["answer"]) for name, _, answer in talks]
-    else:
-        asked = [(row["question_id"], row["cluster"], row["turns"][0]["content"]) for row in _rows(raw[1])]
-        said = [(row["question_id"], row["choices"][0]["turns"][0]["content"]) for row in _rows(raw[0])]
-    return [
-        lines({"question_id": name, "category": category, "turns": [text]} for name, category, text in asked),
-        lines(answer_row(name, f"arena-hard-{name}", model, one_turn(text)) for name, text in said),
-    ]
+def arena_hard_v2(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of Arena-Hard v2.0, whose one file has messages."""
+    talks = []
+    for row in _rows(raw[0]):
+        asked, said = (message["content"] for message in row["messages"])
+        talks.append((row["uid"], "hard_prompt", asked, said["answer"]))
+    return single_turns("arena-hard", model, talks)
+
+
+def arena_hard_v01(raw: Sequence[Path], *, model: str) -> list[bytes]:
+    """[questions, answers] of Arena-Hard v0.1. raw: answers, questions."""
+    said = {row["question_id"]: row["choices"][0]["turns"][0]["content"] for row in _rows(raw[0])}
+    asked = [(row["question_id"], row["cluster"], row["turns"][0]["content"]) for row in _rows(raw[1])]
+    return single_turns("arena-hard", model, [(*one, said[one[0]]) for one in asked])
 
 
 def eagle_set(raw: Sequence[Path], *, model: str) -> list[bytes]:
@@ -100,26 +102,15 @@ def fastchat_pair(raw: Sequence[Path], *, model: str) -> list[bytes]:
 def human_eval_chats(raw: Sequence[Path], *, model: str) -> list[bytes]:
     """[questions, answers]: HumanEval's problems as messages of a user, and the whole of what the model answered."""
     said = {row["task_id"]: row["raw_completion"] for row in _rows(raw[0])}
-    asked = [(name, problem["prompt"]) for name, problem in read_problems().items()]
-    return [
-        lines({"question_id": name, "category": "coding", "turns": [prompt]} for name, prompt in asked),
-        lines(answer_row(name, f"chat-{name}", model, one_turn(said[name])) for name, _ in asked),
-    ]
+    talks = [(name, "coding", problem["prompt"], said[name]) for name, problem in read_problems().items()]
+    return single_turns("chat", model, talks)
 
 
 def map_coder(raw: Sequence[Path], *, model: str) -> list[bytes]:
     """[questions, answers] of MapCoder's direct prompts (src/promptings/Direct.py)."""
-    rows = list(_rows(raw[0]))
     request = "\n\\Generate Python3 code to solve the above mentioned problem:"
-    return [
-        lines(
-            {"question_id": row["task_id"], "category": "coding", "turns": [row["prompt"] + request]} for row in rows
-        ),
-        lines(
-            answer_row(row["task_id"], f"direct-{row['task_id']}", model, one_turn(row["responses"][0]))
-            for row in rows
-        ),
-    ]
+    talks = [(row["task_id"], "coding", row["prompt"] + request, row["responses"][0]) for row in _rows(raw[0])]
+    return single_turns("direct", model, talks)
 
 
 def tau_bench(raw: Sequence[Path], *, model: str) -> list[bytes]:

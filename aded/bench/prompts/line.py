@@ -96,10 +96,9 @@ def _of_text(read: Line, name: str, category: str, where: str) -> Question:
         return PlainText(name, category, texts, where=where)
     if read.system is None:
         return Question(name, category, texts, where=where)
-    first, *rest = [{"role": "user", "content": text} for text in texts]
-    return Conversation(
-        name, category, (({"role": "system", "content": read.system}, first), *((one,) for one in rest)), where=where
-    )
+    messages: list[Message] = [{"role": "user", "content": text} for text in texts]
+    messages.insert(0, {"role": "system", "content": read.system})
+    return Conversation(name, category, turns_of(messages, where), where=where)
 
 
 def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:

@@ -14,7 +14,8 @@ from aded.bench.questions import Conversation, PlainText, TokenIds
 from aded.files.answer_file import read_answers
 from datastore.sources.recent_answers import (
     EAGLE_SYSTEM,
-    arena_hard,
+    arena_hard_v01,
+    arena_hard_v2,
     can_it_edit,
     eagle_set,
     fastchat_pair,
@@ -65,11 +66,13 @@ def test_spec_decode_bench_keeps_the_token_ids(tmp_path: Path) -> None:
 
 def test_arena_hard_of_both_versions(tmp_path: Path) -> None:
     talk = [{"role": "user", "content": "hard?"}, {"role": "assistant", "content": {"answer": "yes\u2028no"}}]
-    asked, said = read(tmp_path, *arena_hard([raw(tmp_path / "v2.jsonl", {"uid": "u", "messages": talk})], model="m"))
+    asked, said = read(
+        tmp_path, *arena_hard_v2([raw(tmp_path / "v2.jsonl", {"uid": "u", "messages": talk})], model="m")
+    )
     assert (asked["u"].turns, said["u"][0].text) == (("hard?",), "yes\u2028no")
     answers = raw(tmp_path / "v1.jsonl", {"question_id": "x", "choices": [{"turns": [{"content": "so"}]}]})
     questions = raw(tmp_path / "q1.jsonl", {"question_id": "x", "cluster": "c", "turns": [{"content": "how?"}]})
-    asked, said = read(tmp_path, *arena_hard([answers, questions], model="m"))
+    asked, said = read(tmp_path, *arena_hard_v01([answers, questions], model="m"))
     assert (asked["x"].turns, asked["x"].category, said["x"][0].text) == (("how?",), "c", "so")
 
 
