@@ -11,6 +11,7 @@ from aded.core.tree import DraftTree
 class Autoregressive(Drafter):
     """The baseline of every speedup: the same loop, cache and clock, with a root-only tree."""
 
+    learned_from = frozenset()
     adaptation = "off"
     budget = 0
 

@@ -58,7 +58,13 @@ class Runner:
     def describe(self) -> dict[str, Any]:
         """Facts for the run's record."""
         recording = self.experiment.recording.describe() if self.experiment.recording else {}
-        return {**self.target.describe(), **self.drafter.describe(), **recording}
+        learned_from = self.drafter.learned_from
+        return {
+            **self.target.describe(),
+            "learned_from": None if learned_from is None else sorted(learned_from),
+            **self.drafter.describe(),
+            **recording,
+        }
 
     def warm_up(self) -> None:
         """See warm_up; of the method and the baseline, on a prompt of no benchmark."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,6 +22,10 @@ from aded.core.tree import DraftTree
 from aded.settings import STRICT
 
 Nodes = Annotated[int, Field(ge=0)]
+Teacher = Literal[
+    "a corpus", "a smaller model", "other models' answers", "the target's answers", "the target's weights"
+]
+"""What a method may have learned from before its first prompt. A session is not among them: it is a setting."""
 
 
 @dataclass
@@ -48,6 +52,8 @@ class Drafter(ABC):
     requires: frozenset[str] = frozenset()
     """The fields of `Step` that `observe` needs: any of "logits", "hidden", "layers", "prompt_hidden" and
     "prompt_layers". Which layers these are, `setup` tells the target by `read_layers`."""
+    learned_from: frozenset[Teacher] | None = None
+    """What it, or a file that it reads, was made from; empty: nothing; None: it does not say."""
     adaptation: str = "prompt"
     """How long learned state is kept: off, prompt, or session, where one answer changes the drafts of the next."""
     budget: int = 64

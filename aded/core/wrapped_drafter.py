@@ -19,6 +19,7 @@ class WrappedDrafter(Drafter):
     def __init__(self, drafter: Drafter) -> None:
         self.drafter = drafter
         self.requires, self.adaptation, self.budget = drafter.requires, drafter.adaptation, drafter.budget
+        self.learned_from = drafter.learned_from
 
     @property
     def remembers_answers(self) -> bool:

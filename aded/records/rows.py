@@ -196,6 +196,12 @@ class Environment:
     datastore_questions: str | None = about(
         "benchmarks, and how many of their questions its corpus holds", null="it was not checked", default=None
     )
+    learned_from: list[str] | None = about(
+        "what the method, or a file that it reads, was made from before the first prompt: a corpus, a smaller model, "
+        "other models' answers, the target's answers, the target's weights; empty: nothing",
+        null=f"the method does not say, or {OLDER}",
+        default=None,
+    )
     scorer: str | None = about(
         "what the weights of aded_backoff's scorer were learned from", null="the method has none", default=None
     )

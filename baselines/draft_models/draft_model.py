@@ -40,6 +40,8 @@ class DraftModel(ModelDrafter):
     least_probability: nodes that are less probable, by the draft model, are not drafted
     """
 
+    learned_from = frozenset({"a smaller model"})
+
     def __init__(
         self,
         model: FilePath,

@@ -39,6 +39,8 @@ class LayerSkip(ModelDrafter):
     least_probability: nodes that are less probable, by these layers, are not drafted
     """
 
+    learned_from = frozenset({"the target's weights"})
+
     def __init__(
         self,
         layers: Count,

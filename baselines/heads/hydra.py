@@ -30,6 +30,7 @@ class Hydra(Drafter):
     top_k: candidates below each node
     """
 
+    learned_from = frozenset({"the target's answers"})
     requires = frozenset({"hidden"})
     adaptation = "off"
 

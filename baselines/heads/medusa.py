@@ -64,6 +64,7 @@ class Medusa(Drafter):
     top_k: candidates per head
     """
 
+    learned_from = frozenset({"the target's answers"})
     requires = frozenset({"hidden"})
     adaptation = "off"
 

@@ -31,6 +31,7 @@ class Mtp(Drafter):
     depth: length of the chain where the budget has room for it; each token is a forward of a module
     """
 
+    learned_from = frozenset({"the target's weights"})
     requires = frozenset({"hidden", "prompt_hidden"})
     adaptation = "off"
 

@@ -57,6 +57,7 @@ class LogitSpec(Drafter):
     ahead: most drafted tokens of what followed the root; of what followed a guess, 3 at most, by its rank
     """
 
+    learned_from = frozenset()
     requires = frozenset({"logits"})
     adaptation = "off"
 

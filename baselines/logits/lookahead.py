@@ -74,6 +74,7 @@ class Lookahead(Drafter):
     guesses: n-grams per token in the pool, all of which are drafted
     """
 
+    learned_from = frozenset()
     requires = frozenset({"logits"})
 
     def __init__(self, *, budget: Budget = 120, level: Level = 5, window: Count = 15, guesses: Count = 15) -> None:

@@ -205,6 +205,7 @@ class Racer(Drafter):
     breadth: candidates per token
     """
 
+    learned_from = frozenset()
     requires = frozenset({"logits", "prompt_hidden"})
 
     def __init__(

@@ -95,6 +95,7 @@ class TokenRecycling(Drafter):
         published)
     """
 
+    learned_from = frozenset()
     requires = frozenset({"logits"})
 
     def __init__(self, *, budget: Budget = 80, adaptation: LearningScope = "session") -> None:

@@ -40,6 +40,8 @@ class DraftRetriever(Drafter):
     window: last tokens of the context that are passed to the package
     """
 
+    learned_from = frozenset({"a corpus"})
+
     def __init__(
         self,
         datastore: NgramFile,

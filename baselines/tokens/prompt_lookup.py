@@ -36,6 +36,7 @@ class PromptLookup(Drafter):
     min_ngram: shorter ones follow, down to so many tokens
     """
 
+    learned_from = frozenset()
     adaptation = "off"
 
     def __init__(self, *, budget: Budget = 10, max_ngram: Count = 3, min_ngram: Count = 1) -> None:

@@ -175,6 +175,7 @@ class Rest(Drafter):
     threads: threads that read them
     """
 
+    learned_from = frozenset({"a corpus"})
     adaptation = "off"
 
     def __init__(

@@ -143,6 +143,7 @@ class SamDecoding(Drafter):
     branches: most next tokens of a node, and most nodes at each depth of the tree
     """
 
+    learned_from = frozenset({"a corpus"})
     adaptation = "off"
 
     def __init__(

@@ -30,6 +30,8 @@ class SuffixDecoding(Drafter):
     answers: most answers kept in a session; the oldest makes room
     """
 
+    learned_from = frozenset()
+
     def __init__(
         self,
         *,

@@ -24,7 +24,7 @@ from aded.records.metrics import (
 from aded.records.numbers import MISSING
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
-from scripts.report.columns import shown, without_empty_columns
+from scripts.report.columns import COLUMNS, shown, without_empty_columns
 from scripts.report.lines import ACCEPTED, SCOPES, Line, by_place, lines_of
 from scripts.report.paper.comparison import Sources
 from scripts.report.paper.published import Published, benchmark_family, beside
@@ -79,7 +79,7 @@ def headline(
     names = [name for name in NUMBERS if name != "macro" or len(_categories(mine)) > 1]
     rows = []
     for line in mine:
-        row = {"method": line.name}
+        row = {"method": line.name, "learned from": COLUMNS["learned from"].text(line)}
         for name in names:
             row |= {f"{scope}, {name}": shown(_number(line, scope, NUMBERS[name])) for scope in SCOPES}
         row["repetitive answers"] = shown(_number(line, line.first.columns[0], repetitive_share), ".1%")

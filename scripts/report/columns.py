@@ -92,6 +92,17 @@ def _marked_speedup(line: Line) -> str | None:
     return speedup and shown(speedup) + marks
 
 
+def _learned_from(line: Line) -> str | None:
+    """The record of a scorer names the models whose answers it learned from; the target may be one of them."""
+    run = line.first
+    found = run.environment.learned_from
+    if found is None:
+        return None
+    known = [run.model, str(run.config.get("model.path") or run.model)]
+    own = ["the target's answers"] if any(name in (run.environment.scorer or "") for name in known) else []
+    return ", ".join([*found, *own]) or "nothing"
+
+
 def _identical(line: Line) -> str | None:
     count = line.count("identical_outputs")
     return None if count is None else f"{count} of {line.count('turns')}"
@@ -204,6 +215,11 @@ COLUMNS: dict[str, Column] = {
         explained("questions"), lambda line: f"{line.questions}{FEW_MARK if line.questions < FEW_QUESTIONS else ''}"
     ),
     "budget": Column("The most drafted nodes per step.", _setting("method.budget")),
+    "learned from": Column(
+        "What the method, or a file that it reads, was made from before the first prompt. What it reads while it "
+        "decodes, earlier answers of the session among them, is no part of it.",
+        _learned_from,
+    ),
     "trees": Column("sized: cut to what pays by cost; whole: of the whole budget, as published.", _trees),
     "adaptation": Column("How long what a method learns is kept.", _setting("method.adaptation")),
     "temperature": Column("0: the most probable token.", _setting("decoding.temperature")),

@@ -106,4 +106,5 @@ def _rank(line: Line) -> tuple[Any, ...]:
 
 def _named(line: Line) -> dict[str, str]:
     benchmark, model = line.place
-    return {"benchmark": benchmark, "model": model, "method": line.name}
+    learned_from = COLUMNS["learned from"].text(line)
+    return {"benchmark": benchmark, "model": model, "method": line.name, "learned from": learned_from}

@@ -38,7 +38,7 @@ DEFINITIONS = (
     "is kept over them. – is missing. docs/benchmark_definitions.md says how each number is defined, "
     "aded/records/summary.py explains every key of summary.csv."
 )
-NAMES = ("method", "model", "benchmark", "answers", "questions")
+NAMES = ("method", "learned from", "model", "benchmark", "answers", "questions")
 SETTINGS = ("budget", "trees", "adaptation", "temperature", "seeds", "engine", "dtype", "machine")
 """Those that many methods and models share: a column where rows differ, else a note above the table."""
 NUMBERS = (

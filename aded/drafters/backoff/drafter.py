@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from aded.compiled import new_record
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.candidates import (
@@ -83,6 +83,8 @@ class BackoffDrafter(Drafter):
     max_history: tokens that can be copied from, 20 bytes each
     """
 
+    learned_from = frozenset({"a corpus", "other models' answers"})
+
     def __init__(
         self,
         datastore: NgramFile,
@@ -135,6 +137,9 @@ class BackoffDrafter(Drafter):
         self._scorers = {
             asked: read_scorer(scorer, self.corpus is not None, asked) for asked in {False, self.lookup is not None}
         }
+        reads_corpus = bool(longest[CORPUS]) or self.corpus is not None or self.lookup is not None
+        corpus: frozenset[Teacher] = frozenset({"a corpus"} if reads_corpus else ())
+        self.learned_from = corpus | {"other models' answers"}
         self._no_stop = np.zeros(self.budget + 1)
         self._read_nothing()
 
@@ -146,7 +151,7 @@ class BackoffDrafter(Drafter):
     def _ask_lookup(self, asked: bool) -> None:
         """Is the look-up model asked, if there is one?"""
         self.experts.on.lookup = asked and self.lookup is not None
-        scorer, self.learned_from = self._scorers[bool(self.experts.on.lookup)]
+        scorer, self.scorer_source = self._scorers[bool(self.experts.on.lookup)]
         self.state = NumbaState((self.experts, scorer, self.scratch))
 
     def sibling(self) -> BackoffDrafter:
@@ -252,7 +257,7 @@ class BackoffDrafter(Drafter):
         self.context = np.empty(0, np.int64)
 
     def describe(self) -> dict[str, str]:
-        facts = {**self.datastore.describe(), "scorer": self.learned_from}
+        facts = {**self.datastore.describe(), "scorer": self.scorer_source}
         if self.lookup is not None and self.experts.on.lookup:
             facts["lookup"] = self.lookup.header["fingerprint"]
         if self.corpus is not None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from aded.core.drafter import Drafter, PartUse, Step
+from aded.core.drafter import Drafter, PartUse, Step, Teacher
 from aded.core.target import Target
 from aded.core.tree import DraftTree, most_probable
 from aded.drafters.acceptance import AcceptanceTable
@@ -108,6 +108,8 @@ class Hybrid(Drafter):
             "session" if "session" in {adaptation, *(one.adaptation for one in parts.values())} else adaptation
         )
         self.requires = self._required()
+        learned = [drafter.learned_from for drafter in parts.values()]
+        self.learned_from = None if None in learned else frozenset[Teacher]().union(*filter(None, learned))
         self._tree: DraftTree | None = None
         self._accepted_by: list[np.ndarray] = []
 

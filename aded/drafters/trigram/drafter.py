@@ -30,6 +30,8 @@ class AdedDrafter(Drafter):
     max_pairs: most adapted rows, about 260 bytes each
     """
 
+    learned_from = frozenset({"a corpus"})
+
     def __init__(
         self,
         datastore: NgramFile,

@@ -90,6 +90,7 @@ class Eagle(Drafter):
     budget: most drafted nodes per step; the published tree has 25
     """
 
+    learned_from = frozenset({"the target's answers"})
     kind: ClassVar[type[EagleHead]] = EagleHead
     requires = frozenset({"hidden", "prompt_hidden"})
     adaptation = "off"

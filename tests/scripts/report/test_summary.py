@@ -239,3 +239,24 @@ def test_runs_of_which_one_lacks_a_setting_have_names_that_differ(tmp_path: Path
     write_run(tmp_path / "a", [row(81, 0, [2])])
     write_run(tmp_path / "b", [row(81, 0, [3])], settings={"method.more": 1})
     assert frame(tmp_path)["method"].nunique() == 2
+
+
+@pytest.mark.parametrize(
+    ("learned_from", "scorer", "shown"),
+    [
+        ([], None, "nothing"),
+        (["a corpus"], None, "a corpus"),
+        (["other models' answers"], "answers/another-7b.jsonl", "other models' answers"),
+        (["other models' answers"], "answers/vicuna-7b-v1.5.jsonl", "other models' answers, the target's answers"),
+    ],
+)
+def test_a_row_says_what_the_method_learned_from_and_whether_the_target_taught_it(
+    tmp_path: Path, learned_from: list[str], scorer: str | None, shown: str
+) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])], learned_from=learned_from, scorer=scorer)
+    assert frame(tmp_path)["learned from"].tolist() == [shown]
+
+
+def test_a_method_that_does_not_say_what_it_learned_from_has_no_such_column(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])])
+    assert "learned from" not in frame(tmp_path)

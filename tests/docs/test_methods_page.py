@@ -1,0 +1,23 @@
+"""docs/methods.md says of every method what it learned from, as its class does."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from aded.choices import read_choice
+
+ROOT = Path(__file__).parents[2]
+ROW = re.compile(r"^\| `(\w+)` \|.*?\| (.*?) \|", re.MULTILINE)
+LEARNED_FROM = dict(ROW.findall((ROOT / "docs" / "methods.md").read_text(encoding="utf-8")))
+NAMES = {path.stem for path in (ROOT / "conf" / "method").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"hybrid", "custom"}))
+def test_the_table_says_what_each_method_learned_from(name: str) -> None:
+    module, _, kind = read_choice("method", name)["_target_"].rpartition(".")
+    learned_from = getattr(import_module(module), kind).learned_from
+    assert LEARNED_FROM[name] == (", ".join(sorted(learned_from)) or "nothing")
