@@ -24,6 +24,7 @@ FILES = (
     "paper_ablations.csv",
     "peers.csv",
     "spec_bench.csv",
+    "engines.csv",
 )
 """In the order in which a figure is looked for."""
 COLUMNS = ("method", "model", "benchmark", "metric", "value", "value_to", "settings", "machine", "source")
