@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aded.core.drafter import PartUse
+from aded.records.latency import latencies
 from aded.records.marks import marks_of, others_share
 from aded.records.noise.disturbance import pairs_of, step_seconds, undisturbed
 from aded.records.noise.warm_up import slice_warm_up
@@ -82,6 +83,7 @@ def summarise(
         peak_memory_mb=_most(use.peak_memory_mb for use in uses),
         peak_gpu_memory_mb=_most(use.peak_gpu_memory_mb for use in uses),
         parts=part_shares(rows),
+        **latencies(rows),
     )
     return replace(summary, marks=marks_of(summary, rows, pairs))
 

@@ -44,6 +44,16 @@ class PartShare:
 
 
 @dataclass(frozen=True)
+class Percentiles:
+    """What half, 95 % and 99 % of the values do not exceed, in ms; linear between neighbouring values."""
+
+    __pydantic_config__ = STRICT
+    p50: Number = about("the median", unit="ms")
+    p95: Number = about("the 95th percentile", unit="ms")
+    p99: Number = about("the 99th percentile", unit="ms")
+
+
+@dataclass(frozen=True)
 class Summary:
     """A finished run: summary.json."""
 
@@ -142,5 +152,29 @@ class Summary:
     parts: dict[str, PartShare] | None = about(
         "what each part of the method did",
         null=f"the method has no parts, no step was needed, or {OLDER}",
+        default=None,
+    )
+    time_to_first_token_ms: Percentiles | None = about(
+        "of the turns: the forward over the prompt, which decides the first token",
+        unit="ms",
+        null=f"{REPLAY}, or {OLDER}",
+        default=None,
+    )
+    inter_token_latency_ms: Percentiles | None = about(
+        "of the tokens that steps decided: time of the token's step / tokens of that step",
+        unit="ms",
+        null=f"{REPLAY}, no step was needed, or {OLDER}",
+        default=None,
+    )
+    step_latency_ms: Percentiles | None = about(
+        "of the steps: draft, verify and observe; so long a reader waits, and then has all tokens of the step",
+        unit="ms",
+        null=f"{REPLAY}, no step was needed, or {OLDER}",
+        default=None,
+    )
+    end_to_end_ms: Percentiles | None = about(
+        "of the turns: from the prompt to the last token, prefill and all steps",
+        unit="ms",
+        null=f"{REPLAY}, or {OLDER}",
         default=None,
     )

@@ -170,6 +170,16 @@ def _prefill(line: Line) -> float | None:
     return _mean([1000 * row.prefill_seconds for row in line.rows if row.prefill_seconds is not None])
 
 
+def _latency(key: str) -> Column:
+    """Of several seeds, the first."""
+
+    def value(line: Line) -> str | None:
+        found = getattr(line.first.summary, key)
+        return found and f"{found.p50:.1f} / {found.p95:.1f} / {found.p99:.1f}"
+
+    return Column(f"p50 / p95 / p99. {explained(key)}", value)
+
+
 def _of_machine(about: str, name: str, said: Callable[[list[Any]], str]) -> Column:
     """name: of what each time that a row was decoded says of the machine; missing where none knows it."""
 
@@ -248,6 +258,10 @@ COLUMNS: dict[str, Column] = {
     "prefill, ms": Column(
         "Mean of an answer: the target's forward over the prompt. No part of the speedup.", _prefill, ".3f"
     ),
+    "time to first token, ms": _latency("time_to_first_token_ms"),
+    "inter-token latency, ms": _latency("inter_token_latency_ms"),
+    "step latency, ms": _latency("step_latency_ms"),
+    "end-to-end, ms": _latency("end_to_end_ms"),
     "draft, median ms": _number("draft_ms_median", ".2f"),
     "draft, 99 % ms": _number("draft_ms_p99", ".2f"),
     "system": Column("The operating system.", lambda line: line.first.environment.machine.system),

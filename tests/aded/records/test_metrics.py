@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from made_up_run import row as whole_row
 
 from aded.core.drafter import PartUse
+from aded.records.latency import latencies
 from aded.records.metrics import (
     acceptance_by_position,
     compression,
@@ -62,6 +63,9 @@ PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 0.5, 0.4), row("b", [4], 0.5
 def test_the_summary_of_hand_made_rows() -> None:
     got = asdict(summarise(PAIRED, **NAMES))
     low, high = got.pop("speedup_low"), got.pop("speedup_high")
+    assert {key: got.pop(key) for key in latencies(PAIRED)} == {
+        key: value and asdict(value) for key, value in latencies(PAIRED).items()
+    }
     assert got == NAMES | {
         "questions": 2,
         "turns": 3,
