@@ -1,11 +1,13 @@
-"""Writes a run's answers in the layout of another benchmark's files, for its own scripts:
+"""Writes a run in the layout of another program: its answers for benchmarks' scripts, its acceptance for engines.
 
     aded export FORM RUN_FOLDER [out=FILE_OR_FOLDER] [model_id=NAME] [tokenizer=NAME_OR_DIR]
+    aded export acceptance RUN_FOLDER [out=acceptance.json] [longest=TOKENS]
 
 FORM is one of
 
     spec_bench   what evaluation/speed.py of Spec-Bench reads, also as the --base-path of another run
     fastchat     what FastChat's judge reads
+    acceptance   how often drafts of 1, 2, .. tokens were accepted, as vLLM and llama.cpp read it to pretend drafting
 
 out is a .jsonl file, after which the model is named, or a folder for the file MODEL_ID.jsonl. An answer that no model
 decoded here has no seconds: Spec-Bench's wall_time is then its number of steps, so that the rates which speed.py
@@ -14,14 +16,20 @@ prints are tokens per step.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from aded.command_line import run_command
+from aded.engines.acceptance_profile import acceptance_profile
 from aded.errors import BadInput
+from aded.files.atomic import check_outputs, write_text
+from aded.records.run_directory import RECORD
+from aded.settings import Positive
 from llm_judge.export import OUT, Form, as_fastchat, export
 from llm_judge.spec_bench import as_spec_bench
 
+ACCEPTANCE = "acceptance"
 FORMS: dict[str, tuple[Form, str]] = {
     "spec_bench": (as_spec_bench, "data/spec_bench/model_answer"),
     "fastchat": (as_fastchat, OUT),
@@ -37,13 +45,23 @@ class ExportSettings:
     """The model's name in the file; None: the names of the run's model and method."""
     tokenizer: str | None = None
     """A Hub id, a folder or `embedded`; None: the tokenizer of the run's model."""
+    longest: Positive | None = None
+    """Of an acceptance profile: tokens of the longest draft; None: the longest of which anything was accepted."""
 
 
 def run(arguments: list[str], settings: ExportSettings) -> None:
-    if len(arguments) != 2 or arguments[0] not in FORMS:
-        raise BadInput("FORM", f"name one of {', '.join(FORMS)}, and a run: aded export spec_bench RUN_FOLDER")
-    form, place = FORMS[arguments[0]]
-    path = export(Path(arguments[1]), settings.out or place, settings.model_id, settings.tokenizer, form)
+    names = (*FORMS, ACCEPTANCE)
+    if len(arguments) != 2 or arguments[0] not in names:
+        raise BadInput("FORM", f"name one of {', '.join(names)}, and a run: aded export spec_bench RUN_FOLDER")
+    name, folder = arguments[0], Path(arguments[1])
+    if name == ACCEPTANCE:
+        out = Path(settings.out or f"{ACCEPTANCE}.json").expanduser()
+        check_outputs([("out", out)], [("RUN_FOLDER", folder / record) for record in RECORD])
+        write_text(out, json.dumps(acceptance_profile(folder, settings.longest), indent=1) + "\n", "out")
+        print(f"acceptance: {out}")
+        return
+    form, place = FORMS[name]
+    path = export(folder, settings.out or place, settings.model_id, settings.tokenizer, form)
     print(f"answers: {path}")
 
 

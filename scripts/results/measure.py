@@ -56,9 +56,12 @@ def _without_classes(settings: Any) -> Any:
 
 
 def new_case(folder: Path, pack: str, method: str, settings: Mapping[str, Any]) -> Case:
-    """The method on a pack, with the answers of all other packs as its corpus, where it reads one."""
-    others = tuple(name for name in names_of_packs(folder) if name != pack) if reads_datastore(method) else ()
-    return Case(folder, pack, method, settings, others)
+    """The method on a pack, with the answers of the same model's other packs as its corpus, where it reads one."""
+    model = read_about(folder / pack, PACKS_KEY).model
+    others = [name for name in names_of_packs(folder) if read_about(folder / name, PACKS_KEY).model == model]
+    return Case(
+        folder, pack, method, settings, tuple(name for name in others if name != pack and reads_datastore(method))
+    )
 
 
 def names_of_packs(folder: Path) -> list[str]:
