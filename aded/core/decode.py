@@ -16,7 +16,7 @@ What counts, the same for all methods:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -28,7 +28,8 @@ from aded.core.drafter import Drafter, PartUse
 from aded.core.rejection import Rejection
 from aded.core.sampler import Sampler
 from aded.core.step import Step
-from aded.core.target import Target
+from aded.core.target import BatchTarget, Target
+from aded.core.tree import DraftTree
 
 MAX_DRAFTED = 256
 """Most drafted nodes of a tree."""
@@ -117,69 +118,148 @@ def steps(
     seed: of the drafter's random draws.
     seen: called with each step when its clock has stopped.
     """
-    answer = Answer()
     limit = min(max_new_tokens, target.context_length - len(prompt_ids))
     if limit < 1:
-        answer.stop_reason = "context"
-        yield answer
+        yield Answer(stop_reason="context")
         return
 
     room = limit + max_drafted + 1
     target.prepare(len(prompt_ids) + room, sampler)
     began = perf_counter()
-    step = target.prefill(prompt_ids, sampler, room, drafter.requires)
-    started = perf_counter()
-    answer.prefill_seconds = started - began
-
-    context = np.empty(len(prompt_ids) + limit, np.int64)
-    context[: len(prompt_ids)] = prompt_ids
-    drafter.draw_by(sampler if isinstance(sampler, Rejection) else None)
-    drafter.begin(prompt_ids, seed)
-    drafter.observe(step)
-    reason = _commit(answer, [step.next_token], limit, eos_token_ids, stop)
-    learning = perf_counter() - started
-
-    walks: list[tuple[np.ndarray | None, list[int]]] = []
-    while reason is None:
-        yield answer
-        t0 = perf_counter()
-        length = len(prompt_ids) + len(answer.token_ids)
-        context[len(prompt_ids) : length] = answer.token_ids
-        # A draft at depth d is only of use if d more tokens and the bonus token may follow.
-        tree = drafter.draft(context[:length]).up_to_depth(limit - len(answer.token_ids) - 1)
-        t1 = perf_counter()
+    first = target.prefill(prompt_ids, sampler, room, drafter.requires)
+    seconds = perf_counter() - began
+    generation = Generation(drafter, prompt_ids, first, seconds, sampler, limit, eos_token_ids, stop, seed)
+    while generation.reason is None:
+        yield generation.answer
+        tree = generation.draft()
+        began = perf_counter()
         step = target.verify(tree)
-        t2 = perf_counter()
-        drafter.observe(step)
-        before = len(answer.token_ids)
-        reason = _commit(answer, step.new_tokens, limit, eos_token_ids, stop)
-        answer.accept_lengths.append(len(answer.token_ids) - before)
-        answer.drafted_nodes.append(step.tree.drafted)
-        walks.append((step.tree.probabilities, step.path))
-        answer.draft_times.append(learning + t1 - t0)
-        answer.verify_times.append(t2 - t1)
-        answer.observe_times.append(perf_counter() - t2)
-        learning = 0.0
+        generation.take(step, perf_counter() - began)
         if seen is not None:
             seen(step)
-
-    answer.stop_reason = reason
-    answer.calibration = calibration_histogram(walks)  # after the clock
-    answer.parts = drafter.part_uses(answer.accept_lengths)
-    drafter.end()
-    yield answer
+    yield generation.finish()
 
 
-def _commit(
-    answer: Answer, tokens: list[int], limit: int, eos_token_ids: Collection[int], stop: StopRule | None
-) -> str | None:
-    """Append tokens up to the first reason to stop; return that reason, as autoregressive decoding would find it."""
-    for token in tokens:
-        answer.token_ids.append(token)
-        if token in eos_token_ids:
-            return "eos"
-        if stop is not None and stop(answer.token_ids):
-            return "stop_string"
-        if len(answer.token_ids) == limit:
-            return "limit"
-    return None
+class Generation:
+    """An answer on its way, apart from the target: it drafts, and takes in what the target decided.
+
+    first, prefill_seconds: the prompt's step, and what it took; limit: most new tokens. The rest: see `steps`.
+    """
+
+    def __init__(
+        self,
+        drafter: Drafter,
+        prompt_ids: np.ndarray,
+        first: Step,
+        prefill_seconds: float,
+        sampler: Sampler,
+        limit: int,
+        eos_token_ids: Collection[int] = (),
+        stop: StopRule | None = None,
+        seed: int = 0,
+    ) -> None:
+        began = perf_counter()
+        self.drafter, self.limit, self.eos_token_ids, self.stop = drafter, limit, eos_token_ids, stop
+        self.answer = Answer(prefill_seconds=prefill_seconds)
+        self._prompt_length, self._context = len(prompt_ids), np.empty(len(prompt_ids) + limit, np.int64)
+        self._context[: len(prompt_ids)] = prompt_ids
+        self._walks: list[tuple[np.ndarray | None, list[int]]] = []
+        drafter.draw_by(sampler if isinstance(sampler, Rejection) else None)
+        drafter.begin(prompt_ids, seed)
+        drafter.observe(first)
+        self.reason = self._commit([first.next_token])
+        """Why the answer is complete; None while it is not."""
+        self._drafting = perf_counter() - began
+
+    def draft(self) -> DraftTree:
+        """Propose the next step's tree."""
+        began = perf_counter()
+        length = self._prompt_length + len(self.answer.token_ids)
+        self._context[self._prompt_length : length] = self.answer.token_ids
+        # A draft at depth d is only of use if d more tokens and the bonus token may follow.
+        tree = self.drafter.draft(self._context[:length]).up_to_depth(self.limit - len(self.answer.token_ids) - 1)
+        self._drafting += perf_counter() - began
+        return tree
+
+    def take(self, step: Step, seconds: float) -> None:
+        """Commit what the target decided. seconds: of the target, for this step."""
+        began, answer = perf_counter(), self.answer
+        self.drafter.observe(step)
+        before = len(answer.token_ids)
+        self.reason = self._commit(step.new_tokens)
+        answer.accept_lengths.append(len(answer.token_ids) - before)
+        answer.drafted_nodes.append(step.tree.drafted)
+        self._walks.append((step.tree.probabilities, step.path))
+        answer.draft_times.append(self._drafting)
+        answer.verify_times.append(seconds)
+        answer.observe_times.append(perf_counter() - began)
+        self._drafting = 0.0
+
+    def finish(self) -> Answer:
+        """The complete answer; the drafter is free for another."""
+        assert self.reason is not None
+        answer = self.answer
+        answer.stop_reason = self.reason
+        answer.calibration = calibration_histogram(self._walks)  # after the clock
+        answer.parts = self.drafter.part_uses(answer.accept_lengths)
+        self.drafter.end()
+        return answer
+
+    def _commit(self, tokens: list[int]) -> str | None:
+        """Append tokens up to the first reason to stop; return it, as autoregressive decoding would find it."""
+        for token in tokens:
+            self.answer.token_ids.append(token)
+            if token in self.eos_token_ids:
+                return "eos"
+            if self.stop is not None and self.stop(self.answer.token_ids):
+                return "stop_string"
+            if len(self.answer.token_ids) == self.limit:
+                return "limit"
+        return None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt, int64 [m], with a drafter that no other request uses."""
+
+    prompt_ids: np.ndarray
+    drafter: Drafter
+    sampler: Sampler
+    max_new_tokens: int
+
+
+def decode_batch(
+    target: BatchTarget, requests: Iterable[Request], eos_token_ids: Collection[int] = ()
+) -> Iterator[tuple[int, Answer]]:
+    """Continuous batching: one forward verifies the trees of all requests that are going.
+
+    A request enters when a place is free: its prompt is read alone, while the others wait. What it accepts depends on
+    itself alone, so its answer is the one that it has alone. Yields (number of the request, its answer), as they are
+    completed. A step's time is that of the whole forward.
+    """
+    waiting, going = deque(enumerate(requests)), dict[int, tuple[int, Generation]]()
+    while waiting or going:
+        for place in range(target.requests):
+            if place not in going and waiting:
+                number, request = waiting.popleft()
+                going[place] = number, _begin(target, place, request, eos_token_ids)
+        trees = {place: generation.draft() for place, (_, generation) in going.items() if generation.reason is None}
+        if trees:
+            began = perf_counter()
+            steps = target.verify(trees)
+            seconds = perf_counter() - began
+            for place, step in steps.items():
+                going[place][1].take(step, seconds)
+        for place, (number, generation) in list(going.items()):
+            if generation.reason is not None:
+                del going[place]
+                yield number, generation.finish()
+
+
+def _begin(target: BatchTarget, place: int, request: Request, eos_token_ids: Collection[int]) -> Generation:
+    began = perf_counter()
+    first = target.prefill(place, request.prompt_ids, request.sampler, request.drafter.requires)
+    seconds = perf_counter() - began
+    room = min(target.context_length, target.rows - request.drafter.budget - 1) - len(request.prompt_ids)
+    limit = min(request.max_new_tokens, room)
+    return Generation(request.drafter, request.prompt_ids, first, seconds, request.sampler, limit, eos_token_ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -43,3 +43,20 @@ class Target(Protocol):
 
     def verify(self, tree: DraftTree) -> Step:
         """One forward over the tree; commits the accepted path."""
+
+
+class BatchTarget(Protocol):
+    """A target with places for several requests."""
+
+    requests: int
+    """How many places."""
+    rows: int
+    """Of a place: most tokens of a request, with the nodes of a tree."""
+    context_length: int
+    """Most tokens of a request, see Target."""
+
+    def prefill(self, place: int, prompt_ids: np.ndarray, sampler: Sampler, requires: Collection[str] = ()) -> Step:
+        """Read a prompt, int64 [m], into a place, whose request is gone."""
+
+    def verify(self, trees: Mapping[int, DraftTree]) -> dict[int, Step]:
+        """One forward over the trees, by their places; commits the accepted paths."""

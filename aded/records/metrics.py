@@ -11,12 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from aded.core.drafter import PartUse
-from aded.records.latency import latencies
 from aded.records.marks import marks_of, others_share
 from aded.records.noise.disturbance import pairs_of, step_seconds, undisturbed
 from aded.records.noise.warm_up import slice_warm_up
 from aded.records.rows import Row
-from aded.records.summary import AcceptanceByPosition, PartShare, Summary
+from aded.records.summary import AcceptanceByPosition, PartShare, Percentiles, Summary
 from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question, value_of
 
 MOST_COMPRESSION = 12.0
@@ -167,6 +166,39 @@ def _part_share(uses: Sequence[PartUse], steps: int) -> PartShare:
 def draft_seconds(row: Row) -> np.ndarray:
     """float [steps]: drafting at each step, draft and observe, the first time that the row was decoded."""
     return step_seconds(row.timings[0].draft_ms, row.timings[0].observe_ms)
+
+
+def percentiles(seconds: np.ndarray) -> Percentiles | None:
+    """Of float [n], in ms; None without a value."""
+    if not len(seconds):
+        return None
+    p50, p95, p99 = (float(1000 * value) for value in np.percentile(seconds, [50, 95, 99]))
+    return Percentiles(p50, p95, p99)
+
+
+def latencies(rows: Sequence[Row]) -> dict[str, Percentiles | None]:
+    """The latencies of a summary, by their keys: as a reader of a stream has them.
+
+    Of the first time that each turn was decoded, and of all its slices, disturbed ones too: a promise to people holds
+    on a busy machine. In a paired run the clock runs in the method's own slices alone.
+    """
+    timed = [row for row in rows if row.decode_seconds is not None]
+    steps = np.concatenate([np.zeros(0), *(_step_seconds(row) for row in timed)])
+    tokens = np.array([count for row in timed for count in row.accept_lengths], np.int64)
+    prefill = np.array([row.prefill_seconds or 0.0 for row in timed])
+    decoding = np.array([row.decode_seconds or 0.0 for row in timed])
+    return {
+        "time_to_first_token_ms": percentiles(prefill),
+        "inter_token_latency_ms": percentiles(np.repeat(steps / np.maximum(tokens, 1), tokens)),
+        "step_latency_ms": percentiles(steps),
+        "end_to_end_ms": percentiles(prefill + decoding),
+    }
+
+
+def _step_seconds(row: Row) -> np.ndarray:
+    """float [steps]"""
+    timing = row.timings[0]
+    return step_seconds(timing.draft_ms, timing.verify_ms, timing.observe_ms)
 
 
 def ratio(numerator: float, denominator: float) -> float | None:

@@ -122,7 +122,7 @@ class CompiledCpuTarget(EagerTarget):
         """What is compiled, see Forward."""
         cache.place.rows = rows
         cache.place.visible = _masks(mask)[0].shape[-1]
-        logits = self._call_model(cache, ids, positions, mask)
+        logits = self.call_model(cache, ids, positions, mask)
         assert self.states.last is not None
         return logits, self.states.last, self.states.layers
 

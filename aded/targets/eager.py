@@ -153,9 +153,9 @@ class EagerTarget:
     ) -> torch.Tensor:
         """[1, n] ids to [n, vocabulary] logits (the last `logits_to_keep` rows, 0 for all)."""
         self.cache.extend(ids.shape[1], self.device)
-        return self._call_model(self.cache, ids, positions, mask, logits_to_keep)
+        return self.call_model(self.cache, ids, positions, mask, logits_to_keep)
 
-    def _call_model(
+    def call_model(
         self, cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask | None, logits_to_keep: int = 0
     ) -> torch.Tensor:
         output = self.model(

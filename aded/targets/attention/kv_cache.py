@@ -101,11 +101,8 @@ class KVCache(Cache):
             assert layer.values is not None
             copy = KVLayer(capacity, cache.place)
             copy.lazy_initialization(layer.keys, layer.values)
-            assert copy.keys is not None
-            assert copy.values is not None
-            copy.keys[:, :, : self.length] = layer.keys[:, :, : self.length]
-            copy.values[:, :, : self.length] = layer.values[:, :, : self.length]
             cache.layers.append(copy)
+        cache.copy_rows(self, self.length, 0)
         return cache
 
     def start(self) -> None:
@@ -118,6 +115,18 @@ class KVCache(Cache):
         self.length += n
         self.place.visible = self.length
         return self.place.rows
+
+    def write_to(self, rows: torch.Tensor) -> None:
+        """Make these rows, int64 [n], those of the current step. Attention sees all up to the last of them."""
+        self.place.rows, self.place.visible = rows, int(rows.max()) + 1
+
+    def copy_rows(self, other: KVCache, count: int, start: int) -> None:
+        """Copy the first rows of another cache of the same layers to `start` and behind."""
+        for mine, theirs in zip(self.kv_layers, other.kv_layers, strict=True):
+            for to, source in ((mine.keys, theirs.keys), (mine.values, theirs.values)):
+                assert to is not None
+                assert source is not None
+                to[:, :, start : start + count] = source[:, :, :count]
 
     def keep(self, start: int, path: list[int]) -> None:
         """Compact to the accepted path: indices of tree nodes, increasing, whose rows lie at start + index."""

@@ -54,13 +54,14 @@ class TreeMask:
             window = window if window is not None and window < committed + len(tree) else None
             if len(tree) == 1 and window is None and not self.mixed:
                 return None
-        full = self._as_taken(visible(tree, committed, None, device)[:, :, since:])
-        sliding = full if window is None else self._as_taken(visible(tree, committed, window, device)[:, :, since:])
+        full = self.as_taken(visible(tree, committed, None, device)[:, :, since:])
+        sliding = full if window is None else self.as_taken(visible(tree, committed, window, device)[:, :, since:])
         if not self.mixed:
             return sliding
         return {"full_attention": full, "sliding_attention": sliding}
 
-    def _as_taken(self, mask: torch.Tensor) -> torch.Tensor:
+    def as_taken(self, mask: torch.Tensor) -> torch.Tensor:
+        """The form of a boolean mask that the model takes."""
         if not self.additive:
             return mask
         hidden = torch.zeros(mask.shape, dtype=self.dtype, device=mask.device)

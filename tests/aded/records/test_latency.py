@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from made_up_run import row, timing
 
-from aded.records.latency import latencies, percentiles
+from aded.records.metrics import latencies, percentiles
 from aded.records.rows import Row
 from aded.records.summary import Percentiles
 

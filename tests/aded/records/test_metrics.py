@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from made_up_run import row as whole_row
 
 from aded.core.drafter import PartUse
-from aded.records.latency import latencies
 from aded.records.metrics import (
     acceptance_by_position,
     compression,
     is_repetitive,
+    latencies,
     mean_accepted_tokens,
     over_seeds,
     student_95,

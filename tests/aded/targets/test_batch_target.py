@@ -1,0 +1,97 @@
+"""Batched verification: every request has the answer that it has alone, whatever stands beside it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import VOCABULARY, random_tree, tiny_model
+
+from aded.core.decode import Request, decode, decode_batch
+from aded.core.drafter import Drafter
+from aded.core.sampler import Greedy, Sampled, Sampler
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.batch import BatchTarget
+from aded.targets.eager import EagerTarget
+
+ROWS, TOKENS = 160, 24
+
+
+class Guesser(Drafter):
+    """Knows the answer of its request alone, and hides the next tokens in a random tree of `nodes` nodes."""
+
+    def __init__(self, answer: list[int], nodes: int) -> None:
+        self.answer, self.budget = answer, nodes
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.prompt, self.random = len(prompt_ids), np.random.default_rng(self.budget)
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        done = len(context) - self.prompt
+        tree = random_tree(self.random, self.budget + 1, int(context[-1]))
+        path, node = self.answer[done : done + 3], 0
+        for token in path:  # give the tree a branch of true tokens, as far as it has nodes
+            below = np.flatnonzero(tree.parents == node)
+            if not len(below) or tree.child(node, token) is not None:
+                break
+            tree.tokens[below[0]] = token
+            node = int(below[0])
+        return tree
+
+
+@cache
+def target() -> EagerTarget:
+    return EagerTarget(tiny_model())
+
+
+def prompts(lengths: list[int]) -> list[np.ndarray]:
+    random = np.random.default_rng(len(lengths))
+    return [random.integers(VOCABULARY, size=length) for length in lengths]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 63)), min_size=1, max_size=6),
+    st.integers(1, 4),
+    st.booleans(),
+)
+@settings(max_examples=25, deadline=None)
+def test_each_request_has_the_answer_that_it_has_alone(
+    requests: list[tuple[int, int]], places: int, greedy: bool
+) -> None:
+    """Prompts of different lengths, trees of 1 to 64 nodes, more requests than places."""
+    asked = prompts([length for length, _ in requests])
+    samplers: list[Sampler] = [Greedy() if greedy else Sampled(1.0, 0.9, seed) for seed in range(len(asked))]
+    alone = [
+        decode(target(), Guesser([], 0), prompt, sampler, max_new_tokens=TOKENS).token_ids
+        for prompt, sampler in zip(asked, samplers, strict=True)
+    ]
+    batch = [
+        Request(prompt, Guesser(answer, nodes), sampler, TOKENS)
+        for prompt, sampler, answer, (_, nodes) in zip(asked, samplers, alone, requests, strict=True)
+    ]
+    found = dict(decode_batch(BatchTarget(target(), places, ROWS), batch))
+    assert [found[number].token_ids for number in range(len(batch))] == alone
+
+
+def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None:
+    asked = prompts([5, 30, 17])
+    alone = [decode(target(), Guesser([], 0), one, Greedy(), max_new_tokens=TOKENS).token_ids for one in asked]
+
+    class Oracle(Guesser):
+        def draft(self, context: np.ndarray) -> DraftTree:
+            done = len(context) - self.prompt
+            return DraftTree.chain(int(context[-1]), self.answer[done : done + self.budget])
+
+    batch = [Request(one, Oracle(answer, 3), Greedy(), TOKENS) for one, answer in zip(asked, alone, strict=True)]
+    found = dict(decode_batch(BatchTarget(target(), 3, ROWS), batch))
+    assert [found[number].token_ids for number in range(3)] == alone
+    assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
+
+
+def test_a_model_with_a_sliding_window_is_refused() -> None:
+    with pytest.raises(BadInput, match="attention to all rows"):
+        BatchTarget(EagerTarget(tiny_model("mistral-window")), 2, ROWS)
