@@ -25,6 +25,7 @@ COMMANDS = {
     "plots": "scripts.plots",
     "report": "scripts.html_report",
     "compare": "scripts.compare",
+    "batch": "scripts.batch",
     "build": "datastore.build",
     "fetch": "datastore.fetch",
     "info": "datastore.info",

@@ -20,17 +20,64 @@ Milliseconds = Annotated[float, Field(gt=0)]
 
 @dataclass(frozen=True)
 class EngineTimes:
-    """The times of one engine: context in tokens -> nodes -> milliseconds of a step."""
+    """The times of one engine: context in tokens -> nodes -> milliseconds of a step, and requests that are verified
+    together -> nodes of each -> milliseconds."""
 
     __pydantic_config__ = LINE
     engine: str
     ms_by_context: Annotated[dict[int, dict[Nodes, Milliseconds]], Field(min_length=1)]
+    ms_by_batch: dict[Annotated[int, Field(ge=1)], dict[Nodes, Milliseconds]] | None = None
 
 
 @dataclass(frozen=True)
 class CostTable:
     __pydantic_config__ = LINE
     engines: Annotated[list[EngineTimes], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class BatchTimes:
+    """t(batch, nodes): seconds [batches, sizes] of steps over `sizes` nodes of each of `batches` requests."""
+
+    batches: np.ndarray
+    sizes: np.ndarray
+    table: np.ndarray
+
+    def seconds(self, batch: int, nodes: float) -> float:
+        """Of a step over trees of so many nodes on average, by straight lines between measurements.
+
+        Raises BadInput outside of what was measured.
+        """
+        if not (self.batches[0] <= batch <= self.batches[-1] and self.sizes[0] <= nodes <= self.sizes[-1]):
+            raise BadInput(
+                COST_KEY,
+                f"has times of {self.batches[0]} to {self.batches[-1]} requests with {self.sizes[0]} to "
+                f"{self.sizes[-1]} nodes each, none of {batch} with {nodes:.0f}",
+            )
+        of_each = [np.interp(nodes, self.sizes, row) for row in self.table]
+        return float(np.interp(batch, self.batches, of_each))
+
+    def of_batch(self, batch: int, budget: int) -> StepCost:
+        """What trees cost when so many requests are verified together."""
+        return StepCost(np.array([self.seconds(batch, n) for n in range(1, budget + 2)]))
+
+
+def read_batch_times(path: str | Path) -> BatchTimes:
+    """The times of the first engine that has some. One that falls with nodes or requests is noise, and is levelled.
+
+    Raises BadInput.
+    """
+    form = "a cost table that python -m scripts.bench.verify batch=[1,2,4] out=FILE wrote"
+    table = typed(json_value(read_text(path, COST_KEY), COST_KEY, str(path)), CostTable, COST_KEY, str(path), form)
+    known = next((one.ms_by_batch for one in table.engines if one.ms_by_batch), None)
+    if known is None:
+        raise BadInput(COST_KEY, f"{path} has no times of batches; it must be {form}")
+    batches, sizes = sorted(known), sorted(set.intersection(*(set(row) for row in known.values())))
+    if not sizes or sizes[0] != 1:
+        raise BadInput(COST_KEY, f"{path} must have times of one node for every batch")
+    seconds = np.array([[known[batch][size] / 1e3 for size in sizes] for batch in batches])
+    levelled = np.maximum.accumulate(np.maximum.accumulate(seconds, axis=1), axis=0)
+    return BatchTimes(np.array(batches), np.array(sizes), levelled)
 
 
 def read_cost_table(path: str | Path, engine: object, budget: int) -> StepCost:

@@ -9,6 +9,7 @@
     shape=NAME                a shape in conf/model/compute with random weights, in place of a model
     out=FILE                  write the numbers as the cost table that `method.cost=FILE` reads
     generate=true             time transformers' own `model.generate` too
+    batch=[1,2,4,8]           time steps that verify the trees of so many requests together, on the eager engine
 
 Engines, sizes and the measurement of the bandwidth take turns in one process, so that a busy machine slows all of
 them alike. The last line of the output is JSON.
@@ -37,12 +38,14 @@ from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.records.environment import machine
 from aded.settings import Positive
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.weightless import random_target
+from scripts.bench.timing.batches import measure_batches
 from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
 NODES = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128)
@@ -64,6 +67,11 @@ class BenchVerifySettings:
     shape: str | None = None
     out: str | None = None
     generate: bool = False
+    batch: list[Positive] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.batch and "eager" not in self.engines:
+            raise BadInput("batch", "is timed on the eager engine; name it in engines")
 
 
 def chain(nodes: int) -> DraftTree:
@@ -163,6 +171,13 @@ def report(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
         ],
         "floor_ms_by_context": {str(c): floor for c, floor in floors.items()},
     }
+    if settings.batch:
+        seconds_by_batch = measure_batches(targets["eager"], settings.batch, middle, settings.nodes, settings.rounds)
+        eager = next(one for one in found["engines"] if one["engine"] == "eager")
+        eager["ms_by_batch"] = {
+            str(batch): {str(n): 1e3 * float(np.median(seconds)) for n, seconds in by_nodes.items()}
+            for batch, by_nodes in seconds_by_batch.items()
+        }
     if settings.generate:
         targets.clear()
         del first
@@ -187,6 +202,16 @@ def table(found: dict[str, Any]) -> str:
     return tabulate(rows, ["nodes", *(f"{engine}, {context} tokens" for engine, context in columns)], floatfmt=".2f")
 
 
+def batch_table(found: dict[str, Any]) -> str:
+    """A row per size, a column per batch; "" where none was timed."""
+    by_batch = next((one["ms_by_batch"] for one in found["engines"] if "ms_by_batch" in one), None)
+    if by_batch is None:
+        return ""
+    sizes = next(iter(by_batch.values()))
+    rows = [[int(n), *(by_batch[batch][n] for batch in by_batch)] for n in sizes]
+    return "\n" + tabulate(rows, ["nodes each", *(f"batch {batch}" for batch in by_batch)], floatfmt=".2f")
+
+
 def run(overrides: list[str], settings: BenchVerifySettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(["model.dtype=bfloat16", *overrides], schema=RUN)
@@ -194,7 +219,7 @@ def run(overrides: list[str], settings: BenchVerifySettings) -> None:
     found = {**report(cfg, settings), "machine": asdict(machine())}
     if settings.out:
         write_text(Path(settings.out), json.dumps(found, indent=1) + "\n", "out")
-    print(table(found))
+    print(table(found) + batch_table(found))
     print(json.dumps(found), flush=True)
 
 

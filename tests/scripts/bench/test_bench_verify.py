@@ -11,7 +11,7 @@ from command import Command
 from made_up_run import row, times, write_run
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.files.cost_table import read_cost_table
+from aded.files.cost_table import read_batch_times, read_cost_table
 from scripts.bench import gpu_summary, verify
 from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
@@ -46,6 +46,18 @@ def test_the_command_ends_in_a_line_of_json_and_writes_a_cost_table(command: Com
     assert found["generate_ms_by_context"].keys() == {"16", "40"}
     cost = read_cost_table(out, "eager", 4)
     assert cost.seconds[0] == pytest.approx(found["ms_by_nodes"]["1"] / 1e3)
+
+
+def test_steps_of_several_requests_are_timed_together(command: Command, tmp_path: Path) -> None:
+    tiny_model(vocab_size=128, max_position_embeddings=512).save_pretrained(tmp_path / "model")
+    tiny_tokenizer().save_pretrained(tmp_path / "model")
+    out, model = tmp_path / "cost.json", f"model={tmp_path / 'model'}"
+    settings = ["engines=[eager]", "nodes=[1,3]", "contexts=[16]", "rounds=2", "batch=[1,3]", f"out={out}"]
+    assert "batch 3" in command(verify.main, model, *settings).out
+    times = read_batch_times(out)
+    assert (times.batches.tolist(), times.sizes.tolist()) == ([1, 3], [1, 3])
+    assert times.seconds(3, 3) >= times.seconds(1, 1) > 0
+    assert "batch" in command.refusal(verify.main, model, "engines=[compiled]", "batch=[2]")
 
 
 def test_the_summary_of_a_card(command: Command, tmp_path: Path) -> None:

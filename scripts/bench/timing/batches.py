@@ -1,0 +1,48 @@
+"""t(batch, nodes): a step that verifies the trees of several requests together, on contexts of different lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+
+import numpy as np
+
+from aded.core.sampler import Greedy
+from aded.core.tree import DraftTree
+from aded.targets.batch import BatchTarget
+from aded.targets.eager import EagerTarget
+
+SPREAD = (0.5, 1.0, 1.5, 1.0)
+"""Contexts of the requests, in turn, as multiples of the mean."""
+
+
+def measure_batches(
+    target: EagerTarget, batches: Sequence[int], context: int, nodes: Sequence[int], rounds: int
+) -> dict[int, dict[int, list[float]]]:
+    """batch -> nodes of each request's tree -> seconds of each round. Batches and sizes take turns."""
+    most = int(context * max(SPREAD)) + (rounds + 1) * len(nodes) * 2 + max(nodes)
+    together = {batch: _filled(target, batch, context, most) for batch in batches}
+    times: dict[int, dict[int, list[float]]] = {batch: {size: [] for size in nodes} for batch in batches}
+    for number in range(rounds + 1):  # the first round warms up
+        for batch, places in together.items():
+            for size in nodes:
+                trees = dict.fromkeys(range(batch), _unlikely_chain(size))
+                began = perf_counter()
+                places.verify(trees)
+                if number:
+                    times[batch][size].append(perf_counter() - began)
+    return times
+
+
+def _filled(target: EagerTarget, batch: int, context: int, rows: int) -> BatchTarget:
+    """A target whose every place has read a prompt."""
+    places, random = BatchTarget(target, batch, rows), np.random.default_rng(batch)
+    for place in range(batch):
+        length = max(1, int(context * SPREAD[place % len(SPREAD)]))
+        places.prefill(place, random.integers(8, size=length), Greedy())
+    return places
+
+
+def _unlikely_chain(nodes: int) -> DraftTree:
+    """Of which hardly a node is accepted, so that contexts hardly grow."""
+    return DraftTree(np.arange(nodes) % 8, np.arange(nodes) - 1)

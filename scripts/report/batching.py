@@ -1,0 +1,122 @@
+"""Throughput of many requests, from what each step of a run accepted and what a step of a batch takes.
+
+What a request accepts does not depend on those beside it. So its recorded steps, in their order, and the time of each
+forward over all requests that are going say when every token comes. Prefill is left out, as in tokens per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aded.errors import BadInput
+from aded.files.cost_table import BatchTimes
+from aded.records.rows import Row
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Of one request, arrays [steps]: tokens that each step yielded, nodes it verified, and seconds of drafting."""
+
+    tokens: np.ndarray
+    nodes: np.ndarray
+    drafting: np.ndarray
+
+
+def steps_of(row: Row) -> Steps:
+    """Of a recorded turn; drafting is what it took when the turn was first decoded."""
+    timing = row.timings[0]
+    drafting = (np.array(timing.draft_ms) + np.array(timing.observe_ms)) / 1e3
+    return Steps(np.array(row.accept_lengths, np.int64), np.array(row.drafted_nodes, np.int64) + 1, drafting)
+
+
+def autoregressive(steps: Steps) -> Steps:
+    """The same answer, a token a step."""
+    count = int(steps.tokens.sum())
+    return Steps(np.ones(count, np.int64), np.ones(count, np.int64), np.zeros(count))
+
+
+def oracle(steps: Steps, nodes: int) -> Steps:
+    """The same answer where `nodes` - 1 right tokens are drafted at each step, in no time."""
+    whole, rest = divmod(int(steps.tokens.sum()), nodes)
+    tokens = np.array([nodes] * whole + [rest] * (rest > 0), np.int64)
+    return Steps(tokens, tokens, np.zeros(len(tokens)))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """seconds: from the first arrival to the last token; waits: float [requests], from a request's arrival to its
+    last token; tokens: int64 [requests]."""
+
+    seconds: float
+    waits: np.ndarray
+    tokens: np.ndarray
+
+    @property
+    def tokens_per_second(self) -> float:
+        return float(self.tokens.sum()) / self.seconds
+
+    @property
+    def tokens_per_second_of_a_request(self) -> float:
+        """The median request's."""
+        return float(np.median(self.tokens / self.waits))
+
+    def seconds_per_token(self, percentile: float) -> float:
+        """That so many per cent of the requests do not exceed."""
+        return float(np.percentile(self.waits / self.tokens, percentile))
+
+
+def simulate(
+    requests: Sequence[Steps], times: BatchTimes, places: int, arrivals: np.ndarray | None = None
+) -> Outcome:
+    """Continuous batching of at most `places` requests; who arrives first enters first.
+
+    arrivals: float [requests], rising, in seconds; None: all at once. Raises BadInput where the times do not reach.
+    """
+    count = len(requests)
+    arrivals = np.zeros(count) if arrivals is None else arrivals
+    longest = max(len(one.tokens) for one in requests)
+    nodes, drafting = np.zeros((count, longest)), np.zeros((count, longest))
+    for number, one in enumerate(requests):
+        nodes[number, : len(one.nodes)], drafting[number, : len(one.nodes)] = one.nodes, one.drafting
+    ends, at, ended = np.array([len(one.tokens) for one in requests]), np.zeros(count, np.int64), np.zeros(count)
+    going, entered, now = np.empty(0, np.int64), 0, float(arrivals[0])
+    while entered < count or len(going):
+        if not len(going):
+            now = max(now, float(arrivals[entered]))
+        new = min(int(np.searchsorted(arrivals, now, side="right")), entered + places - len(going))
+        going, entered = np.append(going, np.arange(entered, max(new, entered))), max(new, entered)
+        now += times.seconds(len(going), float(nodes[going, at[going]].mean())) + drafting[going, at[going]].sum()
+        at[going] += 1
+        ended[going] = now
+        going = going[at[going] < ends[going]]
+    tokens = np.array([int(one.tokens.sum()) for one in requests])
+    return Outcome(now - float(arrivals[0]), ended - arrivals, tokens)
+
+
+def enough(requests: Sequence[Steps], places: int) -> list[Steps]:
+    """The requests, asked again in turn until there are four for each place. Raises BadInput without a step."""
+    known = [one for one in requests if len(one.tokens)]
+    if not known:
+        raise BadInput("RUN", "has no steps")
+    return [known[number % len(known)] for number in range(max(len(known), 4 * places))]
+
+
+def poisson(count: int, rate: float, seed: int = 0) -> np.ndarray:
+    """float [count]: arrivals, in seconds, of so many requests per second on average."""
+    return np.random.default_rng(seed).exponential(1.0 / rate, count).cumsum()
+
+
+def crossing(batches: Sequence[int], speedups: Sequence[float]) -> float | None:
+    """The batch at which a speedup falls to 1, between neighbours by a straight line; None where it stays above, 0
+    where it is never above."""
+    if speedups[0] < 1.0:
+        return 0.0
+    for (small, above), (large, below) in zip(
+        zip(batches, speedups, strict=True), list(zip(batches, speedups, strict=True))[1:], strict=False
+    ):
+        if below < 1.0 <= above:
+            return small + (large - small) * (above - 1.0) / (above - below)
+    return None
