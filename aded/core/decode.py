@@ -229,13 +229,18 @@ class Request:
 
 
 def decode_batch(
-    target: BatchTarget, requests: Iterable[Request], eos_token_ids: Collection[int] = ()
+    target: BatchTarget,
+    requests: Iterable[Request],
+    eos_token_ids: Collection[int] = (),
+    load: Callable[[int], None] = lambda going: None,
 ) -> Iterator[tuple[int, Answer]]:
     """Continuous batching: one forward verifies the trees of all requests that are going.
 
     A request enters when a place is free: its prompt is read alone, while the others wait. What it accepts depends on
     itself alone, so its answer is the one that it has alone. Yields (number of the request, its answer), as they are
     completed. A step's time is that of the whole forward.
+
+    load: called before each step with the number of requests that are going; trees may be sized by it.
     """
     waiting, going = deque(enumerate(requests)), dict[int, tuple[int, Generation]]()
     while waiting or going:
@@ -243,6 +248,7 @@ def decode_batch(
             if place not in going and waiting:
                 number, request = waiting.popleft()
                 going[place] = number, _begin(target, place, request, eos_token_ids)
+        load(sum(generation.reason is None for _, generation in going.values()))
         trees = {place: generation.draft() for place, (_, generation) in going.items() if generation.reason is None}
         if trees:
             began = perf_counter()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field
 
 from aded.core.step_cost import CONTEXT, StepCost
@@ -43,6 +44,12 @@ class BatchTimes:
     sizes: np.ndarray
     table: np.ndarray
 
+    @classmethod
+    def levelled(cls, batches: ArrayLike, sizes: ArrayLike, seconds: np.ndarray) -> BatchTimes:
+        """A time that falls with nodes or requests is noise, and is levelled."""
+        rising = np.maximum.accumulate(np.maximum.accumulate(seconds, axis=1), axis=0)
+        return cls(np.array(batches), np.array(sizes), rising)
+
     def seconds(self, batch: int, nodes: float) -> float:
         """Of a step over trees of so many nodes on average, by straight lines between measurements.
 
@@ -63,21 +70,17 @@ class BatchTimes:
 
 
 def read_batch_times(path: str | Path) -> BatchTimes:
-    """The times of the first engine that has some. One that falls with nodes or requests is noise, and is levelled.
-
-    Raises BadInput.
-    """
+    """The times of the first engine that has some. Raises BadInput."""
     form = "a cost table that python -m scripts.bench.verify batch=[1,2,4] out=FILE wrote"
     table = typed(json_value(read_text(path, COST_KEY), COST_KEY, str(path)), CostTable, COST_KEY, str(path), form)
     known = next((one.ms_by_batch for one in table.engines if one.ms_by_batch), None)
     if known is None:
         raise BadInput(COST_KEY, f"{path} has no times of batches; it must be {form}")
     batches, sizes = sorted(known), sorted(set.intersection(*(set(row) for row in known.values())))
-    if not sizes or sizes[0] != 1:
-        raise BadInput(COST_KEY, f"{path} must have times of one node for every batch")
+    if not sizes or sizes[0] != 1 or batches[0] != 1:
+        raise BadInput(COST_KEY, f"{path} must have times of one request, and of one node for every batch")
     seconds = np.array([[known[batch][size] / 1e3 for size in sizes] for batch in batches])
-    levelled = np.maximum.accumulate(np.maximum.accumulate(seconds, axis=1), axis=0)
-    return BatchTimes(np.array(batches), np.array(sizes), levelled)
+    return BatchTimes.levelled(batches, sizes, seconds)
 
 
 def read_cost_table(path: str | Path, engine: object, budget: int) -> StepCost:
