@@ -53,6 +53,9 @@ EXPLAINED = (
 )
 
 
+COMPUTED = "Times are computed from a data sheet, not measured."
+
+
 @dataclass
 class BatchSettings:
     """See above."""
@@ -74,7 +77,7 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
     runs, times = [_read(folder) for folder in arguments], read_batch_times(settings.cost)
     frame = pd.DataFrame(throughputs(runs, times, settings))
     write_text(out / "batch.csv", frame.to_csv(index=False), "out")
-    text = as_markdown(frame)
+    text = as_markdown(frame) + (f"- {COMPUTED}\n" if times.computed else "")
     write_text(out / "batch.md", text, "out")
     with whole_file(out / "batch.png") as file:
         draw_batches(frame).savefig(file, format="png", dpi=150)

@@ -34,6 +34,8 @@ class EngineTimes:
 class CostTable:
     __pydantic_config__ = LINE
     engines: Annotated[list[EngineTimes], Field(min_length=1)]
+    computed: bool = False
+    """From a data sheet (scripts.bench.roofline); otherwise measured."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,16 @@ class BatchTimes:
     batches: np.ndarray
     sizes: np.ndarray
     table: np.ndarray
+    computed: bool = False
+    """From a data sheet; otherwise measured."""
 
     @classmethod
-    def levelled(cls, batches: ArrayLike, sizes: ArrayLike, seconds: np.ndarray) -> BatchTimes:
+    def levelled(
+        cls, batches: ArrayLike, sizes: ArrayLike, seconds: np.ndarray, computed: bool = False
+    ) -> BatchTimes:
         """A time that falls with nodes or requests is noise, and is levelled."""
         rising = np.maximum.accumulate(np.maximum.accumulate(seconds, axis=1), axis=0)
-        return cls(np.array(batches), np.array(sizes), rising)
+        return cls(np.array(batches), np.array(sizes), rising, computed)
 
     def seconds(self, batch: int, nodes: float) -> float:
         """Of a step over trees of so many nodes on average, by straight lines between measurements.
@@ -80,7 +86,7 @@ def read_batch_times(path: str | Path) -> BatchTimes:
     if not sizes or sizes[0] != 1 or batches[0] != 1:
         raise BadInput(COST_KEY, f"{path} must have times of one request, and of one node for every batch")
     seconds = np.array([[known[batch][size] / 1e3 for size in sizes] for batch in batches])
-    return BatchTimes.levelled(batches, sizes, seconds)
+    return BatchTimes.levelled(batches, sizes, seconds, table.computed)
 
 
 def read_cost_table(path: str | Path, engine: object, budget: int) -> StepCost:
