@@ -30,6 +30,7 @@ from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.target import BatchTarget, Target
 from aded.core.tree import DraftTree
+from aded.errors import BadInput
 
 MAX_DRAFTED = 256
 """Most drafted nodes of a tree."""
@@ -238,7 +239,7 @@ def decode_batch(
 
     A request enters when a place is free: its prompt is read alone, while the others wait. What it accepts depends on
     itself alone, so its answer is the one that it has alone. Yields (number of the request, its answer), as they are
-    completed. A step's time is that of the whole forward.
+    completed. A step's time is that of the whole forward. Raises BadInput for a prompt that fills its place.
 
     load: called before each step with the number of requests that are going; trees may be sized by it.
     """
@@ -263,9 +264,11 @@ def decode_batch(
 
 
 def _begin(target: BatchTarget, place: int, request: Request, eos_token_ids: Collection[int]) -> Generation:
+    room = min(target.context_length, target.rows - request.drafter.budget - 1) - len(request.prompt_ids)
+    if room < 1:
+        raise BadInput("requests", f"a prompt of {len(request.prompt_ids)} tokens leaves no room for an answer")
     began = perf_counter()
     first = target.prefill(place, request.prompt_ids, request.sampler, request.drafter.requires)
     seconds = perf_counter() - began
-    room = min(target.context_length, target.rows - request.drafter.budget - 1) - len(request.prompt_ids)
     limit = min(request.max_new_tokens, room)
     return Generation(request.drafter, request.prompt_ids, first, seconds, request.sampler, limit, eos_token_ids)

@@ -92,6 +92,12 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
 
 
+def test_a_prompt_that_fills_its_place_is_refused() -> None:
+    (prompt,) = prompts([40])
+    with pytest.raises(BadInput, match="leaves no room"):
+        list(decode_batch(BatchTarget(target(), 1, 44), [Request(prompt, Guesser([], 3), Greedy(), TOKENS)]))
+
+
 def test_a_model_with_a_sliding_window_is_refused() -> None:
     with pytest.raises(BadInput, match="attention to all rows"):
         BatchTarget(EagerTarget(tiny_model("mistral-window")), 2, ROWS)
