@@ -70,9 +70,9 @@ class BatchTimes:
         of_each = [np.interp(nodes, self.sizes, row) for row in self.table]
         return float(np.interp(batch, self.batches, of_each))
 
-    def of_batch(self, batch: int, budget: int) -> StepCost:
-        """What trees cost when so many requests are verified together."""
-        return StepCost(np.array([self.seconds(batch, n) for n in range(1, budget + 2)]))
+    def share_of_one(self, batch: int, budget: int) -> StepCost:
+        """What the trees of one of so many requests cost, which all have as many nodes: its share of the step."""
+        return StepCost(np.array([self.seconds(batch, n) / batch for n in range(1, budget + 2)]))
 
 
 def read_batch_times(path: str | Path) -> BatchTimes:

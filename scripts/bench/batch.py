@@ -30,7 +30,6 @@ from tabulate import tabulate
 from aded.bench.build import RunConfig, build_drafter, checked_config, load_model
 from aded.command_line import compose_config, run_command
 from aded.core.decode import Answer, Request, decode_batch
-from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy
 from aded.core.step_cost import TreeSize
 from aded.drafters.sized import SizedDrafter
@@ -84,7 +83,8 @@ class Bench:
         self.rows = max(map(len, self.prompts)) + settings.new_tokens + settings.budget + 2
 
     def _config(self, overrides: Sequence[str], name: str) -> RunConfig:
-        own = [] if name == PLAIN else [f"method.budget={self.settings.budget}", "method.cost=none"]
+        cost = "measured" if self.settings.sized else "none"
+        own = [] if name == PLAIN else [f"method.budget={self.settings.budget}", f"method.cost={cost}"]
         cfg: DictConfig = compose_config([*overrides, "engine=eager", f"method={name}", *own])
         if "adaptation" in cfg.method and cfg.method.adaptation == "session":
             cfg.method.adaptation = "prompt"  # requests know nothing of each other
@@ -100,16 +100,14 @@ class Bench:
 
     def decode(self, name: str, batch: int, times: BatchTimes) -> tuple[list[Answer], float]:
         """All requests, `batch` at a time: the answers, and the seconds of all steps."""
-        drafters = [self._drafter(name) for _ in self.prompts]
-        sized = [one for one in drafters if isinstance(one, SizedDrafter)]
-        costs = {going: times.of_batch(going, self.settings.budget) for going in range(1, batch + 1)} if sized else {}
-        for one in sized:
-            one.size_by(TreeSize(costs[batch]))
+        drafters = [build_drafter(self.configs[name], self.loaded) for _ in self.prompts]
+        size = TreeSize(times.share_of_one(batch, self.settings.budget))
+        for one in drafters:
+            if isinstance(one, SizedDrafter):
+                one.size_by(size)  # one rate, and one view of what drafts gain, for all requests
 
         def load(going: int) -> None:
-            for one in sized:
-                assert one.size is not None
-                one.size.cost = costs[max(1, going)]
+            size.cost = times.share_of_one(max(1, going), self.settings.budget)
 
         requests = [
             Request(prompt, drafter, Greedy(), self.settings.new_tokens)
@@ -120,10 +118,6 @@ class Bench:
         found = dict(decode_batch(target, requests, self.loaded.eos_token_ids, load))
         seconds = perf_counter() - began - sum(answer.prefill_seconds for answer in found.values())
         return [found[number] for number in range(len(requests))], seconds
-
-    def _drafter(self, name: str) -> Drafter:
-        made = build_drafter(self.configs[name], self.loaded)
-        return SizedDrafter(made, "measured") if self.settings.sized and name != PLAIN else made
 
 
 def steps_of(answer: Answer) -> Steps:

@@ -109,8 +109,8 @@ def as_markdown(rows: Sequence[Mapping[str, str]], folder: Path) -> str:
 ABOUT_TABLE = """# Methods that read tokens alone, on our packs
 
 Mean accepted tokens. Cold: learned state is forgotten at each prompt; session: it is kept over all questions of the
-pack. A method that reads a corpus drafts from the answers of the other packs. `make replay` rebuilds this page and
-table.csv, which has all digits, and compares.
+pack. A method that reads a corpus drafts from the answers of the model's other packs. `make replay` rebuilds this
+page and table.csv, which has all digits, and compares.
 
 {table}
 

@@ -64,7 +64,7 @@ def test_requests_are_asked_again_until_all_places_are_busy_for_long() -> None:
 def test_times_are_read_within_what_was_measured() -> None:
     assert TIMES.seconds(1, 4.5) == pytest.approx(0.15)
     assert TIMES.seconds(2, 8) == pytest.approx(0.4)
-    assert TIMES.of_batch(4, 7).seconds.tolist() == pytest.approx(np.linspace(0.2, 0.8, 8).tolist())
+    assert TIMES.share_of_one(4, 7).seconds.tolist() == pytest.approx(np.linspace(0.05, 0.2, 8).tolist())
     with pytest.raises(BadInput, match="none of 5"):
         TIMES.seconds(5, 1)
 
