@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,19 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
     """
     facts = {run.folder: _facts(run, without) for run in runs}
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    here: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for run in runs:
         for key, value in facts[run.folder].items():
             values[_compared(run, key)].add(value)
+            here[run.method, key, run.benchmark, run.model].add(value)
     names = {}
     for run in runs:
         differing = [key for key in sorted(facts[run.folder]) if len(values[_compared(run, key)]) > 1]
-        shown = [f"{_short(key)}={_shown(key, run.settings[key])}" for key in differing if key != MACHINE]
+        shown = [
+            f"{_short(key)}={_shown(key, run.settings[key], here[run.method, key, run.benchmark, run.model])}"
+            for key in differing
+            if key != MACHINE
+        ]
         shown += [run.machine] if MACHINE in differing else []
         names[run.folder] = f"{run.method} ({', '.join(shown)})" if shown else run.method
     return _distinct(runs, names, facts)
@@ -85,12 +91,14 @@ def _short(key: str) -> str:
     return key.removeprefix("method.").removeprefix("draft_maker.")
 
 
-def _shown(key: str, value: Any) -> str:
-    """Of a class its name, of a fingerprint its beginning."""
+def _shown(key: str, value: Any, here: Set[str]) -> str:
+    """Of a class its name; of a file's fingerprint its beginning, where `here` has other files, to tell them apart."""
     text = "none" if value is None else str(value)
     if key.endswith("._target_"):
         return text.rpartition(".")[2]
-    return text[:12] if re.fullmatch("[0-9a-f]{32,}", text) else text
+    if not re.fullmatch("[0-9a-f]{32,}", text):
+        return text
+    return "a file" if len(here - {"null"}) == 1 else text[:12]
 
 
 def by_number(name: str) -> list[tuple[float, str]]:

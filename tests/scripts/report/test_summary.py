@@ -241,6 +241,14 @@ def test_runs_of_which_one_lacks_a_setting_have_names_that_differ(tmp_path: Path
     assert frame(tmp_path)["method"].nunique() == 2
 
 
+def test_a_file_is_named_by_its_fingerprint_only_where_there_is_another(tmp_path: Path) -> None:
+    for name, file in (("a", None), ("b", "1" * 32)):
+        write_run(tmp_path / name, [row(81, 0, [2])], settings={"method.lookup": file})
+    assert set(frame(tmp_path)["method"]) == {"aded (lookup=none)", "aded (lookup=a file)"}
+    write_run(tmp_path / "c", [row(81, 0, [2])], settings={"method.lookup": "2" * 32})
+    assert set(frame(tmp_path)["method"]) == {f"aded (lookup={one})" for one in ("none", "1" * 12, "2" * 12)}
+
+
 @pytest.mark.parametrize(
     ("learned_from", "scorer", "shown"),
     [
