@@ -92,7 +92,7 @@ def _short(key: str) -> str:
 
 
 def _shown(key: str, value: Any, here: Set[str]) -> str:
-    """Of a class its name; of a file's fingerprint its beginning, where `here` has other files, to tell them apart."""
+    """Of a class its name; of a fingerprint its beginning, where `here` has others, to tell the files apart."""
     text = "none" if value is None else str(value)
     if key.endswith("._target_"):
         return text.rpartition(".")[2]
