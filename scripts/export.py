@@ -1,4 +1,4 @@
-"""Writes a run in the layout of another program: its answers for benchmarks' scripts, its acceptance for engines.
+"""Writes a run's answers, or its acceptance, in the layout of another program: aded export FORM RUN_FOLDER
 
     aded export FORM RUN_FOLDER [out=FILE_OR_FOLDER] [model_id=NAME] [tokenizer=NAME_OR_DIR]
     aded export acceptance RUN_FOLDER [out=acceptance.json] [longest=TOKENS]
