@@ -16,7 +16,7 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.tokenizer import cut_at, load_tokenizer
 from aded.identity import sha256
-from aded.records.finished_runs import FinishedRun, read_run
+from aded.records.finished_runs import FinishedRun, read_finished
 from aded.records.rows import Row
 from aded.records.run_directory import RECORD
 
@@ -48,10 +48,7 @@ def export(
     tokenizer: a Hub id, a folder or `embedded`; None: that of the run's model.
     form: whose layout.
     """
-    try:
-        run = read_run(folder)
-    except (OSError, ValueError) as error:
-        raise BadInput("RUN_FOLDER", f"{folder} is no finished run ({error})") from None
+    run = read_finished(folder, "RUN_FOLDER")
     path = Path(expanduser(out))
     if path.suffix == ".jsonl":
         if model_id not in (None, path.stem):

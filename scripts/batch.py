@@ -28,7 +28,7 @@ from aded.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file, write_text
 from aded.files.cost_table import BatchTimes, read_batch_times
-from aded.records.finished_runs import FinishedRun, read_run
+from aded.records.finished_runs import FinishedRun, read_finished
 from aded.settings import FilePath, Positive
 from scripts.report.batching import (
     Outcome,
@@ -74,7 +74,7 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
         raise BadInput("RUN", "name the folders of finished runs: aded batch RUN [RUN ...] cost=FILE")
     out = Path(settings.out).expanduser()
     check_outputs([("out", out / "batch.csv")], [("cost", settings.cost)])
-    runs, times = [_read(folder) for folder in arguments], read_batch_times(settings.cost)
+    runs, times = [read_finished(Path(folder), "RUN") for folder in arguments], read_batch_times(settings.cost)
     frame = pd.DataFrame(throughputs(runs, times, settings))
     write_text(out / "batch.csv", frame.to_csv(index=False), "out")
     text = as_markdown(frame) + (f"- {COMPUTED}\n" if times.computed else "")
@@ -83,13 +83,6 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
         draw_batches(frame).savefig(file, format="png", dpi=150)
     print(text.partition("\n\n- ")[0])
     print(f"tables: {out / 'batch.csv'}, {out / 'batch.md'}\nplot:   {out / 'batch.png'}")
-
-
-def _read(folder: str) -> FinishedRun:
-    try:
-        return read_run(Path(folder))
-    except (OSError, ValueError) as error:
-        raise BadInput("RUN", f"{folder} is no finished run ({error})") from None
 
 
 def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchSettings) -> Iterator[dict[str, Any]]:

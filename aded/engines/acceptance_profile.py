@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aded.errors import BadInput
-from aded.records.finished_runs import FinishedRun, read_run
+from aded.records.finished_runs import FinishedRun, read_finished
 
 UNSAID = (
     "trees: a rate is that of the whole draft tree; an engine that verifies one chain reaches it only if the run "
@@ -27,10 +27,7 @@ def acceptance_profile(folder: Path, longest: int | None = None) -> dict[str, An
 
     Raises BadInput.
     """
-    try:
-        run = read_run(folder)
-    except (OSError, ValueError) as error:
-        raise BadInput("RUN_FOLDER", f"{folder} is no finished run ({error})") from None
+    run = read_finished(folder, "RUN_FOLDER")
     rates = _rates(run, longest)
     summary = run.summary
     return {

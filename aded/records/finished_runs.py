@@ -162,6 +162,14 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
     return sorted(found)
 
 
+def read_finished(folder: Path, key: str) -> FinishedRun:
+    """The finished run in a folder that the user named by `key`. Raises BadInput."""
+    try:
+        return read_run(folder)
+    except (OSError, ValueError) as error:
+        raise BadInput(key, f"{folder} is no finished run ({error})") from None
+
+
 def read_run(folder: Path) -> FinishedRun:
     """Raises ValueError or OSError, naming the file, where the record is not whole."""
     if not (folder / "summary.json").exists():

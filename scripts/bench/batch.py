@@ -101,13 +101,14 @@ class Bench:
     def decode(self, name: str, batch: int, times: BatchTimes) -> tuple[list[Answer], float]:
         """All requests, `batch` at a time: the answers, and the seconds of all steps."""
         drafters = [build_drafter(self.configs[name], self.loaded) for _ in self.prompts]
-        size = TreeSize(times.share_of_one(batch, self.settings.budget))
+        costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
+        size = TreeSize(costs[-1])
         for one in drafters:
             if isinstance(one, SizedDrafter):
                 one.size_by(size)  # one rate, and one view of what drafts gain, for all requests
 
         def load(going: int) -> None:
-            size.cost = times.share_of_one(max(1, going), self.settings.budget)
+            size.cost = costs[max(1, going) - 1]
 
         requests = [
             Request(prompt, drafter, Greedy(), self.settings.new_tokens)

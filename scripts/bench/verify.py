@@ -37,7 +37,6 @@ from aded.bench.recording import read_shape
 from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.target import Target
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.records.environment import machine
@@ -45,7 +44,7 @@ from aded.settings import Positive
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.weightless import random_target
-from scripts.bench.timing.batches import measure_batches
+from scripts.bench.timing.batches import chain, measure_batches
 from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
 NODES = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128)
@@ -72,10 +71,6 @@ class BenchVerifySettings:
     def __post_init__(self) -> None:
         if self.batch and "eager" not in self.engines:
             raise BadInput("batch", "is timed on the eager engine; name it in engines")
-
-
-def chain(nodes: int) -> DraftTree:
-    return DraftTree(np.arange(nodes) % 8, np.arange(nodes) - 1)
 
 
 def measure(

@@ -13,6 +13,7 @@ import numpy as np
 
 from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
+from aded.records.metrics import draft_seconds
 from aded.records.rows import Row
 
 
@@ -27,9 +28,8 @@ class Steps:
 
 def steps_of(row: Row) -> Steps:
     """Of a recorded turn; drafting is what it took when the turn was first decoded."""
-    timing = row.timings[0]
-    drafting = (np.array(timing.draft_ms) + np.array(timing.observe_ms)) / 1e3
-    return Steps(np.array(row.accept_lengths, np.int64), np.array(row.drafted_nodes, np.int64) + 1, drafting)
+    nodes = np.array(row.drafted_nodes, np.int64) + 1
+    return Steps(np.array(row.accept_lengths, np.int64), nodes, draft_seconds(row))
 
 
 def autoregressive(steps: Steps) -> Steps:

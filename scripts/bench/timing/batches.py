@@ -16,6 +16,11 @@ SPREAD = (0.5, 1.0, 1.5, 1.0)
 """Contexts of the requests, in turn, as multiples of the mean."""
 
 
+def chain(nodes: int) -> DraftTree:
+    """Of which hardly a node is accepted, so that contexts hardly grow."""
+    return DraftTree(np.arange(nodes) % 8, np.arange(nodes) - 1)
+
+
 def measure_batches(
     target: EagerTarget, batches: Sequence[int], context: int, nodes: Sequence[int], rounds: int
 ) -> dict[int, dict[int, list[float]]]:
@@ -26,7 +31,7 @@ def measure_batches(
     for number in range(rounds + 1):  # the first round warms up
         for batch, places in together.items():
             for size in nodes:
-                trees = dict.fromkeys(range(batch), _unlikely_chain(size))
+                trees = dict.fromkeys(range(batch), chain(size))
                 began = perf_counter()
                 places.verify(trees)
                 if number:
@@ -41,8 +46,3 @@ def _filled(target: EagerTarget, batch: int, context: int, rows: int) -> BatchTa
         length = max(1, int(context * SPREAD[place % len(SPREAD)]))
         places.prefill(place, random.integers(8, size=length), Greedy())
     return places
-
-
-def _unlikely_chain(nodes: int) -> DraftTree:
-    """Of which hardly a node is accepted, so that contexts hardly grow."""
-    return DraftTree(np.arange(nodes) % 8, np.arange(nodes) - 1)
