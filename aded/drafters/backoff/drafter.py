@@ -147,6 +147,8 @@ class BackoffDrafter(Drafter):
         self.scratch = new_scratch(self.budget)
         self._ask_lookup(bool(self.experts.on.lookup))
         self.context, self._drafted = np.empty(0, np.int64), DraftTree.root(0)
+        self._observed: Step | None = None
+        self._follows_draft = True
 
     def _ask_lookup(self, asked: bool) -> None:
         """Is the look-up model asked, if there is one?"""
@@ -181,6 +183,7 @@ class BackoffDrafter(Drafter):
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         """Read the prompt. If it continues the last answer, as a conversation's next turn does, read only the new
         tokens."""
+        self._observed = None
         if self.adaptation != "session":
             self.reset()
         first = len(self.context)
@@ -196,6 +199,7 @@ class BackoffDrafter(Drafter):
 
     def draft(self, context: np.ndarray) -> DraftTree:
         nodes, first = self.scratch.nodes, len(self.context)
+        self._learn_observed(context)
         read_decided(self.state, context, first, self.keep)
         if self.corpus is not None:
             retrieve_for_answer(self.nearest, context, first, self.experts.on.longest[NEAREST])
@@ -222,7 +226,18 @@ class BackoffDrafter(Drafter):
         return tree, self.scratch.nodes["own"][: len(tree)].copy()
 
     def observe(self, step: Step) -> None:
-        if step.logits is None or self.adaptation == "off":
+        """Keep the step for the next draft, which reads it. Steps without a draft cost nothing, and are not read."""
+        self._follows_draft, self._observed = self._observed is None, step
+
+    def end(self) -> None:
+        if self._observed is not None and self._follows_draft:  # else the text before it is unknown
+            self._learn_observed(np.append(self.context, self._observed.new_tokens))
+        self._observed = None
+
+    def _learn_observed(self, context: np.ndarray) -> None:
+        """Recycle the target's own probabilities at the nodes of the latest step. context: behind its tokens."""
+        step, self._observed = self._observed, None
+        if step is None or step.logits is None or self.adaptation == "off":
             return
         best, logits = step.top_k(ROW)
         # Normalised over the best tokens: a sum over the vocabulary would cost more than the search.
@@ -231,7 +246,7 @@ class BackoffDrafter(Drafter):
         recycle(
             self.experts.target,
             int(self.experts.on.longest[TARGET]),
-            self.context,
+            context[: len(context) - len(step.new_tokens)],
             step.tree.tokens,
             step.tree.parents,
             best,

@@ -111,8 +111,29 @@ def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: Ngra
     mine.draft(np.array([20, 21, 30]))
     # Node 1 is rejected; the target's choice after it is stored all the same.
     mine.observe(Step(DraftTree(np.array([30, 40]), np.array([-1, 0])), [0], 31, logits))
+    mine.draft(np.array([20, 21, 30, 31]))
     tree = mine.draft(np.array([20, 21, 30, 31, 40]))
     assert tree.tokens[:2].tolist() == [40, 32]
+
+
+def test_after_steps_without_a_draft_the_last_one_is_read_behind_its_own_text(datastore: NgramFile) -> None:
+    import torch
+
+    mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
+
+    def step(root: int, best: int) -> Step:
+        logits = torch.full((1, VOCABULARY), -9.0)
+        logits[0, best] = 9.0
+        return Step(DraftTree.root(root), [0], best, logits)
+
+    mine.begin(np.array([20, 21]))
+    mine.draft(np.array([20, 21, 30]))
+    for root in (30, 31, 32):
+        mine.observe(step(root, root + 1))
+    mine.draft(np.array([20, 21, 30, 31, 32, 33]))
+    tree = mine.draft(np.array([20, 21, 30, 31, 32, 33, 30, 31, 32]))
+    assert tree.tokens[:2].tolist() == [32, 33]
+    assert mine.node_parts(tree)[1] == "target 3"
 
 
 def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None:
