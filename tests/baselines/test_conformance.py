@@ -121,7 +121,14 @@ def build(folder: Path) -> Build:
             "lookup": folder / "tiny.lookup",
         }
         depth = {"depth": 3} if name in DEEP else {}  # deeper trees take longer and show nothing else
-        given = {**FIXED, **SHORT, **{key: str(path) for key, path in files.items()}, "layers": 1, **depth, **settings}
+        given = {
+            **FIXED,
+            **SHORT,
+            **{key: str(path) for key, path in files.items()},
+            "layers": 1,
+            **depth,
+            **settings,
+        }
         cfg.method.update({key: value for key, value in given.items() if key in cfg.method})
         kinds = datastore_kinds(with_whole_parts(plain(cfg.method)))
         cfg.datastore.path = f"{folder / 'tiny'}.{''.join(kinds)}"
