@@ -51,6 +51,10 @@ HEADS = {"eagle": "eagle2", "eagle2": "eagle2", "eagle3": "eagle3"}
 DEEP = {*HEADS, "draft_model", "layer_skip"}
 FIXED: dict[str, object] = {"cost": "none"}
 """Measured costs differ from run to run, and so would the trees."""
+SHORT: dict[str, object] = {
+    "ngrams": {"_target_": "baselines.tokens.llama_cpp_ngram.NgramMod", "n_match": 2, "n_min": 0}
+}
+"""Settings for texts of a few dozen tokens, of methods that draft in longer ones only."""
 READ = (0, 1)
 """Layers that all targets read, since a drafter is set up for one of them and answers on the others too."""
 
@@ -117,7 +121,14 @@ def build(folder: Path) -> Build:
             "lookup": folder / "tiny.lookup",
         }
         depth = {"depth": 3} if name in DEEP else {}  # deeper trees take longer and show nothing else
-        given = {**FIXED, **{key: str(path) for key, path in files.items()}, "layers": 1, **depth, **settings}
+        given = {
+            **FIXED,
+            **SHORT,
+            **{key: str(path) for key, path in files.items()},
+            "layers": 1,
+            **depth,
+            **settings,
+        }
         cfg.method.update({key: value for key, value in given.items() if key in cfg.method})
         kinds = datastore_kinds(with_whole_parts(plain(cfg.method)))
         cfg.datastore.path = f"{folder / 'tiny'}.{''.join(kinds)}"

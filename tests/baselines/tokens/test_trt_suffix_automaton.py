@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
+from baselines.tokens.prompt_lookup import PromptLookup
+from baselines.tokens.trt_suffix_automaton import TrtSuffixAutomaton
+
+TEXT = st.lists(st.integers(0, 2), min_size=2, max_size=30)
+
+
+def contexts_and_drafts(drafter: TrtSuffixAutomaton, text: list[int]) -> list[tuple[list[int], list[int]]]:
+    """Of a prompt of one token, and an answer of which each step decides one token."""
+    drafter.begin(np.array(text[:1]))
+    found = []
+    for known in range(1, len(text)):
+        drafter.observe(Step(DraftTree.root(text[known - 1]), [0], text[known]))
+        context = text[: known + 1]
+        found.append((context, drafter.draft(np.array(context)).tokens[1:].tolist()))
+    drafter.end()
+    return found
+
+
+def behind_longest_suffix(text: list[int], context: list[int], longest: int) -> tuple[int, list[int]]:
+    """(length, what followed) of the first occurrence of the longest suffix that something follows in the text."""
+    for length in range(min(longest, len(context)), 0, -1):
+        for start in range(len(text) - length):
+            if text[start : start + length] == context[-length:]:
+                return length, text[start + length :]
+    return 0, []
+
+
+@given(st.lists(TEXT, min_size=1, max_size=5), st.integers(0, 6), st.sampled_from([None, 1, 3]), st.integers(1, 4))
+def test_the_longest_match_drafts_from_the_text_or_the_last_texts(
+    session: list[list[int]], budget: int, max_ngram: int | None, pool: int
+) -> None:
+    drafter = TrtSuffixAutomaton(budget=budget, max_ngram=max_ngram, pool=pool, adaptation="session")
+    for number, text in enumerate(session):
+        others = session[max(0, number - pool + 1) : number]
+        for context, drafted in contexts_and_drafts(drafter, text):
+            own = behind_longest_suffix(context, context, max_ngram or 64)
+            pooled = [behind_longest_suffix(other, context, max_ngram or 64) for other in others]
+            best = max(pooled, key=lambda match: (match[0], len(match[1])), default=(0, []))
+            assert drafted == (best if best[0] > own[0] else own)[1][:budget]
+
+
+@given(TEXT, st.integers(0, 6), st.integers(1, 4))
+def test_alone_it_is_prompt_lookup_down_to_one_token(text: list[int], budget: int, max_ngram: int) -> None:
+    lookup = PromptLookup(budget=budget, max_ngram=max_ngram)
+    for context, drafted in contexts_and_drafts(TrtSuffixAutomaton(budget=budget, max_ngram=max_ngram), text):
+        assert drafted == lookup.draft(np.array(context)).tokens[1:].tolist()
+
+
+def test_in_the_pool_a_match_has_at_most_64_tokens() -> None:
+    """So the first of two long matches drafts, though the second is longer."""
+    phrase = list(range(10, 74))
+    text = [1, *phrase, 2, 3, *phrase, 4, 3, *phrase]
+    alone, pooled = TrtSuffixAutomaton(budget=1), TrtSuffixAutomaton(budget=1, adaptation="session")
+    contexts_and_drafts(pooled, [5, 6])
+    assert contexts_and_drafts(alone, text)[-1][1] == [4]
+    assert contexts_and_drafts(pooled, text)[-1][1] == [2]
