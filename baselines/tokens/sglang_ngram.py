@@ -25,7 +25,17 @@ from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
-from baselines.tokens.sglang_trie import AFTER, CHILD, TOKEN, Trie, frequent_children, insert_ends, matches, with_room
+from baselines.tokens.sglang_trie import (
+    AFTER,
+    CHILD,
+    TOKEN,
+    Trie,
+    empty_trie,
+    frequent_children,
+    insert_ends,
+    matches,
+    with_room,
+)
 
 Entry = tuple[float, int, int]
 """Of the heap: probability, node of the trie, its parent in the draft tree."""
@@ -45,13 +55,13 @@ def _draft(tokens: np.ndarray, parents: np.ndarray, n: int, parent: int, token: 
 def latest_tree(
     trie: Trie, context: np.ndarray, depth: int, breadths: tuple[int, int], budget: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(tokens, parents), int64 [n]: BFS. Breadths grow from least to most as 18 - `span` does, of match and node."""
+    """(tokens, parents), int64 [n]: BFS. breadths: of a node at the depth - 1, least, and of the root, most."""
     tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
     tokens[0], parents[0], n = context[-1], -1, 1
-    least, deepest = breadths[0], max(1, depth - 1)
-    slope = (breadths[1] - least) / deepest
+    least, most = breadths
+    slope = (most - least) / (depth - 1)
     for match, span in matches(trie, context, depth):
-        queue = [(0, match, (deepest - span) * slope + least)]
+        queue = [(0, match, (depth - 1 - span) * slope + least)]
         at = 0
         while at < len(queue) and n <= budget:
             parent, node, breadth = queue[at]
@@ -76,7 +86,7 @@ def _push(heap: list[Entry], entry: Entry) -> None:
 
 @njit(cache=True)
 def _pop(heap: list[Entry]) -> Entry:
-    """The most probable entry; of equals the one that the engine's heap, GNU's std::priority_queue, returns."""
+    """The most probable entry; of equals the one that GNU's std::priority_queue, the engine's heap, returns."""
     top, last = heap[0], heap.pop()
     if len(heap) == 0:
         return top
@@ -160,7 +170,7 @@ class SglangNgram(Drafter):
         self.reset()
 
     def reset(self) -> None:
-        self.trie = with_room(None, 0, self.capacity)
+        self.trie = empty_trie()
         self._tail = self._waiting = np.empty(0, np.int64)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:

@@ -15,7 +15,7 @@ TOKEN, PARENT, COUNT, CHILD, BEFORE, AFTER, CHAIN, NEWER, OLDER = range(9)
 next node of the bucket, and the neighbours in the order of use. 0 is none. Of the root, COUNT is how many nodes are
 in use below it, and CHAIN the first free one, from which CHAIN leads to the others."""
 SMALLEST = 1 << 12
-"""Nodes of an empty trie. A full one is copied to one of twice the size, up to the capacity."""
+"""Nodes for which a trie has room at first. A full one is copied to one of twice the size, up to the capacity."""
 
 
 class Trie(NamedTuple):
@@ -27,11 +27,15 @@ class Trie(NamedTuple):
     buckets: np.ndarray
 
 
-def with_room(trie: Trie | None, least: int, capacity: int) -> Trie:
-    """A trie with `least` free nodes, or of full size: the given one, or a larger copy. capacity: with the root"""
-    old = np.zeros((1, 9), np.int32) if trie is None else trie.nodes
+def empty_trie() -> Trie:
+    return Trie(np.zeros((1, 9), np.int32), np.zeros(1, np.int32))
+
+
+def with_room(trie: Trie, least: int, capacity: int) -> Trie:
+    """The trie, if it has `least` free nodes or is as large as may be, or a larger copy. capacity: with the root"""
+    old = trie.nodes
     used = int(old[0, COUNT]) + 1
-    if trie is not None and len(old) >= min(capacity, used + least):
+    if len(old) >= min(capacity, used + least):
         return trie
     size = min(capacity, max(SMALLEST, 2 * len(old), used + least))
     nodes = np.zeros((size, 9), np.int32)
