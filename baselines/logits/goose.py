@@ -236,4 +236,4 @@ class Goose(Drafter):
         for node, most in enumerate(harmonic_split(at_spine, len(self.spine)), start=1):
             tree.branch(node, most)
         tree.grow(size)
-        return DraftTree(tree.tokens, tree.parents)
+        return DraftTree(np.array(tree.tokens), np.array(tree.parents))

@@ -32,19 +32,19 @@ class Table(NamedTuple):
 
 
 @njit(cache=True, inline="always")
-def _with_token(key: int, token: int) -> int:
+def _with_token(key: np.uint64, token: int) -> np.uint64:
     """The hash of a context that has one more token in front. It is never 0."""
-    mixed = (np.uint64(key) ^ np.uint64(token + 1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (key ^ np.uint64(token + 1)) * np.uint64(0x9E3779B97F4A7C15)
     return (mixed ^ (mixed >> np.uint64(29))) | np.uint64(1)
 
 
 @njit(cache=True, inline="always")
-def _first_way(keys: np.ndarray, key: int) -> int:
-    return int((np.uint64(key) >> np.uint64(20)) % np.uint64(len(keys) // WAYS)) * WAYS
+def _first_way(keys: np.ndarray, key: np.uint64) -> int:
+    return int((key >> np.uint64(20)) % np.uint64(len(keys) // WAYS)) * WAYS
 
 
 @njit(cache=True)
-def _place(keys: np.ndarray, key: int) -> int:
+def _place(keys: np.ndarray, key: np.uint64) -> int:
     """Where the context is, or -1."""
     first = _first_way(keys, key)
     for place in range(first, first + WAYS):
@@ -124,12 +124,12 @@ def learn(
 
 
 @njit(cache=True)
-def _learned_place(table: Table, key: int, now: int) -> int:
+def _learned_place(table: Table, key: np.uint64, now: int) -> int:
     """The place of a context that is learned now; a new one takes that of the one learned longest ago."""
     place = _place(table.keys, key)
     if place < 0:
         first = _first_way(table.keys, key)
-        place = first + np.argmin(table.used[first : first + WAYS])
+        place = first + int(np.argmin(table.used[first : first + WAYS]))
         table.keys[place], table.counts[place] = key, 0
         table.tokens[place], table.shares[place] = -1, 0.0
     table.used[place] = now

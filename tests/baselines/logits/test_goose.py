@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 from math import ceil
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from tiny import paths_of
 
 from aded.core.drafter import Step
+from aded.core.target import Target
 from aded.core.tree import DraftTree
 from baselines.logits.goose import Goose, Match, harmonic_split, look_up
 
@@ -94,10 +97,8 @@ def test_drafts_are_those_of_the_plain_method(seed: int, length: int) -> None:
     rng = np.random.default_rng(seed)
     text = np.resize(rng.integers(VOCABULARY, size=rng.integers(2, 12)), length).tolist()
     weights = torch.from_numpy(rng.normal(size=(VOCABULARY, VOCABULARY)).astype(np.float32)) * 2
-    drafter, pairs, rate = Goose(), dict[tuple[int, int], torch.Tensor](), 0.5
-    drafter.setup(
-        type("Target", (), {"output_projection": staticmethod(lambda hidden: weights[hidden[:, 0].long()])})
-    )
+    drafter, pairs, rate = Goose(), dict[Path, torch.Tensor](), 0.5
+    drafter.setup(cast(Target, SimpleNamespace(output_projection=lambda hidden: weights[hidden[:, 0].long()])))
     drafter.begin(np.array(text))
     tree, path = DraftTree.root(text[-1]), [0]
     prompt = torch.tensor(text)[:, None].float()
@@ -105,7 +106,7 @@ def test_drafts_are_those_of_the_plain_method(seed: int, length: int) -> None:
     pairs.update({pair: weights[pair[1]] for pair in pairwise(text)})
 
     def candidates(end: Path) -> list[tuple[int, float]]:
-        logits = pairs.get(end[-2:], singles.get(end[-1])) if len(end) > 1 else singles.get(end[-1])
+        logits = pairs[end[-2:]] if end[-2:] in pairs else singles.get(end[-1])
         if logits is None:
             return []
         best = logits.topk(10)
@@ -137,14 +138,12 @@ def test_drafts_are_those_of_the_plain_method(seed: int, length: int) -> None:
         path = [0]
         while (below := np.flatnonzero(tree.parents == path[-1])).size and rng.random() < 0.7:
             path.append(int(rng.choice(below[:2])))
-        drafted = drafter.spine
-        if drafted:
-            accepted = sum(
-                tree.tokens[path[: n + 1]][1:].tolist() == drafted[:n]
-                for n in range(1, len(drafted) + 1)
-                if n < len(path)
+        if drafter.spine:
+            accepted = tree.tokens[path[1:]].tolist()
+            same = sum(
+                accepted[:n] == drafter.spine[:n] for n in range(1, min(len(path) - 1, len(drafter.spine)) + 1)
             )
-            rate = 0.3 * accepted / len(drafted) + 0.7 * rate
+            rate = 0.3 * same / len(drafter.spine) + 0.7 * rate
 
 
 @pytest.mark.parametrize("budget", [0, 1, 2, 10, 63, 100])

@@ -34,18 +34,18 @@ def test_every_context_has_the_mean_of_what_was_said_behind_it(
         shares = -np.sort(-rng.dirichlet(np.ones(CANDIDATES), len(tokens)), axis=1)
         successors.learn(before, tokens, parents, best, shares)
         for node in range(len(tokens)):
-            path, at = [], node
+            at, text = node, list[int]()
             while at >= 0:
-                path, at = [int(tokens[at]), *path], int(parents[at])
-            text = [*before.tolist(), *path]
+                text, at = [int(tokens[at]), *text], int(parents[at])
+            text = [*before.tolist(), *text]
             for n in range(lengths[0], min(lengths[1], len(text)) + 1):
                 seen = dict(zip(best[node].tolist(), shares[node].tolist(), strict=True))
                 learn_plainly(known, tuple(text[-n:]), seen, memory)
     for _ in range(20):
-        text = rng.integers(4, size=6)
-        ends = (tuple(text[-n:].tolist()) for n in range(lengths[1], lengths[0] - 1, -1))
+        asked = rng.integers(4, size=6)
+        ends = (tuple(asked[-n:].tolist()) for n in range(lengths[1], lengths[0] - 1, -1))
         wanted = next((known[end][1] for end in ends if end in known), {})
-        found, found_shares = successors.after(text)
+        found, found_shares = successors.after(asked)
         assert dict(zip(found.tolist(), found_shares.tolist(), strict=True)) == pytest.approx(wanted)
         assert (np.diff(found_shares) <= 0).all()
 
