@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -29,10 +31,13 @@ WIDTH = 4.1
 """Of a panel, in inches: that of a phone's page, on which the panels of a figure stand one below the other."""
 LINE = 0.16
 """Height of a line of text, or of a bar beside another, in inches."""
+LIGHT_PAGE, DARK_PAGE = "#1f2328", "#e6edf3"
+"""Of text and axes, on a page of either kind."""
 # Type 42 keeps the letters of a PDF selectable, as publishers ask; a name may contain $.
 plt.rcParams.update(
     {
         "pdf.fonttype": 42,
+        "svg.hashsalt": "aded",  # the same picture has the same bytes
         "text.parse_math": False,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -81,6 +86,53 @@ def grouped_bars(axes: Axes, bars: dict[str, Sequence[float | None]]) -> list[Ba
         style: dict[str, Any] = {"color": PALETTE[number], "hatch": HATCHES[number], "edgecolor": "white"}
         drawn.append(axes.barh(ys, [x for x in values if x is not None], height, label=name, **style))
     return drawn
+
+
+class Bar(NamedTuple):
+    """A value, and the ends of its interval where it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def column_bars(
+    axes: Axes, groups: Mapping[str, Mapping[str, Bar]], names: Sequence[str], valued: Sequence[str]
+) -> None:
+    """Upright bars in groups. names: their place is their colour and hatch; valued: those with their value above."""
+    mine = [name for name in names if any(name in bars for bars in groups.values())]
+    width, ink = 0.84 / len(mine), plt.rcParams["text.color"]
+    for at, name in enumerate(mine):
+        bars = {place: own[name] for place, own in enumerate(groups.values()) if name in own}
+        xs = [place + (at - (len(mine) - 1) / 2) * width for place in bars]
+        number = names.index(name)
+        style: dict[str, Any] = {"color": PALETTE[number], "hatch": HATCHES[number], "edgecolor": "white"}
+        axes.bar(xs, [bar.value for bar in bars.values()], width, label=name, linewidth=0.3, **style)
+        for x, bar in zip(xs, bars.values(), strict=True):
+            if bar.low is not None and bar.high is not None:
+                ends = [[bar.value - bar.low], [bar.high - bar.value]]
+                axes.errorbar(x, bar.value, ends, fmt="none", ecolor=ink, capsize=2)
+            if name in valued:
+                text = {"ha": "center", "textcoords": "offset points", "xytext": (0, 3), "fontweight": "bold"}
+                axes.annotate(f"{bar.value:.2f}", (x, bar.high or bar.value), fontsize=8.5, **text)
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.tick_params("x", length=0)
+    axes.margins(y=0.12)
+
+
+@contextmanager
+def drawn_on(ink: str) -> Iterator[None]:
+    """Draw with text and axes in this colour and without a background."""
+    colours = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), ink)
+    clear = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none")
+    with plt.rc_context({**colours, **clear}):
+        yield
+
+
+def svg_of(figure: Figure) -> bytes:
+    """The figure as SVG, whose bytes depend on nothing but what it shows."""
+    figure.savefig(drawing := BytesIO(), format="svg", metadata={"Date": None})
+    return drawing.getvalue()
 
 
 def label_panel(axes: Axes, title: str, **labels: str) -> None:
