@@ -20,15 +20,15 @@ from matplotlib.figure import Figure
 from aded.command_line import run_command
 from aded.files.atomic import write_bytes, write_text
 from scripts import check_no_arguments
-from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, Bar, column_bars, drawn_on, svg_of
+from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, Bar, column_bars, drawn_on, svg_of
 
 ROOT = Path(__file__).parents[2]
 SPEEDUPS = {"human_eval": "HumanEval, in a chat", "mt_bench": "MT-Bench", "human_eval_raw": "HumanEval, raw"}
 """The folders of results/live, and what they are called."""
 ARMS = {
-    "aded_backoff (lookup=a file, retrieval=a file)": "ADED back-off, with corpus look-up",
-    "aded_backoff (lookup=none, retrieval=none)": "ADED back-off",
-    "prompt_lookup": "Prompt lookup",
+    "aded_backoff (lookup=a file, retrieval=a file)": f"{NAMES['aded_backoff']}, with corpus look-up",
+    "aded_backoff (lookup=none, retrieval=none)": NAMES["aded_backoff"],
+    "prompt_lookup": NAMES["prompt_lookup"],
 }
 """The lines of results/live."""
 TARGETS = {
@@ -39,16 +39,16 @@ TARGETS = {
 }
 """Models and benchmarks of results/targets."""
 METHODS = {
-    "aded_backoff (shape=tree)": "ADED back-off",
-    "sam_decoding": "SAM-Decoding",
-    "suffix_decoding (shape=tree)": "SuffixDecoding",
-    "aded": "ADED as published",
-    "prompt_lookup": "Prompt lookup",
-    "rest": "REST",
+    "aded_backoff (shape=tree)": NAMES["aded_backoff"],
+    "sam_decoding": NAMES["sam_decoding"],
+    "suffix_decoding (shape=tree)": NAMES["suffix_decoding"],
+    "aded": f"{NAMES['aded']} as published",
+    "prompt_lookup": NAMES["prompt_lookup"],
+    "rest": NAMES["rest"],
 }
 """The methods of results/targets."""
 
-NAMES = tuple(dict.fromkeys([*ARMS.values(), *METHODS.values()]))
+DRAWN = tuple(dict.fromkeys([*ARMS.values(), *METHODS.values()]))
 """A name's place is its colour; in both panels the same."""
 TITLE = {"fontsize": 10, "fontweight": "bold"}
 
@@ -93,8 +93,8 @@ def draw(results: Path) -> Figure:
     """Both panels, above one legend."""
     figure = plt.figure(figsize=(9.6, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=[0.4, 0.6])
-    column_bars(left, speedups(results), NAMES, NAMES)
-    column_bars(right, accepted(results), NAMES, NAMES[1:2])
+    column_bars(left, speedups(results), DRAWN, DRAWN)
+    column_bars(right, accepted(results), DRAWN, DRAWN[1:2])
     left.set_title("Speedup: Qwen2.5-Coder-1.5B, identical outputs", TITLE, loc="left")
     right.set_title("Mean accepted tokens: recorded answers, 64 nodes", TITLE, loc="left")
     for axes in (left, right):
@@ -102,7 +102,7 @@ def draw(results: Path) -> Figure:
     drawn = {
         name: bars for axes in (left, right) for bars, name in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    names = [name for name in NAMES if name in drawn]
+    names = [name for name in DRAWN if name in drawn]
     figure.legend([drawn[name] for name in names], names, loc="outside lower center", ncols=4, frameon=False)
     return figure
 

@@ -1,7 +1,11 @@
-"""How all plots look: colours that the colour-blind can distinguish, and hatches and markers for print in grey."""
+"""How all plots look: a column of a paper wide, methods named as in papers, legible in colour and in print.
+
+The colours can be told apart by the colour-blind; in grey, hatches, markers and kinds of lines can.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -24,12 +28,39 @@ from scripts.report.lines import ACCEPTED, Line, by_place
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+KINDS = ("-", "--", "-.", ":")
+NAMES = {
+    "autoregressive": "Autoregressive",
+    "aded": "ADED",
+    "aded_best_first": "ADED best-first",
+    "aded_backoff": "ADED back-off",
+    "draftretriever": "ADED, original code",
+    "draft_model": "Draft model",
+    "eagle": "EAGLE",
+    "eagle2": "EAGLE-2",
+    "eagle3": "EAGLE-3",
+    "hybrid": "Hybrid",
+    "hydra": "Hydra",
+    "layer_skip": "LayerSkip",
+    "logitspec": "LogitSpec",
+    "lookahead": "Lookahead",
+    "medusa": "Medusa",
+    "mtp": "MTP",
+    "prompt_lookup": "Prompt lookup",
+    "racer": "RACER",
+    "rest": "REST",
+    "sam_decoding": "SAM-Decoding",
+    "sam_token_recycling": "SAM-Decoding + Token Recycling",
+    "suffix_decoding": "SuffixDecoding",
+    "token_recycling": "Token Recycling",
+}
+"""Of methods, as in their papers."""
 DARK = PALETTE[-1]
 MOST_LINES = len(PALETTE)
 """More lines than colours cannot be distinguished."""
-WIDTH = 4.1
-"""Of a panel, in inches: that of a phone's page, on which the panels of a figure stand one below the other."""
-LINE = 0.16
+WIDTH = 3.3
+"""Of a panel, in inches: that of a column, and of a phone, where the panels of a figure stand one below the other."""
+LINE = 0.15
 """Height of a line of text, or of a bar beside another, in inches."""
 LIGHT_PAGE, DARK_PAGE = "#1f2328", "#e6edf3"
 """Of text and axes, on a page of either kind."""
@@ -41,7 +72,7 @@ plt.rcParams.update(
         "text.parse_math": False,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "font.size": 9,
+        "font.size": 8,
     }
 )
 
@@ -74,7 +105,12 @@ def panels_of_bars(groups: Sequence[Sequence[str]], bars: Sequence[int]) -> tupl
 
 
 def _name(group: str) -> str:
-    return fill(group, 22)
+    return fill(paper_name(group), 20)
+
+
+def paper_name(name: str) -> str:
+    """A line's name, which begins with its method's, as papers write it."""
+    return re.sub(r"^[a-z0-9_]+", lambda method: NAMES.get(method[0], method[0]), name)
 
 
 def grouped_bars(axes: Axes, bars: dict[str, Sequence[float | None]]) -> list[BarContainer]:
@@ -139,17 +175,18 @@ def label_panel(axes: Axes, title: str, **labels: str) -> None:
     """Names of the axes; above them, where it covers nothing, the title and a legend."""
     axes.set(**labels)
     handles, names = axes.get_legend_handles_labels()
-    columns = 2 if max(map(len, names)) < 24 else 1
+    names = list(map(paper_name, names))
+    columns = 2 if max(map(len, names)) < 20 else 1
     axes.figure.legend(
         handles,
-        [fill(name, 50) for name in names],
+        [fill(name, 44) for name in names],
         loc="outside upper left",
-        title=fill(title, 46),
-        title_fontproperties={"weight": "bold", "size": 9},
+        title=fill(title, 40),
+        title_fontproperties={"weight": "bold", "size": 8},
         alignment="left",
         ncols=columns,
         frameon=False,
-        fontsize=8,
+        fontsize=7,
     )
 
 
@@ -182,7 +219,8 @@ def error_bars(estimates: Sequence[Estimate]) -> list[list[float]]:
 
 def line_style(number: int) -> dict[str, Any]:
     """Of the number-th line of a panel."""
-    return {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
+    kind = KINDS[number % len(KINDS)]
+    return {"color": PALETTE[number], "marker": MARKERS[number], "linestyle": kind, "markersize": 3.5, "linewidth": 1}
 
 
 def accepted_lines(lines: Sequence[Line]) -> list[Line]:
