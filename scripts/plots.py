@@ -2,8 +2,8 @@
 
     aded plots FOLDER [FOLDER ...]
 
-Reads every finished run below the folders. Writes each plot for which there are rows, as PNG and PDF, into the first
-folder.
+Reads every finished run below the folders. Writes each plot for which there are rows, as PNG, PDF and SVG, into the
+first folder.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ def draw(found: Sequence[Line], folder: Path) -> list[str]:
         figure = plot(found)
         if figure is None:
             continue
-        for kind in ("png", "pdf"):
-            metadata = {"CreationDate": None} if kind == "pdf" else None
-            figure.savefig(drawing := BytesIO(), format=kind, dpi=160, metadata=metadata)
+        for kind, dated in (("png", None), ("pdf", {"CreationDate": None}), ("svg", {"Date": None})):
+            figure.savefig(drawing := BytesIO(), format=kind, dpi=200, metadata=dated)
             write_bytes(folder / f"{name}.{kind}", drawing.getvalue(), "FOLDER")
         plt.close(figure)
         drawn.append(name)

@@ -13,7 +13,7 @@ from the trie's root, so nothing known is missed. In a full trie the node that w
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -24,17 +24,13 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
-
-if TYPE_CHECKING:
-    import torch
+from baselines.logits.prompt_logits import best_after_prompt
 
 TOKEN, PARENT, COUNT, CHILD, SIBLING, CHAIN, NEWER, OLDER = range(8)
 """Rows of Trie.nodes: token, parent, occurrences, latest child, next child of the parent, next node of the bucket,
 and the neighbours in the order of use. 0 is none, since no list has the root; PARENT is -1 for a free node."""
 SHORTEST = 2
 """Tokens of the shortest match."""
-AT_ONCE = 256
-"""Prompt tokens whose logits are computed at once; those of a long prompt would not fit into memory."""
 
 
 class Trie(NamedTuple):
@@ -242,7 +238,8 @@ class Racer(Drafter):
         if len(self.matrix) == 0:
             self.matrix = np.full((step.logits.shape[1], self.breadth), -1, np.int32)
         if step.prompt_hidden is not None:
-            self._read_prompt(step.prompt_hidden, self._unread)
+            # Of equal tokens, the candidates of the last.
+            self.matrix[self._unread] = best_after_prompt(self._project, step.prompt_hidden, self.breadth)[0]
         # By depth: of nodes with one token the deepest counts, and of these the last.
         order = np.argsort(step.tree.depths, kind="stable")
         self.matrix[step.tree.tokens[order]] = step.top_k(self.breadth)[0][order]
@@ -250,16 +247,6 @@ class Racer(Drafter):
         text = np.append(self._unread, step.new_tokens)
         insert_ngrams(self.trie, text[:-1], self.ngram)
         self._unread = text[-self.ngram :]
-
-    def _read_prompt(self, hidden: torch.Tensor, prompt: np.ndarray) -> None:
-        """Keep the candidates of each prompt token; of equal tokens, those of the last. hidden: float [m, hidden]."""
-        import torch  # here, since all who name a method read this file
-
-        with torch.inference_mode():
-            for start in range(0, len(prompt), AT_ONCE):
-                here = slice(start, start + AT_ONCE)
-                best = self._project(hidden[here]).topk(self.breadth).indices
-                self.matrix[prompt[here]] = best.cpu().numpy()
 
     def draft(self, context: np.ndarray) -> DraftTree:
         tokens, parents = np.empty((2, self.budget + 1), np.int64)

@@ -45,6 +45,7 @@ REPLACED = {
     "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
     "benchmark=gsm8k": ["benchmark=gsm8k", "benchmark.question_file=gsm8k.jsonl"],  # tests/aded/bench/prompts
     "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
+    "tokenizer=embedded": [f"tokenizer={HUB_IDS[0]}"],  # the tiny model's
     "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
     "datastore.path=small.ngrams,chat.ngrams": ["datastore.path=small.ngrams,chat.ngrams,chat.suffixes"],  # for rest
     "parts=8": ["parts=8", "cluster=debug"],  # processes that import everything anew: tests/datastore/parts

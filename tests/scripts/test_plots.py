@@ -118,7 +118,7 @@ def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Line
     names = ["category", "accepted_lengths", "answer_position", "tree_size", "node_budget"]
     assert draw(recorded, tmp_path) == names
     assert {path.name for path in tmp_path.iterdir()} == {
-        f"{name}.{kind}" for name in names for kind in ("png", "pdf")
+        f"{name}.{kind}" for name in names for kind in ("png", "pdf", "svg")
     }
 
 

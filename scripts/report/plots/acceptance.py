@@ -19,7 +19,6 @@ from scripts.report.lines import Line
 from scripts.report.names import settings_key
 from scripts.report.plots.style import (
     MOST_LINES,
-    PALETTE,
     accepted_lines,
     grouped_bars,
     label_panel,
@@ -76,8 +75,8 @@ def over_tokens(lines: Sequence[Line]) -> Figure | None:
             tokens = np.cumsum(lengths_of(line.first.rows))
             mean = tokens / np.arange(1, len(tokens) + 1)
             first = min(len(tokens) // 100, 50)  # a mean of a few steps says nothing
-            style = ("-", "--", ":", "-.")[number % 4]
-            axes.plot(tokens[first:], mean[first:], style, color=PALETTE[number], label=line.name, linewidth=1.3)
+            style = line_style(number) | {"marker": None}
+            axes.plot(tokens[first:], mean[first:], label=line.name, **style)
         label_panel(axes, title_of(mine), xlabel="tokens generated", ylabel="mean accepted tokens so far")
     return figure
 

@@ -1,10 +1,16 @@
-"""How all plots look: colours that the colour-blind can distinguish, and hatches and markers for print in grey."""
+"""How all plots look: a column of a paper wide, methods named as in papers, legible in colour and in print.
+
+The colours can be told apart by the colour-blind; in grey, hatches, markers and kinds of lines can.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
 from textwrap import fill
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 
@@ -22,21 +28,51 @@ from scripts.report.lines import ACCEPTED, Line, by_place
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+KINDS = ("-", "--", "-.", ":")
+NAMES = {
+    "autoregressive": "Autoregressive",
+    "aded": "ADED",
+    "aded_best_first": "ADED best-first",
+    "aded_backoff": "ADED back-off",
+    "draftretriever": "ADED, original code",
+    "draft_model": "Draft model",
+    "eagle": "EAGLE",
+    "eagle2": "EAGLE-2",
+    "eagle3": "EAGLE-3",
+    "hybrid": "Hybrid",
+    "hydra": "Hydra",
+    "layer_skip": "LayerSkip",
+    "logitspec": "LogitSpec",
+    "lookahead": "Lookahead",
+    "medusa": "Medusa",
+    "mtp": "MTP",
+    "prompt_lookup": "Prompt lookup",
+    "racer": "RACER",
+    "rest": "REST",
+    "sam_decoding": "SAM-Decoding",
+    "sam_token_recycling": "SAM-Decoding + Token Recycling",
+    "suffix_decoding": "SuffixDecoding",
+    "token_recycling": "Token Recycling",
+}
+"""Of methods, as in their papers."""
 DARK = PALETTE[-1]
 MOST_LINES = len(PALETTE)
 """More lines than colours cannot be distinguished."""
-WIDTH = 4.1
-"""Of a panel, in inches: that of a phone's page, on which the panels of a figure stand one below the other."""
-LINE = 0.16
+WIDTH = 3.3
+"""Of a panel, in inches: that of a column, and of a phone, where the panels of a figure stand one below the other."""
+LINE = 0.15
 """Height of a line of text, or of a bar beside another, in inches."""
+LIGHT_PAGE, DARK_PAGE = "#1f2328", "#e6edf3"
+"""Of text and axes, on a page of either kind."""
 # Type 42 keeps the letters of a PDF selectable, as publishers ask; a name may contain $.
 plt.rcParams.update(
     {
         "pdf.fonttype": 42,
+        "svg.hashsalt": "aded",  # the same picture has the same bytes
         "text.parse_math": False,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "font.size": 9,
+        "font.size": 8,
     }
 )
 
@@ -69,7 +105,12 @@ def panels_of_bars(groups: Sequence[Sequence[str]], bars: Sequence[int]) -> tupl
 
 
 def _name(group: str) -> str:
-    return fill(group, 22)
+    return fill(paper_name(group), 20)
+
+
+def paper_name(name: str) -> str:
+    """A line's name, which begins with its method's, as papers write it."""
+    return re.sub(r"^[a-z0-9_]+", lambda method: NAMES.get(method[0], method[0]), name)
 
 
 def grouped_bars(axes: Axes, bars: dict[str, Sequence[float | None]]) -> list[BarContainer]:
@@ -83,21 +124,69 @@ def grouped_bars(axes: Axes, bars: dict[str, Sequence[float | None]]) -> list[Ba
     return drawn
 
 
+class Bar(NamedTuple):
+    """A value, and the ends of its interval where it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def column_bars(
+    axes: Axes, groups: Mapping[str, Mapping[str, Bar]], names: Sequence[str], valued: Sequence[str]
+) -> None:
+    """Upright bars in groups. names: their place is their colour and hatch; valued: those with their value above."""
+    mine = [name for name in names if any(name in bars for bars in groups.values())]
+    width, ink = 0.84 / len(mine), plt.rcParams["text.color"]
+    for at, name in enumerate(mine):
+        bars = {place: own[name] for place, own in enumerate(groups.values()) if name in own}
+        xs = [place + (at - (len(mine) - 1) / 2) * width for place in bars]
+        number = names.index(name)
+        style: dict[str, Any] = {"color": PALETTE[number], "hatch": HATCHES[number], "edgecolor": "white"}
+        axes.bar(xs, [bar.value for bar in bars.values()], width, label=name, linewidth=0.3, **style)
+        for x, bar in zip(xs, bars.values(), strict=True):
+            if bar.low is not None and bar.high is not None:
+                ends = [[bar.value - bar.low], [bar.high - bar.value]]
+                axes.errorbar(x, bar.value, ends, fmt="none", ecolor=ink, capsize=2)
+            if name in valued:
+                text = {"ha": "center", "textcoords": "offset points", "xytext": (0, 3), "fontweight": "bold"}
+                axes.annotate(f"{bar.value:.2f}", (x, bar.high or bar.value), fontsize=8.5, **text)
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.tick_params("x", length=0)
+    axes.margins(y=0.12)
+
+
+@contextmanager
+def drawn_on(ink: str) -> Iterator[None]:
+    """Draw with text and axes in this colour and without a background."""
+    colours = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), ink)
+    clear = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none")
+    with plt.rc_context({**colours, **clear}):
+        yield
+
+
+def svg_of(figure: Figure) -> bytes:
+    """The figure as SVG, whose bytes depend on nothing but what it shows."""
+    figure.savefig(drawing := BytesIO(), format="svg", metadata={"Date": None})
+    return drawing.getvalue()
+
+
 def label_panel(axes: Axes, title: str, **labels: str) -> None:
     """Names of the axes; above them, where it covers nothing, the title and a legend."""
     axes.set(**labels)
     handles, names = axes.get_legend_handles_labels()
-    columns = 2 if max(map(len, names)) < 24 else 1
+    names = list(map(paper_name, names))
+    columns = 2 if max(map(len, names)) < 20 else 1
     axes.figure.legend(
         handles,
-        [fill(name, 50) for name in names],
+        [fill(name, 44) for name in names],
         loc="outside upper left",
-        title=fill(title, 46),
-        title_fontproperties={"weight": "bold", "size": 9},
+        title=fill(title, 40),
+        title_fontproperties={"weight": "bold", "size": 8},
         alignment="left",
         ncols=columns,
         frameon=False,
-        fontsize=8,
+        fontsize=7,
     )
 
 
@@ -130,7 +219,8 @@ def error_bars(estimates: Sequence[Estimate]) -> list[list[float]]:
 
 def line_style(number: int) -> dict[str, Any]:
     """Of the number-th line of a panel."""
-    return {"color": PALETTE[number], "marker": MARKERS[number], "markersize": 4, "linewidth": 1}
+    kind = KINDS[number % len(KINDS)]
+    return {"color": PALETTE[number], "marker": MARKERS[number], "linestyle": kind, "markersize": 3.5, "linewidth": 1}
 
 
 def accepted_lines(lines: Sequence[Line]) -> list[Line]:

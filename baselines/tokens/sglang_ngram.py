@@ -1,0 +1,201 @@
+"""SGLang's n-gram drafter: drafts what followed the ends of the text in a trie (after arXiv 2312.12728).
+
+https://github.com/sgl-project/sglang, licence Apache-2.0, release 0.5.23: kernels/jit/csrc/ngram_corpus/trie.cpp and
+srt/speculative/ngram_worker.py. The settings are the engine's, without `speculative_ngram_` before their names.
+
+Each step inserts all ends of the text's last 18 tokens, so a prompt is known only by its own last tokens. Every end
+of the text that the trie holds is a match; what is below the longest match is drafted, then below the next longer
+one. With match type BFS the latest children come first, breadth first, and the more of them the shorter the match and
+the closer to it. With PROB the most probable nodes come first, by how often they were inserted.
+
+The engine inserts the text of a step while the target verifies it, so its trie knows what the step decides one step
+later. So does this one. It finds all matches anew at each step, and drafts no token 0 to fill the budget. The
+engine's automaton, which reads a corpus and is off by default, is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from aded.core.drafter import Drafter, Step
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.settings import Budget, Count, LearningScope, Positive
+from baselines.tokens.sglang_trie import (
+    AFTER,
+    CHILD,
+    TOKEN,
+    Trie,
+    empty_trie,
+    frequent_children,
+    insert_ends,
+    matches,
+    with_room,
+)
+
+Entry = tuple[float, int, int]
+"""Of the heap: probability, node of the trie, its parent in the draft tree."""
+
+
+@njit(cache=True, inline="always")
+def _draft(tokens: np.ndarray, parents: np.ndarray, n: int, parent: int, token: int) -> tuple[int, int]:
+    """(node, n) of the child of `parent` with this token, in a draft tree of n nodes; a new one if there is none."""
+    for i in range(parent + 1, n):
+        if parents[i] == parent and tokens[i] == token:
+            return i, n
+    tokens[n], parents[n] = token, parent
+    return n, n + 1
+
+
+@njit(cache=True)
+def latest_tree(
+    trie: Trie, context: np.ndarray, depth: int, breadths: tuple[int, int], budget: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, parents), int64 [n]: BFS. breadths: of a node at the depth - 1, least, and of the root, most."""
+    tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
+    tokens[0], parents[0], n = context[-1], -1, 1
+    least, most = breadths
+    slope = (most - least) / (depth - 1)
+    for match, span in matches(trie, context, depth):
+        queue = [(0, match, (depth - 1 - span) * slope + least)]
+        at = 0
+        while at < len(queue) and n <= budget:
+            parent, node, breadth = queue[at]
+            at += 1
+            child, left = trie.nodes[node, CHILD], max(1, int(breadth))
+            while child > 0 and left > 0 and n <= budget:
+                drafted, n = _draft(tokens, parents, n, parent, trie.nodes[child, TOKEN])
+                queue.append((drafted, child, breadth - slope))
+                child, left = trie.nodes[child, AFTER], left - 1
+    return tokens[:n], parents[:n]
+
+
+@njit(cache=True)
+def _push(heap: list[Entry], entry: Entry) -> None:
+    heap.append(entry)
+    i = len(heap) - 1
+    while i > 0 and heap[(i - 1) >> 1][0] < entry[0]:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    heap[i] = entry
+
+
+@njit(cache=True)
+def _pop(heap: list[Entry]) -> Entry:
+    """The most probable entry; of equals the one that GNU's std::priority_queue, the engine's heap, returns."""
+    top, last = heap[0], heap.pop()
+    if len(heap) == 0:
+        return top
+    i, child = 0, 1
+    while child < len(heap):
+        if child + 1 < len(heap) and heap[child + 1][0] >= heap[child][0]:
+            child += 1
+        heap[i] = heap[child]
+        i, child = child, 2 * child + 1
+    while i > 0 and heap[(i - 1) >> 1][0] < last[0]:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    heap[i] = last
+    return top
+
+
+@njit(cache=True)
+def _push_children(heap: list[Entry], trie: Trie, node: int, probability: float, most: int, drafted: int) -> None:
+    """The most frequent children of a node share its probability by their insertions."""
+    children = frequent_children(trie.nodes, node, most)
+    total = 0.0
+    for count, _, _ in children:
+        total -= count
+    for count, _, child in children:
+        _push(heap, (-count / total * probability, child, drafted))
+
+
+@njit(cache=True)
+def frequent_tree(
+    trie: Trie, context: np.ndarray, depth: int, breadth: int, budget: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, parents), int64 [n]: PROB. The matches have probability 1, and at most `breadth` children count."""
+    tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
+    tokens[0], parents[0], n = context[-1], -1, 1
+    heap = [(0.0, 0, 0) for _ in range(0)]
+    for match, _ in matches(trie, context, depth):
+        _push_children(heap, trie, match, 1.0, breadth, 0)
+        while len(heap) > 0 and n <= budget:
+            probability, node, parent = _pop(heap)
+            drafted, n = _draft(tokens, parents, n, parent, trie.nodes[node, TOKEN])
+            _push_children(heap, trie, node, probability, breadth, drafted)
+    return tokens[:n], parents[:n]
+
+
+class SglangNgram(Drafter):
+    """Drafts the latest or the most frequent continuations.
+
+    budget: most drafted nodes per step; the engine counts the root too
+    match_type: BFS, the latest, or PROB, the most frequent
+    max_trie_depth: tokens of the longest path, of match and draft together
+    min_bfs_breadth: least next tokens of a node
+    max_bfs_breadth: most next tokens of a node
+    capacity: most nodes of the trie; those that were used longest ago give way
+    adaptation: how long the trie is kept: prompt (cleared at each prompt) or session (kept across questions, as in
+        the engine)
+    """
+
+    learned_from = frozenset()
+
+    def __init__(
+        self,
+        *,
+        budget: Budget = 11,
+        match_type: Literal["BFS", "PROB"] = "BFS",
+        max_trie_depth: Annotated[int, Field(ge=2, le=1 << 10)] = 18,
+        min_bfs_breadth: Count = 1,
+        max_bfs_breadth: Count = 10,
+        capacity: Positive = 10_000_000,
+        adaptation: LearningScope = "session",
+    ) -> None:
+        if min_bfs_breadth > max_bfs_breadth:
+            raise BadInput(
+                "method.min_bfs_breadth",
+                f"{min_bfs_breadth} must not be more than method.max_bfs_breadth, {max_bfs_breadth}",
+            )
+        if capacity <= max_trie_depth:
+            raise BadInput("method.capacity", f"{capacity} must be more than method.max_trie_depth, {max_trie_depth}")
+        self.budget, self.match_type, self.adaptation = budget, match_type, adaptation
+        self.max_trie_depth, self.capacity = max_trie_depth, capacity
+        self.min_bfs_breadth, self.max_bfs_breadth = min_bfs_breadth, max_bfs_breadth
+        self.reset()
+
+    def reset(self) -> None:
+        self.trie = empty_trie()
+        self._tail = self._waiting = np.empty(0, np.int64)
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        if self.adaptation == "prompt":
+            self.reset()
+        self._tail = prompt_ids[-self.max_trie_depth :]
+
+    def observe(self, step: Step) -> None:
+        self._insert_waiting()
+        self._tail = self._waiting = np.append(self._tail, step.new_tokens)[-self.max_trie_depth :]
+
+    def end(self) -> None:
+        self._insert_waiting()
+
+    def _insert_waiting(self) -> None:
+        """Insert the text that the latest draft was made for."""
+        n = len(self._waiting)
+        self.trie = with_room(self.trie, n * (n + 1) // 2, self.capacity)
+        insert_ends(self.trie, self._waiting, self.capacity)
+        self._waiting = self._waiting[:0]
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        depth, most = self.max_trie_depth, self.max_bfs_breadth
+        if self.match_type == "BFS":
+            tree = latest_tree(self.trie, context[-depth:], depth, (self.min_bfs_breadth, most), self.budget)
+        else:
+            tree = frequent_tree(self.trie, context[-depth:], depth, most, self.budget)
+        return DraftTree(*tree)

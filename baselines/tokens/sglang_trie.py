@@ -1,0 +1,192 @@
+"""A trie of bounded size: how often each path was inserted, and which of its nodes were used last.
+
+As SGLang's (trie.cpp of baselines.tokens.sglang_ngram), in arrays that grow with what they hold.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+TOKEN, PARENT, COUNT, CHILD, BEFORE, AFTER, CHAIN, NEWER, OLDER = range(9)
+"""Columns of Trie.nodes: token, parent, insertions, latest child, the siblings used just later and just earlier, the
+next node of the bucket, and the neighbours in the order of use. 0 is none. Of the root, COUNT is how many nodes are
+in use below it, and CHAIN the first free one, from which CHAIN leads to the others."""
+SMALLEST = 1 << 12
+"""Nodes for which a trie has room at first. A full one is copied to one of twice the size, up to the capacity."""
+
+
+class Trie(NamedTuple):
+    """nodes: int32 [n, 9], node 0 is the root and both ends of the order of use; buckets: int32 [2^b], the first node
+    of each bucket of a hash table of nodes by parent and token.
+    """
+
+    nodes: np.ndarray
+    buckets: np.ndarray
+
+
+def empty_trie() -> Trie:
+    return Trie(np.zeros((1, 9), np.int32), np.zeros(1, np.int32))
+
+
+def with_room(trie: Trie, least: int, capacity: int) -> Trie:
+    """The trie, if it has `least` free nodes or is as large as may be, or a larger copy. capacity: with the root"""
+    old = trie.nodes
+    used = int(old[0, COUNT]) + 1
+    if len(old) >= min(capacity, used + least):
+        return trie
+    size = min(capacity, max(SMALLEST, 2 * len(old), used + least))
+    nodes = np.zeros((size, 9), np.int32)
+    nodes[: len(old)] = old
+    free = np.arange(len(old), size)
+    nodes[free, CHAIN] = free + 1
+    nodes[-1, CHAIN] = old[0, CHAIN]
+    nodes[0, CHAIN] = len(old)
+    larger = Trie(nodes, np.zeros(1 << size.bit_length(), np.int32))
+    fill_buckets(larger)
+    return larger
+
+
+@njit(cache=True, inline="always")
+def _bucket(buckets: np.ndarray, parent: int, token: int) -> int:
+    hashed = (np.uint64(parent) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(token) * np.uint64(0xC2B2AE3D27D4EB4F))
+    return int((hashed ^ (hashed >> np.uint64(31))) & np.uint64(len(buckets) - 1))
+
+
+@njit(cache=True)
+def fill_buckets(trie: Trie) -> None:
+    """Put all nodes in use into the empty buckets."""
+    nodes, buckets = trie
+    node = nodes[0, OLDER]
+    while node > 0:
+        bucket = _bucket(buckets, nodes[node, PARENT], nodes[node, TOKEN])
+        nodes[node, CHAIN], buckets[bucket] = buckets[bucket], node
+        node = nodes[node, OLDER]
+
+
+@njit(cache=True)
+def child_of(trie: Trie, parent: int, token: int) -> int:
+    """The child with this token, or 0."""
+    nodes = trie.nodes
+    node = trie.buckets[_bucket(trie.buckets, parent, token)]
+    while node > 0 and (nodes[node, PARENT] != parent or nodes[node, TOKEN] != token):
+        node = nodes[node, CHAIN]
+    return node
+
+
+@njit(cache=True)
+def _add(trie: Trie, parent: int, token: int) -> int:
+    """A new child, which is in no list of siblings and not in the order of use yet."""
+    nodes, buckets = trie
+    node = nodes[0, CHAIN]
+    nodes[0, CHAIN] = nodes[node, CHAIN]
+    nodes[0, COUNT] += 1
+    bucket = _bucket(buckets, parent, token)
+    nodes[node] = 0
+    nodes[node, TOKEN], nodes[node, PARENT] = token, parent
+    nodes[node, NEWER] = nodes[node, OLDER] = node
+    nodes[node, CHAIN], buckets[bucket] = buckets[bucket], node
+    return node
+
+
+@njit(cache=True)
+def _part_from_siblings(nodes: np.ndarray, node: int) -> None:
+    before, after = nodes[node, BEFORE], nodes[node, AFTER]
+    if before > 0:
+        nodes[before, AFTER] = after
+    else:
+        nodes[nodes[node, PARENT], CHILD] = after
+    if after > 0:
+        nodes[after, BEFORE] = before
+
+
+@njit(cache=True)
+def _put_first(nodes: np.ndarray, node: int) -> None:
+    """Make a node, which is in no list of siblings, its parent's latest child."""
+    parent = nodes[node, PARENT]
+    first = nodes[parent, CHILD]
+    nodes[node, BEFORE], nodes[node, AFTER] = 0, first
+    if first > 0:
+        nodes[first, BEFORE] = node
+    nodes[parent, CHILD] = node
+
+
+@njit(cache=True)
+def _evict(trie: Trie) -> None:
+    """Free the node that was used longest ago. It has no children, since parents are used after them."""
+    nodes, buckets = trie
+    node = nodes[0, NEWER]
+    older, newer = nodes[node, OLDER], nodes[node, NEWER]
+    nodes[older, NEWER], nodes[newer, OLDER] = newer, older
+    _part_from_siblings(nodes, node)
+    bucket = _bucket(buckets, nodes[node, PARENT], nodes[node, TOKEN])
+    if buckets[bucket] == node:
+        buckets[bucket] = nodes[node, CHAIN]
+    else:
+        at = buckets[bucket]
+        while nodes[at, CHAIN] != node:
+            at = nodes[at, CHAIN]
+        nodes[at, CHAIN] = nodes[node, CHAIN]
+    nodes[node, CHAIN], nodes[0, CHAIN] = nodes[0, CHAIN], node
+    nodes[0, COUNT] -= 1
+
+
+@njit(cache=True)
+def insert_ends(trie: Trie, text: np.ndarray, capacity: int) -> None:
+    """Insert all ends of a text, int64 [m], the longest first. The nodes used longest ago make room for them.
+
+    As in the engine, there is room for an end before it is inserted, however much of it is known.
+    """
+    nodes = trie.nodes
+    for start in range(len(text)):
+        while nodes[0, COUNT] + len(text) - start >= capacity:
+            _evict(trie)
+        node = 0
+        for token in text[start:]:
+            child = child_of(trie, node, token)
+            if child > 0:
+                _part_from_siblings(nodes, child)
+            else:
+                child = _add(trie, node, token)
+            _put_first(nodes, child)
+            nodes[child, COUNT] += 1
+            node = child
+        while node > 0:  # up to the root, so that parents are used after their children
+            older, newer, latest = nodes[node, OLDER], nodes[node, NEWER], nodes[0, OLDER]
+            if latest != node:
+                nodes[older, NEWER], nodes[newer, OLDER] = newer, older
+                nodes[node, OLDER], nodes[node, NEWER] = latest, 0
+                nodes[latest, NEWER], nodes[0, OLDER] = node, node
+            node = nodes[node, PARENT]
+
+
+@njit(cache=True)
+def matches(trie: Trie, context: np.ndarray, depth: int) -> list[tuple[int, int]]:
+    """(node, tokens) of all ends of the context that the trie holds with something below them, longest first."""
+    found = [(0, 0) for _ in range(0)]
+    for span in range(min(depth, len(context)), 0, -1):
+        node = 0
+        for token in context[len(context) - span :]:
+            node = child_of(trie, node, token)
+            if node == 0:
+                break
+        if node > 0 and trie.nodes[node, CHILD] > 0:
+            found.append((node, span))
+    return found
+
+
+@njit(cache=True)
+def frequent_children(nodes: np.ndarray, parent: int, most: int) -> list[tuple[int, int, int]]:
+    """(-insertions, token, node) of the children inserted most often, at most `most`, sorted."""
+    found = [(0, 0, 0) for _ in range(0)]
+    child = nodes[parent, CHILD]
+    while child > 0:
+        entry = (-nodes[child, COUNT], nodes[child, TOKEN], child)
+        if len(found) < most or entry < found[-1]:
+            found.append(entry)
+            found.sort()
+            del found[most:]
+        child = nodes[child, AFTER]
+    return found

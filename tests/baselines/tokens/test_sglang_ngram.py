@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import Literal
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import paths_of
+
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from baselines.tokens.sglang_ngram import SglangNgram
+
+Path = tuple[int, ...]
+
+
+class Likely:
+    """An entry of a heap that compares probabilities alone; heapq orders equals as the engine's heap does."""
+
+    def __init__(self, probability: float, node: Path, above: Path) -> None:
+        self.probability, self.node, self.above = probability, node, above
+
+    def __lt__(self, other: Likely) -> bool:
+        return self.probability > other.probability
+
+
+class PlainNgram:
+    """The engine's trie with dictionaries and lists. A node of trie and draft tree is the path to it."""
+
+    def __init__(self, budget: int, depth: int, least: int, most: int, capacity: int) -> None:
+        self.budget, self.depth, self.least, self.most, self.capacity = budget, depth, least, most, capacity
+        self.count: dict[Path, int] = {}
+        self.children: dict[Path, list[Path]] = {(): []}  # the latest first
+        self.used: list[Path] = []  # the latest first
+
+    def insert(self, text: list[int]) -> None:
+        tail = tuple(text[-self.depth :])
+        for start in range(len(tail)):
+            end = tail[start:]
+            while len(self.count) + len(end) > self.capacity - 1:  # the root is one
+                oldest = self.used.pop()
+                assert self.children.pop(oldest) == []
+                self.children[oldest[:-1]].remove(oldest)
+                del self.count[oldest]
+            nodes = [end[:n] for n in range(1, len(end) + 1)]
+            for node in nodes:
+                self.count[node] = self.count.get(node, 0) + 1
+                self.children.setdefault(node, [])
+                siblings = self.children[node[:-1]]
+                self.children[node[:-1]] = [node, *(other for other in siblings if other != node)]
+            self.used = nodes + [node for node in self.used if node not in nodes]
+
+    def matches(self, context: list[int]) -> list[Path]:
+        ends = [tuple(context[-n:]) for n in range(min(self.depth, len(context)), 0, -1)]
+        return [end for end in ends if self.children.get(end)]
+
+    def latest(self, context: list[int]) -> list[Path]:
+        found: list[Path] = []
+        slope = (self.most - self.least) / (self.depth - 1)
+        for match in self.matches(context):
+            breadth = (self.depth - 1 - len(match)) * slope + self.least
+            queue = deque[tuple[Path, Path, float]]([((), match, breadth)])
+            while queue:
+                path, node, breadth = queue.popleft()
+                for child in self.children[node][: max(1, int(breadth))]:
+                    below: Path = (*path, child[-1])
+                    if below not in found:
+                        if len(found) == self.budget:
+                            return found
+                        found.append(below)
+                    queue.append((below, child, breadth - slope))
+        return found
+
+    def frequent(self, context: list[int]) -> list[Path]:
+        found: list[Path] = []
+        heap: list[Likely] = []
+
+        def push(node: Path, probability: float, path: Path) -> None:
+            best = sorted(self.children[node], key=lambda child: (-self.count[child], child[-1]))[: self.most]
+            total = sum(self.count[child] for child in best)
+            for child in best:
+                heappush(heap, Likely(self.count[child] / total * probability, child, path))
+
+        for match in self.matches(context):
+            push(match, 1.0, ())
+            while heap and len(found) < self.budget:
+                best = heappop(heap)
+                path = (*best.above, best.node[-1])
+                if path not in found:
+                    found.append(path)
+                push(best.node, best.probability, path)
+        return found
+
+
+def answer(drafter: SglangNgram, prompt: list[int], steps: list[list[int]]) -> list[tuple[list[int], list[Path]]]:
+    """(context, drafted paths) of each step. steps: the tokens that each decides, prefill first."""
+    drafter.begin(np.array(prompt))
+    text, found = list(prompt), []
+    for new in steps:
+        drafter.observe(Step(DraftTree.chain(text[-1], new[:-1]), list(range(len(new))), new[-1]))
+        text += new
+        found.append((list(text), paths_of(drafter.draft(np.array(text)))))
+    drafter.end()
+    return found
+
+
+TOKENS = st.integers(0, 3)
+ANSWERS = st.lists(
+    st.tuples(
+        st.lists(TOKENS, min_size=1, max_size=12), st.lists(st.lists(TOKENS, min_size=1, max_size=4), min_size=1)
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@pytest.mark.parametrize("match_type", ["BFS", "PROB"])
+@settings(deadline=None)
+@given(ANSWERS, st.integers(0, 20), st.integers(2, 6), st.integers(1, 3), st.integers(0, 3), st.integers(1, 80))
+def test_drafts_equal_the_plain_algorithm(
+    match_type: Literal["BFS", "PROB"],
+    answers: list[tuple[list[int], list[list[int]]]],
+    budget: int,
+    depth: int,
+    least: int,
+    wider: int,
+    room: int,
+) -> None:
+    """Over a session, with tries that are soon full, and with such that grow."""
+    most, capacity = least + wider, depth + room
+    with patch("baselines.tokens.sglang_trie.SMALLEST", 4):
+        drafter = SglangNgram(
+            budget=budget,
+            match_type=match_type,
+            max_trie_depth=depth,
+            min_bfs_breadth=least,
+            max_bfs_breadth=most,
+            capacity=capacity,
+        )
+        plain = PlainNgram(budget, depth, least, most, capacity)
+        for prompt, steps in answers:
+            for context, drafted in answer(drafter, prompt, steps):
+                assert drafted == (plain.latest(context) if match_type == "BFS" else plain.frequent(context))
+                plain.insert(context)
+
+
+def test_a_prompt_is_known_by_its_last_tokens_alone() -> None:
+    """And only a step later, as in the engine."""
+    prompt = [1, 2, 3, *range(10, 30), 1]
+    found = answer(SglangNgram(), prompt, [[2], [9], [1, 2]])
+    assert [drafted for _, drafted in found] == [[], [], [(9,)]]
+
+
+@pytest.mark.parametrize(("adaptation", "same"), [("prompt", True), ("session", False)])
+def test_a_cold_trie_knows_no_earlier_answer(adaptation: Literal["prompt", "session"], same: bool) -> None:
+    drafter = SglangNgram(adaptation=adaptation)
+    first, second = (answer(drafter, [1, 2, 3], [[1], [2], [3]]) for _ in range(2))
+    assert (first == second) == same
+
+
+def test_settings_that_contradict_are_refused() -> None:
+    with pytest.raises(
+        BadInput, match=r"^method.min_bfs_breadth: 11 must not be more than method.max_bfs_breadth, 10"
+    ):
+        SglangNgram(min_bfs_breadth=11)
+    with pytest.raises(BadInput, match=r"^method.capacity: 18 must be more than method.max_trie_depth, 18"):
+        SglangNgram(capacity=18)

@@ -1,0 +1,107 @@
+"""Every figure of README.md is that of a committed file; those of other pages are in the files they link."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+import pytest
+
+from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, drawn_on, svg_of
+from scripts.results.front import accepted, badges, draw, speedups
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+IMAGES = ROOT / "docs" / "images"
+DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)(?! [Mm])")
+"""A number with a point: no version of three parts, and no arXiv id inside a link."""
+
+
+class Said(NamedTuple):
+    """What a sentence says, and the cell it comes from: of the row in which these columns have these values."""
+
+    sentence: str
+    value: str
+    file: str
+    row: dict[str, str]
+    column: str
+
+
+def live(sentence: str, value: str, benchmark: str, column: str = "speedup") -> Said:
+    row = {"line": "aded_backoff (lookup=a file, retrieval=a file)"}
+    return Said(sentence, value, f"live/{benchmark}/summary.csv", row, column)
+
+
+def target(sentence: str, value: str, method: str, column: str) -> Said:
+    row = {"model": "qwen3-32b", "benchmark": "human_eval_chat", "method": method}
+    return Said(sentence, value, "targets/peers_equal.csv", row, column)
+
+
+EAGLE = {"model": "qwen3-32b", "benchmark": "human_eval_chat", "method": "eagle3, chain of 3"}
+SAID = [
+    live("**4.14 times** as fast", "4.14", "human_eval"),
+    live("95 %: 3.77 to 4.64", "3.77", "human_eval", "speedup_low"),
+    live("95 %: 3.77 to 4.64", "4.64", "human_eval", "speedup_high"),
+    live("MT-Bench **2.33** times", "2.33", "mt_bench"),
+    Said("3.00 for EAGLE-3's chain of three", "3.00", "published/engines.csv", EAGLE, "value"),
+    target("as a chain of five has 2.13", "2.13", "aded_backoff (shape=chain)", "session, 5"),
+    target("as a tree 3.40", "3.40", "aded_backoff (shape=tree)", "session, 64"),
+]
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.mark.parametrize("said", SAID, ids=lambda said: f"{said.value} {said.file}")
+def test_a_figure_of_the_readme_is_that_of_its_file(said: Said) -> None:
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert said.sentence in text
+    assert said.value in said.sentence
+    (row,) = [row for row in rows_of(RESULTS / said.file) if said.row.items() <= row.items()]
+    assert f"{float(row[said.column]):.2f}" == said.value
+
+
+def test_no_other_figure_is_in_the_readme() -> None:
+    assert set(decimals((ROOT / "README.md").read_text(encoding="utf-8"))) == {said.value for said in SAID}
+
+
+def test_the_outputs_that_the_readme_calls_the_same_are() -> None:
+    for benchmark, questions in (("human_eval", 40), ("human_eval_raw", 40), ("mt_bench", 20)):
+        for row in rows_of(RESULTS / "live" / benchmark / "summary.csv"):
+            assert row["identical_outputs"] == row["turns"]
+            assert int(row["questions"]) == questions
+
+
+def decimals(text: str) -> list[str]:
+    """The figures of a page's words and tables."""
+    text = re.sub(r"```.*?```|^    .*$|`[^`]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)|<[^>]*>|arXiv \S+|Python \S+|[A-Z]\w*-?\d\.\d\S*", "", text)
+    return DECIMAL.findall(text)
+
+
+@pytest.mark.parametrize("name", ["choose", "pitfalls", "tutorial"])
+def test_the_figures_of_a_page_are_in_the_results_that_their_section_links(name: str) -> None:
+    page = ROOT / "docs" / f"{name}.md"
+    for section in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        linked = [page.parent / link for link in re.findall(r"\]\((\.\./results/[^)#]+)", section)]
+        known = {figure for file in linked for figure in re.findall(r"\d+\.\d+", file.read_text(encoding="utf-8"))}
+        known |= {f"{float(figure):.{digits}f}" for figure in known for digits in (1, 2)}
+        assert set(decimals(section)) <= known, section.partition("\n")[0]
+
+
+def test_the_pictures_show_the_committed_results() -> None:
+    for file, text in badges().items():
+        assert (IMAGES / f"badge-{file}.svg").read_text(encoding="utf-8") == text
+    assert speedups(RESULTS)["MT-Bench"]["ADED back-off, with corpus look-up"].value == pytest.approx(2.33, abs=0.005)
+    assert accepted(RESULTS)["Qwen3-32B\nHumanEval"]["ADED back-off"].value == 3.40
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+    for name, page in (("light", LIGHT_PAGE), ("dark", DARK_PAGE)):
+        with drawn_on(page):
+            drawn = svg_of(draw(RESULTS))
+        if f"matplotlib=={matplotlib.__version__}" in pins:  # another version draws other curves
+            assert (IMAGES / f"front-{name}.svg").read_bytes() == drawn

@@ -1,0 +1,42 @@
+"""The animated terminal shows each letter of a session once, in its colour; the committed one is that of its file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aded.demo import DRAFTED, RESET
+from scripts.results.terminal import ACCEPTED, COLUMNS, PLAIN, draw, runs_of
+
+ROOT = Path(__file__).parents[3]
+
+
+@given(st.lists(st.tuples(st.text("ab <\n", max_size=200), st.text("ab &\n", max_size=9))))
+def test_the_runs_are_the_pieces_in_their_colours(pieces: list[tuple[str, str]]) -> None:
+    runs = list(runs_of([f"{DRAFTED}{drafted}{RESET}{own}" for drafted, own in pieces]))
+    for number, texts in enumerate(pieces):
+        for colour, text in zip((ACCEPTED, PLAIN), texts, strict=True):
+            found = "".join(run.text for run in runs if run.piece == number and run.colour == colour)
+            assert found == text.replace("\n", "")
+    assert all(0 <= run.column < COLUMNS and run.column + len(run.text) <= COLUMNS for run in runs)
+    assert runs == sorted(runs, key=lambda run: (run.line, run.column))
+
+
+def test_a_piece_appears_when_the_ones_before_it_are_there() -> None:
+    svg = draw([{"model": "tiny"}, {"text": "> a < b?\n"}, {"text": f"{DRAFTED}yes{RESET} &"}, {"text": "\n[note]"}])
+    texts = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}text")
+    assert [text.text for text in texts] == ["$ aded demo", "> a < b?", "yes", " &", "[note]"]
+    assert [text.get("class") for text in texts] == ["k0", "k1", "k2", "k2", "k3"]
+    assert svg.index("@keyframes k1") < svg.index("@keyframes k2")
+    assert "@keyframes k0" not in svg
+
+
+def test_the_committed_picture_is_that_of_the_committed_session() -> None:
+    lines = (ROOT / "results" / "live" / "demo.jsonl").read_text(encoding="utf-8").splitlines()
+    picture = (ROOT / "docs" / "images" / "demo.svg").read_text(encoding="utf-8")
+    assert picture == draw([json.loads(line) for line in lines])
+    assert len(picture) < 1_000_000
