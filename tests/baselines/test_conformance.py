@@ -52,7 +52,7 @@ DEEP = {*HEADS, "draft_model", "layer_skip"}
 FIXED: dict[str, object] = {"cost": "none"}
 """Measured costs differ from run to run, and so would the trees."""
 SHORT: dict[str, object] = {
-    "ngrams": {"_target_": "baselines.tokens.llama_cpp_ngram.NgramMod", "n_match": 2, "n_min": 0}
+    "ngrams": {"_target_": "baselines.engines.llama_cpp_ngram.NgramMod", "n_match": 2, "n_min": 0}
 }
 """Settings for texts of a few dozen tokens, of methods that draft in longer ones only."""
 READ = (0, 1)

@@ -9,15 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aded.testing import SESSION, check_drafter
-from baselines.tokens.llama_cpp_ngram import (
-    MOD_SLOTS,
-    LlamaCppNgram,
-    NgramMapK,
-    NgramMapK4v,
-    NgramMod,
-    Ngrams,
-    NgramSimple,
-)
+from baselines.engines.llama_cpp_map import NgramMapK, NgramMapK4v
+from baselines.engines.llama_cpp_ngram import SLOTS, LlamaCppNgram, NgramMod, Ngrams, NgramSimple
 
 TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
 SIZES = st.integers(1, 4)
@@ -112,7 +105,7 @@ def test_five_drafts_of_which_little_was_accepted_empty_the_table_of_mod() -> No
 
 def test_a_prompt_that_fills_a_quarter_of_the_table_empties_it() -> None:
     drafter = LlamaCppNgram(NgramMod(n_match=1, n_min=0, n_max=4))
-    for tokens, length in ((MOD_SLOTS // 4, 4), (MOD_SLOTS // 4 + 2, 0)):
+    for tokens, length in ((SLOTS // 4, 4), (SLOTS // 4 + 2, 0)):
         drafter.reset()
         text = np.arange(tokens)
         drafter.begin(text)

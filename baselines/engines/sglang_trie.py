@@ -1,6 +1,6 @@
 """A trie of bounded size: how often each path was inserted, and which of its nodes were used last.
 
-As SGLang's (trie.cpp of baselines.tokens.sglang_ngram), in arrays that grow with what they hold.
+As SGLang's (trie.cpp of baselines.engines.sglang_ngram), in arrays that grow with what they hold.
 """
 
 from __future__ import annotations

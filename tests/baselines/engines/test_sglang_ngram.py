@@ -14,7 +14,7 @@ from tiny import paths_of
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from baselines.tokens.sglang_ngram import SglangNgram
+from baselines.engines.sglang_ngram import SglangNgram
 
 Path = tuple[int, ...]
 
@@ -133,7 +133,7 @@ def test_drafts_equal_the_plain_algorithm(
 ) -> None:
     """Over a session, with tries that are soon full, and with such that grow."""
     most, capacity = least + wider, depth + room
-    with patch("baselines.tokens.sglang_trie.SMALLEST", 4):
+    with patch("baselines.engines.sglang_trie.SMALLEST", 4):
         drafter = SglangNgram(
             budget=budget,
             match_type=match_type,

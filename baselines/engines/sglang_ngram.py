@@ -25,7 +25,7 @@ from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
-from baselines.tokens.sglang_trie import (
+from baselines.engines.sglang_trie import (
     AFTER,
     CHILD,
     TOKEN,

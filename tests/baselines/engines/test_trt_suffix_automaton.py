@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
+from baselines.engines.trt_suffix_automaton import TrtSuffixAutomaton
 from baselines.tokens.prompt_lookup import PromptLookup
-from baselines.tokens.trt_suffix_automaton import TrtSuffixAutomaton
 
 TEXT = st.lists(st.integers(0, 2), min_size=2, max_size=30)
 

@@ -1,0 +1,1 @@
+"""Drafters of serving engines, as the engines draft."""
