@@ -16,7 +16,7 @@ SECOND := tests/aded/kernels/test_linear.py
 NEWEST := tests/aded/api tests/aded/targets tests/baselines/heads \
   $(addprefix tests/docs/test_commands.py::test_the_commands_of_a_page_run,[README.md] [docs/python_api.md])
 
-.PHONY: run test newest replay zoo site first second lint install clean
+.PHONY: run test newest replay zoo site wheel first second lint install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/aded sweep cpu_default
@@ -51,6 +51,17 @@ site: $(VENV)/.site
 	@$(BIN)/zensical build --strict --config-file build/site/mkdocs.yml
 	@echo "site: build/site/html/index.html"
 
+# Builds the release into dist, checks it, and replays a pack with the installed wheel alone.
+wheel:
+	@rm -rf .venv-wheel dist
+	@$(PYTHON) -m venv .venv-wheel
+	@.venv-wheel/bin/python -m pip --quiet --disable-pip-version-check install build twine
+	@.venv-wheel/bin/python -m build > .venv-wheel/build.log 2>&1 || { cat .venv-wheel/build.log; exit 1; }
+	@.venv-wheel/bin/twine check --strict dist/*
+	@.venv-wheel/bin/python -m pip --quiet --disable-pip-version-check install $(PINS) dist/*.whl
+	@cd .venv-wheel && bin/aded --version && bin/python -c "import aded; \
+	  print(*aded.replay('../results/packs/smollm2-human_eval', methods=['prompt_lookup'], limit=2))"
+
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
@@ -74,4 +85,4 @@ $(VENV)/.site: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-newest build outputs
+	rm -rf $(VENV) .venv-newest .venv-wheel build dist outputs

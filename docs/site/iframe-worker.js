@@ -8,7 +8,7 @@ if (location.protocol === "file:") {
       this.frame.hidden = true;
       document.body.append(this.frame);
       const inner = this.frame.contentWindow;
-      inner.postMessage = (data) => this.onmessage?.({ data });
+      inner.postMessage = (data) => setTimeout(() => this.onmessage?.({ data: structuredClone(data) }));
       const script = Object.assign(inner.document.createElement("script"), { src: url });
       this.loaded = new Promise((resolve) => script.addEventListener("load", resolve));
       inner.document.body.append(script);
@@ -17,7 +17,7 @@ if (location.protocol === "file:") {
     async postMessage(data) {
       await this.loaded;
       const inner = this.frame.contentWindow;
-      inner?.dispatchEvent(new inner.MessageEvent("message", { data }));
+      inner?.dispatchEvent(new inner.MessageEvent("message", { data: structuredClone(data) }));
     }
 
     terminate() {
