@@ -60,7 +60,7 @@ wheel:
 	@.venv-wheel/bin/twine check --strict dist/*
 	@.venv-wheel/bin/python -m pip --quiet --disable-pip-version-check install $(PINS) dist/*.whl
 	@cd .venv-wheel && bin/aded --version && bin/python -c "import aded; \
-	  print(*aded.replay('../results/packs/smollm2-human_eval', methods=['prompt_lookup'], limit=2))"
+	  print(aded.replay('../results/packs/smollm2-human_eval', methods=['prompt_lookup'], limit=2)[0].mean_accepted_tokens)"
 
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .
