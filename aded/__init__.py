@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aded.targets.eager import EagerTarget
     from aded.targets.load import load, load_target
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Answer",
     "BadInput",
