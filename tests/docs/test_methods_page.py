@@ -1,4 +1,4 @@
-"""docs/methods.md says of every method what it learned from, as its class does."""
+"""docs/methods.md says of every method what it learned from, as its class does; docs/peers.md how faithful it is."""
 
 from __future__ import annotations
 
@@ -21,3 +21,16 @@ def test_the_table_says_what_each_method_learned_from(name: str) -> None:
     module, _, kind = read_choice("method", name)["_target_"].rpartition(".")
     learned_from = getattr(import_module(module), kind).learned_from
     assert LEARNED_FROM[name] == (", ".join(sorted(learned_from)) or "nothing")
+
+
+def rows_of_peers() -> dict[str, list[str]]:
+    """The cells of each method's row in the table of docs/peers.md, without its name."""
+    lines = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    return {first.strip("`"): rest for first, *rest in cells if len(rest) == 7}
+
+
+def test_each_method_has_a_row_that_says_how_faithful_it_is() -> None:
+    rows = rows_of_peers()
+    assert set(rows) == NAMES - {"custom"}
+    assert [name for name, cells in rows.items() if {"", "–", "-"} & set(cells)] == []
