@@ -13,11 +13,14 @@ from shipped_modules import save_with_modules
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 from aded.identity import tokenizer_fingerprint
+from baselines.heads.dflash.files import save_head as save_dflash
+from baselines.heads.dflash.model import Block
 from baselines.heads.eagle.files import save_head
 from baselines.heads.hydra_heads import PUBLISHED, HydraHeads
 from baselines.heads.medusa_heads import MedusaHeads, save_heads
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
+from scripts.train import dflash
 from scripts.train.eagle import new_head
 
 
@@ -35,6 +38,8 @@ def make_files(folder: Path, model: Any, answers: Sequence[np.ndarray], layers: 
     torch.save(HydraHeads(3, 1, hidden, VOCABULARY, None).state_dict(), folder / PUBLISHED)
     for kind, reads in {"eagle2": (), "eagle3": (*layers, 1)}.items():
         save_head(new_head(kind, model, torch.arange(VOCABULARY), None), folder / kind, {}, reads)
+    block = dflash.new_head(model, torch.arange(VOCABULARY), Block(4, VOCABULARY - 1, layers[:1]), 1, None)
+    save_dflash(block, folder / "dflash", {}, model.config.num_hidden_layers)
     tiny_model(num_hidden_layers=1).save_pretrained(folder / "draft")
     tiny_tokenizer().save_pretrained(folder / "draft")
     # What `mtp` reads stands beside the target's weights. No Llama is published with it, so its names are set here.

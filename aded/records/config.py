@@ -18,7 +18,7 @@ CORPUS = "datastore.corpus.path"
 READING = ("model", "benchmark", "method", "datastore")
 """Groups whose settings may name files."""
 ROOT = Path(__file__).parents[2]
-"""Where a relative path is searched after the working directory (baselines.heads.tensor_file)."""
+"""Where a relative path is searched after the working directory (baselines.heads.shared.tensor_file)."""
 BEFORE = {"benchmark.order": "first"}
 """What was done before there was the key."""
 MOST_DIFFERENCES = 4

@@ -18,7 +18,7 @@ from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, FilePath
 from baselines.growth import Growth, Shape
 from baselines.heads.hydra_heads import load_hydra_heads
-from baselines.heads.shared_layers import SharedLayers
+from baselines.heads.shared.layers import SharedLayers
 
 
 class Hydra(Drafter):

@@ -27,7 +27,7 @@ from aded.cache_name import CACHE
 from aded.errors import BadInput
 from aded.files.json_lines import read_text
 from baselines.heads.medusa_heads import ResBlock
-from baselines.heads.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
+from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
 PUBLISHED = "hydra_lm_head.pt"
 PREFIX = "prefix_embeding_layer."

@@ -17,7 +17,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, FilePath
 from baselines.heads.medusa_heads import load_heads
-from baselines.heads.shared_layers import SharedLayers
+from baselines.heads.shared.layers import SharedLayers
 
 
 @njit(cache=True)

@@ -21,7 +21,7 @@ from safetensors.torch import save
 
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
-from baselines.heads.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
+from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
 PUBLISHED = "medusa_lm_head.pt"
 OURS = "heads.safetensors"

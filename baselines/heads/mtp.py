@@ -21,7 +21,7 @@ from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count
-from baselines.heads.shared_layers import SharedLayers
+from baselines.heads.shared.layers import SharedLayers
 
 
 class Mtp(Drafter):

@@ -22,7 +22,7 @@ from aded.core.sampler import Sampled
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
-from baselines.logits.successors import Successors
+from baselines.logits.successors import CANDIDATES, Successors
 
 ACCEPTED = (0.7, 0.082, 0.035, 0.027, 0.022, 0.0115, 0.0085, 0.0080, 0.006, 0.005)
 """How often the candidate of each rank is the target's token, wherever its parent is. The first is such that the tree
@@ -87,7 +87,7 @@ class Stand(Drafter):
 
     def observe(self, step: Step) -> None:
         assert step.logits is not None
-        best, logits = step.top_k(self.successors.table.tokens.shape[1])
+        best, logits = step.top_k(CANDIDATES)
         whole = step.logits.float().logsumexp(dim=-1, keepdim=True).cpu().numpy()
         shares = np.exp((logits - whole).astype(np.float64))
         self.successors.learn(self._before, step.tree.tokens, step.tree.parents, best, shares)

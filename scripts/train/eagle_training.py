@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import torch
 from torch.nn.functional import cross_entropy, smooth_l1_loss
 from transformers import DynamicCache, PreTrainedModel
 
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
+from scripts.train.text import Text
 
 NOISE = 0.2
 """EAGLE's features are learned with uniform noise of this width (times 512 tokens / length), since at drafting they
 are the head's own; EAGLE-3 reads its own output while it learns."""
 DECAY = 0.8
 """The loss of each further drafted token weighs so much less."""
-
-
-@dataclass(frozen=True)
-class Text:
-    """A prompt with its answer, as read by the target.
-
-    ids: int64 [n]; start: the answer's first token.
-    features: float16 [n, width], what the head reads; last: float16 [n, hidden], the target's last hidden states.
-    """
-
-    ids: torch.Tensor
-    start: int
-    features: torch.Tensor
-    last: torch.Tensor
-
-
-@torch.no_grad()
-def read_text(model: PreTrainedModel, prompt: Sequence[int], answer: Sequence[int], layers: Sequence[int]) -> Text:
-    """A prompt and its answer. Features are what enters the layers, or the last hidden states if none is named."""
-    ids = torch.tensor([*prompt, *answer])
-    output = model.get_decoder()(ids[None], output_hidden_states=True, use_cache=False)
-    last = output.last_hidden_state[0].half()
-    taken = torch.cat([output.hidden_states[layer][0] for layer in layers], -1).half() if layers else last
-    return Text(ids, len(prompt), taken, last)
 
 
 def drafted_rows(rows: int, steps: int) -> Iterator[torch.Tensor]:
@@ -54,7 +30,7 @@ def drafted_rows(rows: int, steps: int) -> Iterator[torch.Tensor]:
         seen = torch.cat([seen, own], dim=1)
 
 
-class Lesson:
+class EagleLesson:
     """What a head is taught.
 
     projection: float [m, hidden], the target's output projection for the tokens that the head knows.

@@ -46,9 +46,9 @@ KNOWN = VOCABULARY - 4
 LONG = np.tile(np.random.default_rng(0).integers(KNOWN, size=12), 3)
 PROMPTS = [LONG, LONG[5:30], LONG[:2], LONG[3:4]]
 
-HEADS = {"eagle": "eagle2", "eagle2": "eagle2", "eagle3": "eagle3"}
+HEADS = {"dflash": "dflash", "eagle": "eagle2", "eagle2": "eagle2", "eagle3": "eagle3"}
 """Methods whose heads have a folder of their own."""
-DEEP = {*HEADS, "draft_model", "layer_skip"}
+DEEP = {"eagle", "eagle2", "eagle3", "draft_model", "layer_skip"}
 FIXED: dict[str, object] = {"cost": "none"}
 """Measured costs differ from run to run, and so would the trees."""
 SHORT: dict[str, object] = {

@@ -22,7 +22,7 @@ from baselines.growth import Growth, Shape
 from baselines.heads.eagle.files import load_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
 from baselines.heads.eagle.tree import MC_SIM_7B_63, Candidates, fixed_tree, smaller
-from baselines.heads.shared_layers import SharedLayers
+from baselines.heads.shared.layers import SharedLayers
 
 
 class Runner:

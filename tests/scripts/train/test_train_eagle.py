@@ -21,9 +21,11 @@ from aded.targets.loaded import Loaded
 from baselines.autoregressive import Autoregressive
 from baselines.heads.eagle.drafter import Eagle2, Runner
 from baselines.heads.eagle.files import published_layers
-from baselines.heads.shared_layers import SharedLayers
-from scripts.train.eagle import Training, new_head, teach
-from scripts.train.eagle_training import Lesson, Text, read_text
+from baselines.heads.shared.layers import SharedLayers
+from scripts.train.eagle import new_head, teach
+from scripts.train.eagle_training import EagleLesson
+from scripts.train.text import Text, read_text
+from scripts.train.training import Training
 
 ALL = torch.arange(VOCABULARY)
 LAYERS = {"eagle2": (), "eagle3": published_layers(2)}
@@ -59,10 +61,9 @@ def new_training(
     texts = [read_text(model, *pair, LAYERS[kind]) for pair in pairs_of(model, 2, 12)]
     projection = model.get_output_embeddings().weight[tokens].detach()
     head = new_head(kind, model, tokens, None)
-    lesson = Lesson(head, model.get_input_embeddings(), projection, 2 if kind == "eagle3" else 1)
-    return Training(
-        lesson, settings(kind, Path(), "learning_rate=0.02", "epochs=100"), len(texts), LAYERS[kind]
-    ), texts
+    lesson = EagleLesson(head, model.get_input_embeddings(), projection, 2 if kind == "eagle3" else 1)
+    cfg = settings(kind, Path(), "learning_rate=0.02", "epochs=100")
+    return Training(lesson, cfg, len(texts), lambda folder, facts: None), texts
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -83,6 +84,7 @@ def test_it_learns_what_it_will_draft(kind: str, monkeypatch: pytest.MonkeyPatch
     lesson, text = training.lesson, texts[0]
     right = lesson(text, torch.Generator())[1]
     truth = tokens[model(text.ids[None]).logits[0][:, tokens].argmax(-1)]
+    assert isinstance(lesson, EagleLesson)
     runner = Runner(lesson.head, SharedLayers(EagerTarget(model), "EAGLE"))
     expected: list[list[bool]] = [[] for _ in right]
     with torch.inference_mode():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from eagle_heads import EAGLE, EAGLE3, eagle, eagle3, random_state, write
+from eagle_heads import CONFIG, EAGLE, EAGLE3, eagle, eagle3, random_state, write
 from tiny import VOCABULARY
 
 from aded.errors import BadInput
@@ -94,7 +94,7 @@ def test_a_d2t_that_names_no_tokens_is_refused(d2t: torch.Tensor, problem: str, 
         (None, "is no config of a head"),
         ("[1]", "is no config of a head"),
         ('{"hidden_size": 32}', "lacks intermediate_size"),
-        (json.dumps({"eagle_aux_hidden_state_layer_ids": "all"}), "is no config of a head"),
+        (json.dumps({**CONFIG, "eagle_aux_hidden_state_layer_ids": "all"}), "must be a list of layers"),
     ],
 )
 def test_a_config_that_is_none_is_refused(text: str | None, problem: str, tmp_path: Path) -> None:

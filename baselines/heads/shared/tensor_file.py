@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from aded.errors import BadInput
 
 HEADS_KEY = "method.heads"
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parents[3]
 Module = TypeVar("Module", bound=torch.nn.Module)
 
 

@@ -1,0 +1,97 @@
+"""A head's folder, as published: config.json with the sizes of its layers, and the weights beside it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors.torch import save
+from transformers import PreTrainedConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from aded.errors import BadInput
+from aded.files.atomic import write_bytes
+from baselines.heads.shared.tensor_file import HEADS_KEY
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+SIZES = ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
+LAYER_KEYS = (*SIZES, "num_key_value_heads", "head_dim", "num_hidden_layers", "rms_norm_eps", "hidden_act")
+ROPE_KEYS = ("max_position_embeddings", "rope_theta", "rope_scaling", "rope_parameters")
+Config = TypeVar("Config", bound=PreTrainedConfig)
+
+
+def read_config(
+    path: Path, kind: type[Config], vocabulary: int, keys: tuple[str, ...] = (), **defaults: Any
+) -> tuple[dict[str, Any], Config]:
+    """The file's settings, and those of the decoder layers among them.
+
+    vocabulary: of the target, which must be the head's.
+    keys: of the layers, beside LAYER_KEYS and ROPE_KEYS. defaults: for keys that are not there.
+
+    Raises BadInput naming the file.
+    """
+    try:
+        settings = json.loads(path.read_text())
+        assert isinstance(settings, dict)
+    except (OSError, ValueError, AssertionError):
+        raise BadInput(
+            HEADS_KEY, f"{path} is no config of a head; name a folder that holds one beside the weights"
+        ) from None
+    for key in SIZES:
+        if type(settings.get(key)) is not int:
+            raise BadInput(HEADS_KEY, f"{path} lacks {key}, a whole number")
+    given = {key: settings[key] for key in (*LAYER_KEYS, *ROPE_KEYS, *keys) if settings.get(key) is not None}
+    try:
+        config = kind(**{**defaults, **given})
+        rope = config.rope_parameters["rope_type"]
+        assert rope in {"default", *ROPE_INIT_FUNCTIONS}, f"rope_type {rope}"
+    except Exception as error:  # transformers checks keys in ways of its own
+        problem = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        name = kind.__name__.removesuffix("Config")
+        raise BadInput(HEADS_KEY, f"{path} is no config of {name} layers ({problem[:120]})") from None
+    if config.vocab_size != vocabulary:
+        raise BadInput(
+            HEADS_KEY,
+            f"{path} is of another model: its vocab_size is {config.vocab_size}, this target's {vocabulary}; name a "
+            "head of this very model",
+        )
+    return settings, config
+
+
+def are_layers(value: Any) -> bool:
+    """Is it a list of layers' numbers?"""
+    return isinstance(value, list) and bool(value) and all(type(layer) is int for layer in value)
+
+
+def check_tokens(d2t: torch.Tensor | None, path: Path, vocabulary: int) -> None:
+    """Of a head that knows some tokens only: do the differences between its tokens and the target's name them?
+
+    Lookups check no bounds, and a tree has no equal siblings. Raises BadInput naming the file.
+    """
+    if d2t is None:
+        return
+    if d2t.dtype not in (torch.int32, torch.int64):
+        raise BadInput(HEADS_KEY, f"{path}: d2t must be whole numbers")
+    tokens = torch.arange(len(d2t)) + d2t
+    if not ((tokens >= 0) & (tokens < vocabulary)).all() or len(tokens.unique()) < len(tokens):
+        raise BadInput(
+            HEADS_KEY, f"{path} was trained for another model: its d2t names no {len(d2t)} of {vocabulary} tokens"
+        )
+
+
+def write_head(head: Any, folder: Path, metadata: dict[str, str], own: dict[str, Any]) -> None:
+    """Write a head's weights in bfloat16, and its config.
+
+    own: settings beside those of the layers. Raises BadInput.
+    """
+    settings: dict[str, Any] = {key: getattr(head.config, key) for key in (*LAYER_KEYS, *ROPE_KEYS[:1])}
+    settings |= {"rope_parameters": head.config.rope_parameters, **own}
+    state = {
+        name: value.clone() if name == "d2t" else value.to(torch.bfloat16)
+        for name, value in head.state_dict().items()
+    }
+    write_bytes(folder / CONFIG, (json.dumps(settings, indent=2) + "\n").encode(), "out")
+    write_bytes(folder / WEIGHTS, save(state, metadata), "out")

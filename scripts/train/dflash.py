@@ -1,0 +1,127 @@
+"""A head of DFlash (arXiv 2602.06036) for a frozen target.
+
+    python -m scripts.train.dflash [model=NAME] [out=FOLDER] [prompts=N] [KEY=VALUE ...]
+
+conf/train_dflash.yaml explains every key. The target answers prompts as for scripts.train.eagle, whose answers are
+used too, and reads them once more: a head learns to say the tokens behind any of them, a block at a time. Embedding
+and output projection stay the target's, and the head uses the rows of the most frequent tokens. It begins as the
+target's last layers. An interrupted run goes on after its last checkpoint; the head's file is written at each
+checkpoint too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+from omegaconf import DictConfig
+from pydantic import Field
+from transformers import PreTrainedModel
+from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
+
+from aded.command_line import run_config
+from aded.config import Kinds
+from aded.errors import BadInput
+from aded.files.atomic import check_outputs
+from aded.kernels import threads
+from aded.settings import Count, Positive, Rate
+from aded.targets.eager import EagerTarget
+from aded.targets.loaded import Loaded
+from baselines.heads.dflash.files import published_layers, save_head
+from baselines.heads.dflash.model import Block, DFlashHead
+from baselines.heads.shared.head_files import WEIGHTS
+from scripts.train.answers import answered, inputs, most_frequent, read_pairs, target_of
+from scripts.train.dflash_training import BlockLesson, begin_as_last_layers
+from scripts.train.text import read_text
+from scripts.train.training import TAUGHT, Pair, Training, print_accuracies, taught_and_unseen
+
+DFLASH: Kinds = {
+    **TAUGHT,
+    **dict.fromkeys(("layers", "anchors"), Count),
+    "block_size": Annotated[int, Field(ge=2, le=1 << 16)],
+    "target_layers": list[int] | None,
+    "mask_token_id": Positive,
+    "decay": Rate,
+}
+"""The keys at the top of conf/train_dflash.yaml."""
+SIZES = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "rms_norm_eps")
+OTHER = ("max_position_embeddings", "rope_parameters", "hidden_act")
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
+"""Their layers have the names and shapes of a head's."""
+
+
+def new_block(cfg: DictConfig, model: PreTrainedModel) -> Block:
+    """The block of a head for this model. Raises BadInput where the model lacks its layers or its mask."""
+    target: Any = model.config.get_text_config(decoder=True)
+    count = target.num_hidden_layers
+    reads = tuple(cfg.target_layers or published_layers(count, cfg.layers))
+    if not all(0 <= layer < count - 1 for layer in reads):
+        raise BadInput("target_layers", f"must be some of the target's layers 0 to {count - 2}, not {list(reads)}")
+    if cfg.mask_token_id >= target.vocab_size:
+        raise BadInput("mask_token_id", f"must be one of the target's {target.vocab_size} tokens")
+    return Block(cfg.block_size, cfg.mask_token_id, reads)
+
+
+def new_head(
+    model: PreTrainedModel, tokens: torch.Tensor, block: Block, layers: int, intermediate_size: int | None
+) -> DFlashHead:
+    """A head of the target's shape that begins as its last layers. tokens: int64 [m], which it knows, increasing."""
+    target: Any = model.config.get_text_config(decoder=True)
+    if target.model_type not in FAMILIES:
+        raise BadInput(
+            "model", f"heads are trained for {', '.join(FAMILIES)}; this model is of type {target.model_type}"
+        )
+    if layers > target.num_hidden_layers:
+        raise BadInput("layers", f"must be {target.num_hidden_layers} or less, as many as the target has")
+    config = Qwen3Config(
+        **{key: getattr(target, key) for key in (*SIZES, *OTHER)},
+        num_hidden_layers=layers,
+        intermediate_size=intermediate_size or target.intermediate_size,
+    )
+    torch.manual_seed(0)
+    head = DFlashHead(config, block, draft_vocabulary=len(tokens))
+    head.d2t.copy_(tokens - torch.arange(len(tokens)))
+    begin_as_last_layers(head, model)
+    return head
+
+
+def run(cfg: DictConfig) -> None:
+    """Answers, training, the head's files; prints the accuracy on the answers set aside for validation."""
+    check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
+    loaded = target_of(cfg)
+    threads.use_torch(cfg.threads)
+    shards, facts = answered(cfg, loaded)
+    teach(cfg, loaded, list(read_pairs(shards)), facts)
+
+
+def teach(cfg: DictConfig, loaded: Loaded, pairs: list[Pair], facts: dict[str, str]) -> None:
+    """Train a head on prompts with their answers, and write it."""
+    assert isinstance(loaded.target, EagerTarget)
+    model = loaded.target.model
+    pairs = [(prompt, answer) for prompt, answer in pairs if len(answer) >= cfg.block_size]
+    taught, unseen = taught_and_unseen(pairs, cfg.validation_every)
+    tokens = most_frequent(torch.tensor([token for _, answer in taught for token in answer]), cfg.vocabulary)
+    head = new_head(model, tokens, new_block(cfg, model), cfg.layers, cfg.intermediate_size)
+    projection = model.get_output_embeddings().weight[tokens].detach().float()
+    lesson = BlockLesson(head, model.get_input_embeddings(), projection, cfg.anchors, cfg.decay)
+    count, reads = loaded.target.config.num_hidden_layers, [layer + 1 for layer in head.block.layers]
+
+    def write(folder: Path, metadata: dict[str, str]) -> None:
+        save_head(head, folder, metadata, count)
+
+    training = Training(lesson, cfg, len(taught), write)
+    training.resume()
+    facts |= {"answers": str(len(taught)), "tokens": str(sum(len(answer) for _, answer in taught))}
+    training.run(lambda number: read_text(model, *taught[number], reads), facts)
+    print_accuracies(lesson, [read_text(model, *pair, reads) for pair in unseen])
+    print(f"head: {training.out / WEIGHTS}")
+
+
+def main() -> None:
+    interrupted = "interrupted; answers and the last checkpoint are kept: start the same command again"
+    run_config("train_dflash", run, interrupted, DFLASH)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""How a head with a lesson is trained: steps of the optimizer over texts, and checkpoints from which they go on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any, Protocol
+
+import torch
+from omegaconf import DictConfig
+from safetensors import safe_open
+from safetensors.torch import save
+
+from aded.config import Kinds
+from aded.errors import BadInput
+from aded.files.atomic import whole_file
+from aded.settings import Positive, Rate
+from scripts.train.answers import HEADS
+from scripts.train.text import Text
+
+CHECKPOINT = "checkpoint.safetensors"
+TAUGHT: Kinds = {**HEADS, "intermediate_size": Positive | None, "checkpoint_minutes": Rate}
+"""Keys of the trainings of heads that have layers of their own."""
+Pair = tuple[list[int], list[int]]
+"""A prompt and its answer, as token ids."""
+log = logging.getLogger(__name__)
+
+
+class Lesson(Protocol):
+    """What a head is taught."""
+
+    @property
+    def head(self) -> torch.nn.Module: ...
+
+    def __call__(self, text: Text, generator: torch.Generator) -> tuple[torch.Tensor, list[float]]:
+        """(loss, per drafted token how often the head's first choice is the target's), over the answer."""
+        ...
+
+
+class Training:
+    """A head with its optimizer: steps through the texts, each epoch in another order.
+
+    count: of the texts. write: the head's file, given its folder and facts for it.
+    """
+
+    def __init__(
+        self, lesson: Lesson, cfg: DictConfig, count: int, write: Callable[[Path, dict[str, str]], None]
+    ) -> None:
+        self.lesson, self.head, self.cfg, self.count, self.write = lesson, lesson.head, cfg, count, write
+        self.out, self.done = Path(cfg.out), 0
+        self.total = cfg.epochs * math.ceil(count / cfg.batch_size)
+        self.optimizer = torch.optim.AdamW(self.head.parameters(), lr=cfg.learning_rate, betas=(0.9, 0.95))
+        self.schedule = torch.optim.lr_scheduler.OneCycleLR(
+            self.optimizer, cfg.learning_rate, self.total, pct_start=0.05
+        )
+
+    def order(self, step: int) -> list[int]:
+        """The texts of a step."""
+        each = math.ceil(self.count / self.cfg.batch_size)
+        generator = torch.Generator().manual_seed(step // each)
+        texts: list[int] = torch.randperm(self.count, generator=generator).tolist()
+        return texts[step % each * self.cfg.batch_size :][: self.cfg.batch_size]
+
+    def step(self, texts: list[Text]) -> tuple[float, list[float]]:
+        """One step of the optimizer; the mean loss and accuracies."""
+        generator = torch.Generator().manual_seed(self.done)
+        losses, rights = [], []
+        self.optimizer.zero_grad()
+        for text in texts:
+            loss, right = self.lesson(text, generator)
+            (loss / len(texts)).backward()
+            losses.append(float(loss.detach()))
+            rights.append(right)
+        torch.nn.utils.clip_grad_norm_(self.head.parameters(), 0.5)
+        self.optimizer.step()
+        self.schedule.step()
+        self.done += 1
+        return sum(losses) / len(losses), torch.tensor(rights).nanmean(0).tolist()
+
+    def save(self, facts: dict[str, str]) -> None:
+        """The checkpoint, then the head's file."""
+        optimizer = self.optimizer.state_dict()
+        state = {f"head.{name}": value for name, value in self.head.state_dict().items()}
+        for number, moments in optimizer["state"].items():
+            state |= {f"optimizer.{number}.{name}": value for name, value in moments.items()}
+        settings = {
+            "done": self.done,
+            "total": self.total,
+            "groups": optimizer["param_groups"],
+            "schedule": self.schedule.state_dict(),
+        }
+        self.out.mkdir(parents=True, exist_ok=True)
+        with whole_file(self.out / CHECKPOINT) as file:
+            file.write(save(state, {name: json.dumps(value) for name, value in settings.items()}))
+        self.write(self.out, {**facts, "steps": f"{self.done} of {self.total}"})
+
+    def resume(self) -> None:
+        """Go on from a checkpoint, if there is one. Raises BadInput for one of other settings."""
+        path = self.out / CHECKPOINT
+        if not path.exists():
+            return
+        try:
+            with safe_open(path, "pt") as file:
+                settings: dict[str, Any] = {name: json.loads(value) for name, value in file.metadata().items()}
+                state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+            total, self.done = settings["total"], settings["done"]
+            self._load(state, settings)
+        except Exception:  # a damaged file fails in many ways, and so does one of another head
+            raise BadInput("out", f"{path} is no checkpoint of such a head; name another folder") from None
+        if total != self.total:
+            raise BadInput(
+                "out", f"{path} is of a run of {total} steps, this one has {self.total}; name another folder"
+            )
+        log.info("going on after step %d of %d", self.done, self.total)
+
+    def _load(self, state: dict[str, torch.Tensor], settings: dict[str, Any]) -> None:
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        head = {}
+        for place, value in state.items():
+            part, _, name = place.partition(".")
+            if part == "head":
+                head[name] = value
+            else:
+                number, _, moment = name.partition(".")
+                moments.setdefault(int(number), {})[moment] = value
+        self.head.load_state_dict(head)
+        self.optimizer.load_state_dict({"state": moments, "param_groups": settings["groups"]})
+        self.schedule.load_state_dict(settings["schedule"])
+
+    def run(self, read: Callable[[int], Text], facts: dict[str, str]) -> None:
+        """All remaining steps, and the head's file. read: the text of a number; each is read once, and kept."""
+        texts: dict[int, Text] = {}
+        saved = monotonic()
+        while self.done < self.total:
+            numbers = self.order(self.done)
+            for number in numbers:
+                if number not in texts:
+                    texts[number] = read(number)
+            loss, right = self.step([texts[number] for number in numbers])
+            if self.done % 10 == 0:
+                rates = " ".join(f"{rate:.1%}" for rate in right)
+                log.info("step %d of %d: loss %.3f, right %s", self.done, self.total, loss, rates)
+            if monotonic() - saved > 60 * self.cfg.checkpoint_minutes:
+                self.save(facts)
+                saved = monotonic()
+        self.save(facts)
+
+
+def taught_and_unseen(pairs: Sequence[Pair], every: int) -> tuple[list[Pair], list[Pair]]:
+    """Every n-th pair is kept out of the training. Raises BadInput where none is left."""
+    taught = [pair for number, pair in enumerate(pairs) if number % every != every - 1]
+    if not taught:
+        raise BadInput("prompts", "there are no answers to train on; ask 2 or more")
+    return taught, list(pairs[every - 1 :: every])
+
+
+@torch.no_grad()
+def print_accuracies(lesson: Lesson, texts: list[Text]) -> None:
+    """Per drafted token, how often the head's first choice is the target's."""
+    if texts:
+        generator = torch.Generator().manual_seed(0)
+        rates = torch.tensor([lesson(text, generator)[1] for text in texts]).nanmean(0).tolist()
+        print(f"unseen answers, first choice right: {', '.join(f'{rate:.1%}' for rate in rates)}")
