@@ -28,7 +28,7 @@ from aded.bench.build import build_drafter, checked_config, load_model
 from aded.command_line import compose_config, plain, run_command
 from aded.config import instantiate
 from aded.core.decode import decode
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy
 from aded.drafters.hybrid.drafter import Hybrid, HybridPart
 from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
@@ -53,11 +53,10 @@ class KeepingPart(HybridPart):
         self.mixing = Mixing(np.array(PLAIN), np.full((3, 3), EVIDENCE))
         self.kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
-    def observe(self, step: Step, reachable: np.ndarray, chosen: np.ndarray) -> None:
-        if self.tree is not None:
-            known = np.flatnonzero(self.both & reachable[: len(self.both)])
-            self.kept.append((self.own[known], self.others[known], chosen[known]))
-        super().observe(step, reachable, chosen)
+    def learn(self, decided: np.ndarray, reachable: np.ndarray, chosen: np.ndarray) -> None:
+        known = np.flatnonzero(self.both & reachable[: len(self.both)])
+        self.kept.append((self.own[known], self.others[known], chosen[known]))
+        super().learn(decided, reachable, chosen)
 
     def learn_again(self) -> tuple[np.ndarray, int]:
         """The weights, and how many tokens they are from."""

@@ -149,7 +149,12 @@ def column_bars(
                 ends = [[bar.value - bar.low], [bar.high - bar.value]]
                 axes.errorbar(x, bar.value, ends, fmt="none", ecolor=ink, capsize=2)
             if name in valued:
-                text = {"ha": "center", "textcoords": "offset points", "xytext": (0, 3), "fontweight": "bold"}
+                text: dict[str, Any] = {
+                    "ha": "center",
+                    "textcoords": "offset points",
+                    "xytext": (0, 3),
+                    "fontweight": "bold",
+                }
                 axes.annotate(f"{bar.value:.2f}", (x, bar.high or bar.value), fontsize=8.5, **text)
     axes.set_xticks(range(len(groups)), list(groups))
     axes.tick_params("x", length=0)
@@ -161,7 +166,7 @@ def drawn_on(ink: str) -> Iterator[None]:
     """Draw with text and axes in this colour and without a background."""
     colours = dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), ink)
     clear = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none")
-    with plt.rc_context({**colours, **clear}):
+    with plt.rc_context(dict[Any, Any](colours | clear)):
         yield
 
 
