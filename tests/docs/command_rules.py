@@ -64,6 +64,7 @@ SMALL = {
     "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.results.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.results.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "scripts.train.dflash": [*TRAINING, "validation_every=2", "layers=1", "target_layers=[0]"],
     "scripts.train.eagle": [*TRAINING, "validation_every=2"],
     "scripts.train.medusa": TRAINING,
     "scripts.bench.verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
