@@ -128,6 +128,7 @@ class FeatureCollector(Drafter):
         # The target's distribution names the token that was just read: only now may the drafter know it.
         if self._late is not None:
             drafter.observe(self._late)
+            drafter.learn_observed(context)
         drafter.context = context
         return DraftTree(context[-1:], np.array([-1]), np.ones(1))
 

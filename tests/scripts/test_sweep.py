@@ -46,11 +46,13 @@ def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores
     expected: list[dict[str, str]] = [{"method": "prompt_lookup"} | budget]
     expected += [{"method": method, "datastore.path": suffixes} | budget for method in ("rest", "sam_decoding")]
     expected += [
-        {"method": "suffix_decoding", "method.adaptation": scope} | budget for scope in ("prompt", "session")
+        {"method": method, "method.adaptation": scope} | budget
+        for method in ("suffix_decoding", "sglang_ngram", "llama_cpp_ngram", "trt_suffix_automaton")
+        for scope in ("prompt", "session")
     ]
     expected += [
         {"method": method, "method.adaptation": scope, "datastore.path": ngrams} | budget
-        for method in ("aded", "aded_best_first", "aded_backoff")
+        for method in ("cacheback", "aded", "aded_best_first", "aded_backoff")
         for scope in ("prompt", "session")
     ]
     assert found == expected

@@ -199,7 +199,7 @@ class BackoffDrafter(Drafter):
 
     def draft(self, context: np.ndarray) -> DraftTree:
         nodes, first = self.scratch.nodes, len(self.context)
-        self._learn_observed(context)
+        self.learn_observed(context)
         read_decided(self.state, context, first, self.keep)
         if self.corpus is not None:
             retrieve_for_answer(self.nearest, context, first, self.experts.on.longest[NEAREST])
@@ -231,10 +231,10 @@ class BackoffDrafter(Drafter):
 
     def end(self) -> None:
         if self._observed is not None and self._follows_draft:  # else the text before it is unknown
-            self._learn_observed(np.append(self.context, self._observed.new_tokens))
+            self.learn_observed(np.append(self.context, self._observed.new_tokens))
         self._observed = None
 
-    def _learn_observed(self, context: np.ndarray) -> None:
+    def learn_observed(self, context: np.ndarray) -> None:
         """Recycle the target's own probabilities at the nodes of the latest step. context: behind its tokens."""
         step, self._observed = self._observed, None
         if step is None or step.logits is None or self.adaptation == "off":
