@@ -22,6 +22,8 @@ FRONT = Path("README.md")
 REPORT = Path("live_report.md")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
 """A relative link, without its anchor."""
+SOURCE = re.compile(r'src(?:set)?="(?!\w+:)([^"#\s]+)"')
+"""The picture of an HTML tag."""
 PLOT = re.compile(r"(?<!!)(\[[^]]+\]\(([^)]+\.(?:png|svg))\))")
 """A link to a picture, which the site shows."""
 UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
@@ -78,7 +80,7 @@ def target(link: str, path: Path) -> Path:
 
 def relinked(text: str, path: Path) -> tuple[str, set[Path]]:
     """The text of a page with links between places in the site, and what they lead to in the checkout."""
-    led_to = {link: target(link, path) for link in LINK.findall(text)}
+    led_to = {link: target(link, path) for link in [*LINK.findall(text), *SOURCE.findall(text)]}
     folder = place(path).parent
     return LINK.sub(lambda link: f"]({os.path.relpath(place(led_to[link[1]]), folder)}", text), {*led_to.values()}
 
