@@ -12,6 +12,7 @@ Reads every finished run below the folders and writes into the first one:
     peers_equal.md, .csv                      all methods at equal budgets
     parts.md, .csv                            the parts of hybrids: who drafted the accepted nodes
     corpus_size.md, .csv                      what a larger corpus adds, where runs had several datastores
+    temperatures.md, .csv                     accepted tokens at each temperature, where methods ran at several
 
 RUN_FILE is a file that a run of Spec-Bench wrote, with its accept_lengths: it is shown as measured elsewhere. Runs
 with missing, modified or incomplete files are skipped and listed on stderr.

@@ -9,7 +9,7 @@ import pandas as pd
 from aded.files.datastores.contamination import NOT_CHECKED
 from aded.records.finished_runs import FinishedRun
 from llm_judge.spec_bench import RunFile
-from scripts.report import accepted, corpus_size, parts, peers, summary
+from scripts.report import accepted, corpus_size, parts, peers, summary, temperatures
 from scripts.report.columns import corpus_questions
 from scripts.report.lines import baselines, lines_of, rows_of
 from scripts.report.names import SEED, line_names
@@ -39,6 +39,7 @@ def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[st
         found |= _explained("peers_equal", peers.peers_equal(groups), peers.EXPLAINED, held)
     found |= _explained("parts", parts.parts_table(runs), parts.EXPLAINED, held)
     found |= _explained("corpus_size", corpus_size.size_table(table), corpus_size.EXPLAINED)
+    found |= _explained("temperatures", temperatures.temperature_table(table), temperatures.EXPLAINED)
     found |= {
         "summary.md": summary.as_markdown(rows),
         "summary.tex": as_latex({"Runs": summary.summary_frame(rows)}, [*summary.common(rows), *summary.notes(rows)]),

@@ -61,6 +61,8 @@ class Comparison:
     answers: int = 0
     positions: int = 0
     equal: int = 0
+    more: int = 0
+    fewer: int = 0
     different_at_the_end: int = 0
     steps: int = 0
     engine_steps: int = 0
@@ -68,21 +70,22 @@ class Comparison:
     def add(self, ours: np.ndarray, theirs: np.ndarray) -> None:
         """Of one answer, both int64 [tokens]."""
         left = np.arange(len(ours), 0, -1)
-        differ = ours != theirs
+        at_the_end = (theirs > left) & (ours != theirs)
         self.answers += 1
         self.positions += len(ours)
-        self.equal += int((~differ).sum())
-        self.different_at_the_end += int((differ & (theirs > left)).sum())
+        self.equal += int((ours == theirs).sum())
+        self.more += int((ours > theirs).sum())
+        self.fewer += int(((ours < theirs) & ~at_the_end).sum())
+        self.different_at_the_end += int(at_the_end.sum())
         self.steps += steps_of(ours)
         self.engine_steps += steps_of(theirs)
 
     def __str__(self) -> str:
-        elsewhere = self.positions - self.equal - self.different_at_the_end
         ours, theirs = (self.positions / max(1, steps) for steps in (self.steps, self.engine_steps))
         return (
-            f"{self.answers} answers: {self.equal} of {self.positions} positions are equal; "
-            f"{self.different_at_the_end} differ where the engine drafts behind the answer's end, "
-            f"{elsewhere} elsewhere\n"
+            f"{self.answers} answers, {self.positions} positions: "
+            f"{self.equal} equal, {self.more} where the replay accepts more, {self.fewer} fewer, "
+            f"{self.different_at_the_end} where the engine drafts behind the answer's end\n"
             f"mean accepted tokens: replayed {ours:.4f}, the engine's {theirs:.4f}"
         )
 

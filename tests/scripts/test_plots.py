@@ -1,10 +1,12 @@
 """Each plot is drawn from the rows it needs, with their numbers, and not without them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from made_up_run import row, times, write_run
+from made_up_run import row, times, timing, write_run
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -32,6 +34,12 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
         rows = [row(number, 0, [2, 2], **times(seconds, 2.0, 4)) for number in range(2)]
         write_run(folder / method, rows, method=method, answers=None)
     return lines_of(read_runs([folder]))
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    plt.close("all")
 
 
 def drawn(name: str, lines: list[Line]) -> Figure:
@@ -115,7 +123,7 @@ def test_true_probabilities_lie_on_the_diagonal(tmp_path: Path) -> None:
 
 
 def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Line], tmp_path: Path) -> None:
-    names = ["category", "accepted_lengths", "answer_position", "tree_size", "node_budget"]
+    names = ["category", "accepted_lengths", "answer_position", "tree_size", "draft_time", "node_budget"]
     assert draw(recorded, tmp_path) == names
     assert {path.name for path in tmp_path.iterdir()} == {
         f"{name}.{kind}" for name in names for kind in ("png", "pdf", "svg")
@@ -133,3 +141,13 @@ def test_acceptance_by_place_and_by_tree_size_are_means_of_the_steps(tmp_path: P
         xs, ys = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
         assert (ys[0], ys[-1]) == (2, 4)
         assert places is None or xs.tolist() == places
+
+
+def test_the_time_of_a_draft_is_the_median_over_the_length_of_the_text(tmp_path: Path) -> None:
+    """Of 40 steps, one token each, the second half took twice as long, and one very long."""
+    taken = [timing(40, draft_ms=[1.0] * 20 + [2.0] * 19 + [900.0], observe_ms=[0.5] * 40)]
+    write_run(tmp_path / "run", [row(number, 0, [1] * 40, prompt_tokens=1000, timings=taken) for number in range(8)])
+    (line,) = drawn("draft_time", lines_of(read_runs([tmp_path]))).axes[0].lines
+    ys = np.asarray(line.get_ydata())
+    assert (ys[0], ys[-1]) == (1.5, 2.5)
+    assert np.asarray(line.get_xdata())[0] >= 1000

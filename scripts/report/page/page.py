@@ -84,7 +84,7 @@ def _tabs(runs: Sequence[FinishedRun], each: Sequence[Line], with_trees: set[str
             "Time",
             "A method gains where its accepted tokens outweigh what drafting and larger forwards cost.",
             [tables.times(each)],
-            ["step_time"],
+            ["step_time", "draft_time"],
         ),
         Tab(
             "calibration",

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from aded.core.calibration import total
-from aded.records.metrics import accepted_by_category
+from aded.records.metrics import accepted_by_category, draft_seconds
 from aded.records.rows import Row
 from scripts.report.lines import Line
 from scripts.report.names import settings_key
@@ -39,6 +39,11 @@ BINS = 8
 """Of equal width, into which places and sizes are divided."""
 Curve = tuple[Any, Any, str]
 """x, y and its name."""
+PerStep = Callable[[Row], np.ndarray]
+"""A number of each step of a row, [steps]."""
+Curves = list[tuple[list[Line], list[Curve | None]]]
+"""Of each panel its lines and their curves; None: a line has none."""
+ACCEPTED_LABEL = "mean accepted tokens"
 
 
 def panels_of_acceptance(lines: Sequence[Line]) -> list[list[Line]]:
@@ -55,7 +60,7 @@ def by_category(lines: Sequence[Line]) -> Figure | None:
     for axes, mine in zip(all_axes, found, strict=True):
         accepted = {line.name: accepted_by_category(line.rows) for line in mine}
         grouped_bars(axes, {name: [own.get(one) for one in _categories(mine)] for name, own in accepted.items()})
-        label_panel(axes, title_of(mine), xlabel="mean accepted tokens")
+        label_panel(axes, title_of(mine), xlabel=ACCEPTED_LABEL)
     return figure
 
 
@@ -155,31 +160,54 @@ def calibration(lines: Sequence[Line]) -> Figure | None:
 
 def answer_position(lines: Sequence[Line]) -> Figure | None:
     """Mean accepted tokens by the place of a step's first token in the answer."""
-    return _by_place(lines, lambda row: 1 + np.cumsum([0, *row.accept_lengths[:-1]]), "place in the answer, tokens")
+    return _accepted_by(lines, lambda row: 1 + _done(row), "place in the answer, tokens")
 
 
 def tree_size(lines: Sequence[Line]) -> Figure | None:
     """Mean accepted tokens by the size of the draft tree."""
-    return _by_place(lines, lambda row: np.array(row.drafted_nodes), "drafted nodes of a step")
+    return _accepted_by(lines, lambda row: np.array(row.drafted_nodes), "drafted nodes of a step")
 
 
-def _by_place(lines: Sequence[Line], place: Callable[[Row], np.ndarray], xlabel: str) -> Figure | None:
-    """place: of each step of a row, int64 [steps]."""
-    found = [(mine, _means(mine, place)) for mine in panels_of_acceptance(lines)]
-    drawn = _curves(found, xlabel=xlabel, ylabel="mean accepted tokens")
+def draft_time(lines: Sequence[Line]) -> Figure | None:
+    """Milliseconds to draft and to observe, the median step, by the length of the text, prompt and answer."""
+    values = _by_place(lines, _text_length, lambda row: 1000 * draft_seconds(row), np.median)
+    drawn = _curves(values, xlabel="tokens of prompt and answer so far", ylabel="milliseconds to draft")
     return drawn and drawn[0]
 
 
-def _means(lines: Sequence[Line], place: Callable[[Row], np.ndarray]) -> list[Curve | None]:
-    """Of each line mean place and mean accepted tokens of the steps in each bin; None without a point."""
+def _accepted_by(lines: Sequence[Line], place: PerStep, xlabel: str) -> Figure | None:
+    values = _by_place(lines, place, lambda row: np.array(row.accept_lengths), np.mean)
+    drawn = _curves(values, xlabel=xlabel, ylabel=ACCEPTED_LABEL)
+    return drawn and drawn[0]
+
+
+def _done(row: Row) -> np.ndarray:
+    """int64 [steps]: the answer's tokens before each step."""
+    return np.cumsum([0, *row.accept_lengths[:-1]])
+
+
+def _text_length(row: Row) -> np.ndarray:
+    return row.prompt_tokens + _done(row)
+
+
+def _by_place(lines: Sequence[Line], place: PerStep, value: PerStep, middle: Callable[[Any], Any]) -> Curves:
+    """Curves of the middle value of the steps in each bin of places."""
+    return [(mine, _middles(mine, place, value, middle)) for mine in panels_of_acceptance(lines)]
+
+
+def _middles(
+    lines: Sequence[Line], place: PerStep, value: PerStep, middle: Callable[[Any], Any]
+) -> list[Curve | None]:
+    """Of each line mean place and middle value of the steps in each bin; None without a point."""
     rows = [[row for row in line.rows if row.steps] for line in lines]
-    most = max((int(place(row).max()) for own in rows for row in own), default=0)
+    ends = [(int(at.min()), int(at.max())) for own in rows for at in map(place, own)]
+    least, most = min((low for low, _ in ends), default=0), max((high for _, high in ends), default=0)
     found: list[Curve | None] = []
     for line, own in zip(lines, rows, strict=True):
-        places, lengths = np.concatenate([np.zeros(0), *map(place, own)]), lengths_of(own)
-        bins = np.minimum(places * BINS // (most + 1), BINS - 1).astype(int)
+        places, values = (np.concatenate([np.zeros(0), *map(each, own)]) for each in (place, value))
+        bins = ((places - least) * BINS // (most - least + 1)).astype(int)
         inside = [bins == one for one in range(BINS) if (bins == one).sum() >= FEWEST_STEPS]
-        points = [(float(places[one].mean()), float(lengths[one].mean())) for one in inside]
+        points = [(float(places[one].mean()), float(middle(values[one]))) for one in inside]
         xs, ys = [x for x, _ in points], [y for _, y in points]
         found.append((xs, ys, line.name) if points else None)
     return found

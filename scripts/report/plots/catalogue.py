@@ -18,11 +18,13 @@ PLOTS: dict[str, Callable[[Sequence[Line]], Figure | None]] = {
     "accepted_lengths": acceptance.histogram,
     "answer_position": acceptance.answer_position,
     "tree_size": acceptance.tree_size,
+    "draft_time": acceptance.draft_time,
     "calibration": acceptance.calibration,
     "searches": sweeps.searches,
     "c1": sweeps.c1,
     "c2": sweeps.c2,
     "node_budget": sweeps.node_budget,
     "corpus_size": sweeps.corpus_size,
+    "temperatures": sweeps.temperatures,
 }
 """By the name of their files; None where the rows for one are missing."""

@@ -17,11 +17,15 @@ from scripts.report.plots.style import (
     PALETTE,
     accepted_lines,
     error_bars,
+    grouped_bars,
     label_panel,
     line_style,
     log_axis,
+    panels_of_bars,
     panels_of_lines,
+    title_of,
 )
+from scripts.report.temperatures import over_temperatures
 
 SIZE_LABELS = {"tokens": "tokens of the corpus", "prompts": "distinct prompts of the corpus"}
 Family = list[Line]
@@ -66,6 +70,24 @@ def corpus_size(lines: Sequence[Line]) -> Figure | None:
         log_axis(one)
         label_panel(one, "", xlabel=SIZE_LABELS[over], ylabel="mean accepted tokens")
     return figure
+
+
+def temperatures(lines: Sequence[Line]) -> Figure | None:
+    """Mean accepted tokens of each method, a bar for each temperature."""
+    found = [list(methods.items()) for methods in over_temperatures(lines).values()]
+    if not found:
+        return None
+    values = [sorted({value for _, mine in methods for value in mine}) for methods in found]
+    figure, all_axes = panels_of_bars([[name for name, _ in methods] for methods in found], list(map(len, values)))
+    for axes, methods, mine in zip(all_axes, found, values, strict=True):
+        bars = {f"temperature {value:g}": [_accepted(own.get(value)) for _, own in methods] for value in mine}
+        grouped_bars(axes, bars)
+        label_panel(axes, title_of(list(methods[0][1].values())), xlabel="mean accepted tokens")
+    return figure
+
+
+def _accepted(line: Line | None) -> float | None:
+    return line.estimates[ACCEPTED].value if line else None
 
 
 def families(lines: Sequence[Line], key: str) -> dict[str, Family]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import aded
 from aded.core.rejection import Rejection, accept, drawn
 from aded.core.sampler import Sampled
 from aded.core.tree import DraftTree
@@ -80,6 +81,29 @@ def test_the_output_has_the_targets_distribution(shape: str, zeros: int) -> None
     common = expected > 5
     rare = max(expected[~common].sum(), 1e-9)
     assert p_value(np.append(counts[common], counts[~common].sum()), np.append(expected[common], rare)) > 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("siblings", [1, 4])
+def test_of_a_real_model_the_total_variation_is_that_of_plain_draws(siblings: int) -> None:
+    """The embedded model drafts from the end of a prompt and verifies with the whole; of 500 tokens, to be quick."""
+    model, tokenizer = aded.load("embedded")
+    ids = tokenizer("The three primary colours are red, yellow and blue. My favourite colour is", return_tensors="pt")
+    with torch.no_grad():
+        logits, short = (model(ids["input_ids"][:, start:]).logits[0, -1] for start in (0, -5))
+    likely = logits.topk(500).indices
+    logits, short = logits[likely], short[likely]
+    sampler, random = Sampled(1.0, 1.0, 0), np.random.default_rng(3)
+    p, q = (sampler.distribution(row).numpy() for row in (logits, short))
+    found = np.zeros(len(p))
+    for seed in range(DRAWS):
+        tree = DraftTree(np.append(0, drawn(q, siblings, random)), np.array([-1] + [0] * siblings), None, {0: q})
+        path, bonus = Rejection(1.0, 1.0, seed).walk(tree, logits.expand(siblings + 1, -1), 0)
+        found[tree.tokens[path[1]] if len(path) > 1 else bonus] += 1
+    plain = [random.multinomial(DRAWS, p) for _ in range(100)]
+    distances = [0.5 * np.abs(counts / DRAWS - p).sum() for counts in (found, q * DRAWS, *plain)]
+    assert distances[1] > 2 * max(distances[2:]), "the drafter's own distribution is another"
+    assert min(distances[2:]) < distances[0] < max(distances[2:])
 
 
 def test_a_chain_is_accepted_with_the_mass_that_both_share() -> None:

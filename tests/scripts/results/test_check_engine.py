@@ -24,23 +24,20 @@ def test_each_position_has_what_a_step_from_there_would_yield() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "problem"),
+    ("counts", "expected"),
     [
-        (EQUAL, "6 of 6 positions are equal; 0 differ where the engine drafts behind the answer's end, 0 elsewhere"),
-        ([1, 1, 1, 3, 2, 4], "5 of 6 positions are equal; 1 differ where"),
-        (
-            [2, 1, 1, 3, 2, 1],
-            "5 of 6 positions are equal; 0 differ where the engine drafts behind the answer's end, 1",
-        ),
+        (EQUAL, "6 equal, 0 where the replay accepts more, 0 fewer, 0 where"),
+        ([1, 1, 1, 3, 2, 4], "5 equal, 0 where the replay accepts more, 0 fewer, 1 where"),
+        ([2, 1, 1, 2, 2, 1], "4 equal, 1 where the replay accepts more, 1 fewer, 0 where"),
     ],
 )
 def test_what_differs_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], counts: list[int], problem: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counts: list[int], expected: str
 ) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"prompt": PROMPT, "generated": GENERATED, "ngram": counts}))
     run([str(tmp_path / "a.jsonl")], CheckEngineSettings())
     output = capsys.readouterr().out
-    assert output.startswith(f"1 answers: {problem}")
+    assert output.startswith(f"1 answers, 6 positions: {expected}")
     assert "replayed 1.5000" in output
 
 

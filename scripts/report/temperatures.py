@@ -1,0 +1,51 @@
+"""Methods over the temperature: how many tokens each of them accepts as the target's choice becomes less certain."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pandas as pd
+
+from aded.records.numbers import MISSING
+from scripts.report.columns import COLUMNS, shown
+from scripts.report.lines import ACCEPTED, Line
+from scripts.report.names import SEED, line_names
+
+TEMPERATURE = "decoding.temperature"
+EXPLAINED = (
+    "Mean accepted tokens, with their 95 % intervals, at each temperature; 0 takes the most probable token. Methods "
+    "of a benchmark and model sample with the same seeds, so that without rejection they give the same answers."
+)
+ByTemperature = dict[float, Line]
+"""A method's lines, which differ in nothing else, the lowest temperature first."""
+
+
+def over_temperatures(lines: Sequence[Line]) -> dict[tuple[str, str], dict[str, ByTemperature]]:
+    """By benchmark and model, the methods by name that ran at several temperatures; most accepted tokens first."""
+    sampled = [line for line in lines if ACCEPTED in line.estimates and TEMPERATURE in line.first.settings]
+    names = line_names([line.first for line in sampled], without=(SEED, TEMPERATURE))
+    found: dict[tuple[str, str], dict[str, ByTemperature]] = defaultdict(lambda: defaultdict(dict))
+    for line in sorted(sampled, key=lambda line: float(line.first.settings[TEMPERATURE])):
+        found[line.place][names[line.first.folder]][float(line.first.settings[TEMPERATURE])] = line
+    return {
+        place: dict(sorted(several.items(), key=lambda named: -_coldest(named[1])))
+        for place, methods in sorted(found.items())
+        if (several := {name: mine for name, mine in methods.items() if len(mine) > 1})
+    }
+
+
+def _coldest(mine: ByTemperature) -> float:
+    return next(iter(mine.values())).estimates[ACCEPTED].value
+
+
+def temperature_table(lines: Sequence[Line]) -> pd.DataFrame:
+    """A row per method, a column per temperature; empty where none ran at several."""
+    rows = [
+        {"benchmark": benchmark, "model": model, "method": name}
+        | {"learned from": COLUMNS["learned from"].text(next(iter(mine.values())))}
+        | {f"temperature {temperature:g}": shown(line.estimates[ACCEPTED]) for temperature, line in mine.items()}
+        for (benchmark, model), methods in over_temperatures(lines).items()
+        for name, mine in methods.items()
+    ]
+    return pd.DataFrame(rows).fillna(MISSING)
