@@ -3,7 +3,7 @@
     aded batch RUN [RUN ...] cost=FILE [out=outputs/batch] [KEY=VALUE ...]
 
     cost       the times of python -m scripts.bench.verify batch=[1,2,4,8] out=FILE
-    out        the folder for batch.csv, batch.md and batch.png
+    out        the folder for batch.csv, batch.md and batch.png, .pdf, .svg
     batches    sizes to compute; by default the powers of two that the times reach
     rate       requests per second, which then arrive at random (Poisson); by default all are there at once
     seed       of these arrivals; 0
@@ -26,7 +26,7 @@ from pydantic import Field
 
 from aded.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, whole_file, write_text
+from aded.files.atomic import check_outputs, write_text
 from aded.files.cost_table import BatchTimes, read_batch_times
 from aded.records.finished_runs import FinishedRun, read_finished
 from aded.settings import FilePath, Positive
@@ -43,6 +43,7 @@ from scripts.report.batching import (
 )
 from scripts.report.names import line_names
 from scripts.report.plots.batching import draw_batches
+from scripts.report.plots.style import write_drawings
 from scripts.report.texts import markdown
 
 PLAIN, ORACLE = "autoregressive", "oracle"
@@ -79,8 +80,7 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
     write_text(out / "batch.csv", frame.to_csv(index=False), "out")
     text = as_markdown(frame) + (f"- {COMPUTED}\n" if times.computed else "")
     write_text(out / "batch.md", text, "out")
-    with whole_file(out / "batch.png") as file:
-        draw_batches(frame).savefig(file, format="png", dpi=150)
+    write_drawings(draw_batches(frame), out, "batch", "out")
     print(text.partition("\n\n- ")[0])
     print(f"tables: {out / 'batch.csv'}, {out / 'batch.md'}\nplot:   {out / 'batch.png'}")
 

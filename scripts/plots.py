@@ -9,16 +9,13 @@ first folder.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-
 from aded.command_line import run_command
-from aded.files.atomic import write_bytes
 from scripts import NoSettings
 from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
+from scripts.report.plots.style import write_drawings
 from scripts.tables import runs_below
 
 
@@ -29,10 +26,7 @@ def draw(found: Sequence[Line], folder: Path) -> list[str]:
         figure = plot(found)
         if figure is None:
             continue
-        for kind, dated in (("png", None), ("pdf", {"CreationDate": None}), ("svg", {"Date": None})):
-            figure.savefig(drawing := BytesIO(), format=kind, dpi=200, metadata=dated)
-            write_bytes(folder / f"{name}.{kind}", drawing.getvalue(), "FOLDER")
-        plt.close(figure)
+        write_drawings(figure, folder, name, "FOLDER")
         drawn.append(name)
     return drawn
 

@@ -15,6 +15,7 @@ from aded.records.rows import Calibration
 from scripts.plots import draw
 from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
+from scripts.report.plots.style import NAMES
 
 
 @pytest.fixture(scope="module")
@@ -151,3 +152,8 @@ def test_the_time_of_a_draft_is_the_median_over_the_length_of_the_text(tmp_path:
     ys = np.asarray(line.get_ydata())
     assert (ys[0], ys[-1]) == (1.5, 2.5)
     assert np.asarray(line.get_xdata())[0] >= 1000
+
+
+def test_every_method_has_the_name_that_papers_give_it() -> None:
+    own = {"custom"}  # a user's
+    assert {path.stem for path in Path("conf/method").glob("*.yaml")} == set(NAMES) | own

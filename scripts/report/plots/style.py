@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
+from aded.files.atomic import write_bytes
 from aded.records.metrics import Estimate
 from scripts.report.lines import ACCEPTED, Line, by_place
 
@@ -35,24 +37,33 @@ NAMES = {
     "aded_best_first": "ADED best-first",
     "aded_backoff": "ADED back-off",
     "draftretriever": "ADED, original code",
+    "cacheback": "Cacheback",
+    "dflash": "DFlash",
     "draft_model": "Draft model",
     "eagle": "EAGLE",
     "eagle2": "EAGLE-2",
     "eagle3": "EAGLE-3",
+    "goose": "GOOSE",
     "hybrid": "Hybrid",
     "hydra": "Hydra",
     "layer_skip": "LayerSkip",
+    "layered": "Layered",
+    "llama_cpp_ngram": "llama.cpp n-gram",
     "logitspec": "LogitSpec",
     "lookahead": "Lookahead",
     "medusa": "Medusa",
     "mtp": "MTP",
+    "pld_plus": "PLD+",
     "prompt_lookup": "Prompt lookup",
     "racer": "RACER",
     "rest": "REST",
     "sam_decoding": "SAM-Decoding",
     "sam_token_recycling": "SAM-Decoding + Token Recycling",
+    "sglang_ngram": "SGLang n-gram",
+    "stand": "STAND",
     "suffix_decoding": "SuffixDecoding",
     "token_recycling": "Token Recycling",
+    "trt_suffix_automaton": "TensorRT-LLM automaton",
 }
 """Of methods, as in their papers."""
 DARK = PALETTE[-1]
@@ -168,6 +179,17 @@ def drawn_on(ink: str) -> Iterator[None]:
     clear = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none")
     with plt.rc_context(dict[Any, Any](colours | clear)):
         yield
+
+
+def write_drawings(figure: Figure, folder: Path, name: str, key: str) -> None:
+    """Write the figure as PNG, PDF and SVG, whose bytes depend on nothing but what it shows, and close it.
+
+    key: what names the folder in errors. Raises BadInput.
+    """
+    for kind, dated in (("png", None), ("pdf", {"CreationDate": None}), ("svg", {"Date": None})):
+        figure.savefig(drawing := BytesIO(), format=kind, dpi=200, metadata=dated)
+        write_bytes(folder / f"{name}.{kind}", drawing.getvalue(), key)
+    plt.close(figure)
 
 
 def svg_of(figure: Figure) -> bytes:
