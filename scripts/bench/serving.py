@@ -1,4 +1,4 @@
-"""vLLM's server with and without drafts: tokens per second, accepted tokens per step, and the same text.
+"""vLLM's server with and without drafts: tokens per second, latency, accepted tokens per step, and the same text.
 
     python -m scripts.bench.serving python=PROGRAM [KEY=VALUE ...]
 
@@ -6,13 +6,16 @@
     proposers=[aded_backoff,aded_backoff_full,ngram]    see below; also suffix, vLLM's own with arctic-inference
     datastore=FILE            for aded_backoff; by default the embedded corpus, built once
     tokens=5                  num_speculative_tokens
-    requests=32  at_once=8  new_tokens=128  context=2048
+    requests=32  new_tokens=128  context=2048
+    at_once=[8]               how many requests are under way, one measurement for each
+    rate=R                    requests arrive at random (Poisson), R per second, and wait where at_once are under way
+    out=outputs/serving       the folder for serving.json and the plot, throughput over the 95th percentile of latency
 
 Takes the keys of aded.run for model and benchmark too. aded_backoff drafts as many tokens as pay by the times of the
 engine's steps, aded_backoff_full always `tokens`. Each proposer is a server of its own beside one without drafts; the
 two are asked in turn, so that a busy machine slows them alike. Accepted tokens per step are read from the engine's
 counters: what a request gets per step, the bonus token included, as everywhere here. Answers are greedy; in float32
-they are the same in every column. The last line of the output is JSON.
+they are the same in every column. Latencies are those of summary.json, from when a request is due, its wait included.
 """
 
 from __future__ import annotations
@@ -20,18 +23,25 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from pydantic import Field
 from tabulate import tabulate
 
 from aded.bench.build import checked_config
 from aded.command_line import compose_config, run_command
 from aded.errors import BadInput
+from aded.files.atomic import check_outputs, write_text
 from aded.files.embedded_model import place_of
 from aded.files.tokenizer import load_tokenizer
 from aded.records.environment import machine
-from aded.settings import Positive
-from scripts.bench.vllm_server import Server, server
+from aded.records.metrics import percentiles
+from aded.settings import FilePath, Positive, Rate
+from scripts.bench.vllm_server import Reply, Server, server
+from scripts.report.batching import poisson
+from scripts.report.plots.batching import draw_serving
+from scripts.report.plots.style import write_drawings
 
 BLOCK = 2
 """Servers take turns after this many times `at_once` requests."""
@@ -49,7 +59,9 @@ class BenchServingSettings:
     datastore: str | None = None
     tokens: Positive = 5
     requests: Positive = 32
-    at_once: Positive = 8
+    at_once: Annotated[list[Positive], Field(min_length=1)] = field(default_factory=lambda: [8])
+    rate: Rate | None = None
+    out: FilePath = "outputs/serving"
     new_tokens: Positive = 128
     context: Positive = 2048
 
@@ -70,14 +82,15 @@ def options_of(proposer: str, datastore: str, tokens: int) -> list[str]:
 class Arm:
     """What one server did."""
 
-    texts: list[str] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
     seconds: float = 0.0
     counts: dict[str, float] = field(default_factory=dict)
 
-    def ask(self, asked: Server, prompts: list[list[int]], settings: BenchServingSettings) -> None:
+    def ask(self, asked: Server, prompts: list[list[int]], at_once: int, settings: BenchServingSettings) -> None:
+        due = poisson(len(prompts), settings.rate) if settings.rate else None
         before = asked.counters()
-        texts, seconds = asked.ask(prompts, settings.new_tokens, settings.at_once)
-        self.texts += texts
+        replies, seconds = asked.ask(prompts, settings.new_tokens, at_once, due)
+        self.replies += replies
         self.seconds += seconds
         for name, count in asked.counters().items():
             self.counts[name] = self.counts.get(name, 0.0) + count - before.get(name, 0.0)
@@ -89,32 +102,46 @@ class Arm:
     @property
     def steps(self) -> float:
         """Of each request, summed. A step yields the accepted tokens and one more; prefill, which is none, one."""
-        return (
-            self.counts["generation_tokens"] - len(self.texts) - self.counts.get("spec_decode_num_accepted_tokens", 0)
-        )
+        accepted = self.counts.get("spec_decode_num_accepted_tokens", 0)
+        return self.counts["generation_tokens"] - len(self.replies) - accepted
 
     @property
     def accepted_tokens(self) -> float:
-        return (self.counts["generation_tokens"] - len(self.texts)) / self.steps
+        return (self.counts["generation_tokens"] - len(self.replies)) / self.steps
 
     @property
     def drafted_tokens(self) -> float:
         return self.counts.get("spec_decode_num_draft_tokens", 0) / self.steps
 
+    @property
+    def latencies(self) -> dict[str, dict[str, float]]:
+        """p50, p95 and p99 of each, in ms."""
+        pieces = [(np.diff(reply.seconds), reply.tokens[1:]) for reply in self.replies]
+        found = {
+            "time_to_first_token_ms": np.array([reply.seconds[0] for reply in self.replies]),
+            "inter_token_latency_ms": np.concatenate([np.repeat(gaps / many, many) for gaps, many in pieces]),
+            "step_latency_ms": np.concatenate([gaps for gaps, _ in pieces]),
+            "end_to_end_ms": np.array([reply.seconds[-1] for reply in self.replies]),
+        }
+        return {name: asdict(said) for name, seconds in found.items() if (said := percentiles(seconds))}
 
-def compared(with_drafts: Arm, without: Arm) -> dict[str, float]:
+
+def compared(drafting: Arm, plain: Arm) -> dict[str, Any]:
     return {
-        "tokens_per_second": with_drafts.tokens_per_second,
-        "without": without.tokens_per_second,
-        "speedup": with_drafts.tokens_per_second / without.tokens_per_second,
-        "accepted_tokens": with_drafts.accepted_tokens,
-        "drafted_tokens": with_drafts.drafted_tokens,
-        "different": sum(one != other for one, other in zip(with_drafts.texts, without.texts, strict=True)),
+        "tokens_per_second": drafting.tokens_per_second,
+        "without": plain.tokens_per_second,
+        "speedup": drafting.tokens_per_second / plain.tokens_per_second,
+        "accepted_tokens": drafting.accepted_tokens,
+        "drafted_tokens": drafting.drafted_tokens,
+        "different": sum(a.text != b.text for a, b in zip(drafting.replies, plain.replies, strict=True)),
+        "latencies": drafting.latencies,
+        "latencies_without": plain.latencies,
     }
 
 
 def run(overrides: list[str], settings: BenchServingSettings) -> None:
     cfg = compose_config(overrides)
+    check_outputs([("out", Path(settings.out).expanduser() / "serving.json")], [])
     if "path" not in cfg.model:
         raise BadInput("model", "must be one with weights: the server runs it")
     config = checked_config(cfg)
@@ -125,30 +152,53 @@ def run(overrides: list[str], settings: BenchServingSettings) -> None:
     prompts = [list(map(int, template.ids(tokenizer, one.turns[:1], []))) for one in questions[: settings.requests]]
     datastore = settings.datastore or config.datastore(kind="ngrams", tokenizer=tokenizer, cache=cache).path
     common = ["--dtype", str(cfg.model.dtype), "--enforce-eager", "--no-enable-prefix-caching"]
-    common += ["--max-model-len", str(settings.context), "--max-num-seqs", str(settings.at_once)]
-    rows: dict[str, Any] = {}
-    block = BLOCK * settings.at_once
+    common += ["--max-model-len", str(settings.context), "--max-num-seqs", str(max(settings.at_once))]
+    rows = []
     with server(settings.python, model, common) as plain:
         plain.ask(prompts[:1], 4, 1)
         for proposer in settings.proposers:
             own = options_of(proposer, str(Path(datastore).absolute()), settings.tokens)
             with server(settings.python, model, [*common, *own]) as drafting:
                 drafting.ask(prompts[:1], 4, 1)
-                arms = [(Arm(), drafting), (Arm(), plain)]
-                for start in range(0, len(prompts), block):
-                    for arm, asked in arms if start // block % 2 else arms[::-1]:
-                        arm.ask(asked, prompts[start : start + block], settings)
-                rows[proposer] = compared(arms[0][0], arms[1][0])
+                for at_once in settings.at_once:
+                    arms = in_turn(drafting, plain, prompts, at_once, settings)
+                    rows.append({"proposer": proposer, "at_once": at_once, **compared(*arms)})
     show(rows, settings, str(cfg.model.dtype))
 
 
-def show(rows: dict[str, Any], settings: BenchServingSettings, dtype: str) -> None:
-    here, asked = machine(), f"{settings.requests} requests, {settings.at_once} at once"
-    print(f"{here.processor}; {asked}, {settings.new_tokens} tokens each, {dtype}")
-    columns = ["tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens", "different"]
-    heads = ["proposer", "tokens/s", "without", "speedup", "accepted/step", "drafted/step", "different answers"]
-    print(tabulate([[name, *(row[key] for key in columns)] for name, row in rows.items()], heads, floatfmt=".2f"))
-    print(json.dumps({"machine": asdict(here), "settings": asdict(settings), "proposers": rows}), flush=True)
+def in_turn(
+    drafting: Server, plain: Server, prompts: list[list[int]], at_once: int, settings: BenchServingSettings
+) -> tuple[Arm, Arm]:
+    """What both did with all prompts."""
+    arms = (Arm(), drafting), (Arm(), plain)
+    block = BLOCK * at_once
+    for start in range(0, len(prompts), block):
+        for arm, asked in arms if start // block % 2 else arms[::-1]:
+            arm.ask(asked, prompts[start : start + block], at_once, settings)
+    return arms[0][0], arms[1][0]
+
+
+def show(rows: list[dict[str, Any]], settings: BenchServingSettings, dtype: str) -> None:
+    """Prints the table; writes it as JSON, and the plot."""
+    here, out = machine(), Path(settings.out).expanduser()
+    arrive = f"{settings.rate:g} a second" if settings.rate else "one after another"
+    print(f"{here.processor}; {settings.requests} requests, {arrive}, {settings.new_tokens} tokens each, {dtype}")
+    columns = ["proposer", "at_once", "tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens"]
+    heads = ["proposer", "at once", "tokens/s", "without", "speedup", "accepted/step", "drafted/step"]
+    latencies = {"time_to_first_token_ms": "first token, p95 ms", "inter_token_latency_ms": "inter-token, p95 ms"}
+    latencies |= {"end_to_end_ms": "end-to-end, p95 ms"}
+    table = [
+        [row[key] for key in columns]
+        + [f"{row[place][key]['p95']:.0f}" for key in latencies for place in ("latencies", "latencies_without")]
+        + [row["different"]]
+        for row in rows
+    ]
+    heads += [head for name in latencies.values() for head in (name, "without")]
+    print(tabulate(table, [*heads, "different answers"], floatfmt=".2f"))
+    said = {"machine": asdict(here), "settings": asdict(settings), "rows": rows}
+    write_text(out / "serving.json", json.dumps(said, indent=1) + "\n", "out")
+    write_drawings(draw_serving(rows), out, "serving", "out")
+    print(f"numbers: {out / 'serving.json'}\nplot:    {out / 'serving.png'}")
 
 
 def main() -> None:

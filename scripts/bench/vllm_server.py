@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import perf_counter
-from typing import IO
+from typing import IO, NamedTuple
 from urllib.error import URLError
 from urllib.request import Request, urlopen
+
+import numpy as np
 
 from aded.errors import BadInput
 
@@ -34,6 +36,18 @@ START = 300.0
 """Seconds that a server may take to start."""
 
 
+class Reply(NamedTuple):
+    """A streamed answer.
+
+    tokens: int64 [m], that each piece of the stream added
+    seconds: float [m], from when the request was due until each piece was here
+    """
+
+    text: str
+    tokens: np.ndarray
+    seconds: np.ndarray
+
+
 @dataclass
 class Server:
     """A server that answers."""
@@ -41,25 +55,45 @@ class Server:
     url: str
     model: str
 
-    def ask(self, prompts: Sequence[list[int]], new_tokens: int, at_once: int) -> tuple[list[str], float]:
-        """(greedy answers, the seconds of all); `at_once` prompts are asked at a time. Raises BadInput."""
+    def ask(
+        self, prompts: Sequence[list[int]], new_tokens: int, at_once: int, due: np.ndarray | None = None
+    ) -> tuple[list[Reply], float]:
+        """(greedy answers, the seconds of all). Raises BadInput.
 
-        def answer(prompt: list[int]) -> str:
-            job = {"model": self.model, "prompt": prompt, "max_tokens": new_tokens, "temperature": 0}
-            request = Request(
-                f"{self.url}/v1/completions", json.dumps(job).encode(), {"Content-Type": "application/json"}
-            )
-            with urlopen(request, timeout=600) as page:
-                text: str = json.load(page)["choices"][0]["text"]
-            return text
-
+        due: seconds at which each is sent, however many are under way; by default `at_once` prompts always are.
+        """
         began = perf_counter()
+
+        def answer(number: int) -> Reply:
+            if due is not None:
+                time.sleep(max(0.0, began + due[number] - perf_counter()))
+            return self._reply(prompts[number], new_tokens)
+
         try:
-            with ThreadPoolExecutor(at_once) as pool:
-                texts = list(pool.map(answer, prompts))
+            with ThreadPoolExecutor(at_once if due is None else len(prompts)) as pool:
+                replies = list(pool.map(answer, range(len(prompts))))
         except OSError as error:
             raise BadInput("python", f"the server at {self.url} does not answer: {error}") from None
-        return texts, perf_counter() - began
+        return replies, perf_counter() - began
+
+    def _reply(self, prompt: list[int], new_tokens: int) -> Reply:
+        job = {"model": self.model, "prompt": prompt, "max_tokens": new_tokens, "temperature": 0, "stream": True}
+        job["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+        request = Request(
+            f"{self.url}/v1/completions", json.dumps(job).encode(), {"Content-Type": "application/json"}
+        )
+        sent, text, totals, seconds = perf_counter(), "", [0], list[float]()
+        with urlopen(request, timeout=600) as page:
+            for line in page:
+                piece = line.decode().removeprefix("data: ").strip()
+                if not piece or piece == "[DONE]":
+                    continue
+                found = json.loads(piece)
+                text += "".join(choice["text"] for choice in found["choices"])
+                if (total := found["usage"]["completion_tokens"]) > totals[-1]:
+                    totals.append(total)
+                    seconds.append(perf_counter() - sent)
+        return Reply(text, np.diff(totals), np.array(seconds))
 
     def counters(self) -> dict[str, float]:
         """The engine's own counters, by their names at /metrics without `vllm:`."""

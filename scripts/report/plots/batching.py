@@ -1,6 +1,9 @@
-"""Speedup over the number of requests that are decoded together."""
+"""Many requests at a time: speedup over their number, and throughput over latency."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -19,4 +22,24 @@ def draw_batches(frame: pd.DataFrame) -> Figure:
         axes.axhline(1.0, color=DARK, linewidth=0.8, linestyle=":")
         log_axis(axes)
         label_panel(axes, f"{model}, {benchmark}", xlabel="requests at a time", ylabel="speedup")
+    return figure
+
+
+def draw_serving(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Throughput over the 95th percentile of end-to-end latency, a point for each number of requests at a time.
+
+    rows: see scripts.bench.serving.
+    """
+    proposers = list(dict.fromkeys(row["proposer"] for row in rows))
+    figure, (axes,) = panels_of_lines([[*proposers, "without drafts"]])
+    for number, name in enumerate(proposers):
+        mine = [row for row in rows if row["proposer"] == name]
+        seconds = [row["latencies"]["end_to_end_ms"]["p95"] / 1000 for row in mine]
+        axes.plot(seconds, [row["tokens_per_second"] for row in mine], label=name, **line_style(number))
+        if number == 0:  # beside each proposer it is the same server, measured again
+            seconds = [row["latencies_without"]["end_to_end_ms"]["p95"] / 1000 for row in mine]
+            style = line_style(len(proposers)) | {"color": DARK}
+            axes.plot(seconds, [row["without"] for row in mine], label="without drafts", **style)
+    axes.set(xlim=(0, None), ylim=(0, None))
+    label_panel(axes, "", xlabel="end-to-end latency, 95th percentile, s", ylabel="tokens per second")
     return figure

@@ -124,7 +124,7 @@ def paper_name(name: str) -> str:
     return re.sub(r"^[a-z0-9_]+", lambda method: NAMES.get(method[0], method[0]), name)
 
 
-def grouped_bars(axes: Axes, bars: dict[str, Sequence[float | None]]) -> list[BarContainer]:
+def grouped_bars(axes: Axes, bars: Mapping[str, Sequence[float | None]]) -> list[BarContainer]:
     """For each name a bar in every group, in a colour and hatch; None leaves its place empty."""
     height = 0.8 / len(bars)
     drawn = []

@@ -6,13 +6,14 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
 from aded.errors import BadInput
 from scripts.bench import serving
 from scripts.bench.serving import Arm, BenchServingSettings, compared, options_of
-from scripts.bench.vllm_server import read_counters
+from scripts.bench.vllm_server import Reply, read_counters
 
 PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
 # TYPE vllm:generation_tokens_total counter
@@ -46,7 +47,14 @@ class Handler(BaseHTTPRequestHandler):
         job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         tokens += job["max_tokens"]
         accepted += drafts * (job["max_tokens"] - 1) // 2
-        self.answer(json.dumps({"choices": [{"text": str(sum(job["prompt"]))}]}))
+        lines, done = [], 0
+        while done < job["max_tokens"]:
+            done += 1 + (drafts and done > 0)
+            text = str(sum(job["prompt"])) if done == 1 else ""
+            piece = {"choices": [{"text": text}], "usage": {"completion_tokens": done}}
+            lines.append(f"data: {json.dumps(piece)}\\n\\n")
+        last = {"choices": [], "usage": {"completion_tokens": done}}
+        self.answer("".join([*lines, f"data: {json.dumps(last)}\\n\\n", "data: [DONE]\\n\\n"]))
 
     def log_message(self, *_):
         pass
@@ -69,14 +77,31 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow  # servers in processes of their own
 @pytest.mark.usefixtures("engine")
-def test_the_command_ends_in_a_line_of_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("rate", [None, 200.0])
+def test_the_command_measures_each_number_of_requests_at_a_time(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: float | None
+) -> None:
     children = {child.pid for child in psutil.Process().children(recursive=True)}
-    settings = BenchServingSettings(sys.executable, ["ngram"], datastore="x", requests=4, at_once=2, new_tokens=9)
+    settings = BenchServingSettings(
+        sys.executable,
+        ["ngram"],
+        datastore="x",
+        requests=4,
+        at_once=[1, 2],
+        new_tokens=9,
+        rate=rate,
+        out=str(tmp_path),
+    )
     serving.run([f"model={folder}"], settings)
-    row = json.loads(capsys.readouterr().out.splitlines()[-1])["proposers"]["ngram"]
-    assert row["accepted_tokens"] == 2.0, "9 tokens, the first from prefill; 4 of 8 accepted in 4 steps"
-    assert row["different"] == 0
-    assert row["speedup"] == row["tokens_per_second"] / row["without"]
+    rows = json.loads((tmp_path / "serving.json").read_text())["rows"]
+    assert [(row["proposer"], row["at_once"]) for row in rows] == [("ngram", 1), ("ngram", 2)]
+    for row in rows:
+        assert row["accepted_tokens"] == 2.0, "9 tokens, the first from prefill; 4 of 8 accepted in 4 steps"
+        assert row["different"] == 0
+        assert row["speedup"] == row["tokens_per_second"] / row["without"]
+        assert 0 < row["latencies"]["time_to_first_token_ms"]["p50"] <= row["latencies"]["end_to_end_ms"]["p99"]
+    assert (tmp_path / "serving.svg").exists()
+    assert "first token, p95 ms" in capsys.readouterr().out
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children, "the servers have ended"
 
 
@@ -89,18 +114,35 @@ def test_counters_are_summed_over_their_labels() -> None:
     assert read_counters(PAGE) == {"generation_tokens": 100.0, "spec_decode_num_accepted_tokens": 50.0}
 
 
+def replies(*texts: str) -> list[Reply]:
+    """Each of three pieces: a token after 1 s, two together after 2, one after 2.5."""
+    return [Reply(text, np.array([1, 2, 1]), np.array([1.0, 2.0, 2.5])) for text in texts]
+
+
 def test_accepted_tokens_leave_out_prefill() -> None:
     counts = {
         "generation_tokens": 104.0,
         "spec_decode_num_accepted_tokens": 60.0,
         "spec_decode_num_draft_tokens": 80.0,
     }
-    drafting = Arm(["a", "b", "c", "d"], 2.0, counts)
-    plain = Arm(["a", "b", "x", "d"], 4.0, {"generation_tokens": 104.0})
+    drafting = Arm(replies("a", "b", "c", "d"), 2.0, counts)
+    plain = Arm(replies("a", "b", "x", "d"), 4.0, {"generation_tokens": 104.0})
     found = compared(drafting, plain)
     assert (found["accepted_tokens"], found["drafted_tokens"], found["speedup"]) == (100 / 40, 80 / 40, 2.0)
     assert found["different"] == 1
     assert plain.accepted_tokens == 1.0
+
+
+def test_latencies_are_those_of_a_reader_of_the_stream() -> None:
+    """Tokens that arrive together share the time since those before them."""
+    found = Arm(replies("a")).latencies
+    medians = {name: percentiles["p50"] for name, percentiles in found.items()}
+    assert medians == {
+        "time_to_first_token_ms": 1000,
+        "inter_token_latency_ms": 500,
+        "step_latency_ms": 750,
+        "end_to_end_ms": 2500,
+    }
 
 
 def test_each_proposer_has_its_options() -> None:
