@@ -175,10 +175,9 @@ class Generation:
     def draft(self) -> DraftTree:
         """Propose the next step's tree."""
         began = perf_counter()
-        length = self._prompt_length + len(self.answer.token_ids)
-        self._context[self._prompt_length : length] = self.answer.token_ids
+        done = len(self.answer.token_ids)
         # A draft at depth d is only of use if d more tokens and the bonus token may follow.
-        tree = self.drafter.draft(self._context[:length]).up_to_depth(self.limit - len(self.answer.token_ids) - 1)
+        tree = self.drafter.draft(self._context[: self._prompt_length + done]).up_to_depth(self.limit - done - 1)
         self._drafting += perf_counter() - began
         return tree
 
@@ -209,6 +208,7 @@ class Generation:
     def _commit(self, tokens: list[int]) -> str | None:
         """Append tokens up to the first reason to stop; return it, as autoregressive decoding would find it."""
         for token in tokens:
+            self._context[self._prompt_length + len(self.answer.token_ids)] = token
             self.answer.token_ids.append(token)
             if token in self.eos_token_ids:
                 return "eos"
