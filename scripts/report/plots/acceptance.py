@@ -105,11 +105,15 @@ def _curves(
     if not found:
         return None
     figure, all_axes = panels_of_lines([mine for mine, _ in found], height)
+    names = list(dict.fromkeys(line.name for mine, _ in found for line in mine))
     for axes, (mine, curves) in zip(all_axes, found, strict=True):
-        for number, curve in enumerate(curves):
+        for number, (line, curve) in enumerate(zip(mine, curves, strict=True)):
             if curve is not None:
                 xs, ys, name = curve
-                axes.plot(xs, ys, label=name, **line_style(number))
+                same = (
+                    names.index(line.name) if len(names) <= MOST_LINES else number
+                )  # in each panel, if colours suffice
+                axes.plot(xs, ys, label=name, **line_style(same))
         label_panel(axes, title_of(mine), **labels)
     return figure, all_axes
 
