@@ -42,6 +42,10 @@ class Question:
         """
         return template.ids(tokenizer, self.turns[: len(answers) + 1], answers)
 
+    def is_raw(self, template: PromptTemplate) -> bool:
+        """Are prompts and answers the model's own text, special tokens included?"""
+        return isinstance(template, Raw)
+
 
 @dataclass(frozen=True)
 class Conversation(Question):
@@ -74,6 +78,10 @@ class PlainText(Question):
     ) -> list[int]:
         """See Question."""
         return Raw().ids(tokenizer, self.turns[: len(answers) + 1], answers)
+
+    def is_raw(self, template: PromptTemplate) -> bool:
+        """See Question."""
+        return True
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ the accepted lengths, and with them the mean accepted tokens, are exactly those 
 
 Tokens of a recorded text: the text alone is tokenised, without special tokens, and EOS is put behind it. That is how
 a chat model saw answers when it was trained (a SentencePiece tokenizer puts the space that templates have before an
-answer into the first token). The token limit then cuts as it does for a model: an answer as long as the limit has no
-EOS. White space that was stripped when the text was recorded is lost; nothing else is guessed.
+answer into the first token). Raw text, without a chat template, has its special tokens in it, as gpt-oss's channels.
+The token limit then cuts as it does for a model: an answer as long as the limit has no EOS. White space that was
+stripped when the text was recorded is lost; nothing else is guessed.
 """
 
 from __future__ import annotations
@@ -70,15 +71,17 @@ class Recording:
         """The prompt that the answer followed; None where the file has none."""
         return self.answers[question_id][turn].prompt_ids
 
-    def answer(self, question_id: str, turn: int, prompt_tokens: int) -> RecordedAnswer:
+    def answer(self, question_id: str, turn: int, prompt_tokens: int, raw: bool = False) -> RecordedAnswer:
         """The answer to replay after a prompt of so many tokens.
 
+        raw: a text has special tokens in it, perhaps the one that ends it.
         Raises BadInput when a row of a run was recorded after another prompt.
         """
         recorded = self.answers[question_id][turn]
         if recorded.text is not None:
-            ids = self.tokenizer(recorded.text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
-            return RecordedAnswer([*ids, *self._eos], recorded.text)
+            ids = self.tokenizer(recorded.text, add_special_tokens=False, split_special_tokens=not raw)["input_ids"]
+            end = [] if ids[-1:] == self._eos else self._eos
+            return RecordedAnswer([*ids, *end], recorded.text)
         if recorded.prompt_tokens != prompt_tokens:
             raise BadInput(
                 ANSWERS_KEY,

@@ -135,11 +135,11 @@ class Runner:
 
     def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, RecordedAnswer | None]:
         """The prompt of a turn after the answers before it, int64 [m], and its recorded answer, if there is one."""
-        ids = self.experiment.recording and self.experiment.recording.prompt(question.id, turn)
-        prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, self.experiment.template), np.int64)
-        return prompt, self.experiment.recording.answer(
-            question.id, turn, len(prompt)
-        ) if self.experiment.recording else None
+        recording, template = self.experiment.recording, self.experiment.template
+        ids = recording and recording.prompt(question.id, turn)
+        prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, template), np.int64)
+        raw = question.is_raw(template)
+        return prompt, recording.answer(question.id, turn, len(prompt), raw) if recording else None
 
     def _text(self, token_ids: list[int], recorded: RecordedAnswer | None) -> str:
         """What later turns have in their context of an answer."""

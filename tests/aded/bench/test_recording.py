@@ -74,6 +74,9 @@ def test_a_text_is_its_tokens_and_eos(tmp_path: Path, tokenizer: PreTrainedToken
     first = recording.answer("81", 0, prompt_tokens=7)
     assert tokenizer.convert_ids_to_tokens(list(first.token_ids)) == ["a", "<", "/", "s", ">", "</s>"]
     assert first.text == "a</s>", "what looks like a special token was not one"
+    raw = recording.answer("81", 0, prompt_tokens=7, raw=True)
+    assert tokenizer.convert_ids_to_tokens(list(raw.token_ids)) == ["a", "</s>"], "it was one, and ends the answer"
+    assert recording.answer("81", 1, 7, raw=True) == recording.answer("81", 1, 7), "one that ended in none has it too"
     assert recording.eos_token_ids == {tokenizer.eos_token_id}
 
 
