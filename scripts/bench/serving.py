@@ -21,9 +21,10 @@ they are the same in every column. Latencies are those of summary.json, from whe
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -89,7 +90,7 @@ class Arm:
     def ask(self, asked: Server, prompts: list[list[int]], at_once: int, settings: BenchServingSettings) -> None:
         due = poisson(len(prompts), settings.rate) if settings.rate else None
         before = asked.counters()
-        replies, seconds = asked.ask(prompts, settings.new_tokens, at_once, due)
+        replies, seconds = asked.ask(prompts, at_once, due)
         self.replies += replies
         self.seconds += seconds
         for name, count in asked.counters().items():
@@ -113,17 +114,17 @@ class Arm:
     def drafted_tokens(self) -> float:
         return self.counts.get("spec_decode_num_draft_tokens", 0) / self.steps
 
-    @property
-    def latencies(self) -> dict[str, dict[str, float]]:
-        """p50, p95 and p99 of each, in ms."""
-        pieces = [(np.diff(reply.seconds), reply.tokens[1:]) for reply in self.replies]
-        found = {
-            "time_to_first_token_ms": np.array([reply.seconds[0] for reply in self.replies]),
-            "inter_token_latency_ms": np.concatenate([np.repeat(gaps / many, many) for gaps, many in pieces]),
-            "step_latency_ms": np.concatenate([gaps for gaps, _ in pieces]),
-            "end_to_end_ms": np.array([reply.seconds[-1] for reply in self.replies]),
-        }
-        return {name: asdict(said) for name, seconds in found.items() if (said := percentiles(seconds))}
+
+def latencies(replies: Sequence[Reply]) -> dict[str, dict[str, float]]:
+    """p50, p95 and p99 of each, in ms."""
+    pieces = [(np.diff(reply.seconds), reply.tokens[1:]) for reply in replies]
+    found = {
+        "time_to_first_token_ms": np.array([reply.seconds[0] for reply in replies]),
+        "inter_token_latency_ms": np.concatenate([np.zeros(0), *(np.repeat(gaps / m, m) for gaps, m in pieces)]),
+        "step_latency_ms": np.concatenate([np.zeros(0), *(gaps for gaps, _ in pieces)]),
+        "end_to_end_ms": np.array([reply.seconds[-1] for reply in replies]),
+    }
+    return {name: asdict(said) for name, seconds in found.items() if (said := percentiles(seconds))}
 
 
 def compared(drafting: Arm, plain: Arm) -> dict[str, Any]:
@@ -134,14 +135,27 @@ def compared(drafting: Arm, plain: Arm) -> dict[str, Any]:
         "accepted_tokens": drafting.accepted_tokens,
         "drafted_tokens": drafting.drafted_tokens,
         "different": sum(a.text != b.text for a, b in zip(drafting.replies, plain.replies, strict=True)),
-        "latencies": drafting.latencies,
-        "latencies_without": plain.latencies,
+        "latencies": latencies(drafting.replies),
+        "latencies_without": latencies(plain.replies),
     }
 
 
-def run(overrides: list[str], settings: BenchServingSettings) -> None:
+class Served(NamedTuple):
+    """What a server serves, and what it is asked."""
+
+    model: str
+    dtype: str
+    datastore: str
+    prompts: list[list[int]]
+    options: list[str]
+
+
+def served(overrides: list[str], requests: int, datastore: str | None, context: int, at_once: int) -> Served:
+    """From the keys of aded.run. Raises BadInput.
+
+    datastore: of aded_backoff; None: that of the config. context: most tokens of a request, at_once: most requests.
+    """
     cfg = compose_config(overrides)
-    check_outputs([("out", Path(settings.out).expanduser() / "serving.json")], [])
     if "path" not in cfg.model:
         raise BadInput("model", "must be one with weights: the server runs it")
     config = checked_config(cfg)
@@ -149,21 +163,27 @@ def run(overrides: list[str], settings: BenchServingSettings) -> None:
     model = place_of(cfg.model.path, "model.path", cache)
     tokenizer = load_tokenizer(model, cache, "model.path")
     template, questions = config.template(), config.asked().chosen
-    prompts = [list(map(int, template.ids(tokenizer, one.turns[:1], []))) for one in questions[: settings.requests]]
-    datastore = settings.datastore or config.datastore(kind="ngrams", tokenizer=tokenizer, cache=cache).path
-    common = ["--dtype", str(cfg.model.dtype), "--enforce-eager", "--no-enable-prefix-caching"]
-    common += ["--max-model-len", str(settings.context), "--max-num-seqs", str(max(settings.at_once))]
+    prompts = [list(map(int, template.ids(tokenizer, one.turns[:1], []))) for one in questions[:requests]]
+    found = datastore or config.datastore(kind="ngrams", tokenizer=tokenizer, cache=cache).path
+    options = ["--dtype", str(cfg.model.dtype), "--enforce-eager", "--no-enable-prefix-caching"]
+    options += ["--max-model-len", str(context), "--max-num-seqs", str(at_once)]
+    return Served(model, str(cfg.model.dtype), str(Path(found).absolute()), prompts, options)
+
+
+def run(overrides: list[str], settings: BenchServingSettings) -> None:
+    check_outputs([("out", Path(settings.out).expanduser() / "serving.json")], [])
+    here = served(overrides, settings.requests, settings.datastore, settings.context, max(settings.at_once))
     rows = []
-    with server(settings.python, model, common) as plain:
-        plain.ask(prompts[:1], 4, 1)
+    with server(settings.python, here.model, here.options, settings.new_tokens) as plain:
+        plain.ask(here.prompts[:1], 1)
         for proposer in settings.proposers:
-            own = options_of(proposer, str(Path(datastore).absolute()), settings.tokens)
-            with server(settings.python, model, [*common, *own]) as drafting:
-                drafting.ask(prompts[:1], 4, 1)
+            own = options_of(proposer, here.datastore, settings.tokens)
+            with server(settings.python, here.model, [*here.options, *own], settings.new_tokens) as drafting:
+                drafting.ask(here.prompts[:1], 1)
                 for at_once in settings.at_once:
-                    arms = in_turn(drafting, plain, prompts, at_once, settings)
+                    arms = in_turn(drafting, plain, here.prompts, at_once, settings)
                     rows.append({"proposer": proposer, "at_once": at_once, **compared(*arms)})
-    show(rows, settings, str(cfg.model.dtype))
+    show(rows, settings, here.dtype)
 
 
 def in_turn(

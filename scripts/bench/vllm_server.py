@@ -8,14 +8,14 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import perf_counter
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
@@ -50,15 +50,17 @@ class Reply(NamedTuple):
 
 @dataclass
 class Server:
-    """A server that answers."""
+    """A server that answers, greedily. new_tokens: of each answer; pid: of its process."""
 
     url: str
     model: str
+    new_tokens: int
+    pid: int
 
     def ask(
-        self, prompts: Sequence[list[int]], new_tokens: int, at_once: int, due: np.ndarray | None = None
+        self, prompts: Sequence[list[int]], at_once: int, due: np.ndarray | None = None
     ) -> tuple[list[Reply], float]:
-        """(greedy answers, the seconds of all). Raises BadInput.
+        """(answers, the seconds of all). Raises BadInput.
 
         due: seconds at which each is sent, however many are under way; by default `at_once` prompts always are.
         """
@@ -67,7 +69,7 @@ class Server:
         def answer(number: int) -> Reply:
             if due is not None:
                 time.sleep(max(0.0, began + due[number] - perf_counter()))
-            return self._reply(prompts[number], new_tokens)
+            return self.reply(prompts[number])
 
         try:
             with ThreadPoolExecutor(at_once if due is None else len(prompts)) as pool:
@@ -76,9 +78,13 @@ class Server:
             raise BadInput("python", f"the server at {self.url} does not answer: {error}") from None
         return replies, perf_counter() - began
 
-    def _reply(self, prompt: list[int], new_tokens: int) -> Reply:
-        job = {"model": self.model, "prompt": prompt, "max_tokens": new_tokens, "temperature": 0, "stream": True}
-        job["stream_options"] = {"include_usage": True, "continuous_usage_stats": True}
+    def reply(self, prompt: list[int], pieces: int | None = None, instead: Mapping[str, Any] | None = None) -> Reply:
+        """One answer. Raises OSError, as HTTPError where the server refuses.
+
+        pieces: the connection is closed after so many. instead: takes the place of keys of the request.
+        """
+        job = {"model": self.model, "prompt": prompt, "max_tokens": self.new_tokens, "temperature": 0, "stream": True}
+        job |= {"stream_options": {"include_usage": True, "continuous_usage_stats": True}, **(instead or {})}
         request = Request(
             f"{self.url}/v1/completions", json.dumps(job).encode(), {"Content-Type": "application/json"}
         )
@@ -93,6 +99,8 @@ class Server:
                 if (total := found["usage"]["completion_tokens"]) > totals[-1]:
                     totals.append(total)
                     seconds.append(perf_counter() - sent)
+                if len(seconds) == pieces:
+                    break
         return Reply(text, np.diff(totals), np.array(seconds))
 
     def counters(self) -> dict[str, float]:
@@ -113,7 +121,7 @@ def read_counters(page: str) -> dict[str, float]:
 
 
 @contextmanager
-def server(python: str, model: str, options: Sequence[str]) -> Iterator[Server]:
+def server(python: str, model: str, options: Sequence[str], new_tokens: int) -> Iterator[Server]:
     """A server in the environment of `python`, for the length of the block. Raises BadInput where it does not start.
 
     options: of vLLM's server, besides the model and the port.
@@ -129,7 +137,7 @@ def server(python: str, model: str, options: Sequence[str]) -> Iterator[Server]:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
             _wait(process, url, log)
-            yield Server(url, model)
+            yield Server(url, model, new_tokens, process.pid)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)

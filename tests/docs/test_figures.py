@@ -84,11 +84,15 @@ def decimals(text: str) -> list[str]:
     return DECIMAL.findall(text)
 
 
-@pytest.mark.parametrize("name", ["choose", "pitfalls", "tutorial"])
+PAGES = ["docs/choose.md", "docs/pitfalls.md", "docs/tutorial.md", "results/recorded/figures.md"]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_the_figures_of_a_page_are_in_the_results_that_their_section_links(name: str) -> None:
-    page = ROOT / "docs" / f"{name}.md"
+    page = ROOT / name
     for section in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
-        linked = [page.parent / link for link in re.findall(r"\]\((\.\./results/[^)#]+)", section)]
+        linked = [(page.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+\.(?:md|csv))", section)]
+        linked = [file for file in linked if RESULTS in file.parents]
         known = {figure for file in linked for figure in re.findall(r"\d+\.\d+", file.read_text(encoding="utf-8"))}
         known |= {f"{float(figure):.{digits}f}" for figure in known for digits in (1, 2)}
         assert set(decimals(section)) <= known, section.partition("\n")[0]

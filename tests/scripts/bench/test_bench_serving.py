@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
 
 from aded.errors import BadInput
-from scripts.bench import serving
-from scripts.bench.serving import Arm, BenchServingSettings, compared, options_of
+from scripts.bench import serving, soak
+from scripts.bench.serving import Arm, BenchServingSettings, compared, latencies, options_of
 from scripts.bench.vllm_server import Reply, read_counters
 
 PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
@@ -45,6 +46,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         global tokens, accepted
         job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        right = job["max_tokens"] > 0 and job["temperature"] == 0 and job["model"] != "another"
+        if not right or max(job["prompt"], default=1 << 40) > 1 << 30:
+            return self.send_error(400)
         tokens += job["max_tokens"]
         accepted += drafts * (job["max_tokens"] - 1) // 2
         lines, done = [], 0
@@ -105,6 +109,17 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children, "the servers have ended"
 
 
+@pytest.mark.slow  # servers in processes of their own
+@pytest.mark.usefixtures("engine")
+def test_right_answers_are_told_from_wrong_broken_and_refused_ones(folder: Path, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"minutes": 0.05, "clients": 3, "requests": 4, "new_tokens": 9, "break_every": 0.5}
+    soak.run([f"model={folder}"], soak.SoakSettings(sys.executable, datastore="x", out=str(tmp_path), **asked))
+    found = json.loads((tmp_path / "soak.json").read_text())
+    assert found["counts"].keys() == {"right", "malformed and refused", "broken off"}
+    assert found["latencies"]["end_to_end_ms"]["p50"] > 0
+    assert 0.5 < found["memory_growth"] < 2
+
+
 def test_a_python_without_vllm_is_one_line(folder: Path) -> None:
     with pytest.raises(BadInput, match=r"python: vLLM's server does not start: .*vllm"):
         serving.run([f"model={folder}"], BenchServingSettings(sys.executable, ["ngram"], datastore="x"))
@@ -135,7 +150,7 @@ def test_accepted_tokens_leave_out_prefill() -> None:
 
 def test_latencies_are_those_of_a_reader_of_the_stream() -> None:
     """Tokens that arrive together share the time since those before them."""
-    found = Arm(replies("a")).latencies
+    found = latencies(replies("a"))
     medians = {name: percentiles["p50"] for name, percentiles in found.items()}
     assert medians == {
         "time_to_first_token_ms": 1000,

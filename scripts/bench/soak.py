@@ -1,0 +1,178 @@
+"""Many clients on vLLM's server with our proposer, some of which misbehave: is each answer right, does memory stay?
+
+    python -m scripts.bench.soak python=PROGRAM [KEY=VALUE ...]
+
+    python=PROGRAM      the Python in whose environment vllm and hydra-core are installed
+    datastore=FILE      of aded_backoff; by default the embedded corpus, built once
+    minutes=5  clients=16  tokens=5 (num_speculative_tokens)  new_tokens=64  requests=32 (prompts)  context=2048
+    break_every=10      seconds after which the next client closes its connection in the midst of an answer
+    out=outputs/soak    the folder for soak.json
+
+Takes the keys of aded.run for model and benchmark too. A server without drafts answers each prompt once; then the
+clients ask a server with drafts, over and over, and compare. One request in ten is malformed, and must be refused.
+Latencies are those of summary.json; memory is what the server and its children have to themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Annotated, Any
+from urllib.error import HTTPError
+
+import psutil
+from pydantic import Field
+
+from aded.command_line import run_command
+from aded.files.atomic import check_outputs, write_text
+from aded.settings import FilePath, Positive
+from scripts.bench.serving import latencies, options_of, served
+from scripts.bench.vllm_server import Reply, Server, server
+
+MALFORMED: list[dict[str, Any]] = [
+    {"max_tokens": -1},
+    {"temperature": "hot"},
+    {"model": "another"},
+    {"prompt": [1 << 40]},
+    {"prompt": {}},
+]
+"""What takes the place of keys of a right request."""
+SAMPLE_SECONDS = 2.0
+
+
+@dataclass
+class SoakSettings:
+    """See above."""
+
+    python: str
+    datastore: str | None = None
+    minutes: Annotated[float, Field(gt=0)] = 5.0
+    clients: Positive = 16
+    tokens: Positive = 5
+    new_tokens: Positive = 64
+    requests: Positive = 32
+    context: Positive = 2048
+    break_every: Annotated[float, Field(gt=0)] = 10.0
+    out: FilePath = "outputs/soak"
+
+
+@dataclass
+class Soak:
+    """What the clients saw. Its numbers change under `lock`."""
+
+    replies: list[Reply] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    memory: list[tuple[float, float]] = field(default_factory=list)
+    """(seconds since the start, MB)."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    breaks: int = 0
+    """Clients that are to close their connection."""
+
+    def count(self, what: str, reply: Reply | None = None) -> None:
+        with self.lock:
+            self.counts[what] += 1
+            self.replies += [reply] if reply else []
+
+    def take_break(self) -> bool:
+        """Is this client the next to close its connection?"""
+        with self.lock:
+            self.breaks -= (due := self.breaks > 0)
+            return due
+
+    def growth(self) -> float | None:
+        """Memory of the last fifth of the time over that of the second fifth; None before both."""
+        if not self.memory:
+            return None
+        end = self.memory[-1][0]
+        second = [mb for at, mb in self.memory if 0.2 * end <= at < 0.4 * end]
+        last = [mb for at, mb in self.memory if at >= 0.8 * end]
+        return max(last) / max(second) if second and last else None
+
+
+def client(number: int, asked: Server, prompts: list[list[int]], right: list[str], until: float, soak: Soak) -> None:
+    """Asks until the time is over."""
+    draw = random.Random(number)
+    while monotonic() < until:
+        which = draw.randrange(len(prompts))
+        try:
+            if draw.random() < 0.1:
+                asked.reply(prompts[which], instead=draw.choice(MALFORMED))
+                soak.count("malformed and answered")
+            elif soak.take_break():
+                asked.reply(prompts[which], pieces=2)
+                soak.count("broken off")
+            else:
+                reply = asked.reply(prompts[which])
+                soak.count("right" if reply.text == right[which] else "wrong", reply)
+        except HTTPError as error:
+            soak.count("malformed and refused" if 400 <= error.code < 500 else "failed")
+        except (OSError, HTTPException):
+            soak.count("failed")
+
+
+def memory_of(pid: int) -> float:
+    """MB of a process and its children."""
+    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    return sum(process.memory_full_info().uss for process in processes) / 1e6
+
+
+def soaked(asked: Server, prompts: list[list[int]], right: list[str], settings: SoakSettings) -> Soak:
+    soak, began = Soak(), monotonic()
+    until = began + 60 * settings.minutes
+    threads = [
+        threading.Thread(target=client, args=(number, asked, prompts, right, until, soak))
+        for number in range(settings.clients)
+    ]
+    for thread in threads:
+        thread.start()
+    broken = 0
+    while (now := monotonic()) < until:
+        if (now - began) // settings.break_every > broken:
+            broken += 1
+            with soak.lock:
+                soak.breaks += 1
+        soak.memory.append((now - began, memory_of(asked.pid)))
+        sleep(min(SAMPLE_SECONDS, settings.break_every, max(0.0, until - now)))
+    for thread in threads:
+        thread.join()
+    return soak
+
+
+def run(overrides: list[str], settings: SoakSettings) -> None:
+    out = Path(settings.out).expanduser()
+    check_outputs([("out", out / "soak.json")], [])
+    here = served(overrides, settings.requests, settings.datastore, settings.context, settings.clients)
+    with server(settings.python, here.model, here.options, settings.new_tokens) as plain:
+        right = [reply.text for reply in plain.ask(here.prompts, settings.clients)[0]]
+    own = options_of("aded_backoff", here.datastore, settings.tokens)
+    with server(settings.python, here.model, [*here.options, *own], settings.new_tokens) as drafting:
+        soak = soaked(drafting, here.prompts, right, settings)
+    measured, growth = latencies(soak.replies), soak.growth()
+    for what, count in sorted(soak.counts.items()):
+        print(f"{what}: {count}")
+    for name, values in measured.items():
+        print(f"{name}: p50 {values['p50']:.0f}, p95 {values['p95']:.0f}, p99 {values['p99']:.0f}")
+    print(f"memory of the last fifth of the time over that of the second: {growth and round(growth, 3)}")
+    said = {
+        "settings": asdict(settings),
+        "counts": soak.counts,
+        "latencies": measured,
+        "memory_growth": growth,
+        "memory_mb": soak.memory,
+    }
+    write_text(out / "soak.json", json.dumps(said, indent=1) + "\n", "out")
+    print(f"numbers: {out / 'soak.json'}")
+
+
+def main() -> None:
+    run_command(run, SoakSettings, __doc__ or "", hydra=True)
+
+
+if __name__ == "__main__":
+    main()
