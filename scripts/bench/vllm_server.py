@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from time import perf_counter
 from typing import IO, Any, NamedTuple
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -95,6 +95,8 @@ class Server:
                 if not piece or piece == "[DONE]":
                     continue
                 found = json.loads(piece)
+                if wrong := found.get("error"):
+                    raise HTTPError(request.full_url, wrong["code"], wrong["message"], page.headers, None)
                 text += "".join(choice["text"] for choice in found["choices"])
                 if (total := found["usage"]["completion_tokens"]) > totals[-1]:
                     totals.append(total)

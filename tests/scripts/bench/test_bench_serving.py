@@ -47,8 +47,10 @@ class Handler(BaseHTTPRequestHandler):
         global tokens, accepted
         job = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         right = job["max_tokens"] > 0 and job["temperature"] == 0 and job["model"] != "another"
-        if not right or max(job["prompt"], default=1 << 40) > 1 << 30:
+        if not right or not job["prompt"]:
             return self.send_error(400)
+        if max(job["prompt"]) > 1 << 30:  # found out after the headers
+            return self.answer('data: {"error": {"message": "no such token", "code": 400}}\\n\\n')
         tokens += job["max_tokens"]
         accepted += drafts * (job["max_tokens"] - 1) // 2
         lines, done = [], 0
