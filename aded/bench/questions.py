@@ -68,6 +68,10 @@ class Conversation(Question):
         chat = template if isinstance(template, ChatTemplate) else ChatTemplate()
         return chat.ids_of_messages(tokenizer, messages, self.tools, f"question {self.id}")
 
+    def is_raw(self, template: PromptTemplate) -> bool:
+        """See Question."""
+        return False
+
 
 @dataclass(frozen=True)
 class PlainText(Question):
@@ -99,6 +103,10 @@ class TokenIds(Question):
                 "benchmark", f"question {self.id} has token {max(self.turns[0])}; the tokenizer has {len(tokenizer)}"
             )
         return list(self.turns[0])
+
+    def is_raw(self, template: PromptTemplate) -> bool:
+        """See Question."""
+        return True
 
 
 Order = Literal["in_turn", "first"]

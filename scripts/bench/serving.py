@@ -7,21 +7,22 @@
     datastore=FILE            for aded_backoff; by default the embedded corpus, built once
     tokens=5                  num_speculative_tokens
     requests=32  new_tokens=128  context=2048
-    at_once=[8]               how many requests are under way, one measurement for each
-    rate=R                    requests arrive at random (Poisson), R per second, and wait where at_once are under way
+    at_once=[8]               how many requests are under way, each with servers of its own
+    rate=R                    requests arrive at random (Poisson), R per second; at_once is then the most in one step
     out=outputs/serving       the folder for serving.json and the plot, throughput over the 95th percentile of latency
 
 Takes the keys of aded.run for model and benchmark too. aded_backoff drafts as many tokens as pay by the times of the
 engine's steps, aded_backoff_full always `tokens`. Each proposer is a server of its own beside one without drafts; the
-two are asked in turn, so that a busy machine slows them alike. Accepted tokens per step are read from the engine's
-counters: what a request gets per step, the bonus token included, as everywhere here. Answers are greedy; in float32
-they are the same in every column. Latencies are those of summary.json, from when a request is due, its wait included.
+two are asked in turn, so that a busy machine slows them alike, or with `rate` one after the other. Accepted tokens
+per step are read from the engine's counters: what a request gets per step, the bonus token included, as everywhere
+here. Answers are greedy; in float32 they are the same in every column. Latencies are those of summary.json, from when
+a request is sent, its wait included.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -46,6 +47,7 @@ from scripts.report.plots.style import write_drawings
 
 BLOCK = 2
 """Servers take turns after this many times `at_once` requests."""
+WARM_UP = {"max_tokens": 4}
 NGRAM = {"prompt_lookup_min": 2, "prompt_lookup_max": 5}
 
 
@@ -63,7 +65,7 @@ class BenchServingSettings:
     at_once: Annotated[list[Positive], Field(min_length=1)] = field(default_factory=lambda: [8])
     rate: Rate | None = None
     out: FilePath = "outputs/serving"
-    new_tokens: Positive = 128
+    new_tokens: Annotated[int, Field(ge=2)] = 128
     context: Positive = 2048
 
 
@@ -150,10 +152,10 @@ class Served(NamedTuple):
     options: list[str]
 
 
-def served(overrides: list[str], requests: int, datastore: str | None, context: int, at_once: int) -> Served:
+def served(overrides: list[str], requests: int, datastore: str | None, context: int) -> Served:
     """From the keys of aded.run. Raises BadInput.
 
-    datastore: of aded_backoff; None: that of the config. context: most tokens of a request, at_once: most requests.
+    datastore: of aded_backoff; None: that of the config. context: most tokens of a request.
     """
     cfg = compose_config(overrides)
     if "path" not in cfg.model:
@@ -163,27 +165,32 @@ def served(overrides: list[str], requests: int, datastore: str | None, context: 
     model = place_of(cfg.model.path, "model.path", cache)
     tokenizer = load_tokenizer(model, cache, "model.path")
     template, questions = config.template(), config.asked().chosen
-    prompts = [list(map(int, template.ids(tokenizer, one.turns[:1], []))) for one in questions[:requests]]
+    prompts = [one.prompt_ids([], tokenizer, template) for one in questions[:requests]]
     found = datastore or config.datastore(kind="ngrams", tokenizer=tokenizer, cache=cache).path
     options = ["--dtype", str(cfg.model.dtype), "--enforce-eager", "--no-enable-prefix-caching"]
-    options += ["--max-model-len", str(context), "--max-num-seqs", str(at_once)]
+    options += ["--max-model-len", str(context)]
     return Served(model, str(cfg.model.dtype), str(Path(found).absolute()), prompts, options)
 
 
 def run(overrides: list[str], settings: BenchServingSettings) -> None:
     check_outputs([("out", Path(settings.out).expanduser() / "serving.json")], [])
-    here = served(overrides, settings.requests, settings.datastore, settings.context, max(settings.at_once))
-    rows = []
-    with server(settings.python, here.model, here.options, settings.new_tokens) as plain:
-        plain.ask(here.prompts[:1], 1)
+    here = served(overrides, settings.requests, settings.datastore, settings.context)
+    if (most := max(settings.at_once)) > len(here.prompts):
+        raise BadInput("at_once", f"{most} cannot be under way: there are {len(here.prompts)} requests")
+    show([row for at_once in settings.at_once for row in rows_of(here, at_once, settings)], settings, here.dtype)
+
+
+def rows_of(here: Served, at_once: int, settings: BenchServingSettings) -> Iterator[dict[str, Any]]:
+    """Of each proposer. Servers are new for each number of requests, since drafters learn from answers."""
+    options = [*here.options, "--max-num-seqs", str(at_once)]
+    with server(settings.python, here.model, options, settings.new_tokens) as plain:
+        plain.reply(here.prompts[0], instead=WARM_UP)
         for proposer in settings.proposers:
             own = options_of(proposer, here.datastore, settings.tokens)
-            with server(settings.python, here.model, [*here.options, *own], settings.new_tokens) as drafting:
-                drafting.ask(here.prompts[:1], 1)
-                for at_once in settings.at_once:
-                    arms = in_turn(drafting, plain, here.prompts, at_once, settings)
-                    rows.append({"proposer": proposer, "at_once": at_once, **compared(*arms)})
-    show(rows, settings, here.dtype)
+            with server(settings.python, here.model, [*options, *own], settings.new_tokens) as drafting:
+                drafting.reply(here.prompts[0], instead=WARM_UP)
+                arms = in_turn(drafting, plain, here.prompts, at_once, settings)
+            yield {"proposer": proposer, "at_once": at_once, **compared(*arms)}
 
 
 def in_turn(
@@ -191,7 +198,7 @@ def in_turn(
 ) -> tuple[Arm, Arm]:
     """What both did with all prompts."""
     arms = (Arm(), drafting), (Arm(), plain)
-    block = BLOCK * at_once
+    block = len(prompts) if settings.rate else BLOCK * at_once
     for start in range(0, len(prompts), block):
         for arm, asked in arms if start // block % 2 else arms[::-1]:
             arm.ask(asked, prompts[start : start + block], at_once, settings)
@@ -201,19 +208,22 @@ def in_turn(
 def show(rows: list[dict[str, Any]], settings: BenchServingSettings, dtype: str) -> None:
     """Prints the table; writes it as JSON, and the plot."""
     here, out = machine(), Path(settings.out).expanduser()
-    arrive = f"{settings.rate:g} a second" if settings.rate else "one after another"
-    print(f"{here.processor}; {settings.requests} requests, {arrive}, {settings.new_tokens} tokens each, {dtype}")
+    arrive = f", {settings.rate:g} a second" if settings.rate else ""
+    print(f"{here.processor}; {settings.requests} requests{arrive}, {settings.new_tokens} tokens each, {dtype}")
     columns = ["proposer", "at_once", "tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens"]
     heads = ["proposer", "at once", "tokens/s", "without", "speedup", "accepted/step", "drafted/step"]
-    latencies = {"time_to_first_token_ms": "first token, p95 ms", "inter_token_latency_ms": "inter-token, p95 ms"}
-    latencies |= {"end_to_end_ms": "end-to-end, p95 ms"}
+    latency_heads = {
+        "time_to_first_token_ms": "first token, p95 ms",
+        "inter_token_latency_ms": "inter-token, p95 ms",
+        "end_to_end_ms": "end-to-end, p95 ms",
+    }
     table = [
         [row[key] for key in columns]
-        + [f"{row[place][key]['p95']:.0f}" for key in latencies for place in ("latencies", "latencies_without")]
+        + [f"{row[place][key]['p95']:.0f}" for key in latency_heads for place in ("latencies", "latencies_without")]
         + [row["different"]]
         for row in rows
     ]
-    heads += [head for name in latencies.values() for head in (name, "without")]
+    heads += [head for name in latency_heads.values() for head in (name, "without")]
     print(tabulate(table, [*heads, "different answers"], floatfmt=".2f"))
     said = {"machine": asdict(here), "settings": asdict(settings), "rows": rows}
     write_text(out / "serving.json", json.dumps(said, indent=1) + "\n", "out")

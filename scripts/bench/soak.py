@@ -19,6 +19,7 @@ import json
 import random
 import threading
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -30,6 +31,7 @@ import psutil
 from pydantic import Field
 
 from aded.command_line import run_command
+from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.settings import FilePath, Positive
 from scripts.bench.serving import latencies, options_of, served
@@ -43,7 +45,9 @@ MALFORMED: list[dict[str, Any]] = [
     {"prompt": {}},
 ]
 """What takes the place of keys of a right request."""
-SAMPLE_SECONDS = 2.0
+MALFORMED_SHARE = 0.1
+SAMPLES = 60
+"""Of the memory."""
 
 
 @dataclass
@@ -70,20 +74,24 @@ class Soak:
     counts: Counter[str] = field(default_factory=Counter)
     memory: list[tuple[float, float]] = field(default_factory=list)
     """(seconds since the start, MB)."""
+    over: bool = False
+    """The time has passed: clients end with the answers that they wait for."""
+    next_break: float = 0.0
+    """When the next client is to close its connection."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    breaks: int = 0
-    """Clients that are to close their connection."""
 
     def count(self, what: str, reply: Reply | None = None) -> None:
         with self.lock:
             self.counts[what] += 1
             self.replies += [reply] if reply else []
 
-    def take_break(self) -> bool:
-        """Is this client the next to close its connection?"""
+    def take_break(self, every: float) -> bool:
+        """Is this client to close its connection now? The next one then is so many seconds later."""
         with self.lock:
-            self.breaks -= (due := self.breaks > 0)
-            return due
+            if monotonic() < self.next_break:
+                return False
+            self.next_break += every
+            return True
 
     def growth(self) -> float | None:
         """Memory of the last fifth of the time over that of the second fifth; None before both."""
@@ -95,50 +103,55 @@ class Soak:
         return max(last) / max(second) if second and last else None
 
 
-def client(number: int, asked: Server, prompts: list[list[int]], right: list[str], until: float, soak: Soak) -> None:
-    """Asks until the time is over."""
+def client(number: int, asked: Server, prompts: list[list[int]], right: list[str], soak: Soak, every: float) -> None:
+    """Asks until the time has passed. every: seconds between two clients that break off."""
     draw = random.Random(number)
-    while monotonic() < until:
-        which = draw.randrange(len(prompts))
+    while not soak.over:
+        which, malformed = draw.randrange(len(prompts)), draw.random() < MALFORMED_SHARE
         try:
-            if draw.random() < 0.1:
+            if malformed:
                 asked.reply(prompts[which], instead=draw.choice(MALFORMED))
                 soak.count("malformed and answered")
-            elif soak.take_break():
+            elif soak.take_break(every):
                 asked.reply(prompts[which], pieces=2)
                 soak.count("broken off")
             else:
                 reply = asked.reply(prompts[which])
                 soak.count("right" if reply.text == right[which] else "wrong", reply)
         except HTTPError as error:
-            soak.count("malformed and refused" if 400 <= error.code < 500 else "failed")
+            soak.count("malformed and refused" if malformed and 400 <= error.code < 500 else "failed")
         except (OSError, HTTPException):
             soak.count("failed")
 
 
 def memory_of(pid: int) -> float:
-    """MB of a process and its children."""
-    processes = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    return sum(process.memory_full_info().uss for process in processes) / 1e6
+    """MB of a process and its children. Raises BadInput where it has ended."""
+    try:
+        server_itself = psutil.Process(pid)
+        found, children = server_itself.memory_full_info().uss, server_itself.children(recursive=True)
+    except psutil.NoSuchProcess:
+        raise BadInput("python", "the server has ended") from None
+    for child in children:
+        with suppress(psutil.NoSuchProcess):
+            found += child.memory_full_info().uss
+    return found / 1e6
 
 
 def soaked(asked: Server, prompts: list[list[int]], right: list[str], settings: SoakSettings) -> Soak:
-    soak, began = Soak(), monotonic()
-    until = began + 60 * settings.minutes
+    began = monotonic()
+    soak = Soak(next_break=began + settings.break_every)
+    shared = (asked, prompts, right, soak, settings.break_every)
     threads = [
-        threading.Thread(target=client, args=(number, asked, prompts, right, until, soak))
-        for number in range(settings.clients)
+        threading.Thread(target=client, args=(number, *shared), daemon=True) for number in range(settings.clients)
     ]
     for thread in threads:
         thread.start()
-    broken = 0
-    while (now := monotonic()) < until:
-        if (now - began) // settings.break_every > broken:
-            broken += 1
-            with soak.lock:
-                soak.breaks += 1
-        soak.memory.append((now - began, memory_of(asked.pid)))
-        sleep(min(SAMPLE_SECONDS, settings.break_every, max(0.0, until - now)))
+    try:
+        while (now := monotonic()) < began + 60 * settings.minutes:
+            soak.memory.append((now - began, memory_of(asked.pid)))
+            sleep(60 * settings.minutes / SAMPLES)
+    finally:
+        soak.over = True
     for thread in threads:
         thread.join()
     return soak
@@ -147,11 +160,12 @@ def soaked(asked: Server, prompts: list[list[int]], right: list[str], settings: 
 def run(overrides: list[str], settings: SoakSettings) -> None:
     out = Path(settings.out).expanduser()
     check_outputs([("out", out / "soak.json")], [])
-    here = served(overrides, settings.requests, settings.datastore, settings.context, settings.clients)
-    with server(settings.python, here.model, here.options, settings.new_tokens) as plain:
+    here = served(overrides, settings.requests, settings.datastore, settings.context)
+    options = [*here.options, "--max-num-seqs", str(settings.clients)]
+    with server(settings.python, here.model, options, settings.new_tokens) as plain:
         right = [reply.text for reply in plain.ask(here.prompts, settings.clients)[0]]
     own = options_of("aded_backoff", here.datastore, settings.tokens)
-    with server(settings.python, here.model, [*here.options, *own], settings.new_tokens) as drafting:
+    with server(settings.python, here.model, [*options, *own], settings.new_tokens) as drafting:
         soak = soaked(drafting, here.prompts, right, settings)
     measured, growth = latencies(soak.replies), soak.growth()
     for what, count in sorted(soak.counts.items()):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import perf_counter
@@ -40,7 +41,7 @@ class Reply(NamedTuple):
     """A streamed answer.
 
     tokens: int64 [m], that each piece of the stream added
-    seconds: float [m], from when the request was due until each piece was here
+    seconds: float [m], from when the request was sent until each piece was here
     """
 
     text: str
@@ -62,7 +63,7 @@ class Server:
     ) -> tuple[list[Reply], float]:
         """(answers, the seconds of all). Raises BadInput.
 
-        due: seconds at which each is sent, however many are under way; by default `at_once` prompts always are.
+        due: seconds at which each is sent, however many others are under way; by default `at_once` always are.
         """
         began = perf_counter()
 
@@ -74,12 +75,12 @@ class Server:
         try:
             with ThreadPoolExecutor(at_once if due is None else len(prompts)) as pool:
                 replies = list(pool.map(answer, range(len(prompts))))
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise BadInput("python", f"the server at {self.url} does not answer: {error}") from None
         return replies, perf_counter() - began
 
     def reply(self, prompt: list[int], pieces: int | None = None, instead: Mapping[str, Any] | None = None) -> Reply:
-        """One answer. Raises OSError, as HTTPError where the server refuses.
+        """One answer. Raises OSError, as HTTPError where the server refuses, or HTTPException.
 
         pieces: the connection is closed after so many. instead: takes the place of keys of the request.
         """

@@ -41,11 +41,13 @@ def _coldest(mine: ByTemperature) -> float:
 
 def temperature_table(lines: Sequence[Line]) -> pd.DataFrame:
     """A row per method, a column per temperature; empty where none ran at several."""
+    found = over_temperatures(lines)
+    every = sorted({temperature for methods in found.values() for mine in methods.values() for temperature in mine})
     rows = [
         {"benchmark": benchmark, "model": model, "method": name}
         | {"learned from": COLUMNS["learned from"].text(next(iter(mine.values())))}
-        | {f"temperature {temperature:g}": shown(line.estimates[ACCEPTED]) for temperature, line in mine.items()}
-        for (benchmark, model), methods in over_temperatures(lines).items()
+        | {f"temperature {one:g}": shown(mine[one].estimates[ACCEPTED]) if one in mine else MISSING for one in every}
+        for (benchmark, model), methods in found.items()
         for name, mine in methods.items()
     ]
-    return pd.DataFrame(rows).fillna(MISSING)
+    return pd.DataFrame(rows)

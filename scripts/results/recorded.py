@@ -208,8 +208,7 @@ def write_tables(name: str, out: Path) -> bool:
 PREFACE = """# Results from recorded answers
 
 Mean accepted tokens are exact; no model ran, so no model was timed. [Row by row](row_by_row.md) holds the paper's
-tables against ours, with what corpus and original code explain of the difference, [figure by figure](figures.md) its
-figures. Each folder has
+tables against ours, with what corpus and original code explain of the difference. Each folder has
 
 - `mean_accepted_tokens.md` (`.csv`): cold beside session, micro and macro, by category and position;
 - `comparison_with_paper.md` (`.tex`, `.csv`): published figures beside ours;

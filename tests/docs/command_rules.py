@@ -189,6 +189,14 @@ def bench_serving(arguments: list[str], folder: Path) -> None:
     compose_config(overrides, schema=RUN)
 
 
+def bench_soak(arguments: list[str], folder: Path) -> None:
+    """As bench_serving."""
+    from scripts.bench.soak import SoakSettings
+
+    _, overrides = split_settings(SoakSettings, arguments)
+    compose_config(overrides, schema=RUN)
+
+
 def vllm_server(arguments: list[str], folder: Path) -> None:
     """It needs vLLM: the proposer that its options name is built and asked as vLLM does it."""
     from aded.engines.vllm import Proposer
@@ -217,6 +225,7 @@ def gpu_script(arguments: list[str], folder: Path) -> None:
 RULES: dict[str, Rule] = {
     "python -m scripts.bench.datastore": bench_datastore,
     "python -m scripts.bench.serving": bench_serving,
+    "python -m scripts.bench.soak": bench_soak,
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
     "python -m pytest": pytest_paths,
     "aded score": score,

@@ -20,7 +20,7 @@ from scripts.report.page.trees import recorded_trees
 from scripts.report.texts import literal, literal_run, undecided
 
 HERE = Path(__file__).parent
-SWEPT = ("node_budget", "corpus_size", "searches", "c1", "c2")
+SWEPT = ("node_budget", "corpus_size", "temperatures", "searches", "c1", "c2")
 """Plots of one swept setting."""
 
 

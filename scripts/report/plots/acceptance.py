@@ -106,14 +106,12 @@ def _curves(
         return None
     figure, all_axes = panels_of_lines([mine for mine, _ in found], height)
     names = list(dict.fromkeys(line.name for mine, _ in found for line in mine))
+    shared = len(names) <= MOST_LINES  # a method has one colour in all panels
     for axes, (mine, curves) in zip(all_axes, found, strict=True):
         for number, (line, curve) in enumerate(zip(mine, curves, strict=True)):
             if curve is not None:
                 xs, ys, name = curve
-                same = (
-                    names.index(line.name) if len(names) <= MOST_LINES else number
-                )  # in each panel, if colours suffice
-                axes.plot(xs, ys, label=name, **line_style(same))
+                axes.plot(xs, ys, label=name, **line_style(names.index(line.name) if shared else number))
         label_panel(axes, title_of(mine), **labels)
     return figure, all_axes
 
@@ -164,7 +162,7 @@ def calibration(lines: Sequence[Line]) -> Figure | None:
 
 def answer_position(lines: Sequence[Line]) -> Figure | None:
     """Mean accepted tokens by the place of a step's first token in the answer."""
-    return _accepted_by(lines, lambda row: 1 + _done(row), "place in the answer, tokens")
+    return _accepted_by(lines, _done, "place in the answer, tokens")
 
 
 def tree_size(lines: Sequence[Line]) -> Figure | None:
@@ -186,8 +184,8 @@ def _accepted_by(lines: Sequence[Line], place: PerStep, xlabel: str) -> Figure |
 
 
 def _done(row: Row) -> np.ndarray:
-    """int64 [steps]: the answer's tokens before each step."""
-    return np.cumsum([0, *row.accept_lengths[:-1]])
+    """int64 [steps]: the answer's tokens before each step, that of prefill among them."""
+    return 1 + np.cumsum([0, *row.accept_lengths[:-1]])
 
 
 def _text_length(row: Row) -> np.ndarray:
@@ -204,12 +202,11 @@ def _middles(
 ) -> list[Curve | None]:
     """Of each line mean place and middle value of the steps in each bin; None without a point."""
     rows = [[row for row in line.rows if row.steps] for line in lines]
-    ends = [(int(at.min()), int(at.max())) for own in rows for at in map(place, own)]
-    least, most = min((low for low, _ in ends), default=0), max((high for _, high in ends), default=0)
+    most = max((int(place(row).max()) for own in rows for row in own), default=0)
     found: list[Curve | None] = []
     for line, own in zip(lines, rows, strict=True):
         places, values = (np.concatenate([np.zeros(0), *map(each, own)]) for each in (place, value))
-        bins = ((places - least) * BINS // (most - least + 1)).astype(int)
+        bins = np.minimum(places * BINS // (most + 1), BINS - 1).astype(int)
         inside = [bins == one for one in range(BINS) if (bins == one).sum() >= FEWEST_STEPS]
         points = [(float(places[one].mean()), float(middle(values[one]))) for one in inside]
         xs, ys = [x for x, _ in points], [y for _, y in points]

@@ -75,9 +75,9 @@ def corpus_size(lines: Sequence[Line]) -> Figure | None:
 def temperatures(lines: Sequence[Line]) -> Figure | None:
     """Mean accepted tokens of each method, a bar for each temperature."""
     found = [list(methods.items()) for methods in over_temperatures(lines).values()]
-    if not found:
-        return None
     values = [sorted({value for _, mine in methods for value in mine}) for methods in found]
+    if not found or max(map(len, values)) > MOST_LINES:
+        return None
     figure, all_axes = panels_of_bars([[name for name, _ in methods] for methods in found], list(map(len, values)))
     for axes, methods, mine in zip(all_axes, found, values, strict=True):
         bars = {f"temperature {value:g}": [_accepted(own.get(value)) for _, own in methods] for value in mine}

@@ -9,7 +9,16 @@ from tiny import tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from aded.bench.questions import ChatTemplate, Conversation, PromptTemplate, Question, Raw, TokenIds, limited
+from aded.bench.questions import (
+    ChatTemplate,
+    Conversation,
+    PlainText,
+    PromptTemplate,
+    Question,
+    Raw,
+    TokenIds,
+    limited,
+)
 from aded.errors import BadInput
 
 
@@ -102,3 +111,17 @@ def test_a_limit_takes_categories_in_turn(categories: list[str], limit: int) -> 
         assert asked == every[:limit]
     for less in range(1, limit if limit < len(every) else 0):
         assert limited(every, less) == asked[:less], "a larger limit adds questions behind"
+
+
+def test_raw_is_what_no_chat_template_made() -> None:
+    """Only there are special tokens part of a recorded text."""
+    messages = Conversation("1", "", (({"role": "user", "content": "a"},),))
+    asked = {"text": Question("1", "", ("a",)), "plain": PlainText("1", "", ("a",)), "messages": messages}
+    asked["ids"] = TokenIds("1", "", ((5,),))
+    found = {name: (one.is_raw(ChatTemplate()), one.is_raw(Raw())) for name, one in asked.items()}
+    assert found == {
+        "text": (False, True),
+        "plain": (True, True),
+        "messages": (False, False),
+        "ids": (True, True),
+    }

@@ -32,6 +32,20 @@ def test_a_method_is_a_row_and_a_temperature_a_column_the_best_greedy_one_first(
     assert table.columns[-3:].tolist() == ["temperature 0", "temperature 0.6", "temperature 1"]
 
 
+def test_columns_are_in_the_order_of_the_temperatures(tmp_path: Path) -> None:
+    sampled(tmp_path, "low", {0.0: 2, 0.6: 2, 1.0: 2})
+    sampled(tmp_path, "high", {0.0: 4, 1.0: 3})
+    table = temperature_table(lines(tmp_path))
+    assert table.columns[-3:].tolist() == ["temperature 0", "temperature 0.6", "temperature 1"]
+    assert table["temperature 0.6"].tolist() == ["–", "2.00 [2.00, 2.00]"]
+
+
+def test_more_temperatures_than_colours_have_no_plot(tmp_path: Path) -> None:
+    sampled(tmp_path, "low", {step / 10: 2 for step in range(9)})
+    assert len(temperature_table(lines(tmp_path)).filter(like="temperature").columns) == 9
+    assert temperatures(lines(tmp_path)) is None
+
+
 def test_seeds_of_a_temperature_are_one_number(tmp_path: Path) -> None:
     sampled(tmp_path, "low", {0.0: 2, 1.0: 3}, seeds=2)
     (row_of_it,) = temperature_table(lines(tmp_path)).to_dict("records")
