@@ -187,11 +187,22 @@ def latencies(rows: Sequence[Row]) -> dict[str, Percentiles | None]:
     tokens = np.array([count for row in timed for count in row.accept_lengths], np.int64)
     prefill = np.array([row.prefill_seconds or 0.0 for row in timed])
     decoding = np.array([row.decode_seconds or 0.0 for row in timed])
+    return stream_latencies(prefill, steps, tokens, prefill + decoding)
+
+
+def stream_latencies(
+    first: np.ndarray, steps: np.ndarray, tokens: np.ndarray, whole: np.ndarray
+) -> dict[str, Percentiles | None]:
+    """The latencies of a summary, by their keys.
+
+    first, whole: float [answers], seconds to the first and to the last token
+    steps, tokens: float and int64 [steps of all answers], seconds of each and how many tokens it delivered
+    """
     return {
-        "time_to_first_token_ms": percentiles(prefill),
+        "time_to_first_token_ms": percentiles(first),
         "inter_token_latency_ms": percentiles(np.repeat(steps / np.maximum(tokens, 1), tokens)),
         "step_latency_ms": percentiles(steps),
-        "end_to_end_ms": percentiles(prefill + decoding),
+        "end_to_end_ms": percentiles(whole),
     }
 
 

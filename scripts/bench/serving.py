@@ -38,7 +38,7 @@ from aded.files.atomic import check_outputs, write_text
 from aded.files.embedded_model import place_of
 from aded.files.tokenizer import load_tokenizer
 from aded.records.environment import machine
-from aded.records.metrics import percentiles
+from aded.records.metrics import stream_latencies
 from aded.settings import FilePath, Positive, Rate
 from scripts.bench.vllm_server import Reply, Server, server
 from scripts.report.batching import poisson
@@ -119,14 +119,11 @@ class Arm:
 
 def latencies(replies: Sequence[Reply]) -> dict[str, dict[str, float]]:
     """p50, p95 and p99 of each, in ms."""
-    pieces = [(np.diff(reply.seconds), reply.tokens[1:]) for reply in replies]
-    found = {
-        "time_to_first_token_ms": np.array([reply.seconds[0] for reply in replies]),
-        "inter_token_latency_ms": np.concatenate([np.zeros(0), *(np.repeat(gaps / m, m) for gaps, m in pieces)]),
-        "step_latency_ms": np.concatenate([np.zeros(0), *(gaps for gaps, _ in pieces)]),
-        "end_to_end_ms": np.array([reply.seconds[-1] for reply in replies]),
-    }
-    return {name: asdict(said) for name, seconds in found.items() if (said := percentiles(seconds))}
+    first, whole = (np.array([reply.seconds[end] for reply in replies]) for end in (0, -1))
+    steps = np.concatenate([np.zeros(0), *(np.diff(reply.seconds) for reply in replies)])
+    tokens = np.concatenate([np.zeros(0, np.int64), *(reply.tokens[1:] for reply in replies)])
+    found = stream_latencies(first, steps, tokens, whole)
+    return {name: asdict(said) for name, said in found.items() if said}
 
 
 def compared(drafting: Arm, plain: Arm) -> dict[str, Any]:
