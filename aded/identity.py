@@ -29,6 +29,8 @@ SPELLINGS: dict[object, list[dict[str, object]]] = {
     ],
 }
 """What `pairing` was when `paired: false` said the same as `pairing: off`. Ids are made of it, so that they stay."""
+OURS = ("aded", "baselines", "human_eval", "llm_judge")
+"""Packages whose code counts by its version, which a record names."""
 WHOLE = 64 << 20
 """Bytes of the largest file that is read as a whole."""
 BLOCKS = 1024
@@ -71,6 +73,11 @@ def by_content(value: Any, files: Mapping[str, str], prefix: str = "") -> Any:
     if isinstance(value, dict):
         return {key: by_content(inner, files, f"{prefix}{key}.") for key, inner in value.items()}
     return files.get(prefix[:-1], value)
+
+
+def is_ours(target: str) -> bool:
+    """Is this `MODULE.CLASS` the harness's own, and not somebody else's?"""
+    return target.partition(".")[0] in OURS
 
 
 def file_fingerprint(path: str | Path) -> str | None:

@@ -1,8 +1,9 @@
-"""The files that one name stands for: a file, a folder, or a glob such as `src/**/*.py`."""
+"""The files that one name stands for: of a file, a folder or a glob such as `src/**/*.py`; of a class, its code."""
 
 from __future__ import annotations
 
 from glob import has_magic
+from importlib.util import find_spec
 from pathlib import Path
 
 from aded.errors import BadInput
@@ -36,3 +37,19 @@ def named_files(name: str, key: str) -> list[str]:
 
 def _hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
+
+
+def source_files(target: str) -> list[str]:
+    """The code of a class's module, or of the whole package that has it. Nothing is imported.
+
+    target: `MODULE.CLASS`. Empty where there is no such module, or it has no file.
+    """
+    try:
+        spec = find_spec(target.partition(".")[0])
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    found = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    return [str(file) for file in found] if folders else [spec.origin] if spec.has_location and spec.origin else []

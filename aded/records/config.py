@@ -10,13 +10,14 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from aded.files.named_files import named_files
-from aded.identity import VOLATILE, file_fingerprint, files_fingerprint
+from aded.files.named_files import named_files, source_files
+from aded.identity import VOLATILE, file_fingerprint, files_fingerprint, is_ours
 
 CORPUS = "datastore.corpus.path"
 """The key that may name several files."""
 READING = ("model", "benchmark", "method", "datastore")
 """Groups whose settings may name files."""
+TARGET = "._target_"
 ROOT = Path(__file__).parents[2]
 """Where a relative path is searched after the working directory (baselines.heads.shared.tensor_file)."""
 BEFORE = {"benchmark.order": "first"}
@@ -28,17 +29,25 @@ MOST_DIFFERENCES = 4
 def fingerprints(config: Mapping[str, Any]) -> dict[str, str]:
     """The fingerprint of each file, each model's folder and each corpus that a setting names, by key.
 
-    A name is no path, even where a folder has it. Hub ids, the embedded model and the embedded corpus name versions
-    of their own, and no file here. Raises BadInput where the corpus is a folder or glob without a file.
+    A class of somebody else's counts by its code (aded.files.named_files.source_files). A name is no path, even where
+    a folder has it. Hub ids, the embedded model and the embedded corpus name versions of their own, and no file here.
+    Raises BadInput where the corpus is a folder or glob without a file.
     """
     found = {}
     for key, text in flat({group: config.get(group) for group in READING}):
-        if not isinstance(text, str) or not text or key.endswith((".name", "._target_")):
+        if not isinstance(text, str) or not text or key.endswith(".name"):
             continue
-        mark = files_fingerprint(named_files(text, key)) if key == CORPUS else file_fingerprint(text)
-        if mark := mark or file_fingerprint(ROOT / text):
+        if mark := _fingerprint(key, text):
             found[key] = mark
     return found
+
+
+def _fingerprint(key: str, text: str) -> str | None:
+    if key.endswith(TARGET):
+        code = [] if is_ours(text) else source_files(text)
+        return files_fingerprint(code) if code else None
+    mark = files_fingerprint(named_files(text, key)) if key == CORPUS else file_fingerprint(text)
+    return mark or file_fingerprint(ROOT / text)
 
 
 def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,9 @@
     python -m scripts.bench.serving python=PROGRAM [KEY=VALUE ...]
 
     python=PROGRAM            the Python in whose environment vllm and hydra-core are installed
-    proposers=[aded_backoff,aded_backoff_full,ngram]    see below; also suffix, vLLM's own with arctic-inference
+    proposers=[aded_backoff,aded_backoff_full,ngram]    see below; also profile, and suffix, vLLM's own with
+                              arctic-inference
+    profile=RUN_FOLDER        of `profile`: a run, whose acceptance (aded export acceptance) vLLM imitates
     datastore=FILE            for aded_backoff; by default the embedded corpus, built once
     tokens=5                  num_speculative_tokens
     requests=32  new_tokens=128  context=2048
@@ -12,11 +14,13 @@
     out=outputs/serving       the folder for serving.json and the plot, throughput over the 95th percentile of latency
 
 Takes the keys of aded.run for model and benchmark too. aded_backoff drafts as many tokens as pay by the times of the
-engine's steps, aded_backoff_full always `tokens`. Each proposer is a server of its own beside one without drafts; the
-two are asked in turn, so that a busy machine slows them alike, or with `rate` one after the other. Accepted tokens
-per step are read from the engine's counters: what a request gets per step, the bonus token included, as everywhere
-here. Answers are greedy; in float32 they are the same in every column. Latencies are those of summary.json, from when
-a request is sent, its wait included.
+engine's steps, aded_backoff_full always `tokens`. profile drafts as many too, and the engine accepts them as often as
+the run did, whatever they are: it has the run's tokens per step, and other texts.
+
+Each proposer is a server of its own beside one without drafts; the two are asked in turn, so that a busy machine slows
+them alike, or with `rate` one after the other. Accepted tokens per step are read from the engine's counters: what a
+request gets per step, the bonus token included, as everywhere here. Answers are greedy; in float32 they are the same in
+every column but that of profile. Latencies are those of summary.json, from when a request is sent, its wait included.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from tabulate import tabulate
 
 from aded.bench.build import checked_config
 from aded.command_line import compose_config, run_command
+from aded.engines.acceptance_profile import acceptance_profile
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.embedded_model import place_of
@@ -56,9 +61,10 @@ class BenchServingSettings:
     """See above."""
 
     python: str
-    proposers: list[Literal["aded_backoff", "aded_backoff_full", "ngram", "suffix"]] = field(
+    proposers: list[Literal["aded_backoff", "aded_backoff_full", "ngram", "suffix", "profile"]] = field(
         default_factory=lambda: ["aded_backoff", "aded_backoff_full", "ngram"]
     )
+    profile: str | None = None
     datastore: str | None = None
     tokens: Positive = 5
     requests: Positive = 32
@@ -68,16 +74,22 @@ class BenchServingSettings:
     new_tokens: Annotated[int, Field(ge=2)] = 128
     context: Positive = 2048
 
+    def __post_init__(self) -> None:
+        if ("profile" in self.proposers) != (self.profile is not None):
+            raise BadInput("profile", "a run's folder belongs to the proposer `profile`, and it to a folder")
 
-def options_of(proposer: str, datastore: str, tokens: int) -> list[str]:
-    """Of vLLM's server."""
+
+def options_of(proposer: str, datastore: str, tokens: int, profile: str | None = None) -> list[str]:
+    """Of vLLM's server. Raises BadInput."""
     speculation: dict[str, Any] = {"method": proposer, "num_speculative_tokens": tokens}
     if proposer == "ngram":
         speculation |= NGRAM
-    if not proposer.startswith("aded"):
+    if proposer == "profile":
+        speculation |= acceptance_profile(Path(profile or ""), tokens)["vllm"]
+    if proposer in ("ngram", "suffix"):
         return ["--speculative-config", json.dumps(speculation)]
     speculation |= {"method": "custom_class", "model": "aded.engines.vllm.Proposer"}
-    ours = {"datastore": datastore, "cost": "none" if proposer.endswith("_full") else "measured"}
+    ours = {"datastore": datastore, "cost": "measured" if proposer == "aded_backoff" else "none"}
     return ["--speculative-config", json.dumps(speculation), "--additional-config", json.dumps({"aded": ours})]
 
 
@@ -183,7 +195,7 @@ def rows_of(here: Served, at_once: int, settings: BenchServingSettings) -> Itera
     with server(settings.python, here.model, options, settings.new_tokens) as plain:
         plain.reply(here.prompts[0], instead=WARM_UP)
         for proposer in settings.proposers:
-            own = options_of(proposer, here.datastore, settings.tokens)
+            own = options_of(proposer, here.datastore, settings.tokens, settings.profile)
             with server(settings.python, here.model, [*options, *own], settings.new_tokens) as drafting:
                 drafting.reply(here.prompts[0], instead=WARM_UP)
                 arms = in_turn(drafting, plain, here.prompts, at_once, settings)

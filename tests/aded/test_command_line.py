@@ -115,6 +115,14 @@ def test_a_model_that_no_config_knows_is_a_path() -> None:
     assert (cfg.model.path, cfg.model._target_) == ("/some/where", "aded.targets.load.load_target")
 
 
+def test_the_settings_of_ones_own_class_are_said_to_take_a_plus(capsys: pytest.CaptureFixture[str]) -> None:
+    overrides = ["method=custom", "method._target_=mine.Mine", "method.length=3"]
+    with pytest.raises(SystemExit), ending_in_one_line(""):
+        compose_config(overrides)
+    line = "method.length: no such key; there are name, _target_, cost; for your class: +method.length=\n"
+    assert capsys.readouterr().err == line
+
+
 @pytest.mark.parametrize(
     ("override", "key", "near"),
     [

@@ -45,6 +45,7 @@ REPLACED = {
     "benchmark=mt_bench": ["benchmark=mt_bench", QUESTIONS],  # the Hub: tests/llm_judge
     "benchmark=gsm8k": ["benchmark=gsm8k", "benchmark.question_file=gsm8k.jsonl"],  # tests/aded/bench/prompts
     "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
+    "corpus.path=aded/**/*.py": ["corpus.path=src/*.py"],  # this project's code
     "tokenizer=embedded": [f"tokenizer={HUB_IDS[0]}"],  # the tiny model's
     "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
     "datastore.path=small.ngrams,chat.ngrams": ["datastore.path=small.ngrams,chat.ngrams,chat.suffixes"],  # for rest
@@ -129,6 +130,11 @@ def pip_install(arguments: list[str], folder: Path) -> None:
             extras = re.fullmatch(r"\.\[(.*)\]", value)
             assert extras, value
             assert set(extras[1].split(",")) <= set(config["options.extras_require"])
+
+
+def print_to_file(arguments: list[str], folder: Path) -> None:
+    form, *texts, _, name = arguments
+    (folder / name).write_text("".join(form.replace("\\n", "\n") % text for text in texts))
 
 
 def copy_folder(arguments: list[str], folder: Path) -> None:
@@ -234,6 +240,7 @@ RULES: dict[str, Rule] = {
     "aded": run_aded,
     "pip install": pip_install,
     "cp -r": copy_folder,
+    "printf": print_to_file,
     "scripts/bench_gpu.sh": gpu_script,
     "make": make_target,
 }

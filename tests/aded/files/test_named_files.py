@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aded.errors import BadInput
-from aded.files.named_files import named_files
+from aded.files.named_files import named_files, source_files
 
 FILES = ["a.py", "b/c.py", "b/d.txt", "b.py", ".hidden.py", ".git/e.py", "b/.venv/f.py", "[g].py"]
 
@@ -47,3 +47,16 @@ def test_a_name_stands_for_its_files_in_order(place: Path, name: str, files: lis
 def test_a_folder_or_glob_without_files_is_refused(place: Path, name: str) -> None:
     with pytest.raises(BadInput, match=r"^key: .*"):
         named_files(name, "key")
+
+
+def test_the_code_of_a_class_is_its_file_or_its_whole_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("alone.py", "whole/__init__.py", "whole/inner/part.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("raise RuntimeError\n")  # nothing is imported
+    assert source_files("alone.Class") == [str(tmp_path / "alone.py")]
+    package = [str(tmp_path / "whole" / name) for name in ("__init__.py", "inner/part.py")]
+    assert source_files("whole.inner.part.Class") == package
+    assert source_files("sys.Class") == source_files("no_such_module.Class") == source_files(".Class") == []

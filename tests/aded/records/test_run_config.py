@@ -105,6 +105,21 @@ def test_a_run_does_not_go_on_with_another_file(shell: Shell, place: Path, key: 
     assert (code, Path(output.split()[-1]) == shell.out) == (0, False)
 
 
+def test_a_run_does_not_go_on_with_other_code_of_ones_own_drafter(
+    shell: Shell, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(place)
+    file, code = place / "mine_here.py", "from baselines.tokens.prompt_lookup import PromptLookup as Mine\n"
+    file.write_text(code)
+    others = [word for word in recorded(place) if not word.startswith(("method=", "datastore"))]
+    run = [*others, "method=custom", "method._target_=mine_here.Mine"]
+    assert shell(*run)[0] == 0
+    file.write_text(code + "Mine.budget = 3\n")
+    status, _, errors = shell(*run)
+    assert status == 2
+    assert "method._target_ (mine_here.Mine) has changed" in errors
+
+
 def test_an_order_counts_where_it_chooses_other_questions(shell: Shell, place: Path) -> None:
     """A record from before there was an order has the first questions, and no such key."""
     limited = [*recorded(place), "benchmark.limit=2"]

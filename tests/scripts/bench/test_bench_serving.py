@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from made_up_run import row, write_run
 
 from aded.errors import BadInput
 from scripts.bench import serving, soak
@@ -101,11 +102,11 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
     serving.run([f"model={folder}"], settings)
     rows = json.loads((tmp_path / "serving.json").read_text())["rows"]
     assert [(row["proposer"], row["at_once"]) for row in rows] == [("ngram", 1), ("ngram", 2)]
-    for row in rows:
-        assert row["accepted_tokens"] == 2.0, "9 tokens, the first from prefill; 4 of 8 accepted in 4 steps"
-        assert row["different"] == 0
-        assert row["speedup"] == row["tokens_per_second"] / row["without"]
-        assert 0 < row["latencies"]["time_to_first_token_ms"]["p50"] <= row["latencies"]["end_to_end_ms"]["p99"]
+    for one in rows:
+        assert one["accepted_tokens"] == 2.0, "9 tokens, the first from prefill; 4 of 8 accepted in 4 steps"
+        assert one["different"] == 0
+        assert one["speedup"] == one["tokens_per_second"] / one["without"]
+        assert 0 < one["latencies"]["time_to_first_token_ms"]["p50"] <= one["latencies"]["end_to_end_ms"]["p99"]
     assert (tmp_path / "serving.svg").exists()
     assert "first token, p95 ms" in capsys.readouterr().out
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children, "the servers have ended"
@@ -167,3 +168,13 @@ def test_each_proposer_has_its_options() -> None:
     assert json.loads(ours[1])["model"] == "aded.engines.vllm.Proposer"
     assert json.loads(ours[3]) == {"aded": {"datastore": "f.ngrams", "cost": "none"}}
     assert json.loads(options_of("suffix", "f", 4)[1]) == {"method": "suffix", "num_speculative_tokens": 4}
+
+
+def test_a_profile_is_our_proposer_whose_drafts_the_engine_accepts_as_often_as_a_run_did(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", [row(81, 0, [1, 4]), row(82, 0, [2, 1])])
+    speculation = json.loads(options_of("profile", "f.ngrams", 4, str(tmp_path / "run"))[1])
+    assert speculation["model"] == "aded.engines.vllm.Proposer"
+    assert speculation["rejection_sample_method"] == "synthetic"
+    assert speculation["synthetic_acceptance_rates"] == [0.5, 0.25, 0.25, 0.0]
+    with pytest.raises(BadInput, match="profile"):
+        BenchServingSettings(python="python", proposers=["profile"])
