@@ -17,10 +17,11 @@ Takes the keys of aded.run for model and benchmark too. aded_backoff drafts as m
 engine's steps, aded_backoff_full always `tokens`. profile drafts as many too, and the engine accepts them as often as
 the run did, whatever they are: it has the run's tokens per step, and other texts.
 
-Each proposer is a server of its own beside one without drafts; the two are asked in turn, so that a busy machine slows
-them alike, or with `rate` one after the other. Accepted tokens per step are read from the engine's counters: what a
-request gets per step, the bonus token included, as everywhere here. Answers are greedy; in float32 they are the same in
-every column but that of profile. Latencies are those of summary.json, from when a request is sent, its wait included.
+Each proposer is a server of its own beside one without drafts; the two are asked in turn, so that a busy machine
+slows them alike, or with `rate` one after the other. Accepted tokens per step are read from the engine's counters:
+what a request gets per step, the bonus token included, as everywhere here. Answers are greedy; in float32 they are
+the same in every column but that of profile. Latencies are those of summary.json, from when a request is sent, its
+wait included.
 """
 
 from __future__ import annotations
