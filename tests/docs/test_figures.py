@@ -54,7 +54,7 @@ def target(sentence: str, value: str, method: str, column: str) -> Said:
 EAGLE = {"model": "qwen3-32b", "benchmark": "human_eval_chat", "method": "eagle3, chain of 3"}
 SAID = [
     *live("HumanEval, 40 questions in a chat | **4.14** [3.77, 4.64] | 5.45", "human_eval"),
-    *live("HumanEval as raw completion | **2.12** [1.96, 2.39] | 2.49", "human_eval_raw"),
+    *live("HumanEval raw, 40 questions | **2.12** [1.96, 2.39] | 2.49", "human_eval_raw"),
     *live("MT-Bench, 20 questions | **2.33** [2.08, 2.65] | 2.81", "mt_bench"),
     Said("EAGLE-3's chain of three 3.00", "3.00", "published/engines.csv", EAGLE, "value"),
     target("as a chain of five 2.13", "2.13", "aded_backoff (shape=chain)", "session, 5"),
