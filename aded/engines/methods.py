@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from mmap import PAGESIZE
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -76,27 +75,16 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
     compile_code(first)
     if not isinstance(first, BackoffDrafter):
         return Method(make, None)
-    times = None if cost == NONE else StepTimes(longest)
+    if cost == NONE:
+        return Method(first.sibling, None)
+    times = StepTimes(longest)
 
-    def another() -> Drafter:
-        drafter = first.sibling()
-        claim(drafter.experts)
-        if times is None:
-            return drafter
-        sized = SizedDrafter(drafter, cost)
-        sized.size_by(times.tree_size)
-        return sized
+    def sized() -> Drafter:
+        drafter = SizedDrafter(first.sibling(), cost)
+        drafter.size_by(times.tree_size)
+        return drafter
 
-    return Method(another, times)
-
-
-def claim(parts: tuple[object, ...]) -> None:
-    """Take the memory of these arrays now, not as they fill: a server's memory stays what it was at the start."""
-    for part in parts:
-        if isinstance(part, tuple):
-            claim(part)
-        elif isinstance(part, np.ndarray) and part.flags.writeable:
-            part.reshape(-1).view(np.uint8)[::PAGESIZE] += 0
+    return Method(sized, times)
 
 
 def compile_code(drafter: Drafter) -> None:
