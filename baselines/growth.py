@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aded.core.tree import DraftTree
+from aded.core.tree import DraftTree, among, most_probable
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,9 @@ class Growth:
 
     def read_tree(self) -> DraftTree:
         """The tree of the nodes in `read`."""
-        parents = np.searchsorted(self.read, self.parents[self.read])
-        parents[0] = -1
-        return DraftTree(self.tokens[self.read], parents)
+        return DraftTree(self.tokens[self.read], among(self.parents, self.read))
 
     def draft(self) -> DraftTree:
         """The `budget` most probable nodes. A parent stays: it is at least as probable, and has a lower number."""
-        kept = np.sort(np.argsort(-self.probabilities, kind="stable")[: self.shape.budget + 1])
-        parents = np.searchsorted(kept, self.parents[kept])
-        parents[0] = -1
-        return DraftTree(self.tokens[kept], parents, self.probabilities[kept])
+        kept = np.sort(most_probable(self.probabilities, self.shape.budget))
+        return DraftTree(self.tokens[kept], among(self.parents, kept), self.probabilities[kept])

@@ -15,7 +15,7 @@ from aded.bench.questions import Question
 from aded.bench.recording import RecordedAnswer, replay
 from aded.bench.timing import timing_of
 from aded.bench.watch import Lap, TurnWatch
-from aded.core.decode import MAX_DRAFTED, Answer, decode, last, steps
+from aded.core.decode import Answer, decode, largest_tree, last, steps
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded, Sampler
 from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
@@ -184,7 +184,7 @@ class Runner:
 
     def _second_target(self, prompt_tokens: int) -> Target:
         """The baseline's target: one with a cache of its own, where arms take turns in slices."""
-        rows = prompt_tokens + self.experiment.max_new_tokens + MAX_DRAFTED + 1
+        rows = prompt_tokens + self.experiment.max_new_tokens + largest_tree(self.drafter)
         if self.slice_seconds < WHOLE and rows > self._rows:
             if self.target.has_memory_for(rows):
                 self._rows, self._other = rows, self._other or self.target.fork()

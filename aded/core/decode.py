@@ -32,8 +32,6 @@ from aded.core.target import BatchTarget, Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
-MAX_DRAFTED = 256
-"""Most drafted nodes of a tree."""
 StopRule = Callable[[list[int]], bool]
 """Answer so far -> does its last token complete a stop string?"""
 
@@ -96,6 +94,11 @@ def last(answers: Iterator[Answer]) -> Answer:
     return deque(answers, maxlen=1)[0]
 
 
+def largest_tree(drafter: Drafter) -> int:
+    """Nodes that a target must have room for beside the answer: those of a drafter that says no budget too."""
+    return max(drafter.budget, 256) + 1
+
+
 def steps(
     target: Target,
     drafter: Drafter,
@@ -105,7 +108,6 @@ def steps(
     max_new_tokens: int,
     eos_token_ids: Collection[int] = (),
     stop: StopRule | None = None,
-    max_drafted: int = MAX_DRAFTED,
     seed: int = 0,
     seen: Callable[[Step], None] | None = None,
 ) -> Iterator[Answer]:
@@ -115,7 +117,6 @@ def steps(
 
     eos_token_ids: tokens that end the answer.
     stop: a further rule that ends it.
-    max_drafted: most drafted nodes of a tree.
     seed: of the drafter's random draws.
     seen: called with each step when its clock has stopped.
     """
@@ -124,7 +125,7 @@ def steps(
         yield Answer(stop_reason="context")
         return
 
-    room = limit + max_drafted + 1
+    room = limit + largest_tree(drafter)
     target.prepare(len(prompt_ids) + room, sampler)
     began = perf_counter()
     first = target.prefill(prompt_ids, sampler, room, drafter.requires)

@@ -1,6 +1,6 @@
 """The contract of a drafter: begin, draft, observe, end (and reset, which forgets everything).
 
-A drafter reads tokens and proposes a draft tree; it never sees the model. A drafter that needs logits or hidden
+A drafter reads tokens and proposes a draft tree; it never asks the model. A drafter that needs logits or hidden
 states names those fields of `Step` in `requires`, and gets them in `observe`; what none asks for costs nothing.
 """
 
@@ -59,8 +59,8 @@ class Drafter(ABC):
     budget: int = 64
     """Most drafted nodes of a tree; 0: it never drafts."""
     tree_size: TreeSize | None = None
-    """Where trees are cut to what pays on this machine: what nodes cost, set before `setup`. A search may stop early
-    by it. Nothing depends on it."""
+    """Where trees are cut to what pays here: what nodes cost, set before `setup`. By it a drafter may stop a
+    search early, or say probabilities only where they are asked for."""
 
     @property
     def remembers_answers(self) -> bool:

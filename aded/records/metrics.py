@@ -12,7 +12,7 @@ import numpy as np
 
 from aded.core.drafter import PartUse
 from aded.records.marks import marks_of, others_share
-from aded.records.noise.disturbance import pairs_of, step_seconds, undisturbed
+from aded.records.noise.disturbance import method_step_seconds, pairs_of, step_seconds, undisturbed
 from aded.records.noise.warm_up import slice_warm_up
 from aded.records.rows import Row
 from aded.records.summary import AcceptanceByPosition, PartShare, Percentiles, Summary
@@ -183,7 +183,7 @@ def latencies(rows: Sequence[Row]) -> dict[str, Percentiles | None]:
     on a busy machine. In a paired run the clock runs in the method's own slices alone.
     """
     timed = [row for row in rows if row.decode_seconds is not None]
-    steps = np.concatenate([np.zeros(0), *(_step_seconds(row) for row in timed)])
+    steps = np.concatenate([np.zeros(0), *(method_step_seconds(row.timings[0]) for row in timed)])
     tokens = np.array([count for row in timed for count in row.accept_lengths], np.int64)
     prefill = np.array([row.prefill_seconds or 0.0 for row in timed])
     decoding = np.array([row.decode_seconds or 0.0 for row in timed])
@@ -204,12 +204,6 @@ def stream_latencies(
         "step_latency_ms": percentiles(steps),
         "end_to_end_ms": percentiles(whole),
     }
-
-
-def _step_seconds(row: Row) -> np.ndarray:
-    """float [steps]"""
-    timing = row.timings[0]
-    return step_seconds(timing.draft_ms, timing.verify_ms, timing.observe_ms)
 
 
 def ratio(numerator: float, denominator: float) -> float | None:

@@ -6,7 +6,7 @@ output_dir/
     rows.jsonl         a row per turn (rows.Row)
     trees.jsonl        the draft trees of the first questions, where record.trees asks for them (trees.AnswerTrees)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
-    summary.json       written last; a run that has it is finished (rows.Summary)
+    summary.json       written last; a run that has it is finished (summary.Summary)
 
 A folder belongs to a run from its first row on; one without a row is left as it was found.
 """
@@ -165,7 +165,7 @@ class RunDirectory:
             ) from None
 
     def begin(self, environment: Environment, *, resumed: bool) -> None:
-        """Make the folder this run's. Raises BadInput when its rows were made elsewhere: numbers must not mix.
+        """Make the folder this run's. Raises BadInput where its rows are of other code or files.
 
         resumed: some rows are kept.
         """
@@ -241,7 +241,10 @@ def _lines(records: Sequence[Row] | Sequence[AnswerTrees]) -> str:
 
 
 def _changes(before: Environment, now: Environment) -> Iterator[tuple[str, str]]:
-    """(before, now) of everything that may move a number: versions, the engine, and the contents of files."""
+    """(before, now) of what may move an answer or a draft: versions, the engine, and the contents of files.
+
+    Another machine moves times alone. Pairs of them are compared, and each is of one machine.
+    """
     old, new = (
         {
             "Python": one.python,

@@ -187,10 +187,15 @@ class Goose(Drafter):
             )
         self._learn(self._before, step.tree.tokens, step.tree.parents, *step.top_k(CANDIDATES))
         path = step.tree.tokens[step.path]
-        if self.spine:
-            same = np.cumprod(path[1 : len(self.spine) + 1] == self.spine[: len(path) - 1])
-            self.rate += SMOOTHING * (int(same.sum()) / len(self.spine) - self.rate)
+        if verified := self._verified(step.tree):
+            same = np.cumprod(path[1 : verified + 1] == self.spine[: len(path) - 1][:verified])
+            self.rate += SMOOTHING * (int(same.sum()) / verified - self.rate)
         self.spine, self._before = [], path[-1:]
+
+    def _verified(self, tree: DraftTree) -> int:
+        """Tokens of the spine that are in the verified tree, which may be a part of the drafted one."""
+        spine = DraftTree.chain(int(tree.tokens[0]), self.spine)
+        return int((tree.find(spine)[1:] >= 0).sum())
 
     def _learn(
         self, before: np.ndarray, tokens: np.ndarray, parents: np.ndarray, best: np.ndarray, logits: np.ndarray

@@ -135,9 +135,12 @@ def converted_from(cfg: DictConfig, settings: BenchEnginesSettings) -> Path:
 
 
 def compare(arms: dict[str, Answer], prompts: list[list[int]]) -> dict[str, dict[str, Any]]:
-    """Name -> tokens per second and the rest of its row. Arms take turns; a first prompt warms up."""
+    """Name -> tokens per second and the rest of its row. Arms take turns.
+
+    What warms them up is no prompt that counts: a session would know its answer.
+    """
     answers: dict[str, list[dict[str, Any]]] = {name: [] for name in arms}
-    for number, prompt in enumerate([prompts[0], *prompts]):
+    for number, prompt in enumerate([prompts[0][::-1], *prompts]):
         for name in sorted(arms, reverse=number % 2 == 1):
             answer = arms[name](prompt)
             if number:

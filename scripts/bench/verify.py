@@ -36,6 +36,7 @@ from aded.bench.build import RUN, cache_folder, checked_config, load_model, load
 from aded.bench.recording import read_shape
 from aded.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
+from aded.core.step_cost import unlikely_chain
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
@@ -44,7 +45,7 @@ from aded.settings import Positive
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.weightless import random_target
-from scripts.bench.timing.batches import chain, measure_batches
+from scripts.bench.timing.batches import measure_batches
 from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
 NODES = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128)
@@ -86,7 +87,7 @@ def measure(
                 target.prefill(prompt, Greedy(), sum(nodes) + max(nodes), ())
                 for size in nodes:
                     began = perf_counter()
-                    target.verify(chain(size))
+                    target.verify(unlikely_chain(size))
                     if number:
                         times.setdefault((engine, context, size), []).append(perf_counter() - began)
             bandwidths.append(bandwidth.measure())

@@ -86,14 +86,14 @@ class Line:
         return min(run.summary.questions for run in self.runs)
 
     def number(self, key: str) -> Estimate | None:
-        """A number of summary.json and its interval, where it has one; over several seeds the mean, with its own."""
+        """A number of summary.json and its interval, where it has one; of several runs as in `estimates`."""
         values = [getattr(run.summary, key) for run in self.runs]
         if None in values:
             return None
         if len(values) == 1:
             ends = (getattr(self.first.summary, f"{key}_{end}", None) for end in ("low", "high"))
             return Estimate(values[0], *ends)
-        return self._over_seeds(self.runs, values)
+        return self._of_several(self.runs, values, (None, None))
 
     def count(self, key: str) -> int | None:
         """A count of summary.json, of all runs."""
@@ -101,9 +101,10 @@ class Line:
         return None if None in values else sum(values)
 
     def of_rows(self, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
-        """A number of each run's rows: the mean over seeds."""
+        """A number of each run's rows; of several runs as in `estimates`."""
         found = [(value, run) for run in self.runs if (value := number(run.rows)) is not None]
-        return self._over_seeds([run for _, run in found], [value for value, _ in found]) if found else None
+        values = [value for value, _ in found]
+        return self._of_several([run for _, run in found], values, (None, None)) if found else None
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:

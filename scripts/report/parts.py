@@ -33,7 +33,7 @@ def parts_table(runs: Sequence[FinishedRun]) -> pd.DataFrame:
 
 def _of_part(run: FinishedRun, share: PartShare, alone: float | None) -> dict[str, str]:
     whole = run.summary.mean_accepted_tokens or 1.0
-    accepted = sum(length for row in run.rows for length in row.accept_lengths) / max(1, run.summary.steps) - 1
+    accepted = whole - 1
     return {
         "nodes drafted": f"{share.drafted:.1f}",
         "accepted": f"{share.accepted:.2f}",

@@ -29,8 +29,8 @@ from aded.files.atomic import check_outputs
 from aded.kernels import threads
 from aded.settings import Count
 from aded.targets.eager import EagerTarget
-from baselines.heads.medusa import most_probable_paths
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
+from baselines.heads.shared.paths import most_probable_paths
 from scripts.train.answers import HEADS, IGNORED, answered, inputs, most_frequent, read_answers, target_of
 
 MEDUSA: Kinds = {**HEADS, **dict.fromkeys(("heads", "blocks"), Count)}

@@ -110,7 +110,7 @@ class Hybrid(DrafterOfParts[HybridPart]):
         return self.drafted(merged.subtree(chosen, reached), by[:, chosen])
 
     def observe(self, step: Step) -> None:
-        if self._tree is not None:
+        if self._drafted:
             decided = np.array(step.new_tokens, np.int64)
             reachable, chosen = self._merged.walked(decided)
             for part in self.parts.values():

@@ -34,7 +34,7 @@ class Layered(DrafterOfParts[Part]):
         least: Count = 1,
         adaptation: LearningScope = "session",
     ) -> None:
-        super().__init__({name: Part(drafter) for name, drafter in parts.items()}, budget, adaptation)
+        super().__init__({name: Part(drafter) for name, drafter in parts.items()}, budget, "prompt")
         self.least = least
 
     def draw_by(self, sampler: Sampled | None) -> None:

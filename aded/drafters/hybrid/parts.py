@@ -64,6 +64,8 @@ class DrafterOfParts(Drafter, Generic[AnyPart]):
 
     def _forget_answer(self) -> None:
         self._tree: DraftTree | None = None
+        """The latest."""
+        self._drafted = self._prefilled = False
         self._accepted_by: list[np.ndarray] = []
 
     def _required(self) -> frozenset[str]:
@@ -91,24 +93,26 @@ class DrafterOfParts(Drafter, Generic[AnyPart]):
 
     def drafted(self, tree: DraftTree, by: np.ndarray) -> DraftTree:
         """Note who drafted each node of the tree, bool [parts, n]. Returns the tree."""
-        self._tree, self._drafted_by = tree, by
+        self._tree, self._drafted_by, self._drafted = tree, by, True
         return tree
 
     def observe(self, step: Step) -> None:
-        if self._tree is not None:
-            self._account(self._tree, step)
+        if self._drafted and self._tree is not None:
+            self._accepted_by.append(self._account(self._tree, step))
+        elif self._prefilled:  # nothing was asked for
+            self._accepted_by.append(np.zeros((len(self.parts), 0), bool))
+        self._drafted, self._prefilled = False, True
         for part in self.parts.values():
             with part.timed() as drafter:
                 drafter.observe(step)
 
-    def _account(self, drafted: DraftTree, step: Step) -> None:
-        """Note who drafted the nodes that were verified, and those that were accepted, bool [parts, accepted]."""
-        path = step.tree.tokens[step.path]
-        accepted = drafted.find(DraftTree(path, np.arange(-1, len(path) - 1)))[1:]
-        by = self._drafted_by
-        for part, mine in zip(self.parts.values(), by, strict=True):
+    def _account(self, drafted: DraftTree, step: Step) -> np.ndarray:
+        """Count who drafted the nodes that were verified; bool [parts, accepted], who drafted those on the path."""
+        by = np.pad(self._drafted_by, ((0, 0), (0, 1)))  # nobody here drafted node -1, which is another's
+        verified = by[:, drafted.find(step.tree)]
+        for part, mine in zip(self.parts.values(), verified, strict=True):
             part.use.drafted += int(mine[1:].sum())
-        self._accepted_by.append(by[:, accepted])
+        return verified[:, step.path[1:]]
 
     def node_parts(self, tree: DraftTree) -> list[str] | None:
         """The parts of the latest draft, which `tree` is, or its upper levels."""

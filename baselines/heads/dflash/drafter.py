@@ -20,8 +20,8 @@ from aded.core.tree import DraftTree
 from aded.settings import Budget, FilePath
 from baselines.heads.dflash.files import load_head
 from baselines.heads.dflash.model import DFlashHead
-from baselines.heads.medusa import most_probable_paths
 from baselines.heads.shared.layers import SharedLayers
+from baselines.heads.shared.paths import tree_of_logits
 
 
 class Dflash(Drafter):
@@ -81,10 +81,8 @@ class Dflash(Drafter):
         if self.head is None or not self._unread or self.budget == 0:
             return DraftTree.root(root)
         logits = self._logits(self.head, root)
-        candidates = 1 if self.shape == "chain" else min(self.budget, logits.shape[-1])
-        best = logits.float().softmax(dim=-1).topk(candidates)
-        tokens = best.indices if self.tokens is None else self.tokens[best.indices.cpu()]
-        return DraftTree(*most_probable_paths(tokens.cpu().numpy(), best.values.cpu().numpy(), root, self.budget))
+        candidates = 1 if self.shape == "chain" else self.budget
+        return tree_of_logits(root, logits, candidates, self.tokens, self.budget)
 
     def _logits(self, head: DFlashHead, root: int) -> torch.Tensor:
         """[block - 1, known tokens]: for each place behind the root. Reads what is unread."""

@@ -8,17 +8,12 @@ from time import perf_counter
 import numpy as np
 
 from aded.core.sampler import Greedy
-from aded.core.tree import DraftTree
+from aded.core.step_cost import unlikely_chain
 from aded.targets.batch import BatchTarget
 from aded.targets.eager import EagerTarget
 
 SPREAD = (0.5, 1.0, 1.5, 1.0)
 """Contexts of the requests, in turn, as multiples of the mean."""
-
-
-def chain(nodes: int) -> DraftTree:
-    """Of which hardly a node is accepted, so that contexts hardly grow."""
-    return DraftTree(np.arange(nodes) % 8, np.arange(nodes) - 1)
 
 
 def measure_batches(
@@ -31,7 +26,7 @@ def measure_batches(
     for number in range(rounds + 1):  # the first round warms up
         for batch, places in together.items():
             for size in nodes:
-                trees = dict.fromkeys(range(batch), chain(size))
+                trees = dict.fromkeys(range(batch), unlikely_chain(size))
                 began = perf_counter()
                 places.verify(trees)
                 if number:

@@ -16,8 +16,9 @@ from safetensors.torch import load_file, save_file
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from baselines.heads.medusa import Medusa, most_probable_paths
+from baselines.heads.medusa import Medusa
 from baselines.heads.medusa_heads import OURS, PUBLISHED, MedusaHeads, load_heads, save_heads
+from baselines.heads.shared.paths import most_probable_paths
 
 HIDDEN, VOCABULARY = 16, 40
 

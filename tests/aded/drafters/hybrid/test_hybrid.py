@@ -114,7 +114,20 @@ def test_a_resumed_run_replays_accepted_paths_alone() -> None:
     mine = hybrid(Fixed([4, 1, 2], [0, 0, 2], [0.6, 0.5, 0.4]))
     mine.draft(PROMPT)
     mine.observe(Step(DraftTree.chain(8, [1, 2]), [0, 1, 2], 9))
-    assert [(use.drafted, use.accepted) for use in mine.part_uses([3]).values()] == [(3, 2)]
+    assert [(use.drafted, use.accepted) for use in mine.part_uses([3]).values()] == [(2, 2)]
+
+
+def test_a_step_that_nobody_drafts_for_is_of_no_part_and_teaches_nothing() -> None:
+    """As where a draft is not worth its time (aded.drafters.sized), right after the prompt too."""
+    skipping, asked = (hybrid(Fixed([1, 2], [0, 1], [0.6, 0.5])) for _ in range(2))
+    alone = Step(DraftTree.root(8), [0], 3)
+    skipping.observe(alone)  # the prompt
+    skipping.observe(alone)
+    for mine in (skipping, asked):
+        decided(mine, [1, 4])
+    skipping.observe(alone)
+    assert [(use.drafted, use.accepted) for use in skipping.part_uses([1, 2, 1]).values()] == [(2, 1)]
+    assert (skipping.draft(PROMPT).probabilities == asked.draft(PROMPT).probabilities).all()
 
 
 def test_all_parts_observe_every_step_before_the_first_draft_too() -> None:
