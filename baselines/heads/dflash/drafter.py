@@ -27,8 +27,7 @@ from baselines.heads.shared.paths import tree_of_logits
 class Dflash(Drafter):
     """Drafts the most probable tokens of a block.
 
-    heads: a folder with config.json and model.safetensors, such as the files of z-lab/Qwen3-8B-DFlash-b16; none comes
-        along
+    heads: a folder with config.json and model.safetensors, such as the files of z-lab/Qwen3-8B-DFlash-b16
     shape: chain, the most probable token of each place; tree, the most probable paths (DDTree)
     budget: most drafted nodes per step; a chain has no more than the block, one less than its published size
     """
