@@ -1,1 +1,1 @@
-"""Peers, one file each: tokens/, logits/, heads/ and draft_models/, by what they read to draft."""
+"""Peers: tokens/, logits/, heads/ and draft_models/, by what they read to draft, and engines/, as engines draft."""
