@@ -38,7 +38,7 @@ OUTPUT_KEY = "output_dir"
 log = logging.getLogger(__name__)
 RECORD = ("config.yaml", "environment.json", "rows.jsonl", TREES, "samples.jsonl", "summary.json")
 """A run's own files."""
-MARK = ".run_id"
+RUN_ID_FILE = ".run_id"
 """The file that names the run whose folder this is."""
 
 
@@ -83,7 +83,7 @@ class RunDirectory:
 
     def _check_owner(self) -> None:
         """Raise BadInput, naming what differs, when the folder holds the record of another run."""
-        mark = self.folder / MARK
+        mark = self.folder / RUN_ID_FILE
         if mark.exists():
             found = mark.read_bytes()
             self.identity = next((one for one in self._before if one.encode() == found), self.identity)
@@ -182,9 +182,9 @@ class RunDirectory:
                     f"{', '.join(new for _, new in changes)}; go on where it began, or name another folder",
                 )
             environment = replace(environment, overrides=before.overrides)
-        for name in (MARK, *RECORD):
+        for name in (RUN_ID_FILE, *RECORD):
             remove_partial(self.folder / name)
-        self._write(MARK, self.identity)
+        self._write(RUN_ID_FILE, self.identity)
         self._write("environment.json", to_json(environment, 1) + "\n")
         self._write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(self.config))))
 
@@ -211,7 +211,7 @@ class RunDirectory:
     def close(self) -> None:
         """Unlock the folder; without a row, leave it as it was found."""
         if not self._has_results():
-            for name in {*RECORD, MARK, ".lock"} - self._found:
+            for name in {*RECORD, RUN_ID_FILE, ".lock"} - self._found:
                 (self.folder / name).unlink(missing_ok=True)
             with suppress(OSError):  # others may have used them meanwhile
                 for each in self._missing:

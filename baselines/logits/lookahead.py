@@ -56,7 +56,7 @@ def window_nodes(level: int, window: int) -> int:
     return max(columns - filled - 1 + (columns - filled) * filled for filled in range(level - 1))
 
 
-def most_probable(logits: torch.Tensor, rows: list[int]) -> list[int]:
+def best_tokens(logits: torch.Tensor, rows: list[int]) -> list[int]:
     """The most probable token of some rows of logits, [n, vocabulary]."""
     return logits[rows].float().argmax(dim=-1).tolist()
 
@@ -118,7 +118,7 @@ class Lookahead(Drafter):
             if node is None:
                 break
             ends.append(node)
-        new = most_probable(step.logits, ends)
+        new = best_tokens(step.logits, ends)
         self.chain, self.columns = self.chain[: max(0, len(ends) - 1)], self.columns[: len(ends)]
         self._move_on(int(step.tree.tokens[0]), new)
 

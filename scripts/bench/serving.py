@@ -187,10 +187,10 @@ def run(overrides: list[str], settings: BenchServingSettings) -> None:
     here = served(overrides, settings.requests, settings.datastore, settings.context)
     if (most := max(settings.at_once)) > len(here.prompts):
         raise BadInput("at_once", f"{most} cannot be under way: there are {len(here.prompts)} requests")
-    show([row for at_once in settings.at_once for row in rows_of(here, at_once, settings)], settings, here.dtype)
+    show([row for at_once in settings.at_once for row in measured(here, at_once, settings)], settings, here.dtype)
 
 
-def rows_of(here: Served, at_once: int, settings: BenchServingSettings) -> Iterator[dict[str, Any]]:
+def measured(here: Served, at_once: int, settings: BenchServingSettings) -> Iterator[dict[str, Any]]:
     """Of each proposer. Servers are new for each number of requests, since drafters learn from answers."""
     options = [*here.options, "--max-num-seqs", str(at_once)]
     with server(settings.python, here.model, options, settings.new_tokens) as plain:

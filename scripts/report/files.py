@@ -11,7 +11,7 @@ from aded.records.finished_runs import FinishedRun
 from llm_judge.spec_bench import RunFile
 from scripts.report import accepted, corpus_size, parts, peers, summary, temperatures
 from scripts.report.columns import corpus_questions
-from scripts.report.lines import baselines, lines_of, rows_of
+from scripts.report.lines import baselines, lines_by_seed, lines_of
 from scripts.report.names import SEED, line_names
 from scripts.report.paper import comparison, row_by_row
 from scripts.report.paper.published import read_published
@@ -24,7 +24,7 @@ def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[st
     published, sources, held = read_published(), comparison.Sources(), corpus_remarks(runs)
     numbers = accepted.long_table(runs, elsewhere, published)
     blocks = comparison.blocks(table, published, sources)
-    rows = rows_of(runs)
+    rows = lines_by_seed(runs)
     found = {
         "mean_accepted_tokens.md": accepted.as_markdown(runs, elsewhere, published) + held,
         "mean_accepted_tokens.csv": _csv(numbers),

@@ -176,7 +176,7 @@ def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[L
     return [Line(name, tuple(mine)) for (_, name), mine in found.items()]
 
 
-def rows_of(runs: Sequence[FinishedRun]) -> list[Line]:
+def lines_by_seed(runs: Sequence[FinishedRun]) -> list[Line]:
     """Best first, a line for each run, those that differ in the seed alone as one. One that was cut off is alone."""
     found = []
     for line in lines_of(runs):

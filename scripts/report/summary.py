@@ -12,7 +12,7 @@ from aded.records.config import BEFORE
 from aded.records.finished_runs import FinishedRun
 from aded.records.rows import to_json
 from scripts.report.columns import COLUMNS, chosen, differing_places, frame
-from scripts.report.lines import Line, each_run, rows_of
+from scripts.report.lines import Line, each_run, lines_by_seed
 from scripts.report.names import settings_key
 from scripts.report.texts import (
     FEW,
@@ -79,7 +79,7 @@ def ranking_frame(rows: Sequence[Line]) -> pd.DataFrame:
 
 def ranking(runs: Sequence[FinishedRun], shown: Callable[[str], str] = str) -> str:
     """The ranking in Markdown, and why numbers are marked. Names are literal. shown: how each text is written."""
-    rows = rows_of([literal_run(run) for run in runs])
+    rows = lines_by_seed([literal_run(run) for run in runs])
     remarks = "\n".join(map(shown, doubts(rows)))
     return f"{markdown(ranking_frame(rows).map(shown))}\n\n{remarks}\n"
 

@@ -58,7 +58,7 @@ def _aligned_zeros(slots: int, kind: np.dtype[Any]) -> np.ndarray:
     return memory[start : start + size].view(kind)
 
 
-def forget(table: ContextTable) -> None:
+def clear_table(table: ContextTable) -> None:
     """Free all slots without touching them."""
     table.state.salt += np.uint64(2)
 

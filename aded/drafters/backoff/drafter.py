@@ -29,23 +29,23 @@ from aded.drafters.backoff.candidates import (
     SOURCES,
     TARGET,
 )
-from aded.drafters.backoff.context_table import ROW, empty_table, forget
+from aded.drafters.backoff.context_table import ROW, clear_table, empty_table
 from aded.drafters.backoff.corpus import CONTEXTS, open_beside, open_corpus
 from aded.drafters.backoff.experts import IN_USE, Experts
 from aded.drafters.backoff.external_candidates import set_external_candidates
-from aded.drafters.backoff.history import clear, empty_history
+from aded.drafters.backoff.history import clear_history, empty_history
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
 from aded.drafters.backoff.lookup import lookup_of, no_lookup
 from aded.drafters.backoff.retrieval.passages import (
     another,
-    forget_text,
+    clear_text,
     open_nearest,
     retrieve_for_answer,
     retrieve_for_prompt,
 )
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
-from aded.drafters.backoff.unigrams import forget_all, no_unigrams
+from aded.drafters.backoff.unigrams import clear_unigrams, no_unigrams
 from aded.drafters.numba_state import NumbaState
 from aded.errors import BadInput
 from aded.files.datastores.lookup_file import open_lookup
@@ -188,9 +188,9 @@ class BackoffDrafter(Drafter):
             self.reset()
         first = len(self.context)
         if first > len(prompt_ids) or not np.array_equal(prompt_ids[:first], self.context):
-            forget(self.experts.prompt)
+            clear_table(self.experts.prompt)
             self.experts.unigrams.prompt[:] = 0
-            forget_text(self.nearest)
+            clear_text(self.nearest)
             first = 0
         read_prompt(self.state, prompt_ids, first, self.keep)
         if self.corpus is not None:
@@ -265,10 +265,10 @@ class BackoffDrafter(Drafter):
 
     def reset(self) -> None:
         for table in (self.experts.target, self.experts.session, self.experts.prompt):
-            forget(table)
-        forget_text(self.nearest)
-        clear(self.experts.history)
-        forget_all(self.experts.unigrams)
+            clear_table(table)
+        clear_text(self.nearest)
+        clear_history(self.experts.history)
+        clear_unigrams(self.experts.unigrams)
         self.context = np.empty(0, np.int64)
 
     def describe(self) -> dict[str, str]:

@@ -45,7 +45,7 @@ def empty_history(tokens: int) -> History:
     )
 
 
-def clear(history: History) -> None:
+def clear_history(history: History) -> None:
     """Forget all tokens."""
     history.latest[:] = 0
     history.length[0] = 0

@@ -104,7 +104,7 @@ def own_row(model: LookupModel, token: int) -> int:
 
 
 @inner
-def forget(model: LookupModel, memory: np.ndarray) -> None:
+def start_text(model: LookupModel, memory: np.ndarray) -> None:
     """A text begins: the memory is that after a separator. memory: float32 [HIDDEN]"""
     memory[:] = ZERO
     remember(model, len(model.rows) - 1, memory, memory)

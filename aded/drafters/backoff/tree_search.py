@@ -13,7 +13,7 @@ from aded.drafters.backoff.corpus import follow_token, locate
 from aded.drafters.backoff.experts import Experts, collect_features
 from aded.drafters.backoff.external_candidates import mix_external
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
-from aded.drafters.backoff.lookup import READ_FROM, forget, remember
+from aded.drafters.backoff.lookup import READ_FROM, remember, start_text
 from aded.drafters.backoff.scorer import Scorer, score
 from aded.drafters.backoff.scratch import MAX_WAITING, RECENT, BackoffScratch
 from aded.drafters.heap import pop, push
@@ -42,7 +42,7 @@ def start(experts: Experts, scratch: BackoffScratch, context: np.ndarray, first:
     if experts.on.lookup:
         model, memory = experts.lookup.model, scratch.memories[ROOT]
         if first == 0:
-            forget(model, memory)
+            start_text(model, memory)
         for i in range(first, len(context)):
             remember(model, context[i], memory, memory)
 

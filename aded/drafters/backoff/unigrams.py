@@ -28,7 +28,7 @@ def no_unigrams() -> Unigrams:
     return unigrams
 
 
-def forget_all(unigrams: Unigrams) -> None:
+def clear_unigrams(unigrams: Unigrams) -> None:
     unigrams.prompt[:], unigrams.session[:], unigrams.frequent[:] = 0, 0, -1
 
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from aded import __version__
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import number
-from scripts.report.lines import ACCEPTED, Line, by_place, each_run, lines_of, rows_of
+from scripts.report.lines import ACCEPTED, Line, by_place, each_run, lines_by_seed, lines_of
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
 from scripts.report.texts import literal, literal_run, undecided
@@ -52,7 +52,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
     environment.filters["file_name"] = lambda name: re.sub(r"[^\w.-]+", "_", name)
     return environment.get_template("page.html.jinja").render(
         title=f"Report on {len(runs)} run{'s' if len(runs) > 1 else ''}",
-        summary=[_in_words(mine) for mine in by_place(rows_of(runs)).values()],
+        summary=[_in_words(mine) for mine in by_place(lines_by_seed(runs)).values()],
         tabs=tabs,
         drawn=drawn,
         left_out=[literal(one) for one in left_out],

@@ -11,7 +11,7 @@ from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
 from scripts.report.accepted import BY_POSITION, headline, in_both_scopes, in_detail
 from scripts.report.columns import COLUMNS, KEYS, chosen, differing_places, explained, frame
-from scripts.report.lines import Line, by_place, rows_of
+from scripts.report.lines import Line, by_place, lines_by_seed
 from scripts.report.paper.comparison import Sources
 from scripts.report.parts import EXPLAINED, parts_table
 from scripts.report.summary import all_numbers, doubts, ranking_frame
@@ -70,7 +70,7 @@ class Table:
 
 
 def ranking(runs: Sequence[FinishedRun]) -> Table:
-    rows = rows_of(runs)
+    rows = lines_by_seed(runs)
     return Table("ranking", "", ranking_frame(rows), doubts(rows), "summary.csv", all_numbers(runs))
 
 

@@ -36,7 +36,7 @@ FEWEST_NODES = 50
 FEWEST_STEPS = 10
 """A point over fewer steps is not drawn."""
 BINS = 8
-"""Of equal width, into which places and sizes are divided."""
+"""Of equal width, into which positions and sizes are divided."""
 Curve = tuple[Any, Any, str]
 """x, y and its name."""
 PerStep = Callable[[Row], np.ndarray]
@@ -118,18 +118,18 @@ def _curves(
 
 def histogram(lines: Sequence[Line]) -> Figure | None:
     """Steps by the tokens that they added."""
-    places = range(1, LONGEST + 1)
+    positions = range(1, LONGEST + 1)
 
     def curve(line: Line) -> Curve:
         counts = np.bincount(np.minimum(lengths_of(line.rows), LONGEST), minlength=LONGEST + 1)[1:]
-        return places, counts / max(1, counts.sum()), line.name
+        return positions, counts / max(1, counts.sum()), line.name
 
     found = [(mine, list(map(curve, mine))) for mine in panels_of_acceptance(lines)]
     drawn = _curves(found, xlabel="accepted tokens of a step", ylabel="share of steps")
     if drawn is None:
         return None
     for axes in drawn[1]:
-        axes.set_xticks(places, [*map(str, places[:-1]), f"{LONGEST}+"])
+        axes.set_xticks(positions, [*map(str, positions[:-1]), f"{LONGEST}+"])
         axes.set_ylim(bottom=0)
     return drawn[0]
 
@@ -172,13 +172,13 @@ def tree_size(lines: Sequence[Line]) -> Figure | None:
 
 def draft_time(lines: Sequence[Line]) -> Figure | None:
     """Milliseconds to draft and to observe, the median step, by the length of the text, prompt and answer."""
-    values = _by_place(lines, _text_length, lambda row: 1000 * draft_seconds(row), np.median)
+    values = _by_position(lines, _text_length, lambda row: 1000 * draft_seconds(row), np.median)
     drawn = _curves(values, xlabel="tokens of prompt and answer so far", ylabel="milliseconds to draft")
     return drawn and drawn[0]
 
 
-def _accepted_by(lines: Sequence[Line], place: PerStep, xlabel: str) -> Figure | None:
-    values = _by_place(lines, place, lambda row: np.array(row.accept_lengths), np.mean)
+def _accepted_by(lines: Sequence[Line], position: PerStep, xlabel: str) -> Figure | None:
+    values = _by_position(lines, position, lambda row: np.array(row.accept_lengths), np.mean)
     drawn = _curves(values, xlabel=xlabel, ylabel=ACCEPTED_LABEL)
     return drawn and drawn[0]
 
@@ -192,23 +192,23 @@ def _text_length(row: Row) -> np.ndarray:
     return row.prompt_tokens + _done(row)
 
 
-def _by_place(lines: Sequence[Line], place: PerStep, value: PerStep, middle: Callable[[Any], Any]) -> Curves:
-    """Curves of the middle value of the steps in each bin of places."""
-    return [(mine, _middles(mine, place, value, middle)) for mine in panels_of_acceptance(lines)]
+def _by_position(lines: Sequence[Line], position: PerStep, value: PerStep, middle: Callable[[Any], Any]) -> Curves:
+    """Curves of the middle value of the steps in each bin of positions."""
+    return [(mine, _middles(mine, position, value, middle)) for mine in panels_of_acceptance(lines)]
 
 
 def _middles(
-    lines: Sequence[Line], place: PerStep, value: PerStep, middle: Callable[[Any], Any]
+    lines: Sequence[Line], position: PerStep, value: PerStep, middle: Callable[[Any], Any]
 ) -> list[Curve | None]:
-    """Of each line mean place and middle value of the steps in each bin; None without a point."""
+    """Of each line mean position and middle value of the steps in each bin; None without a point."""
     rows = [[row for row in line.rows if row.steps] for line in lines]
-    most = max((int(place(row).max()) for own in rows for row in own), default=0)
+    most = max((int(position(row).max()) for own in rows for row in own), default=0)
     found: list[Curve | None] = []
     for line, own in zip(lines, rows, strict=True):
-        places, values = (np.concatenate([np.zeros(0), *map(each, own)]) for each in (place, value))
-        bins = np.minimum(places * BINS // (most + 1), BINS - 1).astype(int)
+        positions, values = (np.concatenate([np.zeros(0), *map(each, own)]) for each in (position, value))
+        bins = np.minimum(positions * BINS // (most + 1), BINS - 1).astype(int)
         inside = [bins == one for one in range(BINS) if (bins == one).sum() >= FEWEST_STEPS]
-        points = [(float(places[one].mean()), float(middle(values[one]))) for one in inside]
+        points = [(float(positions[one].mean()), float(middle(values[one]))) for one in inside]
         xs, ys = [x for x, _ in points], [y for _, y in points]
         found.append((xs, ys, line.name) if points else None)
     return found

@@ -15,7 +15,7 @@ from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
 from aded.records.summary import Summary
 from scripts.report.accepted import in_both_scopes
-from scripts.report.lines import lines_of, rows_of
+from scripts.report.lines import lines_by_seed, lines_of
 from scripts.report.paper import comparison
 from scripts.report.paper.comparison import Sources, blocks
 from scripts.report.summary import all_numbers, as_markdown, ranking, ranking_frame, summary_frame
@@ -32,11 +32,11 @@ def paired(speedup: float, rate: float, questions: int = 6) -> list[Row]:
 
 
 def frame(folder: Path) -> pd.DataFrame:
-    return summary_frame(rows_of(read_runs([folder])))
+    return summary_frame(lines_by_seed(read_runs([folder])))
 
 
 def text_of(folder: Path) -> str:
-    return as_markdown(rows_of(read_runs([folder])))
+    return as_markdown(lines_by_seed(read_runs([folder])))
 
 
 def test_each_method_has_its_own_paired_rate_and_the_fastest_is_first(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_every_table_is_best_first(tmp_path: Path) -> None:
         write_run(tmp_path / name, paired(speedup, 20.0), method=name, answers=None)
     runs = read_runs([tmp_path])
     right = ["fast", "slow", "many", "more", "few"]
-    rows = rows_of(runs)
+    rows = lines_by_seed(runs)
     accepted_tokens = blocks(lines_of(runs), [], Sources())["mt_bench, mean accepted tokens"]
     for table in (summary_frame(rows), ranking_frame(rows), all_numbers(runs), accepted_tokens):
         assert table["method"].tolist() == right
@@ -118,7 +118,7 @@ def test_every_table_says_how_many_questions_the_corpus_holds(tmp_path: Path, co
         "rest e": "1 of 3",
         "rest f": "not checked",
     }
-    for table in (frame(tmp_path), ranking_frame(rows_of(read_runs([tmp_path])))):
+    for table in (frame(tmp_path), ranking_frame(lines_by_seed(read_runs([tmp_path])))):
         assert table.set_index("method")[COLUMN].to_dict() == right
     assert command(main, str(tmp_path)).code == 0
     for name in ("mean_accepted_tokens", "comparison_with_paper"):
@@ -164,7 +164,7 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
     assert ours[SPEEDUP].startswith(f"2.00 [{low:.2f}, {high:.2f}]¹")
     assert (ours[RATE], ours["identical outputs"]) == (f"20.0 [{10 * low:.1f}, {10 * high:.1f}]", "18 of 18")
     assert ours["accepted tokens, cold"] == "2.00 [2.00, 2.00]"
-    for table in (frame(tmp_path), ranking_frame(rows_of(runs))):
+    for table in (frame(tmp_path), ranking_frame(lines_by_seed(runs))):
         assert sorted(table["method"]) == [f"aded (decoding.temperature={one})" for one in (0.0, 0.5)] + 3 * ["once"]
     assert len(all_numbers(runs)) == 9, "summary.csv has each run"
     assert "seeds 0, 1, 2" in text_of(tmp_path)

@@ -91,7 +91,7 @@ def another(nearest: Nearest) -> Nearest:
     return nearest._replace(table=empty_table(len(nearest.table.marks)), **own)
 
 
-def forget_text(nearest: Nearest) -> None:
+def clear_text(nearest: Nearest) -> None:
     """A new text begins. The table becomes as new: contexts crowd in it, and which ones stay must not depend on the
     texts before."""
     nearest.table.marks[:], nearest.table.state.clock = 0, 1

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.drafters.backoff import context_table
-from aded.drafters.backoff.context_table import BUCKET, ROW, ContextTable, empty_table, forget
+from aded.drafters.backoff.context_table import BUCKET, ROW, ContextTable, clear_table, empty_table
 
 count_successor, replace_row = compiled(context_table.count_successor), compiled(context_table.replace_row)
 extend_hash, find = compiled(context_table.extend_hash), compiled(context_table.find)
@@ -65,7 +65,7 @@ def test_a_full_bucket_replaces_its_oldest_context() -> None:
 def test_a_forgotten_table_is_empty_and_fills_again() -> None:
     table = empty_table(64)
     count_successor(table, hash_of(1, 2), 5, 1.0)
-    forget(table)
+    clear_table(table)
     assert row(table, hash_of(1, 2)) == {}
     count_successor(table, hash_of(1, 2), 6, 1.0)
     assert row(table, hash_of(1, 2)) == {6: 1.0}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.drafters.backoff import history as histories
-from aded.drafters.backoff.history import MAX_MATCH, MIN_MATCH, clear, empty_history
+from aded.drafters.backoff.history import MAX_MATCH, MIN_MATCH, clear_history, empty_history
 
 append, longest_match = compiled(histories.append), compiled(histories.longest_match)
 token_at = compiled(histories.token_at)
@@ -47,7 +47,7 @@ def test_the_position_is_the_one_after_the_match() -> None:
     longest_match(history, match)
     assert match.tolist() == [6, 5]
     assert token_at(history, 6) == 7
-    clear(history)
+    clear_history(history)
     longest_match(history, match)
     assert match[0] == -1
 

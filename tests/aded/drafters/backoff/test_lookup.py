@@ -13,12 +13,12 @@ from numba import njit
 from aded.drafters.backoff.lookup import (
     LEAST,
     Lookup,
-    forget,
     lookup_of,
     read_node,
     remember,
     score_frequent,
     score_of,
+    start_text,
 )
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
@@ -52,7 +52,7 @@ def by_formula(model: LookupModel, text: list[int]) -> np.ndarray:
 
 @njit
 def _scores_after(lookup: Lookup, text: np.ndarray, memory: np.ndarray, scores: np.ndarray) -> None:
-    forget(lookup.model, memory)
+    start_text(lookup.model, memory)
     for token in text:
         remember(lookup.model, token, memory, memory)
     read_node(lookup, text[-PAST:], memory)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.drafters.backoff import unigrams
-from aded.drafters.backoff.unigrams import FREQUENT, forget_all, no_unigrams, place
+from aded.drafters.backoff.unigrams import FREQUENT, clear_unigrams, no_unigrams, place
 
 count_token = compiled(unigrams.count_token)
 
@@ -16,7 +16,7 @@ COUNTS = no_unigrams()
 
 @given(st.lists(st.integers(0, 60), max_size=400))
 def test_the_most_frequent_tokens_come_first(tokens: list[int]) -> None:
-    forget_all(COUNTS)
+    clear_unigrams(COUNTS)
     for token in tokens:
         count_token(COUNTS, token)
     times = Counter(tokens)
