@@ -222,3 +222,20 @@ def reach(parents: np.ndarray, given_parent: np.ndarray) -> np.ndarray:
     for i in range(1, len(parents)):
         reached[i] = reached[parents[i]] * given_parent[i]
     return reached
+
+
+@njit(cache=True)
+def walked(tokens: np.ndarray, parents: np.ndarray, decided: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(reachable, chosen), bool [n]: could the target choose the node, and did it?
+
+    tokens, parents: int64 [n], of a tree; decided: int64 [m], the target's choices below the root
+    """
+    depths = np.zeros(len(tokens), np.int64)
+    reachable, chosen = np.zeros(len(tokens), np.bool_), np.zeros(len(tokens), np.bool_)
+    chosen[0] = True
+    for i in range(1, len(tokens)):
+        above = depths[parents[i]]
+        depths[i] = above + 1
+        reachable[i] = chosen[parents[i]] and above < len(decided)
+        chosen[i] = reachable[i] and tokens[i] == decided[above]
+    return reachable, chosen

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from aded.core.tree import DraftTree
+from aded.core.tree import DraftTree, walked
 
 KNOTS = 21
 LEAST_PROBABILITY, MOST_PROBABILITY = 1e-4, 0.9995
@@ -102,15 +102,11 @@ def _count(
     decided: np.ndarray,
 ) -> None:
     """Count the nodes whose parent lies on the path `decided`."""
-    depths, on_path = np.zeros(len(tokens), np.int64), np.zeros(len(tokens), np.bool_)
-    on_path[0] = True
+    reachable, chosen = walked(tokens, parents, decided)
     for i in range(1, len(tokens)):
-        above = depths[parents[i]]
-        depths[i] = above + 1
-        if on_path[parents[i]] and above < len(decided):
-            on_path[i] = tokens[i] == decided[above]
+        if reachable[i]:
             for side in range(2):
                 share = shares[i] if side else 1.0 - shares[i]
                 for row in (0, rows[i]):
-                    counts[row, knots[i] + side, 0] += share * on_path[i]
+                    counts[row, knots[i] + side, 0] += share * chosen[i]
                     counts[row, knots[i] + side, 1] += share

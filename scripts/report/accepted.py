@@ -25,7 +25,7 @@ from aded.records.numbers import MISSING
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
 from scripts.report.columns import COLUMNS, shown, without_empty_columns
-from scripts.report.lines import ACCEPTED, SCOPES, Line, by_place, lines_of
+from scripts.report.lines import ACCEPTED, SCOPES, Line, by_place, categories_of, lines_of
 from scripts.report.paper.comparison import Sources
 from scripts.report.paper.published import Published, benchmark_family, beside
 from scripts.report.texts import listed, markdown
@@ -60,11 +60,6 @@ def _number(line: Line, scope: str, number: Callable[[Sequence[Row]], float | No
     return line.by_scope[scope].of_rows(number) if scope in line.by_scope else None
 
 
-def _categories(lines: Sequence[Line]) -> list[str]:
-    """In the benchmark's order."""
-    return list(accepted_by_category(lines[0].first.rows))
-
-
 NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
     "micro": mean_accepted_tokens,
     "macro": macro_average,
@@ -76,7 +71,7 @@ def headline(
     mine: Sequence[Line], elsewhere: Sequence[RunFile], published: Sequence[Published], sources: Sources
 ) -> pd.DataFrame:
     """A row per method of one model and benchmark, cold first; then others' figures of methods that were not run."""
-    names = [name for name in NUMBERS if name != "macro" or len(_categories(mine)) > 1]
+    names = [name for name in NUMBERS if name != "macro" or len(categories_of(mine)) > 1]
     rows = []
     for line in mine:
         row = {"method": line.name, "learned from": COLUMNS["learned from"].text(line)}
@@ -131,7 +126,7 @@ def _of(category: str) -> Callable[[Sequence[Row]], float | None]:
 
 def by_category(mine: Sequence[Line], scope: str, elsewhere: Sequence[RunFile]) -> pd.DataFrame:
     """A row per method, a column per category."""
-    categories = _categories(mine)
+    categories = categories_of(mine)
     rows = [
         {"method": line.name} | {category: shown(_number(line, scope, _of(category))) for category in categories}
         for line in mine
@@ -165,7 +160,7 @@ def in_detail(mine: Sequence[Line], elsewhere: Sequence[RunFile] = ()) -> dict[s
         scopes = {"cold and session": "cold"}
     found = {}
     for title, scope in scopes.items():
-        if len(_categories(mine)) > 1:
+        if len(categories_of(mine)) > 1:
             found[f"{title}, by category"] = by_category(mine, scope, elsewhere)
         found[f"{title}, by position"] = by_position(mine, scope)
     return found
@@ -207,7 +202,7 @@ def long_table(
     rows: list[tuple[object, ...]] = []
     found = in_both_scopes(runs)
     for line in found:
-        numbers = NUMBERS | {f"category {name}": _of(name) for name in _categories([line])}
+        numbers = NUMBERS | {f"category {name}": _of(name) for name in categories_of([line])}
         for scope in line.by_scope:
             for name, number in numbers.items():
                 estimate = _number(line, scope, number)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.metrics import Estimate, over_seeds
+from aded.records.metrics import Estimate, accepted_by_category, over_seeds
 from aded.records.rows import Row
 from aded.records.totals import Number, Totals, bootstrap_interval, stacked, totals_by_question, value_of
 from scripts.report.names import SEED, by_number, line_names, settings_key
@@ -174,6 +174,11 @@ def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[L
     for one in each_run(runs):
         found[one.place, names[one.first.folder]].append(one.first)
     return [Line(name, tuple(mine)) for (_, name), mine in found.items()]
+
+
+def categories_of(lines: Sequence[Line]) -> list[str]:
+    """Of one benchmark's questions, in its order."""
+    return list(accepted_by_category(lines[0].first.rows))
 
 
 def lines_by_seed(runs: Sequence[FinishedRun]) -> list[Line]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from aded.core.drafter import Drafter, Step
-from aded.core.tree import DraftTree, most_probable
+from aded.core.tree import DraftTree, most_probable, walked
 from aded.drafters.acceptance import AcceptanceTable
 from aded.drafters.hybrid.merge import MergedTree
 from aded.drafters.hybrid.parts import DrafterOfParts, Part
@@ -112,7 +112,7 @@ class Hybrid(DrafterOfParts[HybridPart]):
     def observe(self, step: Step) -> None:
         if self._drafted:
             decided = np.array(step.new_tokens, np.int64)
-            reachable, chosen = self._merged.walked(decided)
+            reachable, chosen = walked(self._merged.tokens, self._merged.parents, decided)
             for part in self.parts.values():
                 part.learn(decided, reachable, chosen)
         super().observe(step)

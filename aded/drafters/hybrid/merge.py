@@ -41,10 +41,6 @@ class MergedTree:
         siblings[0] = False
         return siblings
 
-    def walked(self, decided: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """bool [n]: could the target choose the node, and did it? decided: int64 [m], its choices below the root."""
-        return _walked(self.tokens, self.parents, decided)
-
     def reach(self) -> np.ndarray:
         """float64 [n]: the probability that the walk reaches each node."""
         return reach(self.parents, self.given_parent)
@@ -86,16 +82,3 @@ def _add(
             n += 1
         nodes[i] = node
     return n, nodes
-
-
-@njit(cache=True)
-def _walked(tokens: np.ndarray, parents: np.ndarray, decided: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    depths = np.zeros(len(tokens), np.int64)
-    reachable, chosen = np.zeros(len(tokens), np.bool_), np.zeros(len(tokens), np.bool_)
-    chosen[0] = True
-    for i in range(1, len(tokens)):
-        above = depths[parents[i]]
-        depths[i] = above + 1
-        reachable[i] = chosen[parents[i]] and above < len(decided)
-        chosen[i] = reachable[i] and tokens[i] == decided[above]
-    return reachable, chosen

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from aded.core.calibration import total
 from aded.records.metrics import accepted_by_category, draft_seconds
 from aded.records.rows import Row
-from scripts.report.lines import Line
+from scripts.report.lines import Line, categories_of
 from scripts.report.names import settings_key
 from scripts.report.plots.style import (
     MOST_LINES,
@@ -53,20 +53,15 @@ def panels_of_acceptance(lines: Sequence[Line]) -> list[list[Line]]:
 
 def by_category(lines: Sequence[Line]) -> Figure | None:
     """Mean accepted tokens by the questions' category."""
-    found = [mine for mine in panels_of_acceptance(lines) if len(_categories(mine)) > 1]
+    found = [mine for mine in panels_of_acceptance(lines) if len(categories_of(mine)) > 1]
     if not found:
         return None
-    figure, all_axes = panels_of_bars(list(map(_categories, found)), list(map(len, found)))
+    figure, all_axes = panels_of_bars(list(map(categories_of, found)), list(map(len, found)))
     for axes, mine in zip(all_axes, found, strict=True):
         accepted = {line.name: accepted_by_category(line.rows) for line in mine}
-        grouped_bars(axes, {name: [own.get(one) for one in _categories(mine)] for name, own in accepted.items()})
+        grouped_bars(axes, {name: [own.get(one) for one in categories_of(mine)] for name, own in accepted.items()})
         label_panel(axes, title_of(mine), xlabel=ACCEPTED_LABEL)
     return figure
-
-
-def _categories(lines: Sequence[Line]) -> list[str]:
-    """In the benchmark's order."""
-    return list(accepted_by_category(lines[0].first.rows))
 
 
 def over_tokens(lines: Sequence[Line]) -> Figure | None:
