@@ -13,6 +13,8 @@ from scripts.report.lines import ACCEPTED, Line
 from scripts.report.names import SEED, line_names
 
 TEMPERATURE = "decoding.temperature"
+ANSWERS = ("answers_sha256", "benchmark.pack")
+"""Where they are replayed, those of each temperature are in a file of their own."""
 EXPLAINED = (
     "Mean accepted tokens, with their 95 % intervals, at each temperature; 0 takes the most probable token. Methods "
     "of a benchmark and model sample with the same seeds, so that without rejection they give the same answers."
@@ -24,7 +26,7 @@ ByTemperature = dict[float, Line]
 def over_temperatures(lines: Sequence[Line]) -> dict[tuple[str, str], dict[str, ByTemperature]]:
     """By benchmark and model, the methods by name that ran at several temperatures; most accepted tokens first."""
     sampled = [line for line in lines if ACCEPTED in line.estimates and TEMPERATURE in line.first.settings]
-    names = line_names([line.first for line in sampled], without=(SEED, TEMPERATURE))
+    names = line_names([line.first for line in sampled], without=(SEED, TEMPERATURE, *ANSWERS))
     found: dict[tuple[str, str], dict[str, ByTemperature]] = defaultdict(lambda: defaultdict(dict))
     for line in sorted(sampled, key=lambda line: float(line.first.settings[TEMPERATURE])):
         found[line.place][names[line.first.folder]][float(line.first.settings[TEMPERATURE])] = line

@@ -32,6 +32,16 @@ def test_a_method_is_a_row_and_a_temperature_a_column_the_best_greedy_one_first(
     assert table.columns[-3:].tolist() == ["temperature 0", "temperature 0.6", "temperature 1"]
 
 
+def test_answers_recorded_at_each_temperature_are_one_method(tmp_path: Path) -> None:
+    for temperature in (0.0, 1.0):
+        recorded = {"model.name": "tiny", "model.answers": f"at {temperature}", "benchmark.pack": f"at {temperature}"}
+        settings = {"decoding.temperature": temperature, **recorded}
+        write_run(tmp_path / str(temperature), [row(81, 0, [2, 2])], method="low", settings=settings)
+    (found,) = temperature_table(lines(tmp_path)).to_dict("records")
+    assert found["method"] == "low"
+    assert found["temperature 1"].startswith("2.00")
+
+
 def test_columns_are_in_the_order_of_the_temperatures(tmp_path: Path) -> None:
     sampled(tmp_path, "low", {0.0: 2, 0.6: 2, 1.0: 2})
     sampled(tmp_path, "high", {0.0: 4, 1.0: 3})
