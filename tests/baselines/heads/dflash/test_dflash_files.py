@@ -39,6 +39,13 @@ def test_layers_that_are_not_named_are_the_published(tmp_path: Path) -> None:
     assert head.block.layers == (1, 2)
 
 
+def test_the_repository_has_a_head_for_the_default_model() -> None:
+    head = load(Path("baselines/heads/dflash_smollm2"), hidden=576, vocabulary=49152, layers=30)
+    assert head.block == Block(8, 16, (1, 14, 27))
+    assert head.tokens is not None
+    assert len(head.tokens) == 2438
+
+
 def test_a_head_is_written_and_read_again(tmp_path: Path) -> None:
     tokens = {"d2t": torch.arange(20), "t2d": torch.arange(VOCABULARY) % 2 == 0}
     head = load(dflash(tmp_path / "published", {**random_state(CONFIG), **tokens}))
