@@ -50,6 +50,6 @@ def source_files(target: str) -> list[str]:
         return []
     if spec is None:
         return []
-    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
-    found = sorted(file for folder in folders for file in folder.rglob("*.py"))
-    return [str(file) for file in found] if folders else [spec.origin] if spec.has_location and spec.origin else []
+    if folders := spec.submodule_search_locations:
+        return sorted(str(file) for folder in folders for file in Path(folder).rglob("*.py"))
+    return [spec.origin] if spec.has_location and spec.origin else []
