@@ -33,7 +33,7 @@ from aded.config import CONF, Kinds
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
-from aded.identity import OURS, is_ours
+from aded.identity import is_ours
 from aded.settings import FilePath, checked, checked_keys, no_such_key
 
 INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
@@ -243,11 +243,8 @@ def exit_with_error(error: BaseException) -> NoReturn:
         error = error.__cause__
     if isinstance(error, ConfigAttributeError | ConfigKeyError) and isinstance(error.parent_node, DictConfig):
         known = (str(name) for name in error.parent_node if name != "hydra")
-        own = (
-            ""
-            if is_ours(str(error.parent_node.get("_target_", OURS[0])))
-            else f"; for your class: +{error.full_key}="
-        )
+        target = error.parent_node.get("_target_")
+        own = f"; for your class: +{error.full_key}=" if target and not is_ours(str(target)) else ""
         error = BadInput(str(error.full_key), no_such_key(str(error.key), known) + own)
     print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
     sys.exit(2)

@@ -23,7 +23,8 @@ class Layered(DrafterOfParts[Part]):
     parts: drafters, by their names, in this order
     budget: most drafted nodes per step: the first ones of a larger tree. Each part has a budget of its own
     least: nodes that a tree must have to be drafted; of the last part, one is enough
-    adaptation: with prompt, no part learns across questions, unless its own settings say so
+    adaptation: for aded.methods, which makes the parts: with prompt, none learns across questions, unless its own
+        settings say so
     """
 
     def __init__(

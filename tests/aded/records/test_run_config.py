@@ -14,6 +14,7 @@ from omegaconf import OmegaConf
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
+from aded.command_line import compose_config, plain
 from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
 from aded.records.config import fingerprints, read_config
 from aded.records.finished_runs import read_run
@@ -103,6 +104,13 @@ def test_a_run_does_not_go_on_with_another_file(shell: Shell, place: Path, key: 
     assert (shell.out / "rows.jsonl").read_text() == kept
     code, output, _ = shell(*run, f"paths.output={place / 'runs'}", "output_dir=null")
     assert (code, Path(output.split()[-1]) == shell.out) == (0, False)
+
+
+def test_code_of_our_own_counts_by_its_version() -> None:
+    """The method's, the benchmark's, and that of the builder of datastores."""
+    config = plain(compose_config(["method=aded"]))
+    assert config["datastore"]["_target_"] == "datastore.open.open_or_build"
+    assert [key for key in fingerprints(config) if key.endswith("_target_")] == []
 
 
 def test_a_run_does_not_go_on_with_other_code_of_ones_own_drafter(
