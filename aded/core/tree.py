@@ -70,6 +70,19 @@ def _found(tokens: np.ndarray, parents: np.ndarray, wanted: np.ndarray, wanted_p
     return found
 
 
+@njit(cache=True, inline="always")
+def with_child(tokens: np.ndarray, parents: np.ndarray, n: int, parent: int, token: int) -> tuple[int, int]:
+    """(node, n) of the child of `parent` with this token; a new one if there is none.
+
+    tokens, parents: int64, of which the first n are a draft tree that is being built, with room for one more.
+    """
+    for i in range(parent + 1, n):
+        if parents[i] == parent and tokens[i] == token:
+            return i, n
+    tokens[n], parents[n] = token, parent
+    return n, n + 1
+
+
 def _whole_numbers(values: Sequence[int]) -> np.ndarray:
     found = np.asarray(values)
     if found.size and found.dtype.kind not in "iu":

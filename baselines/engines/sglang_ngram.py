@@ -22,7 +22,7 @@ from numba import njit
 from pydantic import Field
 
 from aded.core.drafter import Drafter, Step
-from aded.core.tree import DraftTree
+from aded.core.tree import DraftTree, with_child
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
 from baselines.engines.sglang_trie import (
@@ -39,16 +39,6 @@ from baselines.engines.sglang_trie import (
 
 Entry = tuple[float, int, int]
 """Of the heap: probability, node of the trie, its parent in the draft tree."""
-
-
-@njit(cache=True, inline="always")
-def _draft(tokens: np.ndarray, parents: np.ndarray, n: int, parent: int, token: int) -> tuple[int, int]:
-    """(node, n) of the child of `parent` with this token, in a draft tree of n nodes; a new one if there is none."""
-    for i in range(parent + 1, n):
-        if parents[i] == parent and tokens[i] == token:
-            return i, n
-    tokens[n], parents[n] = token, parent
-    return n, n + 1
 
 
 @njit(cache=True)
@@ -68,7 +58,7 @@ def latest_tree(
             at += 1
             child, left = trie.nodes[node, CHILD], max(1, int(breadth))
             while child > 0 and left > 0 and n <= budget:
-                drafted, n = _draft(tokens, parents, n, parent, trie.nodes[child, TOKEN])
+                drafted, n = with_child(tokens, parents, n, parent, trie.nodes[child, TOKEN])
                 queue.append((drafted, child, breadth - slope))
                 child, left = trie.nodes[child, AFTER], left - 1
     return tokens[:n], parents[:n]
@@ -126,7 +116,7 @@ def frequent_tree(
         _push_children(heap, trie, match, 1.0, breadth, 0)
         while len(heap) > 0 and n <= budget:
             probability, node, parent = _pop(heap)
-            drafted, n = _draft(tokens, parents, n, parent, trie.nodes[node, TOKEN])
+            drafted, n = with_child(tokens, parents, n, parent, trie.nodes[node, TOKEN])
             _push_children(heap, trie, node, probability, breadth, drafted)
     return tokens[:n], parents[:n]
 

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
-from aded.core.tree import DraftTree
+from aded.core.tree import DraftTree, with_child
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
 from baselines.logits.prompt_logits import best_after_prompt
@@ -122,16 +122,6 @@ def insert_ngrams(trie: Trie, text: np.ndarray, length: int) -> None:
         _touch(trie.nodes, node)
 
 
-@njit(cache=True, inline="always")
-def _draft(tokens: np.ndarray, parents: np.ndarray, n: int, parent: int, token: int) -> tuple[int, int]:
-    """(node, n) of the child of `parent` with this token, in a draft tree of n nodes; a new one if there is none."""
-    for i in range(parent + 1, n):
-        if parents[i] == parent and tokens[i] == token:
-            return i, n
-    tokens[n], parents[n] = token, parent
-    return n, n + 1
-
-
 @njit(cache=True)
 def retrieve(trie: Trie, context: np.ndarray, length: int, most: int, tokens: np.ndarray, parents: np.ndarray) -> int:
     """Draft the `most` most frequent nodes at and below the matches; return the number of nodes of the draft tree.
@@ -158,7 +148,7 @@ def retrieve(trie: Trie, context: np.ndarray, length: int, most: int, tokens: np
         most -= 1
         at = 0
         if above >= 0:
-            at, n = _draft(tokens, parents, n, above, trie.nodes[TOKEN, node])
+            at, n = with_child(tokens, parents, n, above, trie.nodes[TOKEN, node])
         child = trie.nodes[CHILD, node]
         while child > 0:
             heappush(heap, (-trie.nodes[COUNT, child], number, child, at))
@@ -182,7 +172,7 @@ def recycle(matrix: np.ndarray, budget: int, tokens: np.ndarray, parents: np.nda
         for rank in range(breadth if token < len(matrix) else 0):
             if n > budget or matrix[token, rank] < 0:
                 break
-            nodes[tail], n = _draft(tokens, parents, n, nodes[head], matrix[token, rank])
+            nodes[tail], n = with_child(tokens, parents, n, nodes[head], matrix[token, rank])
             breadths[tail], depths[tail] = max(1, below), depth + 1
             below >>= 1
             tail += 1
