@@ -1,4 +1,4 @@
-"""Commands on finished runs: tables, plots, report, compare, export, score. The folders below are for maintainers."""
+"""Sweeps, and commands on finished runs: tables, plots, report, compare, export. The folders are for maintainers."""
 
 from __future__ import annotations
 

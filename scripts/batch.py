@@ -39,7 +39,7 @@ from scripts.report.batching import (
     oracle,
     poisson,
     simulate,
-    steps_of,
+    steps_of_row,
 )
 from scripts.report.names import line_names
 from scripts.report.plots.batching import draw_batches
@@ -75,7 +75,8 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
         raise BadInput("RUN", "name the folders of finished runs: aded batch RUN [RUN ...] cost=FILE")
     out = Path(settings.out).expanduser()
     check_outputs([("out", out / "batch.csv")], [("cost", settings.cost)])
-    runs, times = [read_finished(Path(folder), "RUN") for folder in arguments], read_batch_times(settings.cost)
+    runs = [read_finished(Path(folder), "RUN") for folder in arguments]
+    times = read_batch_times(settings.cost, "cost")
     frame = pd.DataFrame(throughputs(runs, times, settings))
     write_text(out / "batch.csv", frame.to_csv(index=False), "out")
     text = as_markdown(frame) + (f"- {COMPUTED}\n" if times.computed else "")
@@ -87,10 +88,11 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
 
 def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchSettings) -> Iterator[dict[str, Any]]:
     """A row per run and batch size, autoregressive decoding and the oracle among them. Raises BadInput."""
-    batches = settings.batches or [2**i for i in range(9) if times.batches[0] <= 2**i <= times.batches[-1]]
+    reached = [2**i for i in range(9) if times.batches[0] <= 2**i <= times.batches[-1]]
+    batches = sorted(set(settings.batches)) or reached
     names = line_names(runs)
     for run_ in runs:
-        steps = [steps_of(row) for row in run_.rows if row.steps]
+        steps = [steps_of_row(row) for row in run_.rows if row.steps]
         for batch in batches:
             requests = enough(steps, batch)
             arrivals = poisson(len(requests), settings.rate, settings.seed) if settings.rate else None

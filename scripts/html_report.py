@@ -44,7 +44,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
 
 def run(arguments: list[str], settings: ReportSettings) -> None:
     folders = named_folders(arguments, "aded report outputs")
-    out = Path(settings.out) if settings.out else folders[0] / NAME
+    out = Path(settings.out).expanduser() if settings.out else folders[0] / NAME
     write_report(folders, out)
     print(f"report: {out}  ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")
 

@@ -47,14 +47,21 @@ class BatchTimes:
     table: np.ndarray
     computed: bool = False
     """From a data sheet; otherwise measured."""
+    key: str = COST_KEY
+    """What names the file in errors."""
 
     @classmethod
     def levelled(
-        cls, batches: ArrayLike, sizes: ArrayLike, seconds: np.ndarray, computed: bool = False
+        cls,
+        batches: ArrayLike,
+        sizes: ArrayLike,
+        seconds: np.ndarray,
+        computed: bool = False,
+        key: str = COST_KEY,
     ) -> BatchTimes:
         """A time that falls with nodes or requests is noise, and is levelled."""
         rising = np.maximum.accumulate(np.maximum.accumulate(seconds, axis=1), axis=0)
-        return cls(np.array(batches), np.array(sizes), rising, computed)
+        return cls(np.array(batches), np.array(sizes), rising, computed, key)
 
     def seconds(self, batch: int, nodes: float) -> float:
         """Of a step over trees of so many nodes on average, by straight lines between measurements.
@@ -63,7 +70,7 @@ class BatchTimes:
         """
         if not (self.batches[0] <= batch <= self.batches[-1] and self.sizes[0] <= nodes <= self.sizes[-1]):
             raise BadInput(
-                COST_KEY,
+                self.key,
                 f"has times of {self.batches[0]} to {self.batches[-1]} requests with {self.sizes[0]} to "
                 f"{self.sizes[-1]} nodes each, none of {batch} with {nodes:.0f}",
             )
@@ -75,18 +82,18 @@ class BatchTimes:
         return StepCost(np.array([self.seconds(batch, n) / batch for n in range(1, budget + 2)]))
 
 
-def read_batch_times(path: str | Path) -> BatchTimes:
-    """The times of the first engine that has some. Raises BadInput."""
+def read_batch_times(path: str | Path, key: str) -> BatchTimes:
+    """The times of the first engine that has some. key: what names the file in errors. Raises BadInput."""
     form = "a cost table that python -m scripts.bench.verify batch=[1,2,4] out=FILE wrote"
-    table = typed(json_value(read_text(path, COST_KEY), COST_KEY, str(path)), CostTable, COST_KEY, str(path), form)
+    table = typed(json_value(read_text(path, key), key, str(path)), CostTable, key, str(path), form)
     known = next((one.ms_by_batch for one in table.engines if one.ms_by_batch), None)
     if known is None:
-        raise BadInput(COST_KEY, f"{path} has no times of batches; it must be {form}")
+        raise BadInput(key, f"{path} has no times of batches; it must be {form}")
     batches, sizes = sorted(known), sorted(set.intersection(*(set(row) for row in known.values())))
     if not sizes or sizes[0] != 1 or batches[0] != 1:
-        raise BadInput(COST_KEY, f"{path} must have times of one request, and of one node for every batch")
+        raise BadInput(key, f"{path} must have times of one request, and of one node for every batch")
     seconds = np.array([[known[batch][size] / 1e3 for size in sizes] for batch in batches])
-    return BatchTimes.levelled(batches, sizes, seconds, table.computed)
+    return BatchTimes.levelled(batches, sizes, seconds, table.computed, key)
 
 
 def read_cost_table(path: str | Path, engine: object, budget: int) -> StepCost:

@@ -10,7 +10,7 @@ import numpy as np
 from aded.records.rows import Row
 from aded.records.totals import (
     RESAMPLES,
-    Number,
+    Measure,
     Totals,
     bootstrap_interval,
     stacked,
@@ -45,7 +45,7 @@ class Difference:
         return self.low is None or self.high is None or self.low <= 1 <= self.high or self.p >= NOISE
 
 
-def difference(first: Sequence[Row], second: Sequence[Row], number: Number) -> Difference | None:
+def difference(first: Sequence[Row], second: Sequence[Row], number: Measure) -> Difference | None:
     """The difference in a number over the questions that both answered; None where it was measured in none."""
     ours, others = totals_by_question(first), totals_by_question(second)
     shared = [question for question in ours if question in others]
@@ -57,7 +57,7 @@ def difference(first: Sequence[Row], second: Sequence[Row], number: Number) -> D
     return Difference(len(shared), one, other, one / other, low, high, swapped(number, a, b))
 
 
-def swapped(number: Number, a: Totals, b: Totals, most: int = RESAMPLES) -> float:
+def swapped(number: Measure, a: Totals, b: Totals, most: int = RESAMPLES) -> float:
     """The share of swaps that show a difference at least as large: a paired randomisation test (Noreen 1989).
 
     It asks nothing of the numbers' distribution, so it holds for a few questions too. All swaps where there are no

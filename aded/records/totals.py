@@ -50,7 +50,7 @@ class Totals:
         return Totals(*map(change, self.columns()))
 
 
-Number = Callable[[Totals], float | np.ndarray]
+Measure = Callable[[Totals], float | np.ndarray]
 """A number that is made of totals, as Totals.speedup."""
 
 
@@ -92,7 +92,7 @@ def stacked(totals: Iterable[Totals]) -> Totals:
     return Totals(*np.array([one.columns() for one in totals], float).reshape(-1, len(fields(Totals))).T)
 
 
-def value_of(number: Number, questions: Totals) -> float | None:
+def value_of(number: Measure, questions: Totals) -> float | None:
     """A number of all questions together; None where it was not measured, or there is nothing to divide by."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(number(questions.changed(_added)))

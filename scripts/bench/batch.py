@@ -121,7 +121,7 @@ class Bench:
         return [found[number] for number in range(len(requests))], seconds
 
 
-def steps_of(answer: Answer) -> Steps:
+def steps_of_answer(answer: Answer) -> Steps:
     nodes = np.array(answer.drafted_nodes, np.int64) + 1
     drafting = np.array(answer.draft_times) + np.array(answer.observe_times)
     return Steps(np.array(answer.accept_lengths, np.int64), nodes, drafting)
@@ -137,7 +137,7 @@ def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
     rates = {name: sum(one.new_tokens for one in answers) / seconds for name, (answers, seconds) in decoded.items()}
     rows = []
     for name, (answers, _) in decoded.items():
-        predicted = simulate([steps_of(answer) for answer in answers], times, batch).tokens_per_second
+        predicted = simulate([steps_of_answer(answer) for answer in answers], times, batch).tokens_per_second
         same = sum(mine.token_ids == theirs.token_ids for mine, theirs in zip(answers, plain, strict=True))
         rows.append(
             {

@@ -25,7 +25,7 @@ from aded.records.numbers import MISSING
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
 from scripts.report.columns import COLUMNS, shown, without_empty_columns
-from scripts.report.lines import ACCEPTED, SCOPES, Line, by_place, categories_of, lines_of
+from scripts.report.lines import ACCEPTED, SCOPES, Line, by_place, categories_of, in_both_scopes
 from scripts.report.paper.comparison import Sources
 from scripts.report.paper.published import Published, benchmark_family, beside
 from scripts.report.texts import listed, markdown
@@ -43,16 +43,6 @@ BY_POSITION = (
     "Of all steps, the share that accepted drafts down to this depth of the tree; in brackets: of the steps that "
     "accepted the depth above."
 )
-
-
-def in_both_scopes(runs: Sequence[FinishedRun]) -> list[Line]:
-    """The runs, those that differ in nothing but scope and seed as one line."""
-    found = []
-    for line in lines_of(runs, without=("method.adaptation",)):
-        for suffix, is_fixed in (("", False), (" (adaptation=off)", True)):
-            mine = [run for run in line.runs if (run.config.get("method.adaptation") == "off") == is_fixed]
-            found += [Line(line.name + suffix, tuple(mine))] if mine else []
-    return found
 
 
 def _number(line: Line, scope: str, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
@@ -93,7 +83,7 @@ def headline(
 
 
 def _listed(figures: Sequence[Published], sources: Sources) -> str:
-    """Several sources of one figure, each with its mark."""
+    """Several sources of one figure, each with its letter."""
     return "; ".join(f"{figure.text} {sources.published(figure)}" for figure in figures)
 
 

@@ -26,7 +26,7 @@ class Steps:
     drafting: np.ndarray
 
 
-def steps_of(row: Row) -> Steps:
+def steps_of_row(row: Row) -> Steps:
     """Of a recorded turn; drafting is what it took when the turn was first decoded."""
     nodes = np.array(row.drafted_nodes, np.int64) + 1
     return Steps(np.array(row.accept_lengths, np.int64), nodes, draft_seconds(row))

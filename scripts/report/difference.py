@@ -48,7 +48,7 @@ def shared_rows(a: FinishedRun, b: FinishedRun) -> tuple[list[Row], list[Row]]:
 
 def _line(name: str, one: Difference) -> tuple[str, ...]:
     ends = MISSING if one.low is None or one.high is None else f"{one.low:.3f} to {one.high:.3f}"
-    verdict = "cannot tell" if one.questions < FEWEST else "no difference" if one.is_noise else "more than noise"
+    verdict = "cannot tell" if one.questions < FEWEST else "may be noise" if one.is_noise else "more than noise"
     return name, f"{one.first:.3f}", f"{one.second:.3f}", f"{one.quotient:.3f}", ends, f"{one.p:.3f}", verdict
 
 

@@ -60,9 +60,12 @@ def _explained(name: str, frame: pd.DataFrame, explained: str, below: str = "") 
 
 
 def corpus_remarks(runs: Sequence[FinishedRun]) -> str:
-    """For tables without the column: a note per method and benchmark; empty where no file was checked."""
+    """For tables without the column: a note per method, model and benchmark; empty where no file was checked."""
     names = line_names(runs, (SEED,))
-    found = {(names[run.folder], run.benchmark): corpus_questions(run) for run in runs}
-    checked = {key: held for key, held in sorted(found.items()) if held not in (None, NOT_CHECKED)}
-    notes = [f"- {name}: its corpus holds {held} questions of {task}.\n" for (name, task), held in checked.items()]
+    found = {(names[run.folder], run.model, run.benchmark): corpus_questions(run) for run in runs}
+    notes = [
+        f"- {name}: its corpus holds {held} questions of {task} ({model}).\n"
+        for (name, model, task), held in sorted(found.items())
+        if held not in (None, NOT_CHECKED)
+    ]
     return "\n" + "".join(notes) if notes else ""

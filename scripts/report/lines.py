@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.metrics import Estimate, accepted_by_category, over_seeds
+from aded.records.metrics import Estimate, over_seeds
 from aded.records.rows import Row
-from aded.records.totals import Number, Totals, bootstrap_interval, stacked, totals_by_question, value_of
-from scripts.report.names import SEED, by_number, line_names, settings_key
+from aded.records.totals import Measure, Totals, bootstrap_interval, stacked, totals_by_question, value_of
+from scripts.report.names import SEED, by_number, line_names
 
 SCOPES = ("cold", "session")
 ACCEPTED = "mean_accepted_tokens"
@@ -33,13 +33,13 @@ def _baseline_latency(totals: Totals) -> float | np.ndarray:
     return 1000 * totals.autoregressive_seconds / totals.autoregressive_tokens
 
 
-METRICS: dict[str, Number] = {
+METRICS: dict[str, Measure] = {
     "latency_ms_per_token": _latency,
     ACCEPTED: Totals.mean_accepted_tokens,
     "speedup": Totals.speedup,
 }
 """As in the paper's table 1 and figure 3."""
-BASELINE_METRICS: dict[str, Number] = {"latency_ms_per_token": _baseline_latency}
+BASELINE_METRICS: dict[str, Measure] = {"latency_ms_per_token": _baseline_latency}
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Line:
             found["pass@1"] = self._of_several(scored, rates, (None, None))
         return {name: estimate for name, estimate in found.items() if estimate is not None}
 
-    def _estimate(self, totals: Sequence[Mapping[str, Totals]], number: Number) -> Estimate | None:
+    def _estimate(self, totals: Sequence[Mapping[str, Totals]], number: Measure) -> Estimate | None:
         """totals: of each run, by question."""
         whole = [value_of(number, stacked(mine.values())) for mine in totals]
         measured = [place for place, value in enumerate(whole) if value is not None]
@@ -176,9 +176,22 @@ def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[L
     return [Line(name, tuple(mine)) for (_, name), mine in found.items()]
 
 
+def in_both_scopes(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[Line]:
+    """The runs, those that differ in nothing but scope and seed as one line; those that learn nothing stand apart.
+
+    without: as in `lines_of`.
+    """
+    found = []
+    for line in lines_of(runs, ("method.adaptation", *without)):
+        for suffix, is_fixed in (("", False), (" (adaptation=off)", True)):
+            mine = [run for run in line.runs if (run.config.get("method.adaptation") == "off") == is_fixed]
+            found += [Line(line.name + suffix, tuple(mine))] if mine else []
+    return found
+
+
 def categories_of(lines: Sequence[Line]) -> list[str]:
-    """Of one benchmark's questions, in its order."""
-    return list(accepted_by_category(lines[0].first.rows))
+    """Of all questions that lines of one benchmark answered, in its order."""
+    return list(dict.fromkeys(row.category for line in lines for row in line.rows))
 
 
 def lines_by_seed(runs: Sequence[FinishedRun]) -> list[Line]:
@@ -195,12 +208,13 @@ def lines_by_seed(runs: Sequence[FinishedRun]) -> list[Line]:
 
 def baselines(runs: Sequence[FinishedRun]) -> list[Line]:
     """Autoregressive decoding as it ran in turn with the methods; the model's runs of equal settings together."""
-    groups: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
-    for run in runs:
-        if run.summary.autoregressive_tokens_per_second is not None:
-            key = settings_key(run, ("method.", "datastore"))
-            groups[run.benchmark, run.model, run.machine, key].append(run)
-    return [Line(BASELINE, tuple(mine), is_baseline=True) for _, mine in sorted(groups.items())]
+    paired = {run.folder: run for run in runs if run.summary.autoregressive_tokens_per_second is not None}
+    as_one_method = [replace(run, summary=replace(run.summary, method=BASELINE)) for run in paired.values()]
+    names = line_names(as_one_method, (SEED, "method.", "datastore"))
+    groups: dict[tuple[str, str, str], list[FinishedRun]] = defaultdict(list)
+    for folder, run in paired.items():
+        groups[run.benchmark, run.model, names[folder]].append(run)
+    return [Line(name, tuple(mine), is_baseline=True) for (_, _, name), mine in sorted(groups.items())]
 
 
 def by_place(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:

@@ -11,6 +11,7 @@ from aded.records.numbers import MISSING, number
 from aded.records.summary import PartShare
 from scripts.report.columns import without_empty_columns
 from scripts.report.lines import each_run
+from scripts.report.names import settings_key
 
 EXPLAINED = (
     "Nodes per step, the root apart: what the part drafted of the verified trees, what of it was accepted, and what "
@@ -50,8 +51,12 @@ def _of_part(run: FinishedRun, share: PartShare, alone: float | None) -> dict[st
 def _alone(run: FinishedRun, part: str, runs: Sequence[FinishedRun]) -> float | None:
     """Accepted tokens of the part's own run with the hybrid's budget, and its scope or both."""
     for other in runs:
-        same = (other.benchmark, other.model) == (run.benchmark, run.model)
-        budgets = {one.config.get("method.budget") for one in (run, other)}
-        if same and other.method == part and len(budgets) == 1 and set(run.columns) <= set(other.columns):
+        alike = len({_conditions(one) for one in (run, other)}) == 1
+        if alike and other.method == part and set(run.columns) <= set(other.columns):
             return other.summary.mean_accepted_tokens
     return None
+
+
+def _conditions(run: FinishedRun) -> tuple[object, ...]:
+    """What a hybrid's run and that of a part alone must have in common. The corpus may not be: not all read one."""
+    return run.benchmark, run.model, run.config.get("method.budget"), settings_key(run, ("method.", "datastore"))

@@ -14,7 +14,7 @@ import pandas as pd
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
 from scripts.report.columns import COLUMNS, median_ms, shown, without_empty_columns
-from scripts.report.lines import ACCEPTED, SCOPES, Line, lines_of, place_in_table
+from scripts.report.lines import ACCEPTED, SCOPES, Line, in_both_scopes, place_in_table
 
 EXPLAINED = (
     "Nodes: the most that a method may draft in a step (method.budget); drafted: what it drafted, the root apart. "
@@ -31,7 +31,7 @@ Groups = dict[tuple[str, str], list[list[Line]]]
 def entries(runs: Sequence[FinishedRun]) -> Groups:
     """The runs of methods that have a budget, those that differ in their scope together."""
     found: Groups = {}
-    for line in lines_of(runs, without=("method.adaptation", "method.budget")):
+    for line in in_both_scopes(runs, without=("method.budget",)):
         by_budget: dict[int, list[FinishedRun]] = defaultdict(list)
         for run in line.runs:
             if (budget := run.config.get("method.budget")) is not None:

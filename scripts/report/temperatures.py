@@ -20,7 +20,7 @@ EXPLAINED = (
     "of a benchmark and model sample with the same seeds, so that without rejection they give the same answers."
 )
 ByTemperature = dict[float, Line]
-"""A method's lines, which differ in nothing else, the lowest temperature first."""
+"""A method's lines, which differ in nothing else, the lowest temperature first; several files of answers together."""
 
 
 def over_temperatures(lines: Sequence[Line]) -> dict[tuple[str, str], dict[str, ByTemperature]]:
@@ -28,16 +28,23 @@ def over_temperatures(lines: Sequence[Line]) -> dict[tuple[str, str], dict[str, 
     sampled = [line for line in lines if ACCEPTED in line.estimates and TEMPERATURE in line.first.settings]
     names = line_names([line.first for line in sampled], without=(SEED, TEMPERATURE, *ANSWERS))
     found: dict[tuple[str, str], dict[str, ByTemperature]] = defaultdict(lambda: defaultdict(dict))
-    for line in sorted(sampled, key=lambda line: float(line.first.settings[TEMPERATURE])):
-        found[line.place][names[line.first.folder]][float(line.first.settings[TEMPERATURE])] = line
+    for line in sorted(sampled, key=_temperature):
+        mine, temperature = found[line.place][names[line.first.folder]], _temperature(line)
+        before = mine[temperature].runs if temperature in mine else ()
+        mine[temperature] = Line(line.name, (*before, *line.runs))
     return {
-        place: dict(sorted(several.items(), key=lambda named: -_coldest(named[1])))
+        place: dict(sorted(several.items(), key=lambda named: -_at_lowest(named[1])))
         for place, methods in sorted(found.items())
         if (several := {name: mine for name, mine in methods.items() if len(mine) > 1})
     }
 
 
-def _coldest(mine: ByTemperature) -> float:
+def _temperature(line: Line) -> float:
+    return float(line.first.settings[TEMPERATURE])
+
+
+def _at_lowest(mine: ByTemperature) -> float:
+    """Accepted tokens at the lowest temperature."""
     return next(iter(mine.values())).estimates[ACCEPTED].value
 
 

@@ -117,7 +117,7 @@ def literal(text: str, kept: str = "") -> str:
 
 
 def literal_run(run: FinishedRun) -> FinishedRun:
-    """The run with its names, settings and categories literal: tables, plots and page read nothing else of it."""
+    """The run with its names, settings and categories literal. Other texts are escaped where they are shown."""
     summary = run.summary
     summary = replace(
         summary,

@@ -37,7 +37,7 @@ def test_a_run_beside_itself_shows_none_and_too_few_questions_cannot_tell(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, few = made(tmp_path / "a", 3), made(tmp_path / "few", 2, questions=FEWEST - 1)
-    for other, verdict in ((folder, "no difference"), (few, "cannot tell")):
+    for other, verdict in ((folder, "may be noise"), (few, "cannot tell")):
         text = compared(capsys, folder, other)
         assert text.count(verdict) == 2
         assert "more than noise" not in text

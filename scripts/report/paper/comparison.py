@@ -44,7 +44,8 @@ EXPLAINED = (
 class Sources:
     """Where each number comes from, lettered and numbered in the order in which they first stand in a table."""
 
-    marks: dict[str, str] = field(default_factory=dict)
+    letters: dict[str, str] = field(default_factory=dict)
+    """Of each source, such as m1 or p2."""
     undecided: bool = False
     """Does an interval of a speedup contain 1?"""
     doubtful: list[Line] = field(default_factory=list)
@@ -57,21 +58,21 @@ class Sources:
             "trace": f"recorded answers replayed at a real model's cost on {run.machine}",
         }[run.kind]
         few = f". {FEW}" if line.questions < FEW_QUESTIONS else ""
-        return self._mark(run.kind[0], f"{text}; {line.questions} questions of {run.benchmark}{few}")
+        return self._letter(run.kind[0], f"{text}; {line.questions} questions of {run.benchmark}{few}")
 
     def published(self, figure: Published) -> str:
-        return self._mark("p", f"published: {figure.source}; {figure.machine}")
+        return self._letter("p", f"published: {figure.source}; {figure.machine}")
 
-    def _mark(self, letter: str, text: str) -> str:
-        if text not in self.marks:
-            number = 1 + sum(mark[0] == letter for mark in self.marks.values())
-            self.marks[text] = f"{letter}{number}"
-        return self.marks[text]
+    def _letter(self, kind: str, text: str) -> str:
+        if text not in self.letters:
+            number = 1 + sum(known[0] == kind for known in self.letters.values())
+            self.letters[text] = f"{kind}{number}"
+        return self.letters[text]
 
     def legend(self) -> list[str]:
-        marks = sorted(self.marks.items(), key=lambda item: (item[1][0], int(item[1][1:])))
+        letters = sorted(self.letters.items(), key=lambda item: (item[1][0], int(item[1][1:])))
         undecided = [UNDECIDED] if self.undecided else []
-        return [*(f"{mark}: {text}" for text, mark in marks), *undecided, *reasons(self.doubtful)]
+        return [*(f"{letter}: {text}" for text, letter in letters), *undecided, *reasons(self.doubtful)]
 
 
 def blocks(lines: Sequence[Line], published: Sequence[Published], sources: Sources) -> dict[str, pd.DataFrame]:

@@ -83,7 +83,7 @@ def over_tokens(lines: Sequence[Line]) -> Figure | None:
 
 def _of_several_scopes(lines: Sequence[Line]) -> list[Line]:
     """The lines to which another one exists that differs in the adaptation alone."""
-    keys = [(line.method, settings_key(line.first, ("method.adaptation",))) for line in lines]
+    keys = [(line.method, line.first.machine, settings_key(line.first, ("method.adaptation",))) for line in lines]
     return [line for line, key in zip(lines, keys, strict=True) if keys.count(key) > 1]
 
 

@@ -8,13 +8,16 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scripts.report.plots.style import DARK, label_panel, line_style, log_axis, panels_of_lines
+from scripts.report.plots.style import DARK, MOST_LINES, label_panel, line_style, log_axis, panels_of_lines
 
 
 def draw_batches(frame: pd.DataFrame) -> Figure:
-    """A panel per benchmark and model, a line per method; 1 is autoregressive decoding. frame: see scripts.batch."""
+    """A panel per benchmark and model, a line per method; 1 is autoregressive decoding. frame: see scripts.batch.
+
+    Of more methods than colours, those with the highest speedups.
+    """
     shown = frame[frame["method"] != "autoregressive"].drop_duplicates(["benchmark", "model", "method", "batch"])
-    groups = list(shown.groupby(["benchmark", "model"], sort=False))
+    groups = [(place, _highest(mine)) for place, mine in shown.groupby(["benchmark", "model"], sort=False)]
     figure, all_axes = panels_of_lines([mine["method"].unique().tolist() for _, mine in groups])
     for axes, ((benchmark, model), mine) in zip(all_axes, groups, strict=True):
         for number, (name, line) in enumerate(mine.groupby("method", sort=False)):
@@ -23,6 +26,11 @@ def draw_batches(frame: pd.DataFrame) -> Figure:
         log_axis(axes)
         label_panel(axes, f"{model}, {benchmark}", xlabel="requests at a time", ylabel="speedup")
     return figure
+
+
+def _highest(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the methods, as many as there are colours, whose best speedups are highest."""
+    return frame[frame["method"].isin(frame.groupby("method")["speedup"].max().nlargest(MOST_LINES).index)]
 
 
 def draw_serving(rows: Sequence[Mapping[str, Any]]) -> Figure:

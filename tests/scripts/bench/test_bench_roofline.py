@@ -35,7 +35,7 @@ def test_the_table_says_that_it_is_computed_and_from_what(tmp_path: Path, comman
     assert "computed, not measured" in called.out
     found = json.loads(out.read_text())
     assert (found["computed"], found["from"]["bandwidth_gb_s"], found["from"]["tflops"]) == (True, 3350.0, 989.0)
-    times = read_batch_times(out)
+    times = read_batch_times(out, "cost")
     assert times.seconds(1, 1) == pytest.approx(4e-3, rel=0.05)
     assert (times.batches[-1], times.computed) == (256, True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
 from scripts.report.batching import Steps, autoregressive, crossing, enough, oracle, poisson, simulate
+from scripts.report.plots.batching import draw_batches
+from scripts.report.plots.style import MOST_LINES
 
 TIMES = BatchTimes(np.array([1, 4]), np.array([1, 8]), np.array([[0.1, 0.2], [0.2, 0.8]]))
 STEPS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 8), st.floats(0, 0.01)), min_size=1, max_size=6)
@@ -75,3 +78,14 @@ def test_times_are_read_within_what_was_measured() -> None:
 def test_where_speculation_stops_paying(speedups: list[float], at: float | None) -> None:
     found = crossing([1, 2], speedups)
     assert found == (at if at is None else pytest.approx(at))
+
+
+def test_of_more_methods_than_colours_the_fastest_are_drawn() -> None:
+    names = [f"method {number}" for number in range(MOST_LINES + 2)]
+    frame = pd.DataFrame(
+        {"benchmark": "b", "model": "m", "method": name, "batch": batch, "speedup": number + 1 / batch}
+        for number, name in enumerate(names)
+        for batch in (1, 2)
+    )
+    (legend,) = draw_batches(frame).subfigs[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == names[2:]

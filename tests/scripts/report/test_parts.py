@@ -58,3 +58,10 @@ def test_the_command_writes_the_table_where_a_run_has_parts(tmp_path: Path, comm
     write_hybrid(tmp_path / "hybrid")
     command(main, str(tmp_path))
     assert {path.name for path in tmp_path.glob("parts.*")} == {"parts.md", "parts.csv"}
+
+
+def test_a_part_that_answered_under_other_conditions_stands_beside_no_hybrid(tmp_path: Path) -> None:
+    write_hybrid(tmp_path / "hybrid")
+    settings = {"method.budget": 16, "method.adaptation": "prompt", "decoding.temperature": 1.0}
+    write_run(tmp_path / "warm", [row(81, 0, [2, 2])], method="copies", settings=settings, adaptation="prompt")
+    assert "gain" not in parts_table(read_runs([tmp_path]))

@@ -61,3 +61,11 @@ def test_the_command_writes_both_tables_where_several_methods_have_several_budge
     command(main, str(tmp_path))
     assert "| long" in (tmp_path / "peers_best.md").read_text()
     assert (tmp_path / "peers_equal.csv").read_text().startswith("benchmark,model,method,")
+
+
+def test_runs_that_learn_nothing_stand_apart_from_cold_ones(tmp_path: Path) -> None:
+    for scope, accepted in (("off", [1, 1]), ("prompt", [3, 3]), ("session", [4, 4])):
+        replayed(tmp_path, "short", 16, accepted, scope)
+    best = peers_best(entries(read_runs([tmp_path]))).set_index("method")
+    assert best.loc["short", "accepted tokens, cold"] == "3.00"
+    assert best.loc["short (adaptation=off)", "accepted tokens, cold"] == "1.00"

@@ -76,3 +76,12 @@ def test_the_plot_has_a_bar_for_each_temperature_that_ran(tmp_path: Path) -> Non
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["high", "low"]
     assert sorted(bar.get_width() for bar in axes.patches) == [1, 2, 2, 3, 4]  # type: ignore[attr-defined]
+
+
+def test_two_files_of_answers_at_a_temperature_are_one_number(tmp_path: Path) -> None:
+    for name, temperature, length in (("greedy", 0.0, 4), ("first", 1.0, 2), ("second", 1.0, 4)):
+        recorded = {"model.name": "tiny", "model.answers": name, "benchmark.pack": name}
+        settings = {"decoding.temperature": temperature, **recorded}
+        write_run(tmp_path / name, [row(81, 0, [length] * 4)], method="low", settings=settings)
+    (found,) = temperature_table(lines(tmp_path)).to_dict("records")
+    assert found["temperature 1"].startswith("3.00")

@@ -64,6 +64,14 @@ def test_speedup_and_latency_are_ratios_of_sums_and_the_baseline_has_its_own_lin
     assert mine[BASELINE]["latency_ms_per_token"].value == pytest.approx(1000.0)
 
 
+def test_baselines_of_two_engines_have_a_row_each(tmp_path: Path) -> None:
+    for engine, plain in (("eager", 2.0), ("compiled", 1.0)):
+        rows = [timed(1, [2, 2], 1.0, plain), timed(2, [4], 1.0, plain)]
+        write_run(tmp_path / engine, rows, answers=None, engine=engine)
+    mine = {line.name: line.estimates["latency_ms_per_token"].value for line in found(tmp_path) if line.is_baseline}
+    assert mine == {f"{BASELINE} (engine=eager)": 500.0, f"{BASELINE} (engine=compiled)": 250.0}
+
+
 def test_an_estimate_of_several_runs_lies_in_its_interval(tmp_path: Path) -> None:
     """One run on a slower machine moves what is pooled over the runs, and not their median."""
     for seed, slower in enumerate((1.0, 1.1, 8.0)):
