@@ -24,7 +24,7 @@ from aded.command_line import PATHS, plain
 from aded.config import GROUP, Kinds, instantiate
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
-from aded.identity import sha256, tokenizer_fingerprint
+from aded.identity import file_fingerprint, sha256, tokenizer_fingerprint
 from aded.settings import Count, FilePath, Positive, Rate, Seed, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
@@ -85,9 +85,10 @@ def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str
 
 
 def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts: dict[str, str]) -> list[Path]:
-    """The shards of the answers to the first prompts of a corpus. facts: what they depend on."""
+    """The shards of the answers to the first prompts of a corpus. facts: what the prompts depend on."""
     assert isinstance(loaded.target, EagerTarget)
-    folder = Path(cache_folder(cfg)) / "medusa" / sha256(json.dumps(facts))[:16]
+    depends_on = facts | {"model": plain(cfg.model), "weights": file_fingerprint(cfg.model.path)}
+    folder = Path(cache_folder(cfg)) / "answers" / sha256(json.dumps(depends_on))[:16]
     log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
     return answer_all(
         loaded.target.model,

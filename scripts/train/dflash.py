@@ -20,21 +20,17 @@ from pydantic import Field
 from transformers import PreTrainedModel
 from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 
-from aded.command_line import run_config
 from aded.config import Kinds
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs
-from aded.kernels import threads
 from aded.settings import Count, Positive, Rate
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.heads.dflash.files import published_layers, save_head
 from baselines.heads.dflash.model import Block, DFlashHead
-from baselines.heads.shared.head_files import WEIGHTS
-from scripts.train.answers import answered, inputs, most_frequent, read_pairs, target_of
+from scripts.train.answers import most_frequent
 from scripts.train.dflash_training import BlockLesson, begin_as_last_layers
 from scripts.train.text import read_text
-from scripts.train.training import TAUGHT, Pair, Training, print_accuracies, taught_and_unseen
+from scripts.train.training import SHAPE, TAUGHT, Pair, run_training, taught_and_unseen, train
 
 DFLASH: Kinds = {
     **TAUGHT,
@@ -45,8 +41,6 @@ DFLASH: Kinds = {
     "decay": Rate,
 }
 """The keys at the top of conf/train_dflash.yaml."""
-SIZES = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "rms_norm_eps")
-OTHER = ("max_position_embeddings", "rope_parameters", "hidden_act")
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 """Their layers have the names and shapes of a head's."""
 
@@ -75,7 +69,7 @@ def new_head(
     if layers > target.num_hidden_layers:
         raise BadInput("layers", f"must be {target.num_hidden_layers} or less, as many as the target has")
     config = Qwen3Config(
-        **{key: getattr(target, key) for key in (*SIZES, *OTHER)},
+        **{key: getattr(target, key) for key in SHAPE},
         num_hidden_layers=layers,
         intermediate_size=intermediate_size or target.intermediate_size,
     )
@@ -84,15 +78,6 @@ def new_head(
     head.d2t.copy_(tokens - torch.arange(len(tokens)))
     begin_as_last_layers(head, model)
     return head
-
-
-def run(cfg: DictConfig) -> None:
-    """Answers, training, the head's files; prints the accuracy on the answers set aside for validation."""
-    check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
-    loaded = target_of(cfg)
-    threads.use_torch(cfg.threads)
-    shards, facts = answered(cfg, loaded)
-    teach(cfg, loaded, list(read_pairs(shards)), facts)
 
 
 def teach(cfg: DictConfig, loaded: Loaded, pairs: list[Pair], facts: dict[str, str]) -> None:
@@ -110,17 +95,11 @@ def teach(cfg: DictConfig, loaded: Loaded, pairs: list[Pair], facts: dict[str, s
     def write(folder: Path, metadata: dict[str, str]) -> None:
         save_head(head, folder, metadata, count)
 
-    training = Training(lesson, cfg, len(taught), write)
-    training.resume()
-    facts |= {"answers": str(len(taught)), "tokens": str(sum(len(answer) for _, answer in taught))}
-    training.run(lambda number: read_text(model, *taught[number], reads), facts)
-    print_accuracies(lesson, [read_text(model, *pair, reads) for pair in unseen])
-    print(f"head: {training.out / WEIGHTS}")
+    train(lesson, cfg, taught, unseen, lambda pair: read_text(model, *pair, reads), write, facts)
 
 
 def main() -> None:
-    interrupted = "interrupted; answers and the last checkpoint are kept: start the same command again"
-    run_config("train_dflash", run, interrupted, DFLASH)
+    run_training("train_dflash", teach, DFLASH)
 
 
 if __name__ == "__main__":

@@ -19,27 +19,21 @@ from omegaconf import DictConfig
 from transformers import PreTrainedModel
 from transformers.models.llama.configuration_llama import LlamaConfig
 
-from aded.command_line import run_config
 from aded.config import Kinds
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs
-from aded.kernels import threads
 from aded.settings import Count
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from baselines.heads.eagle.files import published_layers, save_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from baselines.heads.shared.head_files import WEIGHTS
-from scripts.train.answers import answered, inputs, most_frequent, read_pairs, target_of
+from scripts.train.answers import most_frequent
 from scripts.train.eagle_training import EagleLesson, begin_as_last_layer
 from scripts.train.text import read_text
-from scripts.train.training import TAUGHT, Pair, Training, print_accuracies, taught_and_unseen
+from scripts.train.training import SHAPE, TAUGHT, Pair, run_training, taught_and_unseen, train
 
 KINDS: dict[str, type[EagleHead]] = {"eagle2": EagleHead, "eagle3": Eagle3Head}
 EAGLE: Kinds = {**TAUGHT, "kind": Literal["eagle2", "eagle3"], "steps": Count}
 """The keys at the top of conf/train_eagle.yaml."""
-SHAPE = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size", "rms_norm_eps")
-OTHER = ("max_position_embeddings", "rope_parameters", "hidden_act")
 
 
 def new_head(kind: str, model: PreTrainedModel, tokens: torch.Tensor, intermediate_size: int | None) -> EagleHead:
@@ -48,7 +42,7 @@ def new_head(kind: str, model: PreTrainedModel, tokens: torch.Tensor, intermedia
     if target.model_type != "llama":
         raise BadInput("model", f"heads are trained for Llama's layers; this model is of type {target.model_type}")
     config = LlamaConfig(
-        **{key: getattr(target, key) for key in (*SHAPE, *OTHER)},
+        **{key: getattr(target, key) for key in SHAPE},
         num_hidden_layers=1,
         intermediate_size=intermediate_size or target.intermediate_size,
     )
@@ -60,42 +54,27 @@ def new_head(kind: str, model: PreTrainedModel, tokens: torch.Tensor, intermedia
     return head
 
 
-def run(cfg: DictConfig) -> None:
-    """Answers, training, the head's files; prints the accuracy on the answers set aside for validation."""
-    check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
-    loaded = target_of(cfg)
-    threads.use_torch(cfg.threads)
-    shards, facts = answered(cfg, loaded)
-    teach(cfg, loaded, list(read_pairs(shards)), facts)
-
-
 def teach(cfg: DictConfig, loaded: Loaded, pairs: list[Pair], facts: dict[str, str]) -> None:
     """Train a head on prompts with their answers, and write it."""
     assert isinstance(loaded.target, EagerTarget)
     model = loaded.target.model
-    pairs = [(prompt, answer) for prompt, answer in pairs if len(answer) > cfg.steps]
+    steps = cfg.steps if cfg.kind == "eagle3" else 1
+    pairs = [(prompt, answer) for prompt, answer in pairs if len(answer) > steps]
     taught, unseen = taught_and_unseen(pairs, cfg.validation_every)
     tokens = most_frequent(torch.tensor([token for _, answer in taught for token in answer]), cfg.vocabulary)
     reads = published_layers(loaded.target.config.num_hidden_layers) if cfg.kind == "eagle3" else ()
     head = new_head(cfg.kind, model, tokens, cfg.intermediate_size)
-    steps = cfg.steps if cfg.kind == "eagle3" else 1
     projection = model.get_output_embeddings().weight[tokens].detach().float()
     lesson = EagleLesson(head, model.get_input_embeddings(), projection, steps)
 
     def write(folder: Path, metadata: dict[str, str]) -> None:
         save_head(head, folder, metadata, reads)
 
-    training = Training(lesson, cfg, len(taught), write)
-    training.resume()
-    facts |= {"answers": str(len(taught)), "tokens": str(sum(len(answer) for _, answer in taught))}
-    training.run(lambda number: read_text(model, *taught[number], reads), facts)
-    print_accuracies(lesson, [read_text(model, *pair, reads) for pair in unseen])
-    print(f"head: {training.out / WEIGHTS}")
+    train(lesson, cfg, taught, unseen, lambda pair: read_text(model, *pair, reads), write, facts)
 
 
 def main() -> None:
-    interrupted = "interrupted; answers and the last checkpoint are kept: start the same command again"
-    run_config("train_eagle", run, interrupted, EAGLE)
+    run_training("train_eagle", teach, EAGLE)
 
 
 if __name__ == "__main__":

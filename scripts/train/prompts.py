@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterable, Iterator
+from io import StringIO
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
@@ -29,7 +30,7 @@ def stubs(document: str) -> Iterator[str]:
         tree = ast.parse(document)
     except (SyntaxError, ValueError):
         return
-    lines = document.splitlines(keepends=True)
+    lines = StringIO(document, newline=None).readlines()  # as ast counts them: a form feed ends none
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
             end = node.body[0].end_lineno

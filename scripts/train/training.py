@@ -15,16 +15,35 @@ from omegaconf import DictConfig
 from safetensors import safe_open
 from safetensors.torch import save
 
+from aded.command_line import plain, run_config
 from aded.config import Kinds
 from aded.errors import BadInput
-from aded.files.atomic import whole_file
+from aded.files.atomic import check_outputs, whole_file
+from aded.kernels import threads
+from aded.records.config import flat
 from aded.settings import Positive, Rate
-from scripts.train.answers import HEADS
+from aded.targets.loaded import Loaded
+from baselines.heads.shared.head_files import WEIGHTS
+from scripts.train.answers import HEADS, answered, inputs, read_pairs, target_of
 from scripts.train.text import Text
 
 CHECKPOINT = "checkpoint.safetensors"
 TAUGHT: Kinds = {**HEADS, "intermediate_size": Positive | None, "checkpoint_minutes": Rate}
 """Keys of the trainings of heads that have layers of their own."""
+SHAPE = (
+    "hidden_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "vocab_size",
+    "rms_norm_eps",
+    "max_position_embeddings",
+    "rope_parameters",
+    "hidden_act",
+)
+"""Keys of the target's config that its heads have too."""
+FREE = ("out", "threads", "checkpoint_minutes", "paths")
+"""Keys that a training may change when it goes on."""
 Pair = tuple[list[int], list[int]]
 """A prompt and its answer, as token ids."""
 log = logging.getLogger(__name__)
@@ -88,6 +107,7 @@ class Training:
         for number, moments in optimizer["state"].items():
             state |= {f"optimizer.{number}.{name}": value for name, value in moments.items()}
         settings = {
+            "config": self.settings(),
             "done": self.done,
             "total": self.total,
             "groups": optimizer["param_groups"],
@@ -98,6 +118,10 @@ class Training:
             file.write(save(state, {name: json.dumps(value) for name, value in settings.items()}))
         self.write(self.out, {**facts, "steps": f"{self.done} of {self.total}"})
 
+    def settings(self) -> dict[str, Any]:
+        """By key, those that a training must have in common with the checkpoint that it goes on from."""
+        return {key: value for key, value in flat(plain(self.cfg)) if key.split(".")[0] not in FREE}
+
     def resume(self) -> None:
         """Go on from a checkpoint, if there is one. Raises BadInput for one of other settings."""
         path = self.out / CHECKPOINT
@@ -107,14 +131,22 @@ class Training:
             with safe_open(path, "pt") as file:
                 settings: dict[str, Any] = {name: json.loads(value) for name, value in file.metadata().items()}
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-            total, self.done = settings["total"], settings["done"]
-            self._load(state, settings)
-        except Exception:  # a damaged file fails in many ways, and so does one of another head
-            raise BadInput("out", f"{path} is no checkpoint of such a head; name another folder") from None
+            before, total, done = settings["config"], settings["total"], settings["done"]
+        except Exception:  # a damaged file fails in many ways
+            raise BadInput("out", f"{path} is no checkpoint of a head; name another folder") from None
+        for key, value in self.settings().items():
+            if before.get(key) != value:
+                said = f"{path} is of a training with {key}={before.get(key)}, and this one has {value}"
+                raise BadInput("out", f"{said}; name another folder")
         if total != self.total:
             raise BadInput(
                 "out", f"{path} is of a run of {total} steps, this one has {self.total}; name another folder"
             )
+        try:
+            self._load(state, settings)
+        except Exception:  # of another shape, where the target is another one under the same name
+            raise BadInput("out", f"{path} is no checkpoint of such a head; name another folder") from None
+        self.done = done
         log.info("going on after step %d of %d", self.done, self.total)
 
     def _load(self, state: dict[str, torch.Tensor], settings: dict[str, Any]) -> None:
@@ -156,6 +188,46 @@ def taught_and_unseen(pairs: Sequence[Pair], every: int) -> tuple[list[Pair], li
     if not taught:
         raise BadInput("prompts", "there are no answers to train on; ask 2 or more")
     return taught, list(pairs[every - 1 :: every])
+
+
+def run_training(
+    name: str, teach: Callable[[DictConfig, Loaded, list[Pair], dict[str, str]], None], schema: Kinds
+) -> None:
+    """The command whose config is conf/NAME.yaml: the target answers, and `teach` trains a head on the answers.
+
+    teach: given the config, the target, prompts with their answers, and facts about them. schema: the config's keys.
+    """
+
+    def run(cfg: DictConfig) -> None:
+        check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
+        loaded = target_of(cfg)
+        threads.use_torch(cfg.threads)
+        shards, facts = answered(cfg, loaded)
+        teach(cfg, loaded, list(read_pairs(shards)), facts)
+
+    interrupted = "interrupted; answers and the last checkpoint are kept: start the same command again"
+    run_config(name, run, interrupted, schema)
+
+
+def train(
+    lesson: Lesson,
+    cfg: DictConfig,
+    taught: Sequence[Pair],
+    unseen: Sequence[Pair],
+    read: Callable[[Pair], Text],
+    write: Callable[[Path, dict[str, str]], None],
+    facts: dict[str, str],
+) -> None:
+    """Train the lesson's head, from its checkpoint if there is one; print how often it is right on unseen answers.
+
+    read: what the target says of a prompt and its answer. write: the head's files, given their folder and facts.
+    """
+    training = Training(lesson, cfg, len(taught), write)
+    training.resume()
+    facts |= {"answers": str(len(taught)), "tokens": str(sum(len(answer) for _, answer in taught))}
+    training.run(lambda number: read(taught[number]), facts)
+    print_accuracies(lesson, [read(pair) for pair in unseen])
+    print(f"head: {training.out / WEIGHTS}")
 
 
 @torch.no_grad()
