@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, get_type_hints
 
@@ -83,6 +83,9 @@ def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[
         # Text is taken as it stands; 007 and 1e5 are names too.
         text = kinds[key] in (str, str | None) and value != "null"
         given[key] = checked(value if text else _yaml_value(argument), kinds[key], key)
+    for one in fields(settings):  # type: ignore[arg-type]
+        if one.name not in given and one.default is MISSING and one.default_factory is MISSING:
+            raise BadInput(one.name, "must be given")
     return settings(**given), rest
 
 

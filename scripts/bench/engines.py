@@ -45,6 +45,7 @@ from scripts.bench.other_engines.gguf_file import weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
 
 WORKER = Path(__file__).parent / "other_engines" / "worker.py"
+PLAIN = "autoregressive"
 Answer = Callable[[list[int]], dict[str, Any]]
 """Prompt -> {"ids": new tokens, "seconds": of decoding}, or {"error": why not}."""
 
@@ -57,9 +58,13 @@ class BenchEnginesSettings:
     python: str = sys.executable
     gguf: str | None = None
     weights: list[Literal["f16", "q8_0", "own"]] = field(default_factory=lambda: ["f16"])
-    methods: list[str] = field(default_factory=lambda: ["autoregressive", "aded_backoff"])
+    methods: list[str] = field(default_factory=lambda: [PLAIN, "aded_backoff"])
     prompts: Positive = 16
     new_tokens: Positive = 128
+
+    def __post_init__(self) -> None:
+        if PLAIN not in self.methods:
+            raise BadInput("methods", f"must have {PLAIN}, which the others are compared with")
 
 
 def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str, Answer], list[list[int]]]:
@@ -80,7 +85,12 @@ def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str
 
         return lambda ids: timed(generate, ids, settings.new_tokens, True)
 
-    return {f"ours, {name}": answer(config) for name, config in configs.items()}, prompts
+    return {own_name(method): answer(config) for method, config in configs.items()}, prompts
+
+
+def own_name(method: str) -> str:
+    """Of one of our methods, in the table."""
+    return f"ours, {method}"
 
 
 @contextmanager
@@ -146,19 +156,19 @@ def compare(arms: dict[str, Answer], prompts: list[list[int]]) -> dict[str, dict
             if number:
                 answers[name].append(answer)
         print(f"{number} of {len(prompts)} prompts", file=sys.stderr)
-    first = answers[next(iter(arms))]
-    return {name: row(each, first) for name, each in answers.items()}
+    return {name: row(each, answers[own_name(PLAIN)]) for name, each in answers.items()}
 
 
-def row(answers: list[dict[str, Any]], ours: list[dict[str, Any]]) -> dict[str, Any]:
+def row(answers: list[dict[str, Any]], plain: list[dict[str, Any]]) -> dict[str, Any]:
+    """plain: our autoregressive decoding."""
     errors = [each["error"] for each in answers if "error" in each]
     if errors:
         return {"error": errors[0]}
-    seconds, reference = (np.array([each["seconds"] for each in some]) for some in (answers, ours))
+    seconds, reference = (np.array([each["seconds"] for each in some]) for some in (answers, plain))
     tokens = np.array([len(each["ids"]) - 1 for each in answers])
-    ratios = (tokens / seconds) / ((len(ours[0]["ids"]) - 1) / reference)
+    ratios = (tokens / seconds) / ((len(plain[0]["ids"]) - 1) / reference)
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75]).tolist()
-    same = [common(one["ids"], other["ids"]) / len(other["ids"]) for one, other in zip(answers, ours, strict=True)]
+    same = [common(one["ids"], other["ids"]) / len(other["ids"]) for one, other in zip(answers, plain, strict=True)]
     return {
         "tokens_per_second": float(tokens.sum() / seconds.sum()),
         "ratio": middle,
@@ -190,7 +200,7 @@ def run(overrides: list[str], settings: BenchEnginesSettings) -> None:
     rows = [[name, *(each.get(key, each.get("error")) for key in columns)] for name, each in ranked]
     here = machine()
     print(f"{here.processor}, {threads_for(None)} threads; {len(prompts)} prompts, {settings.new_tokens} tokens each")
-    print(tabulate(rows, ["engine", "tokens/s", "ratio to ours", "low", "high", "same"], floatfmt=".2f"))
+    print(tabulate(rows, ["engine", "tokens/s", "ratio to autoregressive", "low", "high", "same"], floatfmt=".2f"))
     print(json.dumps({"machine": asdict(here), "torch": torch.__version__, "engines": found}), flush=True)
 
 

@@ -96,7 +96,8 @@ def seconds(shape: Shape, batch: int, nodes: int, context: int, bandwidth: float
 def run(rest: list[str], settings: RooflineSettings) -> None:
     check_no_arguments(rest)
     shape, limits = Shape.of(read_shape(settings.shape)), settings.limits
-    check_outputs([("out", Path(settings.out))], [])
+    out = Path(settings.out).expanduser()
+    check_outputs([("out", out)], [])
 
     def ms(batch: int, nodes: int) -> float:
         return 1e3 * seconds(shape, batch, nodes, settings.context, *limits) + settings.overhead_ms
@@ -106,7 +107,7 @@ def run(rest: list[str], settings: RooflineSettings) -> None:
     engine = {"engine": "computed", "ms_by_context": one, "ms_by_batch": by_batch}
     inputs = {**asdict(settings), "bandwidth_gb_s": limits[0] / 1e9, "tflops": limits[1] / 1e12}
     table = {"computed": True, "from": inputs, "engines": [engine]}
-    write_text(Path(settings.out), json.dumps(table, indent=1) + "\n", "out")
+    write_text(out, json.dumps(table, indent=1) + "\n", "out")
     rows = [[n, *(by_batch[str(batch)][str(n)] for batch in settings.batch)] for n in settings.nodes]
     print(tabulate(rows, ["nodes each", *(f"batch {batch}" for batch in settings.batch)], floatfmt=".2f"))
     print(f"computed, not measured: {settings.out}")

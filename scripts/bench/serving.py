@@ -187,7 +187,7 @@ def run(overrides: list[str], settings: BenchServingSettings) -> None:
     here = served(overrides, settings.requests, settings.datastore, settings.context)
     if (most := max(settings.at_once)) > len(here.prompts):
         raise BadInput("at_once", f"{most} cannot be under way: there are {len(here.prompts)} requests")
-    show([row for at_once in settings.at_once for row in measured(here, at_once, settings)], settings, here.dtype)
+    show([row for at_once in settings.at_once for row in measured(here, at_once, settings)], settings, here)
 
 
 def measured(here: Served, at_once: int, settings: BenchServingSettings) -> Iterator[dict[str, Any]]:
@@ -215,11 +215,12 @@ def in_turn(
     return arms[0][0], arms[1][0]
 
 
-def show(rows: list[dict[str, Any]], settings: BenchServingSettings, dtype: str) -> None:
+def show(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Served) -> None:
     """Prints the table; writes it as JSON, and the plot."""
     here, out = machine(), Path(settings.out).expanduser()
     arrive = f", {settings.rate:g} a second" if settings.rate else ""
-    print(f"{here.processor}; {settings.requests} requests{arrive}, {settings.new_tokens} tokens each, {dtype}")
+    asked = f"{len(served.prompts)} requests{arrive}, {settings.new_tokens} tokens each"
+    print(f"{here.processor}; {asked}, {served.dtype}")
     columns = ["proposer", "at_once", "tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens"]
     heads = ["proposer", "at once", "tokens/s", "without", "speedup", "accepted/step", "drafted/step"]
     latency_heads = {
@@ -235,7 +236,7 @@ def show(rows: list[dict[str, Any]], settings: BenchServingSettings, dtype: str)
     ]
     heads += [head for name in latency_heads.values() for head in (name, "without")]
     print(tabulate(table, [*heads, "different answers"], floatfmt=".2f"))
-    said = {"machine": asdict(here), "settings": asdict(settings), "rows": rows}
+    said = {"machine": asdict(here), "settings": asdict(settings), "requests": len(served.prompts), "rows": rows}
     write_text(out / "serving.json", json.dumps(said, indent=1) + "\n", "out")
     write_drawings(draw_serving(rows), out, "serving", "out")
     print(f"numbers: {out / 'serving.json'}\nplot:    {out / 'serving.png'}")

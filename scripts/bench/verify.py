@@ -72,6 +72,8 @@ class BenchVerifySettings:
     def __post_init__(self) -> None:
         if self.batch and "eager" not in self.engines:
             raise BadInput("batch", "is timed on the eager engine; name it in engines")
+        if self.shape and self.generate:
+            raise BadInput("generate", "times a model's own code, and shape= takes the place of a model")
 
 
 def measure(
@@ -168,20 +170,30 @@ def report(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
         "floor_ms_by_context": {str(c): floor for c, floor in floors.items()},
     }
     if settings.batch:
-        seconds_by_batch = measure_batches(targets["eager"], settings.batch, middle, settings.nodes, settings.rounds)
         eager = next(one for one in found["engines"] if one["engine"] == "eager")
-        eager["ms_by_batch"] = {
-            str(batch): {str(n): 1e3 * float(np.median(seconds)) for n, seconds in by_nodes.items()}
-            for batch, by_nodes in seconds_by_batch.items()
-        }
+        eager["ms_by_batch"] = batch_ms(targets["eager"], settings, middle)
     if settings.generate:
         targets.clear()
         del first
         gc.collect()
-        reference: Any = load_reference(checked_config(cfg)).target
-        seconds = time_generate(reference.model, settings.contexts, settings.rounds)
-        found["generate_ms_by_context"] = {str(c): 1e3 * s for c, s in seconds.items()}
+        found["generate_ms_by_context"] = generate_ms(cfg, settings)
     return found
+
+
+def batch_ms(target: EagerTarget, settings: BenchVerifySettings, context: int) -> dict[str, dict[str, float]]:
+    """Batch -> nodes of each request -> median milliseconds of a step."""
+    seconds = measure_batches(target, settings.batch, context, settings.nodes, settings.rounds)
+    return {
+        str(batch): {str(n): 1e3 * float(np.median(each)) for n, each in by_nodes.items()}
+        for batch, by_nodes in seconds.items()
+    }
+
+
+def generate_ms(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, float]:
+    """Context -> milliseconds per token of the model's own `generate`."""
+    reference: Any = load_reference(checked_config(cfg)).target
+    seconds = time_generate(reference.model, settings.contexts, settings.rounds)
+    return {str(context): 1e3 * each for context, each in seconds.items()}
 
 
 def table(found: dict[str, Any]) -> str:
@@ -211,10 +223,11 @@ def batch_table(found: dict[str, Any]) -> str:
 def run(overrides: list[str], settings: BenchVerifySettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(["model.dtype=bfloat16", *overrides], schema=RUN)
-    check_outputs([("out", settings.out)], [("model.path", cfg.model.get("path"))])
+    out = Path(settings.out).expanduser() if settings.out else None
+    check_outputs([("out", out)], [("model.path", cfg.model.get("path"))])
     found = {**report(cfg, settings), "machine": asdict(machine())}
-    if settings.out:
-        write_text(Path(settings.out), json.dumps(found, indent=1) + "\n", "out")
+    if out:
+        write_text(out, json.dumps(found, indent=1) + "\n", "out")
     print(table(found) + batch_table(found))
     print(json.dumps(found), flush=True)
 

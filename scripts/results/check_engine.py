@@ -77,8 +77,8 @@ class Comparison:
         self.more += int((ours > theirs).sum())
         self.fewer += int(((ours < theirs) & ~at_the_end).sum())
         self.different_at_the_end += int(at_the_end.sum())
-        self.steps += steps_of(ours)
-        self.engine_steps += steps_of(theirs)
+        self.steps += count_steps(ours)
+        self.engine_steps += count_steps(theirs)
 
     def __str__(self) -> str:
         ours, theirs = (self.positions / max(1, steps) for steps in (self.steps, self.engine_steps))
@@ -114,7 +114,7 @@ def counts_at_each_position(drafter: Drafter, prompt: Sequence[int], generated: 
     return found
 
 
-def steps_of(counts: np.ndarray) -> int:
+def count_steps(counts: np.ndarray) -> int:
     """Steps of an answer whose every step goes as far as it can."""
     position = steps = 0
     while position < len(counts):

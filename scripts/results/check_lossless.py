@@ -46,8 +46,13 @@ def differing(cfg: DictConfig) -> list[str]:
             eos_token_ids=loaded.eos_token_ids,
         )
         ids = torch.tensor([prompt], device=reference.device)
+        # A model's own generation config may hold a penalty, which this loop has not.
         generated = reference.model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=limit
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            repetition_penalty=1.0,
+            max_new_tokens=limit,
         )
         if generated[0, len(prompt) :].tolist() != answer.token_ids:
             differ.append(question.id)

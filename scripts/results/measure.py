@@ -107,7 +107,10 @@ def as_csv(rows: Sequence[Mapping[str, str]]) -> str:
 
 @contextmanager
 def _datastore(case: Case, corpus: Sequence[Pack]) -> Iterator[Path | None]:
-    """A datastore file of the answers of some packs; None for a method that reads none. Raises BadInput."""
+    """A datastore file of the answers of some packs; None for a method that reads none, and where there is no pack.
+
+    Raises BadInput.
+    """
     if not reads_datastore(case.method) or not corpus:
         yield None
         return

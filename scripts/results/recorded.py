@@ -13,7 +13,8 @@
     small       rows of the small corpus of table 2; 10000
     mirror      a folder or URL that has the raw files of what is fetched
 
-Records and datastores go to outputs/recorded. Started again, the command goes on where it was.
+Records and datastores go to a folder of outputs/recorded for these files. Started again, the command goes on where it
+was.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
 from aded.command_line import CONF, compose_config, run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
+from aded.identity import files_fingerprint, sha256
 from aded.records.finished_runs import read_runs, warn
 from aded.settings import Positive
 from datastore.sources.fetching import fetch
@@ -103,10 +106,15 @@ class Sources:
     tokenizer: str
     small: int
 
+    @cached_property
+    def records(self) -> Path:
+        """The folder for runs and datastores; other sources have another."""
+        files = files_fingerprint([str(path) for path in (*self.answers, self.ablate, self.corpus)])
+        return RECORDS / sha256(f"{files} {self.tokenizer} {self.small}")[:8]
+
     def datastore(self, kind: str) -> Path:
         """kind: ngrams, suffixes, or of the small corpus small.ngrams and small.suffixes."""
-        name = f"{self.corpus.name.partition('.')[0]}-{self.corpus.stat().st_size}"
-        return RECORDS / "datastores" / f"{name}.{kind.replace('small', f'first-{self.small}')}"
+        return self.records / "datastores" / f"corpus.{kind}"
 
     def builds(self) -> Iterator[list[str]]:
         """The arguments of datastore.build for the files that are missing."""
@@ -138,7 +146,7 @@ class Sources:
         template = "llama-2" if "llama" in answers.stem.lower() else "vicuna_v1.1"
         return [
             f"+experiment={name}",
-            f"paths.output={RECORDS / name}",
+            f"paths.output={self.records / name}",
             "progress=false",
             "model=recorded",
             f"model.answers={answers}",
@@ -198,11 +206,11 @@ def call(verb: str, arguments: Sequence[str]) -> bool:
     return done.returncode == 0
 
 
-def write_tables(name: str, out: Path) -> bool:
+def write_tables(name: str, records: Path, out: Path) -> bool:
     """The tables and plots of one experiment's runs."""
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
-    return all([call(verb, [str(folder), str(RECORDS / name)]) for verb in ("tables", "plots")])
+    return all([call(verb, [str(folder), str(records / name)]) for verb in ("tables", "plots")])
 
 
 PREFACE = """# Results from recorded answers
@@ -270,8 +278,8 @@ def run(folders: list[str], settings: ResultsSettings) -> None:
     with ThreadPoolExecutor(settings.jobs) as pool:
         whole = all([*pool.map(lambda arguments: call("build", arguments), sources.builds())])
         whole &= all([*pool.map(lambda arguments: call("run", ["-m", *arguments]), sources.sweeps())])
-        whole &= all([*pool.map(lambda name: write_tables(name, out), (TABLE_1, *ABLATIONS))])
-    write_text(out / "row_by_row.md", as_markdown(lines_of(read_runs([RECORDS])), read_published()), "out")
+        whole &= all([*pool.map(lambda name: write_tables(name, sources.records, out), (TABLE_1, *ABLATIONS))])
+    write_text(out / "row_by_row.md", as_markdown(lines_of(read_runs([sources.records])), read_published()), "out")
     write_text(out / "README.md", readme(sources, out), "out")
     print(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
     if not whole:

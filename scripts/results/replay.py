@@ -1,4 +1,4 @@
-"""Rebuilds the comparison of all methods that read tokens alone, on the packs of results/packs: make replay
+"""Rebuilds the comparison of some methods that read tokens alone, METHODS, on the packs of results/packs: make replay
 
     python -m scripts.results.replay [out=FOLDER] [packs=FOLDER] [jobs=N]
 

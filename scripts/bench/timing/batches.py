@@ -13,15 +13,18 @@ from aded.targets.batch import BatchTarget
 from aded.targets.eager import EagerTarget
 
 SPREAD = (0.5, 1.0, 1.5, 1.0)
-"""Contexts of the requests, in turn, as multiples of the mean."""
+"""Contexts of the requests, in turn, relative to each other."""
 
 
 def measure_batches(
     target: EagerTarget, batches: Sequence[int], context: int, nodes: Sequence[int], rounds: int
 ) -> dict[int, dict[int, list[float]]]:
-    """batch -> nodes of each request's tree -> seconds of each round. Batches and sizes take turns."""
-    most = int(context * max(SPREAD)) + (rounds + 1) * len(nodes) * 2 + max(nodes)
-    together = {batch: _filled(target, batch, context, most) for batch in batches}
+    """batch -> nodes of each request's tree -> seconds of each round. Batches and sizes take turns.
+
+    context: tokens in the KV cache of each request, on average.
+    """
+    room = (rounds + 1) * len(nodes) * 2 + max(nodes)
+    together = {batch: _filled(target, contexts_of(batch, context), room) for batch in batches}
     times: dict[int, dict[int, list[float]]] = {batch: {size: [] for size in nodes} for batch in batches}
     for number in range(rounds + 1):  # the first round warms up
         for batch, places in together.items():
@@ -34,10 +37,15 @@ def measure_batches(
     return times
 
 
-def _filled(target: EagerTarget, batch: int, context: int, rows: int) -> BatchTarget:
-    """A target whose every place has read a prompt."""
-    places, random = BatchTarget(target, batch, rows), np.random.default_rng(batch)
-    for place in range(batch):
-        length = max(1, int(context * SPREAD[place % len(SPREAD)]))
+def contexts_of(batch: int, mean: int) -> list[int]:
+    """Tokens in the KV cache of each request, different and with this mean."""
+    relative = np.array([SPREAD[number % len(SPREAD)] for number in range(batch)])
+    return [max(1, int(length)) for length in mean * relative / relative.mean()]
+
+
+def _filled(target: EagerTarget, contexts: Sequence[int], room: int) -> BatchTarget:
+    """A target whose every place has read a prompt. room: tokens that are verified after it."""
+    places, random = BatchTarget(target, len(contexts), max(contexts) + room), np.random.default_rng(len(contexts))
+    for place, length in enumerate(contexts):
         places.prefill(place, random.integers(8, size=length), Greedy())
     return places

@@ -54,7 +54,7 @@ def test_steps_of_several_requests_are_timed_together(command: Command, tmp_path
     out, model = tmp_path / "cost.json", f"model={tmp_path / 'model'}"
     settings = ["engines=[eager]", "nodes=[1,3]", "contexts=[16]", "rounds=2", "batch=[1,3]", f"out={out}"]
     assert "batch 3" in command(verify.main, model, *settings).out
-    times = read_batch_times(out)
+    times = read_batch_times(out, "cost")
     assert (times.batches.tolist(), times.sizes.tolist()) == ([1, 3], [1, 3])
     assert times.seconds(3, 3) >= times.seconds(1, 1) > 0
     assert "batch" in command.refusal(verify.main, model, "engines=[compiled]", "batch=[2]")
@@ -77,7 +77,16 @@ def test_the_summary_of_a_card(command: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nodes=[0]"], ["contexts=[]"], ["rounds=0"], ["nodes=many"], ["engines=[warp]"], ["shape=square"]]
+    "arguments",
+    [
+        ["nodes=[0]"],
+        ["contexts=[]"],
+        ["rounds=0"],
+        ["nodes=many"],
+        ["engines=[warp]"],
+        ["shape=square"],
+        ["generate=true", "shape=vicuna-7b"],
+    ],
 )
 def test_bad_settings_are_reported_in_one_line(arguments: list[str], command: Command, tmp_path: Path) -> None:
     tiny_model(vocab_size=128).save_pretrained(tmp_path / "model")

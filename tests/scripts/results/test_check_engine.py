@@ -10,7 +10,7 @@ import pytest
 
 import aded
 from aded.errors import BadInput
-from scripts.results.check_engine import CheckEngineSettings, counts_at_each_position, run, steps_of
+from scripts.results.check_engine import CheckEngineSettings, count_steps, counts_at_each_position, run
 
 PROMPT, GENERATED = [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 7]
 """Behind 1 2 3 the answer goes on as the prompt did, for two tokens."""
@@ -20,7 +20,7 @@ EQUAL = [1, 1, 1, 3, 2, 1]
 def test_each_position_has_what_a_step_from_there_would_yield() -> None:
     drafter = aded.drafter("prompt_lookup", max_ngram=7, min_ngram=3, budget=20, cost="none")
     assert counts_at_each_position(drafter, PROMPT, GENERATED).tolist() == EQUAL
-    assert steps_of(np.array(EQUAL)) == 4
+    assert count_steps(np.array(EQUAL)) == 4
 
 
 @pytest.mark.parametrize(

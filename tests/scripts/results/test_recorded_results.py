@@ -65,7 +65,7 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
         llama = config.model.answers.endswith("llama-2-7b-chat.jsonl")
         assert config.model.template.name == ("llama-2" if llama else "vicuna_v1.1")
         assert config.datastore.path.endswith(".suffixes" if config.method.name == "rest" else ".ngrams")
-        assert "first-3" not in config.datastore.path, "table 2 ends with the whole corpus"
+        assert "small" not in config.datastore.path, "table 2 ends with the whole corpus"
         assert config.paths.output.startswith("outputs/recorded/")
 
 
