@@ -28,6 +28,7 @@ from aded.command_line import ending_in_one_line, name_pretrained, run_config
 from aded.identity import run_ids
 from aded.records.config import fingerprints
 from aded.records.metrics import summarise
+from aded.records.numbers import number, with_interval
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary
 from aded.settings_page import settings_page
@@ -69,15 +70,10 @@ def default_folder(config: RunConfig, identities: list[str]) -> Path:
 
 def format_summary(summary: Summary) -> str:
     """The summary in one line, and its marks in another."""
-
-    def number(value: float | None, form: str) -> str:
-        return "-" if value is None else format(value, form)
-
     lines = [
         f"{summary.method}, {summary.benchmark}: {number(summary.tokens_per_second, '.1f')} tokens/s, "
-        f"speedup {number(summary.speedup, '.2f')} "
-        f"[{number(summary.speedup_low, '.2f')}, {number(summary.speedup_high, '.2f')}], "
-        f"mean accepted tokens {number(summary.mean_accepted_tokens, '.2f')}, "
+        f"speedup {with_interval(summary.speedup, summary.speedup_low, summary.speedup_high)}, "
+        f"mean accepted tokens {number(summary.mean_accepted_tokens)}, "
         f"identical {number(summary.identical_outputs, 'd')} of {summary.turns}",
         *([f"  marked: {'; '.join(summary.marks)}"] if summary.marks else []),
     ]

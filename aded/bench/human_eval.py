@@ -44,5 +44,5 @@ def completion(answer: str) -> str:
     The code block defines the function anew below the problem's stub, so it is put there unindented; a block that
     holds the body alone is indented already. Without a block the whole answer is taken as code.
     """
-    block = re.search(r"```(?:python|py)?[ \t]*\n(.*?)(?:```|\Z)", answer, re.DOTALL)
+    block = re.search(r"```[^\n`]*\n(.*?)(?:```|\Z)", answer, re.DOTALL)
     return "\n" + (block.group(1) if block else answer)

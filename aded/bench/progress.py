@@ -45,7 +45,7 @@ class Shown(Progress):
     """
 
     def __init__(self, label: str = "", total: int = 0) -> None:
-        self._job, self.total, self.done = label, total, 0
+        self._job, self.total, self.done, self._answered = label, total, 0, 0
         self._label = label
         self._table: LiveTable | None = None
         self._began = self._printed = perf_counter()
@@ -65,6 +65,7 @@ class Shown(Progress):
             self.reach(self.done + done)
 
     def answered(self, rows: Sequence[Row]) -> None:
+        self._answered += 1
         self.reach(self.done + 1)
         if self._table is not None:
             self._table.answered(rows, self._how_far())
@@ -87,7 +88,8 @@ class Shown(Progress):
             self._table.close()
 
     def _how_far(self) -> str:
-        left = (perf_counter() - self._began) / self.done * (self.total - self.done) if self.done else 0.0
+        # Earlier runs answered the others in no time.
+        left = (perf_counter() - self._began) / self._answered * (self.total - self.done) if self._answered else 0.0
         time_left = (
             f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left" if left else ""
         )

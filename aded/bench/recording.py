@@ -63,7 +63,7 @@ class Recording:
         turns = [turn for turns in self.answers.values() for turn in turns]
         self._eos = [] if tokenizer.eos_token_id is None else [int(tokenizer.eos_token_id)]
         self.eos_token_ids = frozenset(
-            [turn.token_ids[-1] for turn in turns if turn.ended]
+            [turn.token_ids[-1] for turn in turns if turn.ended and turn.token_ids]
             + [token for turn in turns if turn.text is not None for token in self._eos]
         )
 

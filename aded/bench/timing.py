@@ -33,7 +33,7 @@ def timing_of(
 
 def _slices(pairs: Sequence[tuple[SliceEnd, SliceEnd]]) -> Slices:
     """Pairs in which an arm took a step; in the last, both may only have found that they are complete."""
-    ends = np.array([(mine[0], others[0]) for mine, others in pairs], np.int64).reshape(-1, 2)
+    ends = np.array([(mine[0], plain[0]) for mine, plain in pairs], np.int64).reshape(-1, 2)
     steps = np.diff(ends, axis=0, prepend=0)
     kept = np.flatnonzero(steps.any(axis=1))
     laps = [[lap for _, lap in pairs[number]] for number in kept.tolist()]

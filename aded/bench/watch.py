@@ -65,7 +65,8 @@ class Watch:
 
     def _read(self) -> _Reading:
         times = psutil.cpu_times(percpu=True)
-        mine = [times[number]._asdict() for number in self._processors]
+        known = self._processors[-1] < len(times)  # else a container shows none but ours
+        mine = [one._asdict() for one in ([times[number] for number in self._processors] if known else times)]
         kinds = ("user", "nice", "system", "irq", "softirq")
         return _Reading(
             clock=perf_counter(),

@@ -77,12 +77,12 @@ def largest_speedup(rows: Sequence[Row], pairs: PairsByRow) -> float | None:
         for each in timings:
             timing, slices = each.timing, each.timing.slices
             assert slices is not None
-            mine = np.repeat(each.undisturbed, slices.steps)
-            others = np.repeat(each.undisturbed, slices.autoregressive_steps)
-            tokens += np.array(row.accept_lengths)[mine].sum()
-            steps += mine.sum()
-            one.append(np.array(timing.verify_ms)[mine & (np.array(row.drafted_nodes) == 0)])
-            plain.append(np.array(timing.autoregressive_verify_ms)[others])
+            kept = np.repeat(each.undisturbed, slices.steps)
+            plain_kept = np.repeat(each.undisturbed, slices.autoregressive_steps)
+            tokens += np.array(row.accept_lengths)[kept].sum()
+            steps += kept.sum()
+            one.append(np.array(timing.verify_ms)[kept & (np.array(row.drafted_nodes) == 0)])
+            plain.append(np.array(timing.autoregressive_verify_ms)[plain_kept])
     if not steps:
         return None
     once = np.concatenate(one)

@@ -147,9 +147,10 @@ def acceptance_by_position(rows: Sequence[Row]) -> AcceptanceByPosition | None:
 
 
 def part_shares(rows: Sequence[Row]) -> dict[str, PartShare] | None:
-    """What each part of the method did per step; None without a step, or where a row knows of no parts."""
+    """What each part of the method did per step; None without a step, or where a row with steps knows of no parts."""
+    rows = [row for row in rows if row.steps]
     steps, uses = sum(row.steps for row in rows), [row.parts for row in rows if row.parts is not None]
-    if not steps or not uses or len(uses) < len(rows):
+    if not steps or len(uses) < len(rows):
         return None
     return {name: _part_share([use[name] for use in uses], steps) for name in uses[0]}
 
@@ -182,7 +183,7 @@ def latencies(rows: Sequence[Row]) -> dict[str, Percentiles | None]:
     Of the first time that each turn was decoded, and of all its slices, disturbed ones too: a promise to people holds
     on a busy machine. In a paired run the clock runs in the method's own slices alone.
     """
-    timed = [row for row in rows if row.decode_seconds is not None]
+    timed = [row for row in rows if row.decode_seconds is not None and row.token_ids]
     steps = np.concatenate([np.zeros(0), *(method_step_seconds(row.timings[0]) for row in timed)])
     tokens = np.array([count for row in timed for count in row.accept_lengths], np.int64)
     prefill = np.array([row.prefill_seconds or 0.0 for row in timed])

@@ -138,8 +138,13 @@ class Row:
     stop_reason: str = about("eos, stop_string, limit (most tokens) or context (the prompt is too long)")
     token_ids: list[Whole] = about("the whole answer, the token that prefill decided first")
     token_ids_sha256: str = about("sha256 of token_ids as JSON without spaces")
-    identical: bool | None = about("does the answer equal that of autoregressive decoding", null=UNPAIRED)
-    divergence: Divergence | None = about("where the answer first differs", null="it does not differ, or unpaired")
+    identical: bool | None = about(
+        "does the answer equal that of autoregressive decoding", null=f"{UNPAIRED}, or sampled by rejection"
+    )
+    divergence: Divergence | None = about(
+        "where the answer first differs",
+        null="it does not differ, it is the beginning of the other or the other of it, unpaired, or by rejection",
+    )
     autoregressive_new_tokens: Whole | None = about(
         "new_tokens of autoregressive decoding of the same prompt", unit="tokens", null=UNPAIRED
     )

@@ -104,7 +104,9 @@ class Summary:
         "share of the processors' time that other programs and virtual machines took, 0 to 1"
     )
     marks: list[str] = about("reasons to doubt the speedup, a sentence each; empty when there is none")
-    identical_outputs: Whole | None = about("turns whose answer equals autoregressive decoding's", null=UNPAIRED)
+    identical_outputs: Whole | None = about(
+        "turns whose answer equals autoregressive decoding's", null=f"{UNPAIRED}, or sampled by rejection"
+    )
     run_id: str = about("hash of the resolved config without volatile keys, files by their contents")
     mean_accepted_tokens_macro: Number | None = about(
         "mean of the categories' mean_accepted_tokens: each category weighs the same, whatever its length",

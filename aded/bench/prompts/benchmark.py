@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from string import Formatter
 from typing import Any
 
@@ -20,10 +21,12 @@ class PromptBenchmark:
     """Questions from rows.
 
     question_file: a file of JSON lines or Parquet; None: the files of the dataset.
-    dataset, revision, files, licence: its id on the Hub, a commit, its files there, and what they may be used for.
+    dataset, revision, files, licence: its id on the Hub, a commit (the branch `main` may change between runs), its
+        files there, and what they may be used for.
     prompts: the question's text, with a row's fields in braces; of several texts, the first whose fields the row has.
         A list in a field becomes one line each. None at all: rows have the form of aded.bench.prompts.line.
-    id, category: with `prompts`, the fields that hold them. None: the number of the row, and no category.
+    id, category: with `prompts`, the fields that hold them. None: the number of the row, of several files with the
+        file's name before it, and no category.
     reference: the field with the right answer, which goes into samples.jsonl; None: no samples are written.
     left_out: how texts begin in whose place the dataset has nothing; such a file is refused.
     stop_strings: an answer ends before the first of them.
@@ -57,8 +60,7 @@ class PromptBenchmark:
             [question_file] if question_file else [hub_file(str(dataset), revision, each, licence) for each in files]
         )
         found: dict[str, Question] = {}
-        for where, row in (each for path in paths for each in rows_of(path)):
-            question = self._question(where, row)
+        for where, question in self._asked(paths):
             if question.id in found:
                 raise BadInput(QUESTIONS_KEY, f"{where}: question {question.id} appears twice")
             if left_out and any(str(turn).startswith(left_out) for turn in question.turns):
@@ -82,12 +84,20 @@ class PromptBenchmark:
         text = cut_at(answer, self.stop_strings)
         return {"id": question.id, "answer": text, "reference": self._references[question.id]}
 
-    def _question(self, where: str, row: Mapping[str, Any]) -> Question:
+    def _asked(self, paths: Sequence[str]) -> Iterator[tuple[str, Question]]:
+        """("FILE line N", the question there) of each line of the files."""
+        for path in paths:
+            for where, row in rows_of(path):
+                number = where.rpartition(" ")[2]
+                yield where, self._question(where, row, number if len(paths) == 1 else f"{Path(path).stem} {number}")
+
+    def _question(self, where: str, row: Mapping[str, Any], name: str) -> Question:
+        """name: of a question without an id."""
         if self._forms:
             fields = {key: _needed(where, row, field) for key, field in self._fields.items() if field}
-            question = question_of(where, {"prompt": self._text(where, row), **fields})
+            question = question_of(where, {"prompt": self._text(where, row), **fields}, name)
         else:
-            question = question_of(where, row)
+            question = question_of(where, row, name)
         if self._reference:
             self._references[question.id] = _needed(where, row, self._reference)
             return replace(question, references=(self._references[question.id],))

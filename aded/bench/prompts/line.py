@@ -27,13 +27,12 @@ from aded.bench.prompts.rows import QUESTIONS_KEY
 from aded.bench.questions import Conversation, Message, PlainText, Question, TokenIds
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, typed
-from aded.settings import Id, Text
+from aded.settings import Id, Text, TokenId
 
 KINDS = ("prompt", "turns", "messages", "prompt_ids")
 FORM = "prompt (text), turns (texts), messages (role and content) or prompt_ids (token ids)"
 MESSAGE = "a role (system, user, assistant or tool) and content (text; of an assistant's tool_calls also null)"
 Several = Field(min_length=1)
-Token = Annotated[int, Field(ge=0, lt=1 << 21)]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Line:
     turns: Annotated[tuple[Text, ...] | None, Several] = None
     messages: Annotated[tuple[dict[str, Any], ...] | None, Several] = None
     prompt_ids: Annotated[
-        tuple[Token, ...] | None, Several, Field(validation_alias=AliasChoices("prompt_ids", "ids"))
+        tuple[TokenId, ...] | None, Several, Field(validation_alias=AliasChoices("prompt_ids", "ids"))
     ] = None
     tools: tuple[dict[str, Any], ...] | None = None
     system: Text | None = None
@@ -63,10 +62,10 @@ class Said:
     content: str | None = None
 
 
-def question_of(where: str, line: Mapping[str, Any]) -> Question:
+def question_of(where: str, line: Mapping[str, Any], name: str) -> Question:
     """The question of a line. Raises BadInput.
 
-    where: "FILE line N".
+    where: "FILE line N". name: the question's id, where the line has none.
     """
     read: Line = typed(line, Line, QUESTIONS_KEY, where, FORM)
     given = [kind for kind in KINDS if getattr(read, kind) is not None]
@@ -79,7 +78,7 @@ def question_of(where: str, line: Mapping[str, Any]) -> Question:
     for beside in ("system", "raw"):
         if getattr(read, beside) and (given[0] not in ("prompt", "turns") or (read.system and read.raw)):
             raise BadInput(QUESTIONS_KEY, f"{where} has {beside}, which goes with prompt or turns, and alone")
-    name, category = read.id or where.rpartition(" ")[2], read.category or ""
+    name, category = read.id or name, read.category or ""
     if read.prompt_ids is not None:
         return TokenIds(name, category, (read.prompt_ids,), where=where)
     if read.messages is None:

@@ -34,6 +34,8 @@ def slice_warm_up(rows: Sequence[Row]) -> float | None:
 
 def _shares(seconds: np.ndarray, counts: Sequence[int], disturbed: np.ndarray) -> Iterator[float]:
     """Of each slice that counts. seconds: float [steps]; counts: steps of each slice; disturbed: bool [slices]."""
+    if not counts:  # an answer without a step
+        return
     parts = np.split(seconds, np.cumsum(counts)[:-1])
     for part, was_disturbed in list(zip(parts, disturbed, strict=True))[1:]:
         if len(part) >= FEWEST_STEPS and not was_disturbed:

@@ -21,6 +21,7 @@ def test_all_problems_are_asked_in_order() -> None:
     [
         ("Here:\n```python\ndef f():\n    return 1\n```\nDone.", "\ndef f():\n    return 1\n"),
         ("```py\nx = 1\n```", "\nx = 1\n"),
+        ("```Python 3\nx = 1\n```\nThis works.", "\nx = 1\n"),
         ("```\nx = 1\n```\n```python\ny = 2\n```", "\nx = 1\n"),
         ("```python\nx = 1", "\nx = 1"),  # cut off at the limit
         ("    return 1", "\n    return 1"),

@@ -134,7 +134,7 @@ def test_a_replay_measures_drafts_and_no_model(shell: Shell, folder: Path, datas
     overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
     code, output, errors = shell(*overrides, "method=aded")
     assert (code, errors) == (0, "")
-    assert output.startswith("aded, alpaca: - tokens/s, speedup - [-, -], mean accepted tokens ")
+    assert output.startswith("aded, alpaca: – tokens/s, speedup –, mean accepted tokens ")
     rows, summary = shell.rows(), shell.summary()
     assert [(row["question_id"], row["turn"]) for row in rows] == [
         (str(n), turn) for n in range(3) for turn in (0, 1)

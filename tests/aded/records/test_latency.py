@@ -37,3 +37,9 @@ def test_percentiles_are_numpys_in_milliseconds() -> None:
 
 def test_a_replay_has_none() -> None:
     assert set(latencies([row(0, 0, [2, 3])]).values()) == {None}
+
+
+def test_an_answer_that_has_no_token_has_no_latency() -> None:
+    full = row(1, 0, [], decode_seconds=0.0, prefill_seconds=0.0, token_ids=[], stop_reason="context")
+    alone, beside = (latencies(rows) for rows in ([timed([2], [10.0], 0.5)], [timed([2], [10.0], 0.5), full]))
+    assert alone == beside

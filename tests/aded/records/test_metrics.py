@@ -145,6 +145,7 @@ def test_parts_are_shown_per_step_of_all_turns() -> None:
     ]
     assert summarise(rows, **NAMES).parts == {"copies": PartShare(4.0, 1.25, 0.25, 2.0)}
     assert summarise([*rows, whole_row(3, 0, [1])], **NAMES).parts is None, "a row without them is of another version"
+    assert summarise([*rows, whole_row(3, 0, [])], **NAMES).parts, "an answer without a step drafted nothing"
 
 
 def test_micro_weighs_tokens_and_macro_weighs_categories() -> None:

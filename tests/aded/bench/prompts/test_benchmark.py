@@ -206,7 +206,17 @@ def test_a_damaged_parquet_file_is_one_line(tmp_path: Path) -> None:
     path = Path(parquet_file(tmp_path, ROWS["prompts"]))
     path.write_bytes(path.read_bytes()[:-20])
     for file in (path, tmp_path / "none.parquet"):
-        with pytest.raises(
-            BadInput, match=rf"^benchmark.question_file: {file} cannot be read \(.*\); give a file of"
-        ):
+        with pytest.raises(BadInput, match=rf"^benchmark.question_file: {file} cannot be read as Parquet \(.*\)$"):
             PromptBenchmark(str(file), stop_strings=())
+
+
+def test_questions_without_ids_in_several_files_have_their_files_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text('{"prompt": "x"}\n')
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda _, file, **__: str(tmp_path / file))
+    both = PromptBenchmark(None, dataset="a/b", revision="c0ffee", files=["a.jsonl", "b.jsonl"], stop_strings=())
+    assert [one.id for one in both.questions()] == ["a 1", "b 1"]
+    alone = PromptBenchmark(str(tmp_path / "a.jsonl"), stop_strings=())
+    assert [one.id for one in alone.questions()] == ["1"]

@@ -43,7 +43,7 @@ ADD = {"type": "function", "function": {"name": "add", "parameters": {}}}
     ],
 )
 def test_each_form_of_a_line(line: dict[str, Any], question: Question) -> None:
-    assert question_of("x.jsonl line 7", line) == question
+    assert question_of("x.jsonl line 7", line, "7") == question
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_each_form_of_a_line(line: dict[str, Any], question: Question) -> None:
 )
 def test_an_error_names_the_line_and_what_is_right(line: dict[str, Any], problem: str) -> None:
     with pytest.raises(BadInput) as error:
-        question_of("x.jsonl line 7", line)
+        question_of("x.jsonl line 7", line, "7")
     assert str(error.value).startswith(f"benchmark.question_file: x.jsonl line 7{problem}")
 
 

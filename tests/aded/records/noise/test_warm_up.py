@@ -7,7 +7,7 @@ import pytest
 from made_up_run import row, timing
 
 from aded.records.noise.warm_up import slice_warm_up
-from aded.records.rows import Row
+from aded.records.rows import Row, Slices
 
 
 def measured(first_ms: float, *, baseline: bool = False, others: float = 0.0) -> Row:
@@ -33,3 +33,8 @@ def test_the_first_step_is_compared_with_the_others(baseline: bool) -> None:
 def test_disturbed_slices_and_unpaired_rows_do_not_count() -> None:
     assert slice_warm_up([measured(75.0, others=0.5)]) is None
     assert slice_warm_up([row(0, 0, [1, 1])]) is None
+
+
+def test_an_answer_without_a_step_has_no_slice() -> None:
+    empty = replace(timing(0, 0.0, 0, pairs=1), slices=Slices([], [], [], []))
+    assert slice_warm_up([row(0, 0, [], autoregressive_decode_seconds=0.0, timings=[empty])]) is None
