@@ -36,6 +36,8 @@ MISSING = "???"
 _KINDS = {"NgramFile": "ngrams", "SuffixFile": "suffixes"}
 OF_CLASSES = ("method/", "model/pretrained", "model/recorded", "corpus/", "cluster/")
 """Configs whose settings are their classes' arguments. Those of benchmarks are data, and give each key."""
+OF_A_RUN = ("name", "limit", "order", "max_new_tokens")
+"""Keys of a benchmark's config that a run reads itself; the others are arguments of its class."""
 _METHOD = "method/"
 _composing = Lock()
 """Hydra keeps what it composes in one place of the process."""
@@ -119,6 +121,11 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
     overrides = tuple(f"{group}/{key}={choice}" for key, choice in (chosen or {}).items())
     found: dict[str, Any] = OmegaConf.to_container(_kept(CONF, group, name, overrides))  # type: ignore[assignment]
     return found
+
+
+def benchmark_arguments(name: str) -> dict[str, Any]:
+    """The settings of conf/benchmark/`name`.yaml that make its questions. Raises BadInput."""
+    return {key: value for key, value in read_choice("benchmark", name).items() if key not in OF_A_RUN}
 
 
 @cache

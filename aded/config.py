@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.extras import naming_the_extra
 from aded.settings import checked, checked_keys, is_kind
 
@@ -111,8 +111,7 @@ def _located(target: object, key: str) -> Callable[..., Any]:
     except BadInput:
         raise
     except Exception as error:  # a module of somebody else's may raise anything
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise BadInput(key, f"{target} is no class here, as MODULE.CLASS ({reason})") from None
+        raise BadInput(key, f"{target} is no class here, as MODULE.CLASS ({first_line(error)})") from None
     found: Callable[..., Any] = located
     return found
 

@@ -1,4 +1,4 @@
-"""The one exception for input that a person can put right."""
+"""The one exception for input that a person can put right, and what libraries' errors say, in a line."""
 
 
 class BadInput(ValueError):  # noqa: N818 - it names the input, and is shown to people as it is
@@ -8,3 +8,8 @@ class BadInput(ValueError):  # noqa: N818 - it names the input, and is shown to 
         self.key = key
         self.problem = " ".join(problem.split())
         super().__init__(f"{key}: {self.problem}")
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, in one line; its type where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

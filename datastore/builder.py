@@ -42,7 +42,8 @@ def build(
     Scratch files take about as much as the file and the tokens, 2 or 4 bytes each, in a folder beside the file; they
     are removed at the end.
     """
-    outputs = [path for path in (out, suffixes, lookup) if path]
+    named = {"out": out, "suffixes": suffixes, "lookup": lookup}
+    outputs = {key: path for key, path in named.items() if path}
     if not outputs:
         raise BadInput(
             "out", "name what to build: out=FILE for n-grams, suffixes=FILE for REST, lookup=FILE for a look-up model"

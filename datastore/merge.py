@@ -47,7 +47,7 @@ def merge(out: Path, inputs: Sequence[Path], *, progress: bool = False) -> None:
     header["prompts"] = str(len(prompts))
     header |= merged([file.header for file in files], [str(file.path) for file in files])
     header["corpus"] = "+".join(dict.fromkeys(file.header.get("corpus", "") for file in files))
-    with scratch_folder([out]) as folder:
+    with scratch_folder({"out": out}) as folder:
         write_ngrams(
             out, count_windows(FileWindows(files), files[0].order, folder, progress=progress), header, prompts
         )
@@ -71,7 +71,7 @@ def _run(inputs: list[str], settings: MergeSettings) -> None:
     if not settings.out or not inputs:
         raise BadInput("inputs" if settings.out else "out", "write: aded merge out=FILE INPUT INPUT ...")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    merge(Path(settings.out), [Path(path) for path in inputs], progress=sys.stderr.isatty())
+    merge(Path(settings.out).expanduser(), [Path(path) for path in inputs], progress=sys.stderr.isatty())
     print(f"built {settings.out}")
 
 

@@ -1,7 +1,7 @@
 """Opens the datastore file of a run: the file at `path`, or a file that is built once from `corpus` in the cache.
 
-The key `datastore_kind` of a method's config names the kind of datastore that the method reads: `ngrams` (an n-gram
-file) or `suffixes` (a suffix file).
+The type of the argument `datastore` of a method's class says which kind the method reads: `ngrams` (an n-gram file)
+or `suffixes` (a suffix file); see aded.choices.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,12 +28,13 @@ def locked(lock: Path, where: Path) -> Iterator[None]:
 
 
 @contextmanager
-def scratch_folder(outputs: Sequence[Path]) -> Iterator[Path]:
-    """An empty folder beside the first of the files to build.
+def scratch_folder(outputs: Mapping[str, Path]) -> Iterator[Path]:
+    """An empty folder beside the first of the files to build, which are given by the keys that name them.
 
-    Waits for a running build of that file; removes what a killed build of the files left behind.
+    Waits for a running build of that file; removes what a killed build of the files left behind. Raises BadInput for
+    the file that cannot be written.
     """
-    out = outputs[0]
+    key, out = next(iter(outputs.items()))
     folder = out.with_name(f".{out.name}.building")
     try:
         with locked(folder / LOCK, folder):
@@ -41,13 +42,15 @@ def scratch_folder(outputs: Sequence[Path]) -> Iterator[Path]:
                 for path in folder.iterdir():
                     if path.name != LOCK:
                         path.unlink()
-                for path in outputs:
+                for path in outputs.values():
                     remove_partial(path)
                 yield folder
             finally:
                 remove_folder(folder)
     except OSError as error:
-        raise not_writable("out", out, error, "nothing was built") from None
+        failed = [one for one, path in outputs.items() if path.name in Path(str(error.filename)).name]
+        key = failed[-1] if failed else key
+        raise not_writable(key, outputs[key], error) from None
 
 
 def remove_folder(folder: Path) -> None:

@@ -75,14 +75,14 @@ class TokenStream:
         return self._spill.read().astype(np.int32, copy=False)
 
 
-def vocabulary_of(tokenizer: PreTrainedTokenizerBase) -> int:
+def vocabulary_size(tokenizer: PreTrainedTokenizerBase) -> int:
     """One more than the highest token id."""
     return max(len(tokenizer), 1 + max(tokenizer.get_vocab().values()))
 
 
 def tokenise(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, path: Path, *, progress: bool) -> TokenStream:
     """Tokenise the corpus without special tokens into the file `path`; log the speed and what was skipped."""
-    stream, start = TokenStream(path, vocabulary_of(tokenizer)), perf_counter()
+    stream, start = TokenStream(path, vocabulary_size(tokenizer)), perf_counter()
     with tqdm(desc="tokenise", unit=" tokens", unit_scale=True, disable=not progress) as bar:
         for texts in _batches(corpus.documents()):
             for ids in tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]:

@@ -1,7 +1,8 @@
 """A process of its own for each completion, apart from the judge and from the machine.
 
-It has its own user, mount, network, process and IPC namespaces (unshare), reads files and writes none, has limits on
-memory, processes and time (confine.py), and ends with everything that it started. One socket leads out of it.
+It has its own user, mount, network, process and IPC namespaces (unshare), reads files and writes none but in an
+empty folder in memory, has limits on memory, processes and time (confine.py), and ends with everything that it
+started. One socket leads out of it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""MT-Bench and Alpaca: questions, prompt templates, answer files, judging."""
+"""MT-Bench, Alpaca and Spec-Bench: questions, prompt templates, and answer files for FastChat's judge."""

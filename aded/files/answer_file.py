@@ -19,13 +19,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.files.pack import PackedTurn, is_pack, read_pack
+from aded.files.pack import Ids, PackedTurn, StopReason, is_pack, read_pack
 from aded.identity import sha256
 from aded.settings import Id, Text
 
@@ -82,8 +82,8 @@ class RunRow:
     __pydantic_config__ = LINE
     question_id: Id
     turn: Annotated[int, Field(ge=0)]
-    token_ids: tuple[Annotated[int, Field(ge=0, lt=1 << 21)], ...]
-    stop_reason: Literal["eos", "stop_string", "limit", "context"]
+    token_ids: Ids
+    stop_reason: StopReason
     prompt_tokens: Annotated[int, Field(ge=0)]
     token_ids_sha256: str | None = None
 

@@ -6,7 +6,7 @@ from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 
 
 def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) -> Any:
@@ -18,10 +18,9 @@ def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) ->
     try:
         return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
     except Exception as error:  # damaged files fail in many ways
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         advice = (
             "complete the folder (config.json, *.safetensors, tokenizer files)"
             if local.is_dir()
             else "give a Hub id that is reachable and that your login may read, or a local folder"
         )
-        raise BadInput(key, f"{path} cannot be loaded: {first}; {advice}") from None
+        raise BadInput(key, f"{path} cannot be loaded: {first_line(error)}; {advice}") from None

@@ -27,13 +27,13 @@ from aded.errors import BadInput
 from aded.files.atomic import write_bytes
 from aded.files.json_lines import LINE, json_value, read_text, typed
 from aded.identity import sha256
-from aded.settings import Id
+from aded.settings import LARGEST_VOCABULARY, Id, TokenId
 
 ABOUT, ANSWERS = "pack.json", "answers.jsonl.xz"
 MOST_BYTES = 1 << 30
 """Of the lines, before compression: a small file may hold more than any memory."""
 Whole = Annotated[int, Field(ge=0)]
-Ids = tuple[Annotated[int, Field(ge=0, lt=1 << 21)], ...]
+Ids = tuple[TokenId, ...]
 StopReason = Literal["eos", "stop_string", "limit", "context"]
 
 
@@ -64,8 +64,8 @@ class About:
     licence: str | None
     """Of the answers, as an SPDX identifier; null: not stated."""
     tokenizer: str
-    """Its fingerprint (aded.files.tokenizer): what a datastore is checked against."""
-    vocabulary: Annotated[int, Field(ge=1, le=1 << 21)]
+    """Its fingerprint (aded.identity): what a datastore is checked against."""
+    vocabulary: Annotated[int, Field(ge=1, le=LARGEST_VOCABULARY)]
     questions: Whole
     turns: Whole
     prompt_tokens: Whole

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer, pre_tokenizers
 
 from aded.errors import BadInput
 from aded.files.embedded_model import place_of
-from aded.files.json_lines import json_value, read_text
+from aded.files.json_lines import LINE, json_value, read_text, typed
 
 FILES = ("tokenizer.json", "tokenizer_config.json")
+
+
+@dataclass(frozen=True)
+class AddedToken:
+    """A special token in full."""
+
+    __pydantic_config__ = LINE
+    content: str
+
+
+@dataclass(frozen=True)
+class TokenizerConfig:
+    """What is read of tokenizer_config.json."""
+
+    __pydantic_config__ = LINE
+    tokenizer_class: str = ""
+    legacy: bool | None = None
+    eos_token: AddedToken | str | None = None
 
 
 class PlainTokenizer:
@@ -56,12 +74,13 @@ def read_plain_tokenizer(name: str | Path, key: str) -> PlainTokenizer:
         raise
     except Exception as error:  # tokenizers raises plain Exception
         raise BadInput(key, f"{file} is no tokenizer ({error})") from None
-    config: dict[str, Any] = {}
+    config = TokenizerConfig()
     if config_file.exists():
-        config = json_value(read_text(config_file, key), key, str(config_file))
+        value = json_value(read_text(config_file, key), key, str(config_file))
+        config = typed(value, TokenizerConfig, key, str(config_file), "the config of a tokenizer")
     metaspace = isinstance(tokenizer.pre_tokenizer, pre_tokenizers.Metaspace)
-    if metaspace and str(config.get("tokenizer_class")).startswith("Llama") and not config.get("legacy", False):
+    if metaspace and config.tokenizer_class.startswith("Llama") and not config.legacy:
         # As transformers reads it: no space is put before a text that follows a special token.
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
-    eos = config.get("eos_token")
-    return PlainTokenizer(tokenizer, eos["content"] if isinstance(eos, dict) else eos)
+    eos = config.eos_token
+    return PlainTokenizer(tokenizer, eos.content if isinstance(eos, AddedToken) else eos)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aded.core.target import Target
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 
 if TYPE_CHECKING:
     from aded.targets.compiled_cpu import CompiledCpuTarget
@@ -37,8 +37,8 @@ def with_engine(target: Target, engine: str, cache: str) -> Target:
     try:
         compiled = _compiled(target)
     except Exception as error:
-        first = next(iter(str(error).strip().splitlines()), "")
-        log.warning("engine=compiled cannot be had, eager goes on: %s: %s", type(error).__name__, first)
+        problem = f"{type(error).__name__}: {first_line(error)}"
+        log.warning("engine=compiled cannot be had, eager goes on: %s", problem)
         return EagerTarget(target.model, trained=target.trained, check=target.check)
     log.info("engine=compiled: ready after %.0f s", compiled.compile_seconds)
     return compiled

@@ -13,7 +13,7 @@ import transformers
 from pydantic import TypeAdapter, ValidationError
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.files.atomic import write_text
 from aded.files.cache import cache_folder
 from aded.files.embedded_model import place_of
@@ -140,8 +140,7 @@ def checked_target(
             use_own_kernels(model, kernels, own_attention, threads, cache)
             return _checked(model, check, trained)
         except (BadInput, RuntimeError, OSError) as error:
-            first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            log.warning("model.kernels=%s: torch's go on (%s)", kernels, first)
+            log.warning("model.kernels=%s: torch's go on (%s)", kernels, first_line(error))
             use_torchs_kernels(model)
     thread_counts.use_torch(threads)
     return _checked(model, check, trained)

@@ -20,7 +20,7 @@ from aded.cache_name import CACHE
 from aded.core.sampler import Recorded
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.targets.attention.rope_switch import RopeSwitch
 
 STANDARD_LAYERS = {"full_attention", "sliding_attention"}
@@ -179,5 +179,5 @@ def _one_line(name: str) -> Iterator[None]:
     except BadInput:
         raise
     except Exception as error:
-        first = next(iter(str(error).strip().splitlines()), "")
-        raise BadInput("model", f"{name} cannot verify draft trees ({type(error).__name__}: {first})") from error
+        problem = f"{name} cannot verify draft trees ({type(error).__name__}: {first_line(error)})"
+        raise BadInput("model", problem) from error

@@ -9,12 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aded.choices import read_choice
+from aded.choices import benchmark_arguments
 from aded.config import instantiate
 from aded.errors import BadInput
-
-HARNESS = ("name", "limit", "max_new_tokens")
-"""Keys of a benchmark's config that are no arguments of its class. All questions count, whatever a run asks."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +31,9 @@ def asked_texts(choice: str, key: str) -> list[AskedTexts]:
     """
     name, _, file = choice.partition(":")
     try:
-        config = read_choice("benchmark", name)
+        config = benchmark_arguments(name)
         if file or config.get("question_file") == "???":
             config["question_file"] = file or None
-        for own in HARNESS:
-            config.pop(own, None)
         questions = instantiate(config, "benchmark").questions()
     except BadInput as error:
         raise BadInput(key, f"{choice}: {error} (NAME:FILE gives a benchmark its file)") from None

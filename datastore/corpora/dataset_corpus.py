@@ -12,10 +12,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from aded.errors import BadInput
+from aded.files.parquet import parquet_rows
 from aded.settings import FilePath, Positive, Text
 from datastore.cleaning.cleaning import Benchmarks, Cleaning, Rules
 from datastore.corpora.corpus import Conversation, Corpus
-from datastore.corpora.local_file import BLOCK, BROKEN, json_rows, open_text, parquet_rows, split_text
+from datastore.corpora.local_file import BLOCK, BROKEN, json_rows, open_text, split_text
 
 Shard = Annotated[int, Field(ge=0, le=1_000_000)]
 Shards = tuple[Shard, Shard]
@@ -91,7 +92,7 @@ class DatasetCorpus(Corpus):
     def _rows_of_files(self) -> Iterator[object]:
         for number, path in enumerate(self.files):
             if path.endswith(".parquet"):
-                yield from parquet_rows(path)
+                yield from parquet_rows(path, "corpus.path")
                 continue
             with open_text(path) as (file, fraction):
                 for row in json_rows(file):

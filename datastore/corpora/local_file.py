@@ -1,4 +1,4 @@
-"""Reads a local file of Parquet, or of JSON lines, one JSON array or plain text, also compressed (gz, bz2, xz, zst).
+"""Reads a local file of JSON lines, one JSON array or plain text, also compressed (gz, bz2, xz, zst).
 
 Bytes that are not UTF-8 become lone surrogates: only the rows that contain them are skipped.
 """
@@ -45,7 +45,7 @@ def open_text(path: str) -> Iterator[tuple[TextIO, Fraction]]:
 
     Raises BadInput when the file cannot be opened or read.
     """
-    reader = fsspec.open(path, "rt", encoding="utf-8", errors="surrogateescape", compression="infer")
+    reader = fsspec.open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", compression="infer")
     try:
         size = max(1, os.stat(path).st_size)
         with reader as file:
@@ -53,18 +53,6 @@ def open_text(path: str) -> Iterator[tuple[TextIO, Fraction]]:
     except FileNotFoundError:
         raise BadInput("corpus.path", f"no file {path}; name a JSON, JSON lines, Parquet or text file") from None
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        raise BadInput("corpus.path", f"{path} cannot be read ({error})") from None
-
-
-def parquet_rows(path: str) -> Iterator[object]:
-    """The rows of a Parquet file, a batch in memory at a time. Raises BadInput."""
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path) as file:
-            for batch in file.iter_batches():
-                yield from batch.to_pylist()
-    except (OSError, ValueError) as error:
         raise BadInput("corpus.path", f"{path} cannot be read ({error})") from None
 
 

@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.settings import Positive
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Cluster:
             TypeError,
             ValueError,
         ) as error:  # no Slurm; a wrong parameter
-            raise BadInput("cluster", f"{self.kind} does not take this: {_first_line(error)}") from None
+            raise BadInput("cluster", f"{self.kind} does not take this: {first_line(error)}") from None
         return executor
 
     def send(
@@ -65,7 +65,7 @@ class Cluster:
                 raise
             reason = "there is no sbatch here"
         except RuntimeError as error:
-            reason = _first_line(error)
+            reason = first_line(error)
         raise BadInput("cluster", f"{self.kind} takes no job: {reason}; the same command goes on with whole parts")
 
     def stop(self, jobs: list[submitit.Job[Any]]) -> None:
@@ -75,7 +75,3 @@ class Cluster:
         if self.kind == "local":
             for job in jobs:
                 job.wait()
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -70,7 +70,7 @@ def build_part(part: BuildPart, threads: int | None = None) -> tuple[str, str] |
     try:
         tokenizer = load_tokenizer(part.tokenizer, part.cache)
         # A job may go on when the command that sent it was killed. The next one waits here, and finds the file.
-        with scratch_folder([part.path]) as folder:
+        with scratch_folder({"out": part.path}) as folder:
             if not part.is_there(tokenizer_fingerprint(tokenizer)):
                 stream = tokenise(corpus, tokenizer, folder / "tokens", progress=False)
                 ngrams = count_windows(StreamWindows(stream), part.order, folder)

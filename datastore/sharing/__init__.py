@@ -1,1 +1,1 @@
-"""Datastores published to a folder or the Hub, and fetched block by block."""
+"""Datastores published to a folder or the Hub, and fetched from there."""

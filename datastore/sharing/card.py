@@ -29,16 +29,20 @@ TEMPLATE = """---
 
 ```bash
 aded fetch {place} out={name}
-aded run {model}method={method} datastore.path={name}
+aded run {model}{use}
 ```
 
 The first command verifies the file's sha256, and goes on where it was interrupted.
 """
 KINDS = {
-    "aded-ngrams": ("how often each sequence of up to {order} tokens occurs in it", "aded_backoff"),
-    "aded-suffixes": ("its tokens, and all its suffixes in sorted order", "rest"),
+    "aded-ngrams": (
+        "how often each sequence of up to {order} tokens occurs in it",
+        "method=aded_backoff datastore.path={name}",
+    ),
+    "aded-suffixes": ("its tokens, and all its suffixes in sorted order", "method=rest datastore.path={name}"),
+    "aded-lookup": ("a small language model that learned from it", "method=aded_backoff method.lookup={name}"),
 }
-"""Format -> what such a file holds, and a method that reads it."""
+"""Format -> what such a file holds, and how a run reads it."""
 LEFT_OUT_OF_TABLE = ("format", "version", "levels", "tokenizer")
 
 
@@ -66,7 +70,7 @@ def card(
 
     tags = ["speculative-decoding", "aded", header["format"]]
     metadata = DatasetCardData(license=licence or "unknown", pretty_name=manifest.file, tags=tags, viewer=False)
-    what, method = KINDS[header["format"]]
+    what, use = KINDS[header["format"]]
     facts = {
         "format": f"{header['format']}, version {header['version']}",
         "bytes": str(manifest.bytes),
@@ -85,5 +89,5 @@ def card(
         table=tabulate(facts.items(), ("of the file", ""), "github", disable_numparse=True),
         place=place,
         model=f"model={tokenizer} " if tokenizer else "",
-        method=method,
+        use=use.format(name=manifest.file),
     )

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.files.atomic import not_writable, whole_file, write_bytes
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.tokenizer import load_tokenizer
@@ -15,7 +15,7 @@ from datastore.open import open_datastore
 from datastore.scratch import locked
 from datastore.sharing.card import card, file_of
 from datastore.sharing.manifest import NAME, manifest_of
-from datastore.sources.download import chunks, hub_file
+from datastore.sources.download import chunks, place_on_hub
 
 CARD, LOCK = "README.md", ".publishing"
 
@@ -27,7 +27,7 @@ def publish(path: Path, to: str, *, licence: str | None, sources: str | None, to
     licence: the Hub's identifier of one, such as mit or cc-by-nc-4.0; sources: what the corpus was made of, in words.
     tokenizer: a Hub id, a folder or `embedded`, which must be that of the file.
     """
-    if "://" in to and (inside := hub_file(to).path_in_repo):  # before the file is read
+    if "://" in to and (inside := place_on_hub(to).path_in_repo):  # before the file is read
         raise BadInput("to", f"{to} names {inside} in a dataset; write hf://datasets/OWNER/NAME")
     file = open_datastore(path)
     file.verify()
@@ -78,7 +78,7 @@ def _to_hub(path: Path, to: str, beside: dict[str, bytes]) -> None:
     """One commit, so that the three belong together. The Hub's client keeps what was uploaded before it broke off."""
     from huggingface_hub import CommitOperationAdd, HfApi
 
-    place, api = hub_file(to), HfApi()
+    place, api = place_on_hub(to), HfApi()
     contents: dict[str, Path | bytes] = {path.name: path, **beside}
     at = {"repo_id": place.id, "repo_type": place.type, "revision": place.revision}
     try:
@@ -90,5 +90,4 @@ def _to_hub(path: Path, to: str, beside: dict[str, bytes]) -> None:
     except BadInput:
         raise
     except Exception as error:  # of the client, and of the libraries that it uses
-        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise BadInput("to", f"{to} takes no files: {reason}; log in with `hf auth login`") from None
+        raise BadInput("to", f"{to} takes no files: {first_line(error)}; log in with `hf auth login`") from None

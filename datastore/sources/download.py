@@ -107,7 +107,7 @@ def unfetched(error: OSError, url: str, to: Path) -> BadInput:
     return BadInput(str(error.filename or to), problem)
 
 
-def hub_file(uri: str) -> HfUri:
+def place_on_hub(uri: str) -> HfUri:
     """What hf://datasets/OWNER/NAME[@REVISION][/FILE] names. Raises BadInput."""
     from huggingface_hub import parse_hf_uri
 
@@ -125,7 +125,7 @@ def _on_the_hub(uri: str) -> tuple[str, dict[str, str]]:
     from huggingface_hub import hf_hub_url, is_offline_mode
     from huggingface_hub.utils import build_hf_headers
 
-    file = hub_file(uri)
+    file = place_on_hub(uri)
     if is_offline_mode():
         raise BadInput(uri, "is on the Hub, and HF_HUB_OFFLINE is set; name a folder or a web server that has it")
     return hf_hub_url(file.id, file.path_in_repo, repo_type="dataset", revision=file.revision), build_hf_headers()

@@ -1,7 +1,7 @@
 """Vocabularies of SentencePiece and tiktoken, as the folder of a tokenizer of transformers.
 
 The contents of the files may change with the version of transformers and tokenizers. What must not change is the
-tokenizer's fingerprint (aded/files/tokenizer.py), which the source's yaml names.
+tokenizer's fingerprint (aded/identity.py), which the source's yaml names.
 """
 
 from __future__ import annotations

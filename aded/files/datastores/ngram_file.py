@@ -34,13 +34,11 @@ from aded.files.datastores.ngram_trie import (
     read_successors,
 )
 from aded.files.json_lines import json_value
-from aded.settings import NgramOrder, checked
+from aded.settings import LARGEST_VOCABULARY, NgramOrder, checked
 
 FORMAT = "aded-ngrams"
 VERSION = "3"
 Size = Annotated[int, Field(ge=0)]
-LARGEST_VOCABULARY = 1 << 21
-"""Tokens of any tokenizer are below this."""
 
 
 @dataclass(frozen=True)

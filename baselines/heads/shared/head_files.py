@@ -11,7 +11,7 @@ from safetensors.torch import save
 from transformers import PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.files.atomic import write_bytes
 from baselines.heads.shared.tensor_file import HEADS_KEY
 
@@ -49,9 +49,8 @@ def read_config(
         rope = config.rope_parameters["rope_type"]
         assert rope in {"default", *ROPE_INIT_FUNCTIONS}, f"rope_type {rope}"
     except Exception as error:  # transformers checks keys in ways of its own
-        problem = next(iter(str(error).strip().splitlines()), type(error).__name__)
         name = kind.__name__.removesuffix("Config")
-        raise BadInput(HEADS_KEY, f"{path} is no config of {name} layers ({problem[:120]})") from None
+        raise BadInput(HEADS_KEY, f"{path} is no config of {name} layers ({first_line(error)[:120]})") from None
     if config.vocab_size != vocabulary:
         raise BadInput(
             HEADS_KEY,

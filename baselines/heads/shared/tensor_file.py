@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import torch
 from safetensors.torch import load_file
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 
 HEADS_KEY = "method.heads"
 REPOSITORY = Path(__file__).parents[3]
@@ -40,8 +40,7 @@ def read_tensors(path: Path, whole_numbers: frozenset[str]) -> dict[str, torch.T
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged zip or pickle fails in many ways
-        problem = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise BadInput(HEADS_KEY, f"{path} cannot be read as tensors ({problem[:120]})") from None
+        raise BadInput(HEADS_KEY, f"{path} cannot be read as tensors ({first_line(error)[:120]})") from None
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(value, torch.Tensor) for name, value in state.items()
     ):

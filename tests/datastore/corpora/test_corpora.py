@@ -51,7 +51,8 @@ def lines(rows: list[object]) -> bytes:
 @pytest.mark.parametrize("ending", COMPRESSED)
 def test_json_is_read_in_every_form(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"rows.json{ending}"
-    for data in (lines(ROWS), json.dumps(ROWS).encode(), json.dumps(ROWS, indent=2).encode()):
+    array = json.dumps(ROWS)
+    for data in (lines(ROWS), array.encode(), json.dumps(ROWS, indent=2).encode(), array.encode("utf-8-sig")):
         path.write_bytes(COMPRESSED[ending](data))
         corpus = DatasetCorpus("test", path=str(path))
         assert corpus.fraction == 0
