@@ -77,7 +77,7 @@ def short_target() -> EagerTarget:
 
 @cache
 def compiled_target() -> EagerTarget:
-    """Traced by torch.compile. tests/aded/kernels/test_install.py tests what inductor makes of a trace."""
+    """Traced by torch.compile. tests/aded/kernels/test_attention.py tests what inductor makes of a trace."""
     found = CompiledCpuTarget(tiny_model(), backend="eager")
     found.read_layers(READ)
     return found

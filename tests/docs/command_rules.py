@@ -47,7 +47,10 @@ REPLACED = {
     "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
     "corpus.path=aded/**/*.py": ["corpus.path=src/*.py"],  # this project's code
     "tokenizer=embedded": [f"tokenizer={HUB_IDS[0]}"],  # the tiny model's
-    "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/test_corpora.py
+    "corpus=ultrachat": [
+        "corpus=jsonl",
+        "corpus.path=chat.jsonl",
+    ],  # the Hub: tests/datastore/corpora/test_corpora.py
     "datastore.path=small.ngrams,chat.ngrams": ["datastore.path=small.ngrams,chat.ngrams,chat.suffixes"],  # for rest
     "parts=8": ["parts=8", "cluster=debug"],  # processes that import everything anew: tests/datastore/parts
     "lookup=chat.lookup": ["lookup=chat.lookup", "corpus.path=code.jsonl"],  # enough to learn from
@@ -180,7 +183,7 @@ def fetch_sources(arguments: list[str], folder: Path) -> None:
 
 
 def bench_datastore(arguments: list[str], folder: Path) -> None:
-    """It builds in processes of its own (tests/scripts/test_bench_datastore.py): it knows the keys."""
+    """It builds in processes of its own (tests/scripts/bench/test_bench_datastore.py): it knows the keys."""
     from scripts.bench.datastore import BenchDatastoreSettings, form_of_corpus
 
     _, overrides = split_settings(BenchDatastoreSettings, arguments)
@@ -188,7 +191,7 @@ def bench_datastore(arguments: list[str], folder: Path) -> None:
 
 
 def bench_serving(arguments: list[str], folder: Path) -> None:
-    """It needs an environment with vLLM (tests/scripts/test_bench_serving.py): it knows the keys."""
+    """It needs an environment with vLLM (tests/scripts/bench/test_bench_serving.py): it knows the keys."""
     from scripts.bench.serving import BenchServingSettings
 
     _, overrides = split_settings(BenchServingSettings, arguments)

@@ -11,6 +11,12 @@ from file_map import PAGE, file_map
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKING = [
+    *PAGES,
+    *sorted((ROOT / "results").rglob("README.md")),
+    ROOT / "tests/README.md",
+    ROOT / "aded/kernels/README.md",
+]
 
 
 def anchors(page: Path) -> set[str]:
@@ -19,7 +25,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
         if "://" in link:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from shell import Shell
 
 from aded.bench.answering import taken_by_others
 from aded.bench.watch import Lap, TurnWatch
 from aded.core.slices import WHOLE, Arm, take_turns
+from aded.core.step_cost import StepCost
 from aded.targets.eager import EagerTarget
 
 Noise = Callable[[int], float]
@@ -74,8 +76,15 @@ def test_sized_trees_are_the_same_when_an_answer_is_decoded_again(
     shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sizes are learned from one answer to the next: before a question they are what they were."""
+    rising = StepCost(1 + 0.2 * np.arange(11))
+    monkeypatch.setattr("aded.drafters.sized.measure", lambda target, budget: rising)
+    arguments = (f"model={folder}", "method=prompt_lookup", "method.cost=measured", "method.budget=10")
+    assert shell(*arguments)[0] == 0
+    quiet, shell.out = shell.rows(), shell.out.with_name("noisy")
+    assert 0 < max(nodes for row in quiet for nodes in row["drafted_nodes"]) < 10, "trees are cut"
     set_noise(monkeypatch, lambda number: 0.5 if number in (1, 3) else 0.0)
-    assert shell(f"model={folder}", "method=prompt_lookup", "method.cost=measured")[0] == 0
+    assert shell(*arguments)[0] == 0
+    assert answers(shell.rows()) == answers(quiet)
     assert [len(row["timings"]) for row in shell.rows()] == [1, 2, 1, 2]
 
 

@@ -121,7 +121,7 @@ def test_the_tree_is_that_of_a_plain_reference_node_by_node(tmp_path: Path, targ
     reference = Reference(state, target, plus, budget=12, top_k=3)
     hydra = Hydra(str(saved(tmp_path, state)), budget=12, top_k=3)
     hydra.setup(target)
-    assert hydra.requires == {"hidden", "prompt_hidden"} if plus else {"hidden"}
+    assert hydra.requires == ({"hidden", "prompt_hidden"} if plus else {"hidden"})
 
     class Both(Drafter):
         requires, trees = reference.requires, 0

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
+from own_answers import pairs_of
 from safetensors import safe_open
 from safetensors.torch import load_file
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
@@ -18,7 +19,6 @@ from aded.core.sampler import Greedy
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from baselines.autoregressive import Autoregressive
 from baselines.heads.dflash.drafter import Dflash
 from baselines.heads.dflash.files import save_head
 from baselines.heads.dflash.model import Block
@@ -29,16 +29,6 @@ from scripts.train.training import Training
 
 ALL = torch.arange(VOCABULARY)
 BLOCK = Block(4, 63, (0,))
-
-
-def pairs_of(model: PreTrainedModel, count: int = 6, tokens: int = 20) -> list[tuple[list[int], list[int]]]:
-    """Prompts with the model's own answers."""
-    target = EagerTarget(model)
-    prompts = [[3 + number, 40, 7 + 5 * number] for number in range(count)]
-    return [
-        (prompt, decode(target, Autoregressive(), np.array(prompt), Greedy(), max_new_tokens=tokens).token_ids)
-        for prompt in prompts
-    ]
 
 
 def settings(out: Path, *more: str) -> DictConfig:

@@ -7,18 +7,16 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
+from own_answers import pairs_of
 from safetensors import safe_open
 from safetensors.torch import load_file
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 from transformers import PreTrainedModel
 
 from aded.command_line import CONF
-from aded.core.decode import decode
-from aded.core.sampler import Greedy
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from baselines.autoregressive import Autoregressive
 from baselines.heads.eagle.drafter import Eagle2, Runner
 from baselines.heads.eagle.files import published_layers
 from baselines.heads.shared.layers import SharedLayers
@@ -29,16 +27,6 @@ from scripts.train.training import Training
 
 ALL = torch.arange(VOCABULARY)
 LAYERS = {"eagle2": (), "eagle3": published_layers(2)}
-
-
-def pairs_of(model: PreTrainedModel, count: int = 6, tokens: int = 20) -> list[tuple[list[int], list[int]]]:
-    """Prompts with the model's own answers."""
-    target = EagerTarget(model)
-    prompts = [[3 + number, 40, 7 + 5 * number] for number in range(count)]
-    return [
-        (prompt, decode(target, Autoregressive(), np.array(prompt), Greedy(), max_new_tokens=tokens).token_ids)
-        for prompt in prompts
-    ]
 
 
 def settings(kind: str, out: Path, *more: str) -> DictConfig:

@@ -1,4 +1,4 @@
-"""Examples and the command; the descent itself: scorer/test_gradient.py."""
+"""Examples and the command; the descent itself: test_gradient.py."""
 
 from __future__ import annotations
 

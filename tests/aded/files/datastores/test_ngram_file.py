@@ -139,13 +139,17 @@ def test_a_damaged_block_is_found_when_it_is_read_and_not_before(tmp_path: Path)
     assert len(whole.blocks.sums) > 5
     with path.open("r+b") as file:
         file.seek(place)
-        file.write(bytes([file.read(1)[0] ^ 4])) if file.seek(place) else None
+        (byte,) = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte ^ 4]))
     opened = open_ngrams(path)
     for other in documents[0][3:-1].tolist():
         node = opened.find(other)
         if (int(opened.ngrams.at[0]) + 2 * int(opened.ngrams.start[node])) // BLOCK != (place - size) // BLOCK:
             assert len(opened.successors(other)[0]) > 0
             break
+    else:
+        pytest.fail("every token lies in the damaged block")
     with pytest.raises(BadInput, match=f"{re.escape(str(path))} is damaged .block"):
         opened.successors(a, b)
     with pytest.raises(BadInput, match="is damaged"):
