@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from aded.config import checked_call
 from aded.core.drafter import Drafter, Step
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter
 from aded.engines.step_times import StepTimes
 from aded.errors import BadInput
+from aded.files.cache import cache_folder
+from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
 from aded.files.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
-from aded.methods import method_config
+from aded.methods import checked_method, datastore_kinds, method_config
 from aded.settings import FilePath, Text, checked
 
 SETTINGS_KEY = "aded"
@@ -26,7 +28,7 @@ CHAINS = {"shape": "chain", "max_history": 1 << 16}
 """Settings of aded_backoff in an engine: chains, and a smaller history, since each request has one."""
 
 
-class Method(NamedTuple):
+class EngineMethod(NamedTuple):
     """make: makes a drafter for one more request; all of them share one datastore
     step_times: what makes drafts as long as pays, where the method can tell how probable they are
     """
@@ -35,35 +37,29 @@ class Method(NamedTuple):
     step_times: StepTimes | None
 
 
-def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Method:
+def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> EngineMethod:
     """Raises BadInput naming the key.
 
     settings: `method`, by default aded_backoff, `datastore`, a file, and the settings of the method
     longest: tokens of a draft
     tokenizer: the model's, a Hub id or folder, which the datastore must be built for
     """
-    given = dict(settings)
+    given, cost = dict(settings), NONE
     name = checked(given.pop("method", "aded_backoff"), Text, f"{SETTINGS_KEY}.method")
-    values, cost = method_config(name, {}), NONE
+    path = given.pop("datastore", None)
     if name == "aded_backoff":
-        contexts = checked(given.get("contexts", {}), dict[str, int], f"{SETTINGS_KEY}.contexts")
-        values |= {"budget": longest, **CHAINS}
-        given["contexts"] = {**values["contexts"], **contexts}
         cost = checked(given.pop("cost", MEASURED), Literal["measured", "none"], f"{SETTINGS_KEY}.cost")
-    kind, shared = values.pop("datastore_kind", None), {}
-    if kind is not None:
-        if "datastore" not in given:
-            raise BadInput(f"{SETTINGS_KEY}.datastore", "must be given: a file that aded build wrote")
-        path = checked(given.pop("datastore"), FilePath, f"{SETTINGS_KEY}.datastore")
-        file = (open_suffixes if kind == "suffixes" else open_ngrams)(path)
-        file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
-        shared["datastore"] = file
-    for key in ("name", "cache", "cost"):
-        values.pop(key, None)
-    call = checked_call({**values, **given}, SETTINGS_KEY, Drafter, None, shared)
+        given = {"budget": longest, **CHAINS, **given}
+    elif "cost" in given:
+        raise BadInput(f"{SETTINGS_KEY}.cost", f"is a setting of aded_backoff here, and not of {name}")
+    config = method_config(name, {**given, "cost": NONE})
+    if path is not None and not datastore_kinds(config):
+        raise BadInput(f"{SETTINGS_KEY}.datastore", f"no such key: {name} reads none")
+    method = checked_method(config, SETTINGS_KEY)
+    opened = cache(partial(_opened, path, tokenizer))
 
     def make() -> Drafter:
-        drafter: Drafter = call(**shared)
+        drafter = method.make(opened, str(cache_folder()))
         if drafter.requires:
             raise BadInput(
                 f"{SETTINGS_KEY}.method",
@@ -74,9 +70,9 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
     first = make()
     compile_code(first)
     if not isinstance(first, BackoffDrafter):
-        return Method(make, None)
+        return EngineMethod(make, None)
     if cost == NONE:
-        return Method(first.sibling, None)
+        return EngineMethod(first.sibling, None)
     times = StepTimes(longest)
 
     def sized() -> Drafter:
@@ -84,7 +80,17 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Meth
         drafter.size_by(times.tree_size)
         return drafter
 
-    return Method(sized, times)
+    return EngineMethod(sized, times)
+
+
+def _opened(path: object, tokenizer: str, kind: str) -> ArrayFile:
+    """The datastore file of a kind. Raises BadInput where none is named, or it is of another tokenizer."""
+    if path is None:
+        raise BadInput(f"{SETTINGS_KEY}.datastore", "must be given: a file that aded build wrote")
+    named = checked(path, FilePath, f"{SETTINGS_KEY}.datastore")
+    file = (open_suffixes if kind == "suffixes" else open_ngrams)(named)
+    file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
+    return file
 
 
 def compile_code(drafter: Drafter) -> None:

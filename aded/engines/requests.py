@@ -17,7 +17,7 @@ from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.engines.chain import best_chain
 
-KEPT = 100
+KEPT_STEPS = 100
 """Steps for which the state of a request that is not in the batch is kept."""
 
 
@@ -58,6 +58,8 @@ class Request:
 
     def begin(self, row: Row) -> None:
         """A request that was not known: all tokens but the new ones are its prompt."""
+        if self.length:
+            self.drafter.end()
         # A new array: the drafter may still hold the text before, and compares it with this one.
         self.text, self.length = np.empty(0, np.int64), 0
         self._append(row)
@@ -127,7 +129,7 @@ class Requests:
             one.idle += 1
         for one in found.values():
             one.idle = 0
-        self._at, self._idle = found, [one for one in idle if one.idle <= KEPT]
+        self._at, self._idle = found, [one for one in idle if one.idle <= KEPT_STEPS]
         return found
 
     def _begin(self, row: Row, idle: list[Request]) -> Request:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aded.core.step_cost import StepCost, TreeSize
 
-KEPT = 0.999
+DECAY = 0.999
 """The weight of earlier steps shrinks by this factor at each step."""
 ROUNDS = 8
 """How often each length of drafts is timed at first."""
@@ -49,7 +49,7 @@ class StepTimes:
             fixed, row_seconds = self._fit()
             seconds = min(seconds, SLOW * (fixed + row_seconds * rows))
         first = self.measuring
-        self._sums = KEPT * self._sums + np.array([1, rows, seconds, rows * rows, rows * seconds])
+        self._sums = DECAY * self._sums + np.array([1, rows, seconds, rows * rows, rows * seconds])
         self._steps += 1
         if not self.measuring:
             self.tree_size.cost = self.cost(requests)

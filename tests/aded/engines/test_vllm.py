@@ -18,7 +18,7 @@ from tiny import tiny_tokenizer
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.engines.methods import method_of
-from aded.engines.requests import KEPT, Requests, Row
+from aded.engines.requests import KEPT_STEPS, Requests, Row
 from aded.engines.vllm import Proposer
 from aded.errors import BadInput
 from baselines.tokens.prompt_lookup import PromptLookup
@@ -188,7 +188,7 @@ def test_drafters_of_finished_requests_are_used_again_and_freed(files: SimpleNam
     while len(batch.rows) > 1:
         batch.rows.pop()
     batch.rows[0]["answer"] = rng.integers(8, 64, size=200)
-    for _ in range(KEPT + 1):
+    for _ in range(KEPT_STEPS + 1):
         batch.rows[0]["drafts"] = []
         batch.step()
     assert len(requests) == 1, "the state of the others is freed"
@@ -278,12 +278,51 @@ def test_dear_rows_make_short_drafts(files: SimpleNamespace, monkeypatch: pytest
         ({"cost": "table.json"}, "aded.cost"),
         ({"method": "prompt_lookup", "cost": "measured"}, "aded.cost"),
         ({"contexts": {"corpus": "x"}}, "aded.contexts"),
+        ({"method": "prompt_lookup", "datastore": "any.ngrams"}, "aded.datastore: no such key"),
     ],
 )
 def test_wrong_settings_are_one_line(files: SimpleNamespace, settings: dict[str, Any], problem: str) -> None:
     datastore = {} if "method" in settings else {"datastore": files.datastore}
     with pytest.raises(BadInput, match=problem):
         method_of({**datastore, **settings}, 5, files.tokenizer)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "custom", "_target_": "baselines.tokens.prompt_lookup.PromptLookup"},
+        {"method": "layered", "parts": ["prompt_lookup", "cacheback"]},
+        {"method": "aded", "draft_maker": "best_first"},
+    ],
+    ids=lambda settings: settings["method"],
+)
+def test_every_method_that_reads_tokens_alone_takes_its_settings(
+    files: SimpleNamespace, settings: dict[str, Any]
+) -> None:
+    datastore = {"datastore": files.datastore} if settings["method"] == "aded" else {}
+    drafter = method_of({**settings, **datastore}, 5, files.tokenizer).make()
+    text = np.tile(np.arange(8, 24), 3)
+    drafter.begin(text[:-1])
+    drafter.observe(Step(DraftTree.root(int(text[-2])), [0], int(text[-1])))
+    assert drafter.draft(text).drafted > 0
+
+
+def test_a_drafter_ends_a_request_before_it_begins_another(files: SimpleNamespace) -> None:
+    """One that learns in `end` would learn nothing."""
+    calls: list[str] = []
+
+    class Counting(PromptLookup):
+        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+            calls.append("begin")
+
+        def end(self) -> None:
+            calls.append("end")
+
+    requests = Requests(lambda: Counting())
+    requests.recognise({0: Row(np.arange(5), 1)})
+    requests.recognise({})
+    requests.recognise({0: Row(np.arange(40, 48), 1)})
+    assert calls == ["begin", "end", "begin"]
 
 
 def test_a_datastore_must_be_given_and_be_of_the_models_tokenizer(files: SimpleNamespace, tmp_path: Path) -> None:
