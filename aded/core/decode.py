@@ -52,7 +52,8 @@ class Answer:
     observe_times: list[float] = field(default_factory=list)
     prefill_seconds: float = 0.0
     stop_reason: str = "limit"
-    """eos, stop_string (or another rule of the caller), limit (the most new tokens) or context (it is full)."""
+    """eos, stop_string (or another rule of the caller), limit (most new tokens, or the context is full) or context
+    (the prompt leaves no room)."""
     calibration: Histogram | None = None
     """Probabilities of the drafted nodes against their acceptance; None where the drafter has none."""
     parts: dict[str, PartUse] | None = None
@@ -95,7 +96,7 @@ def last(answers: Iterator[Answer]) -> Answer:
 
 
 def largest_tree(drafter: Drafter) -> int:
-    """Nodes that a target must have room for beside the answer: those of a drafter that says no budget too."""
+    """Rows that a target must have beside those of the answer: for the drafter's largest tree, at least 257."""
     return max(drafter.budget, 256) + 1
 
 
@@ -174,12 +175,16 @@ class Generation:
         self._drafting = perf_counter() - began
 
     def draft(self) -> DraftTree:
-        """Propose the next step's tree."""
+        """Propose the next step's tree. Raises BadInput for one with another root: it would become text."""
         began = perf_counter()
         done = len(self.answer.token_ids)
         # A draft at depth d is only of use if d more tokens and the bonus token may follow.
-        tree = self.drafter.draft(self._context[: self._prompt_length + done]).up_to_depth(self.limit - done - 1)
+        context = self._context[: self._prompt_length + done]
+        tree = self.drafter.draft(context).up_to_depth(self.limit - done - 1)
         self._drafting += perf_counter() - began
+        if tree.tokens[0] != context[-1]:
+            problem = f"its tree's root is {tree.tokens[0]}; it must be the text's last token, {context[-1]}"
+            raise BadInput("drafter", problem)
         return tree
 
     def take(self, step: Step, seconds: float) -> None:
@@ -268,6 +273,8 @@ def _begin(target: BatchTarget, place: int, request: Request, eos_token_ids: Col
     room = min(target.context_length, target.rows - request.drafter.budget - 1) - len(request.prompt_ids)
     if room < 1:
         raise BadInput("requests", f"a prompt of {len(request.prompt_ids)} tokens leaves no room for an answer")
+    if beyond := request.drafter.requires - {"logits"}:
+        raise BadInput("methods", f"one reads {', '.join(sorted(beyond))}, which batched verification does not have")
     began = perf_counter()
     first = target.prefill(place, request.prompt_ids, request.sampler, request.drafter.requires)
     seconds = perf_counter() - began

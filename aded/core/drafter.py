@@ -71,7 +71,8 @@ class Drafter(ABC):
         """Called before `setup` where the target's tokenizer is known: raise BadInput if drafts are of another."""
 
     def setup(self, target: Target) -> None:  # noqa: B027 - optional hook
-        """Called once, before the first prompt. What `target` provides may decide `requires`."""
+        """Called before the first prompt, and again, after `reset`, when the target becomes another. What `target`
+        provides may decide `requires`."""
 
     def draw_by(self, sampler: Sampled | None) -> None:  # noqa: B027 - optional hook
         """Called before each `begin`. Where verification is by rejection, a drafter that has a distribution draws its

@@ -24,7 +24,7 @@ from numba import njit
 @njit(cache=True)
 def _first_fault(tokens: np.ndarray, parents: np.ndarray) -> int:
     """Index of the first node that breaks the tree's rules, or -1."""
-    if parents[0] != -1:
+    if parents[0] != -1 or tokens[0] < 0:
         return 0
     for i in range(1, len(parents)):
         if parents[i] < 0 or parents[i] >= i or tokens[i] < 0:
@@ -113,6 +113,8 @@ class DraftTree:
             object.__setattr__(self, "parents", _whole_numbers(self.parents))
         if not (self.probabilities is None or isinstance(self.probabilities, np.ndarray)):
             object.__setattr__(self, "probabilities", np.asarray(self.probabilities, np.float64))
+        if self.tokens.dtype.kind not in "iu" or self.parents.dtype.kind not in "iu":
+            raise ValueError(f"tokens {self.tokens.dtype} and parents {self.parents.dtype} must be whole numbers")
         if self.tokens.ndim != 1 or self.tokens.shape != self.parents.shape or len(self.tokens) == 0:
             raise ValueError(f"tokens {self.tokens.shape} and parents {self.parents.shape} must be equal, [n >= 1]")
         fault = _first_fault(self.tokens, self.parents)

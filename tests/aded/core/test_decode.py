@@ -16,6 +16,7 @@ from aded.core.sampler import Greedy, Sampler
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.best_first import BestFirst
+from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile
 from aded.settings import Scope
 from aded.targets.eager import EagerTarget
@@ -241,3 +242,14 @@ def test_a_large_tree_fits_the_cache() -> None:
     assert answer.token_ids == expected
     assert answer.drafted_nodes[0] == 256
     assert min(answer.accept_lengths[:-1]) >= 2, "every first token is drafted"
+
+
+def test_a_tree_of_another_text_is_refused() -> None:
+    """Its root would be read as text, and the answer be another without a word."""
+
+    class Late(Drafter):
+        def draft(self, context: np.ndarray) -> DraftTree:
+            return DraftTree.chain(int(context[-2]) + 1, [1, 2])
+
+    with pytest.raises(BadInput, match=r"^drafter: its tree's root is \d+; it must be the text's last token, \d+$"):
+        decode(EagerTarget(tiny_model()), Late(), PROMPT, Greedy(), max_new_tokens=8)
