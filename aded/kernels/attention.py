@@ -16,9 +16,6 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-MOST_ROWS = 256
-"""torch's kernel is faster for queries of more rows."""
-
 
 def tree_attention(
     module: torch.nn.Module,
@@ -37,7 +34,7 @@ def tree_attention(
     Returns [1, n, heads, d] and no attention weights.
     """
     n = query.shape[2]
-    if (attention_mask is None and n != 1) or n > MOST_ROWS or not is_known(query, key, value, options):
+    if (attention_mask is None and n != 1) or not is_known(query, key, value, options):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
     scale = query.shape[3] ** -0.5 if scaling is None else scaling
     return torch.ops.aded.tree_attention(query, key, value, attention_mask, scale), None

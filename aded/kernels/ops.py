@@ -36,7 +36,7 @@ def keep_compiled_code(folder: Path) -> None:
 @cache
 def fingerprint() -> str:
     """Of what decides how fast kernels are, and which machine code they are: processor, torch and the C++ itself."""
-    parts = [processor(), torch.__version__, *(path.read_text() for path in sorted(SOURCES.iterdir()))]
+    parts = [processor(), torch.__version__, *FLAGS, *(path.read_text() for path in sorted(SOURCES.iterdir()))]
     return sha256("\0".join(parts))[:16]
 
 

@@ -44,6 +44,17 @@ def use_own_kernels(threads: int | None) -> None:
 
 
 @contextmanager
+def restored_threads() -> Iterator[None]:
+    """torch's threads after the block are those before it."""
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
+
+
+@contextmanager
 def kept() -> Iterator[int]:
     """A second model is loaded: thread counts after the block are those before it. Yields how many it should take."""
     torch_has, own = torch.get_num_threads(), torch.ops.aded.threads() if ops.loaded() else 1

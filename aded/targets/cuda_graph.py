@@ -144,8 +144,7 @@ class CudaGraphTarget(CompiledCpuTarget):
         if self._traced:
             for visible in range(VISIBLE, self.cache.capacity + 1, VISIBLE):
                 for nodes in SIZES:
-                    if nodes <= visible:
-                        self._program(nodes, visible, isinstance(sampler, Greedy))
+                    self._program(nodes, visible, isinstance(sampler, Greedy))
 
     def _program(self, nodes: int, visible: int, greedy: bool) -> StepProgram:
         key = (nodes, visible, greedy)

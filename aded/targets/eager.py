@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Iterable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Self
 
 import numpy as np
+import psutil
 import torch
 from transformers import PreTrainedModel
 
@@ -204,8 +204,7 @@ class EagerTarget:
 def _free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    return 1024 * int(lines["MemAvailable"].split()[0])
+    return int(psutil.virtual_memory().available)
 
 
 def eos_token_ids(model: PreTrainedModel) -> frozenset[int]:

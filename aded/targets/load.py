@@ -63,7 +63,7 @@ def load(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A model and its tokenizer, as the ordinary `from_pretrained` gives them. Raises BadInput naming `key`.
 
-    name, cache: a Hub id, a folder, or `embedded`; see place_of.
+    name: a Hub id, a folder, or `embedded`; cache: the folder of what is converted once; see place_of.
     dtype: float32, bfloat16 or float16.
     options: of the model's from_pretrained.
     """
@@ -106,7 +106,7 @@ def load_target(
     if device_map:
         options["device_map"] = device_map
     model, tokenizer = load(path, dtype=dtype, device=device, cache=cache, key="model.path", **options)
-    on_cpu = checked_device(device).type == "cpu"
+    on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())  # device_map may place them
     if on_cpu:
         # Weights mapped from safetensors decode slower than the same weights in anonymous memory.
         for parameter in model.parameters():
@@ -172,7 +172,7 @@ def use_own_kernels(
 ) -> None:
     """Our linear layers where the product stays the same, and our attention in place of sdpa.
 
-    Raises RuntimeError or OSError where they cannot be compiled, and leaves the model as it was.
+    Raises RuntimeError or OSError where they cannot be compiled.
     """
     if cache is not None:
         ops.keep_compiled_code(cache.expanduser() / "inductor")
@@ -187,7 +187,10 @@ def use_own_kernels(
     if file is not None:
         _kernel_times.update(_read_kernel_times(file))
     if choose_kernels(model, _kernel_times, exact=kernels == "exact") and file is not None:
-        write_text(file, json.dumps(_kernel_times, indent=1) + "\n", "paths.cache")
+        try:
+            write_text(file, json.dumps(_kernel_times, indent=1) + "\n", "paths.cache")
+        except BadInput as error:  # the next start measures again
+            log.warning("%s", error)
     if attention and model.config._attn_implementation == "sdpa":
         register_attention()
         model.set_attn_implementation("tree")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 
 
 def twin_of(model: PreTrainedModel) -> PreTrainedModel:
@@ -17,8 +17,8 @@ def twin_of(model: PreTrainedModel) -> PreTrainedModel:
     try:
         return copy.deepcopy(model, shared)
     except Exception as error:  # what a library hung on the model may refuse to be copied
-        first = next(iter(str(error).splitlines()), "")
-        raise BadInput("model", f"its modules cannot be copied ({type(error).__name__}: {first})") from error
+        problem = f"its modules cannot be copied ({type(error).__name__}: {first_line(error)})"
+        raise BadInput("model", problem) from error
 
 
 def twin_with_layers(model: PreTrainedModel, chosen: Sequence[int]) -> PreTrainedModel:

@@ -19,7 +19,7 @@ import transformers
 from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.settings import Budget, Count
 from baselines.heads.shared.layers import SharedLayers
 
@@ -136,7 +136,7 @@ def load_modules(model: Any) -> Any:
     try:
         return kind.from_pretrained(model, device_map={"": model.device}).eval()
     except (OSError, RuntimeError, ValueError, TypeError) as error:
-        first = next(iter(str(error).splitlines()), "")[:200]
+        first = first_line(error)[:200]
         place = model.config.name_or_path
         raise BadInput(
             "method",

@@ -246,7 +246,7 @@ void attend(const Attention<Stored>& a) {
         });
     }
   });
-  const int64_t groups = (shared + TOGETHER - 1) / TOGETHER, pieces = groups;
+  const int64_t pieces = (shared + TOGETHER - 1) / TOGETHER;
   pool().run(a.kv_heads * pieces, [&](uint32_t chunk) {
     const int64_t kv = chunk / pieces, piece = chunk % pieces;
     const int64_t first = shared * piece / pieces;

@@ -70,7 +70,8 @@ class RowBias:
             if module.attention_type == "local":
                 near = positions[-n:, None] - positions[None] < module.config.window_size
                 visible = visible & near
-            options["attention_mask"] = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo().min)
+            every = torch.zeros(visible.shape, device=visible.device)
+            options["attention_mask"] = every.masked_fill(~visible, torch.finfo().min)
         return inputs, options
 
 

@@ -27,7 +27,7 @@ def attention_layer(groups: int) -> torch.nn.Module:
 
 
 @pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("rows", [1, 2, 5, 40])
+@pytest.mark.parametrize("rows", [1, 2, 5, 40, 300])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("preallocated", [False, True])
 @pytest.mark.parametrize("width", [8, 16, 64, 80, 128])
