@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import hydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -30,7 +31,7 @@ from yaml import YAMLError
 
 from aded.choices import composed, names_of, register
 from aded.config import CONF, Kinds
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
 from aded.identity import is_ours
@@ -81,12 +82,20 @@ def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[
             rest.append(argument)
             continue
         # Text is taken as it stands; 007 and 1e5 are names too.
-        text = kinds[key] in (str, str | None) and value != "null"
-        given[key] = checked(value if text else _yaml_value(argument), kinds[key], key)
+        as_it_stands = _is_text(kinds[key]) and value != "null"
+        given[key] = checked(value if as_it_stands else _yaml_value(argument), kinds[key], key)
     for one in fields(settings):  # type: ignore[arg-type]
         if one.name not in given and one.default is MISSING and one.default_factory is MISSING:
             raise BadInput(one.name, "must be given")
     return settings(**given), rest
+
+
+def _is_text(kind: Any) -> bool:
+    """Is this str, or an annotated str as FilePath is, or one of them or None?"""
+    if get_origin(kind) is Annotated:
+        return _is_text(get_args(kind)[0])
+    others = [one for one in get_args(kind) if one is not NoneType]
+    return kind is str or (get_origin(kind) in (Union, UnionType) and all(map(_is_text, others)))
 
 
 def plain(cfg: DictConfig) -> dict[str, Any]:
@@ -106,7 +115,7 @@ def _yaml_value(argument: str) -> Any:
     try:
         return plain(OmegaConf.from_dotlist([argument]))[key]
     except (OmegaConfBaseException, YAMLError) as error:
-        raise BadInput(key, str(error).splitlines()[0]) from None
+        raise BadInput(key, first_line(error)) from None
 
 
 def _without_dashes(arguments: Sequence[str], kinds: Mapping[str, object]) -> Iterator[str]:

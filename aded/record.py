@@ -47,12 +47,8 @@ ALONE = ("method=autoregressive", "pairing=off")
 class RecordSettings:
     """See above."""
 
-    out: FilePath | None = None
+    out: FilePath
     licence: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.out is None:
-            raise BadInput("out", "must be given: the folder of the pack")
 
 
 def record(config: RunConfig, out: Path, licence: str | None, progress: Progress) -> About:

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -88,12 +89,21 @@ def checked(value: Any, kind: Any, key: str) -> Any:
     value: plain, as JSON has it; lists become what `kind` says.
     """
     try:
-        return _adapter(kind).validate_json(to_json(value, inf_nan_mode="constants"))
-    except PydanticSerializationError:
-        raise BadInput(key, "holds characters that are no UTF-8 text, or is nested too deep") from None
+        return _adapter(kind).validate_json(to_json(value, inf_nan_mode="constants", fallback=_number))
+    except PydanticSerializationError as error:
+        _, unknown, type_name = str(error).rpartition("TypeError: ")
+        text = "holds characters that are no UTF-8 text, or is nested too deep"
+        raise BadInput(key, f"holds a {type_name}, which is no plain value" if unknown else text) from None
     except ValidationError as error:
         place, problem = explain(error)
         raise BadInput(f"{key}{place}", problem) from None
+
+
+def _number(value: object) -> object:
+    """A number of NumPy's, which JSON does not know, as Python's. Raises TypeError for anything else."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(type(value).__name__)
 
 
 def is_kind(value: object, kind: Any) -> bool:

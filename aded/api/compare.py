@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 from aded.api.model import prepared_model
 from aded.api.prompt import prompt_ids
 from aded.api.several import several, several_drafters, summaries
+from aded.api.text import checked_stops
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
 from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
-from aded.settings import Positive, Text, checked
+from aded.settings import Positive, checked
 from aded.targets.eager import eos_token_ids
 from aded.targets.loaded import Loaded
 
@@ -32,7 +33,7 @@ def compare(
     temperature: float = 0.0,
     top_p: float = 1.0,
     seed: int = 0,
-    stop: Sequence[str] = (),
+    stop: str | Sequence[str] = (),
     datastore: Any = None,
     engine: str = "eager",
     kernels: str = "exact",
@@ -51,7 +52,7 @@ def compare(
 
     decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
-    stops: list[str] = checked(list(stop), list[Text], "stop")
+    stops = checked_stops(stop)
     every: list[Question] = [
         TokenIds(str(number), "", (tuple(prompt_ids(prompt, tokenizer).tolist()),))
         for number, prompt in enumerate(several(prompts, "prompts"))

@@ -12,14 +12,14 @@ from transformers import PreTrainedTokenizerBase
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.model import PreparedModel, decoded, prepared_model
 from aded.api.prompt import prompt_ids
-from aded.api.text import TextStream, whole_text
+from aded.api.text import TextStream, checked_stops, whole_text
 from aded.core.decode import Answer, last
 from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
 from aded.core.sampler import Sampler
 from aded.errors import BadInput
 from aded.files.tokenizer import stop_rule
-from aded.settings import Positive, Text, checked
+from aded.settings import Positive, checked
 from aded.targets.eager import eos_token_ids
 
 
@@ -149,8 +149,7 @@ def request(
         raise BadInput("tokenizer", f"{type(tokenizer).__name__} is no tokenizer of transformers")
     decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
-    stops: list[str] = [stop] if isinstance(stop, str) else list(stop)
-    checked(stops, list[Text], "stop")
+    stops = checked_stops(stop)
     named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer)
     prepared = prepared_model(model, kernels, engine)
     if len(ids) >= (most := prepared.target.context_length):

@@ -18,6 +18,7 @@ from aded.core.decode import Answer, StopRule, steps
 from aded.core.sampler import Greedy, Sampler
 from aded.errors import BadInput
 from aded.files.cache import cache_folder
+from aded.kernels.threads import restored_threads
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import ENGINES, with_engine
 from aded.targets.load import KERNELS, checked_target
@@ -25,7 +26,7 @@ from aded.targets.self_check import SelfCheck
 from aded.targets.twin import twin_of
 
 WARM_UP_TOKENS = 8
-"""Steps after which all of a drafter is compiled."""
+"""Of a prompt, and of the answer to it, in which all of a drafter is compiled."""
 
 
 class PreparedModel:
@@ -37,7 +38,6 @@ class PreparedModel:
     def __init__(self, model: PreTrainedModel, kernels: str, engine: str) -> None:
         self.versions = parameter_versions(model)
         self._lock = threading.Lock()
-        self._threads = torch.get_num_threads()
         twin, cache = twin_of(model), cache_folder()
         check = SelfCheck(twin)
         own = kernels if twin.device.type == "cpu" else "torch"
@@ -60,17 +60,6 @@ class PreparedModel:
             if torch.get_num_threads() != self._threads:
                 torch.set_num_threads(self._threads)
             yield
-
-
-@contextmanager
-def restored_threads() -> Iterator[None]:
-    """torch's threads after the block are those before it."""
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        if torch.get_num_threads() != before:
-            torch.set_num_threads(before)
 
 
 _prepared: weakref.WeakKeyDictionary[PreTrainedModel, dict[tuple[str, str], PreparedModel]] = (
@@ -97,7 +86,7 @@ def prepared_model(model: Any, kernels: str = "exact", engine: str = "eager") ->
 
 
 def parameter_versions(model: PreTrainedModel) -> list[tuple[object, ...]]:
-    """What changes when a parameter is replaced, moved, or written to."""
+    """What changes when a parameter is replaced, moved, or written to: not by `.data`, which torch does not count."""
     return [
         (id(one), one.data_ptr(), one.dtype, -1 if one.is_inference() else one._version) for one in model.parameters()
     ]

@@ -39,9 +39,12 @@ def summaries(
 ) -> list[Summary]:
     """A summary per method, as a run writes it. model, benchmark: names. Raises BadInput."""
     target, tokenizer, _ = experiment.loaded
+    for named in drafters:  # a refusal comes before anything is measured
+        named.check_tokenizer(tokenizer)
+        with named.in_use():
+            named.setup(target)
     found = []
     for named in drafters:
-        named.check_tokenizer(tokenizer)
         with named.in_use():
             named.setup(target)
             runner = Runner(experiment, named)

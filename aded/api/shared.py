@@ -35,7 +35,16 @@ class Use:
         self.target: Callable[[], Target | None] | None = None
 
 
-_uses: weakref.WeakKeyDictionary[Drafter, Use] = weakref.WeakKeyDictionary()
+_uses: dict[int, Use] = {}
+"""By the id of a drafter that lives."""
+
+
+def use_of(drafter: Drafter) -> Use:
+    """The one of this object: drafters need no hash, and equal ones are two."""
+    if id(drafter) not in _uses:
+        _uses[id(drafter)] = Use()
+        weakref.finalize(drafter, _uses.pop, id(drafter))
+    return _uses[id(drafter)]
 
 
 class SharedDrafter(WrappedDrafter):
@@ -48,7 +57,7 @@ class SharedDrafter(WrappedDrafter):
         """given: it was made elsewhere, and may have learned there."""
         super().__init__(drafter)
         self.name, self.given = name, given
-        self._use = _uses.setdefault(drafter, Use())
+        self._use = use_of(drafter)
 
     @property
     def is_new(self) -> bool:
@@ -75,6 +84,7 @@ class SharedDrafter(WrappedDrafter):
             return
         if known is not None:
             self.reset()
+        self._use.target = None  # until it is ready: a refusal leaves it half set up
         set_up(self.drafter, target, "drafter", self.name)
         self.requires = self.drafter.requires
         self._use.target = weakref.ref(target)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aded.files.tokenizer import cut_at
+from aded.settings import Text, checked
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -15,6 +16,12 @@ BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 """A token that is one byte, of a tokenizer that falls back to bytes."""
 CLEANED = 3
 """A tokenizer that cleans up spaces may change so many characters at the end: " n'" becomes "n't"."""
+
+
+def checked_stops(stop: str | Sequence[str]) -> list[str]:
+    """The strings before which an answer ends; one of them may be given alone. Raises BadInput."""
+    stops: list[str] = checked([stop] if isinstance(stop, str) else stop, list[Text], "stop")
+    return stops
 
 
 def whole_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop: Sequence[str]) -> str:

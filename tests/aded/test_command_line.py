@@ -12,6 +12,7 @@ import pytest
 from aded.bench.build import checked_config
 from aded.command_line import compose_config, ending_in_one_line, name_pretrained, run_command, split_settings
 from aded.errors import BadInput
+from aded.settings import FilePath
 
 
 @dataclass
@@ -23,6 +24,7 @@ class Settings:
     memory_mb: int = 1
     nodes: list[int] = field(default_factory=lambda: [1, 2])
     engines: list[str] = field(default_factory=list)
+    folder: FilePath | None = None
 
 
 @pytest.mark.parametrize(
@@ -34,6 +36,7 @@ class Settings:
         (["--rounds", "5", "--memory-mb=7", "--execute", "a"], Settings(rounds=5, memory_mb=7, execute=True), ["a"]),
         (["out=007"], Settings(out="007"), []),
         (["out=1e5"], Settings(out="1e5"), []),
+        (["folder=2026 #2"], Settings(folder="2026 #2"), []),
         (["out=null"], Settings(), []),
         (["engines=[eager,compiled]"], Settings(engines=["eager", "compiled"]), []),
         (["nodes=[1,8]", "model.dtype=float32"], Settings(nodes=[1, 8]), ["model.dtype=float32"]),

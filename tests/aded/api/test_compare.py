@@ -106,3 +106,14 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], line: str) -> No
     with pytest.raises(BadInput) as error:
         aded.compare(tiny_model(), tiny_tokenizer(), given.pop("prompts"), given.pop("methods"), **given)
     assert str(error.value).startswith(line)
+
+
+def test_one_stop_string_is_one() -> None:
+    model, tokenizer = tiny_model(vocab_size=128), tiny_tokenizer()
+    alone, listed = (
+        aded.compare(model, tokenizer, PROMPTS, ["prompt_lookup"], max_new_tokens=16, stop=stop)
+        for stop in ("no such text", ["no such text"])
+    )
+    assert alone.steps.tolist() == listed.steps.tolist()
+    with pytest.raises(BadInput, match=r"^stop"):
+        aded.compare(model, tokenizer, PROMPTS, ["prompt_lookup"], stop=[""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import aded
 from aded import choices
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.several import several_drafters
+from aded.api.shared import SharedDrafter
 from aded.bench.build import checked_config
 from aded.command_line import compose_config
 from aded.core.drafter import Drafter
@@ -167,3 +169,16 @@ def test_a_drafter_serves_one_answer_at_a_time() -> None:
     enter()
     assert problems[0].startswith("drafter: prompt_lookup is drafting another answer")
     assert problems[1] == "entered"
+
+
+def test_equal_drafters_without_a_hash_are_two() -> None:
+    @dataclass
+    class Nothing(Drafter):
+        tokens: int = 0
+
+        def draft(self, context: np.ndarray) -> DraftTree:
+            return DraftTree.root(int(context[-1]))
+
+    one, other = (SharedDrafter("nothing", Nothing(), given=True) for _ in range(2))
+    with one.in_use(), other.in_use():
+        pass
