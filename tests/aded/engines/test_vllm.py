@@ -291,7 +291,7 @@ def test_wrong_settings_are_one_line(files: SimpleNamespace, settings: dict[str,
     "settings",
     [
         {"method": "custom", "_target_": "baselines.tokens.prompt_lookup.PromptLookup"},
-        {"method": "layered", "parts": ["prompt_lookup", "cacheback"]},
+        {"method": "layered", "parts": ["prompt_lookup", "sglang_ngram"]},
         {"method": "aded", "draft_maker": "best_first"},
     ],
     ids=lambda settings: settings["method"],
