@@ -239,7 +239,7 @@ def test_a_changed_model_answers_anew() -> None:
         ({"seed": 1.5}, "seed: 1.5 must be a whole number"),
         ({"seed": np.float64(1.5)}, "seed: 1.5 must be a whole number"),
         ({"max_new_tokens": object()}, "max_new_tokens: holds a object, which is no plain value"),
-        ({"stop": None}, "stop: must be"),
+        ({"stop": None}, "stop: None must be a list"),
         ({"stop": [""]}, "stop[0]: '' must not be empty"),
         ({"drafter": "zzz"}, "method: 'zzz' is no method"),
         ({"drafter": 7}, "drafter: int is neither"),
