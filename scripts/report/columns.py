@@ -100,7 +100,7 @@ def _learned_from(line: Line) -> str | None:
         return None
     known = [run.model, str(run.config.get("model.path") or run.model)]
     own = ["the target's answers"] if any(name in (run.environment.scorer or "") for name in known) else []
-    return ", ".join([*found, *own]) or "nothing"
+    return ", ".join(dict.fromkeys([*found, *own])) or "nothing"
 
 
 def _identical(line: Line) -> str | None:
