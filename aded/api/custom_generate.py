@@ -3,7 +3,8 @@
 transformers prepares everything, then calls this in place of its own loop. A step's forward serves several tokens; at
 each node of the accepted path the logits processors see that node's own prefix, and the token is chosen as
 transformers chooses it: argmax, or one draw of torch's generator for each token. So with the same
-`torch.manual_seed` the drawn tokens are those of `generate` alone too.
+`torch.manual_seed` the drawn tokens are those of `generate` alone too. Seed each answer: drafts behind its last token
+have drawn as well.
 """
 
 from __future__ import annotations
