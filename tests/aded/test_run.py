@@ -91,7 +91,7 @@ def test_by_rejection_no_answer_is_compared_with_the_baselines(shell: Shell, fol
     settings = f"decoding=rejection method=draft_model method.model={folder} method.branches=[1] method.beam=1"
     code, output, _ = shell(f"model={folder}", *settings.split())
     assert code == 0
-    assert "identical - of 3" in output
+    assert "identical – of 3" in output
     rows, summary = shell.rows(), shell.summary()
     assert [row["identical"] for row in rows] == [None] * 3
     assert summary["identical_outputs"] is None

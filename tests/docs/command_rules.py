@@ -77,7 +77,7 @@ SMALL = {
         "engines=[]",  # a process that imports transformers anew: tests/scripts/bench/test_bench_engines.py
         "prompts=1",
         "new_tokens=4",
-        "methods=[prompt_lookup]",
+        "methods=[autoregressive]",
         "engine=eager",
         *MODEL,
     ],
