@@ -103,7 +103,7 @@ def runs_of(pieces: Sequence[str]) -> Iterator[Run]:
 def draw(session: Sequence[dict[str, str]]) -> str:
     """The session as SVG; who asks for less motion sees its end."""
     about, *said = session
-    pieces = ["$ aded demo\n", *(one["text"] for one in said)]
+    pieces = [f"$ aded demo model={about['model']}\n", *(one["text"] for one in said)]
     runs = list(runs_of(pieces))
     seconds = PAUSE * len(pieces) + STAY
     width, height = round(2 * MARGIN + COLUMNS * LETTER), 2 * MARGIN + LINE * (runs[-1].line + 1)

@@ -29,7 +29,7 @@ def test_the_runs_are_the_pieces_in_their_colours(pieces: list[tuple[str, str]])
 def test_a_piece_appears_when_the_ones_before_it_are_there() -> None:
     svg = draw([{"model": "tiny"}, {"text": "> a < b?\n"}, {"text": f"{DRAFTED}yes{RESET} &"}, {"text": "\n[note]"}])
     texts = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}text")
-    assert [text.text for text in texts] == ["$ aded demo", "> a < b?", "yes", " &", "[note]"]
+    assert [text.text for text in texts] == ["$ aded demo model=tiny", "> a < b?", "yes", " &", "[note]"]
     assert [text.get("class") for text in texts] == ["k0", "k1", "k2", "k2", "k3"]
     assert svg.index("@keyframes k1") < svg.index("@keyframes k2")
     assert "@keyframes k0" not in svg
