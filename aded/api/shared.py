@@ -43,7 +43,7 @@ def use_of(drafter: Drafter) -> Use:
     """The one of this object: drafters need no hash, and equal ones are two."""
     if id(drafter) not in _uses:
         _uses[id(drafter)] = Use()
-        weakref.finalize(drafter, _uses.pop, id(drafter))
+        weakref.finalize(drafter, _uses.pop, id(drafter), None)
     return _uses[id(drafter)]
 
 
