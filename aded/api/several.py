@@ -46,7 +46,6 @@ def summaries(
     found = []
     for named in drafters:
         with named.in_use():
-            named.setup(target)
             runner = Runner(experiment, named)
             runner.warm_up()
             rows = [row for rows in runner.answer(experiment.asked.chosen) for row in rows]

@@ -143,7 +143,7 @@ class Row:
     )
     divergence: Divergence | None = about(
         "where the answer first differs",
-        null="it does not differ, it is the beginning of the other or the other of it, unpaired, or by rejection",
+        null="they are equal, or one is the beginning of the other; unpaired, or sampled by rejection",
     )
     autoregressive_new_tokens: Whole | None = about(
         "new_tokens of autoregressive decoding of the same prompt", unit="tokens", null=UNPAIRED

@@ -6,35 +6,20 @@ against vLLM itself, where it is installed.
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from small_ngrams import write_small_ngrams
-from tiny import tiny_tokenizer
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.engines.methods import method_of
 from aded.engines.requests import KEPT_STEPS, Requests, Row
 from aded.engines.vllm import Proposer
-from aded.errors import BadInput
 from baselines.tokens.prompt_lookup import PromptLookup
 
 VOCABULARY, ROOM, ROWS = 64, 256, 8
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """A datastore and the tokenizer it was built for."""
-    folder = tmp_path_factory.mktemp("served")
-    tokenizer = tiny_tokenizer()
-    tokenizer.save_pretrained(folder / "model")
-    stream = np.tile(np.arange(8, 24), 30)
-    write_small_ngrams(folder / "corpus.ngrams", [stream], VOCABULARY, tokenizer=tokenizer)
-    return SimpleNamespace(datastore=str(folder / "corpus.ngrams"), tokenizer=str(folder / "model"))
 
 
 def config(files: SimpleNamespace, tokens: int = 5, room: int = ROOM, **settings: Any) -> Any:
@@ -269,45 +254,7 @@ def test_dear_rows_make_short_drafts(files: SimpleNamespace, monkeypatch: pytest
     assert drafted[1.0] < 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"method": "nothing"}, "nothing"),
-        ({"method": "token_recycling"}, "aded.method: token_recycling reads logits"),
-        ({"no_such": 1}, "aded.no_such: no such key"),
-        ({"cost": "table.json"}, "aded.cost"),
-        ({"method": "prompt_lookup", "cost": "measured"}, "aded.cost"),
-        ({"contexts": {"corpus": "x"}}, "aded.contexts"),
-        ({"method": "prompt_lookup", "datastore": "any.ngrams"}, "aded.datastore: no such key"),
-    ],
-)
-def test_wrong_settings_are_one_line(files: SimpleNamespace, settings: dict[str, Any], problem: str) -> None:
-    datastore = {} if "method" in settings else {"datastore": files.datastore}
-    with pytest.raises(BadInput, match=problem):
-        method_of({**datastore, **settings}, 5, files.tokenizer)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"method": "custom", "_target_": "baselines.tokens.prompt_lookup.PromptLookup"},
-        {"method": "layered", "parts": ["prompt_lookup", "sglang_ngram"]},
-        {"method": "aded", "draft_maker": "best_first"},
-    ],
-    ids=lambda settings: settings["method"],
-)
-def test_every_method_that_reads_tokens_alone_takes_its_settings(
-    files: SimpleNamespace, settings: dict[str, Any]
-) -> None:
-    datastore = {"datastore": files.datastore} if settings["method"] == "aded" else {}
-    drafter = method_of({**settings, **datastore}, 5, files.tokenizer).make()
-    text = np.tile(np.arange(8, 24), 3)
-    drafter.begin(text[:-1])
-    drafter.observe(Step(DraftTree.root(int(text[-2])), [0], int(text[-1])))
-    assert drafter.draft(text).drafted > 0
-
-
-def test_a_drafter_ends_a_request_before_it_begins_another(files: SimpleNamespace) -> None:
+def test_a_drafter_ends_a_request_before_it_begins_another() -> None:
     """One that learns in `end` would learn nothing."""
     calls: list[str] = []
 
@@ -323,14 +270,6 @@ def test_a_drafter_ends_a_request_before_it_begins_another(files: SimpleNamespac
     requests.recognise({})
     requests.recognise({0: Row(np.arange(40, 48), 1)})
     assert calls == ["begin", "end", "begin"]
-
-
-def test_a_datastore_must_be_given_and_be_of_the_models_tokenizer(files: SimpleNamespace, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"aded\.datastore: must be given"):
-        method_of({}, 5, files.tokenizer)
-    write_small_ngrams(tmp_path / "other.ngrams", [np.arange(9)], VOCABULARY)
-    with pytest.raises(BadInput, match="tokenizer"):
-        method_of({"datastore": str(tmp_path / "other.ngrams")}, 5, files.tokenizer)
 
 
 def test_requests_with_one_prompt_keep_apart(files: SimpleNamespace) -> None:

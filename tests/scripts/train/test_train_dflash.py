@@ -111,6 +111,8 @@ def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
         taught(model, settings(tmp_path / "parts", "epochs=4"), pairs)
     with pytest.raises(BadInput, match=r"^out: .* is of a run of 9 steps, this one has 6"):
         taught(model, settings(tmp_path / "parts"), pairs[:4])
+    with pytest.raises(BadInput, match=r"^out: .* is no checkpoint of such a head"):
+        taught(tiny_model(intermediate_size=16), cfg, pairs)
 
 
 def test_its_file_is_drafted_with(tmp_path: Path) -> None:

@@ -115,6 +115,10 @@ def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch:
         assert file.metadata() == {"answers": "6", "tokens": "120", "model": "tiny", "steps": "9 of 9"}
     with pytest.raises(BadInput, match=r"^out: .* is of a training with learning_rate=.*, and this one has 0.5"):
         taught(model, settings(kind, tmp_path / "parts", "learning_rate=0.5"), pairs)
+    with pytest.raises(BadInput, match=r"^out: .* is of a run of 9 steps, this one has 6"):
+        taught(model, settings(kind, tmp_path / "parts"), pairs[:4])
+    with pytest.raises(BadInput, match=r"^out: .* is no checkpoint of such a head"):
+        taught(tiny_model(intermediate_size=16), cfg, pairs)
 
 
 def test_of_a_narrower_head_the_sizes_are_its_own(tmp_path: Path) -> None:
