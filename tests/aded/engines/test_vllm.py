@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from served_files import served_files
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
@@ -20,6 +21,11 @@ from aded.engines.vllm import Proposer
 from baselines.tokens.prompt_lookup import PromptLookup
 
 VOCABULARY, ROOM, ROWS = 64, 256, 8
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    return served_files(tmp_path_factory.mktemp("served"))
 
 
 def config(files: SimpleNamespace, tokens: int = 5, room: int = ROOM, **settings: Any) -> Any:

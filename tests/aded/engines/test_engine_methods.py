@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from served_files import served_files
 from small_ngrams import write_small_ngrams
 from tiny import VOCABULARY
 
@@ -15,6 +16,11 @@ from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.engines.methods import method_of
 from aded.errors import BadInput
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    return served_files(tmp_path_factory.mktemp("served"))
 
 
 @pytest.mark.parametrize(
