@@ -53,6 +53,12 @@ class AcceptanceTable:
         self.counts = np.zeros((ROWS, KNOTS, 2))
         self._lately = 0
 
+    def of_another_text(self) -> AcceptanceTable:
+        """A table with the same counts, which both go on to add to."""
+        made = AcceptanceTable()
+        made.counts = self.counts
+        return made
+
     def cells_of(self, tree: DraftTree) -> Cells:
         """Where the nodes of a tree, drafted now, are counted."""
         first = 1 + self._lately * DEPTHS

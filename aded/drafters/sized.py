@@ -79,6 +79,11 @@ class SizedDrafter(WrappedDrafter):
         """Cut trees by these costs; None: leave them whole."""
         self.size = self.drafter.tree_size = size
 
+    def learn_with(self, other: SizedDrafter) -> None:
+        """Cut trees by the costs of `other`, and by what is accepted of the drafts of both."""
+        self.size_by(other.size)
+        self._acceptance = other._acceptance.of_another_text()
+
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._begin()
         super().begin(prompt_ids, seed)

@@ -73,11 +73,12 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Engi
         return EngineMethod(make, None)
     if cost == NONE:
         return EngineMethod(first.sibling, None)
-    times = StepTimes(longest)
+    times, leader = StepTimes(longest), SizedDrafter(first.sibling(), cost)
+    leader.size_by(times.tree_size)
 
     def sized() -> Drafter:
         drafter = SizedDrafter(first.sibling(), cost)
-        drafter.size_by(times.tree_size)
+        drafter.learn_with(leader)
         return drafter
 
     return EngineMethod(sized, times)

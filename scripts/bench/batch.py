@@ -4,24 +4,26 @@
 
     batches=[1,2,4,8]         requests that are decoded together
     methods=[autoregressive,prompt_lookup,token_recycling,aded_backoff]
-    budget=7                  most drafted nodes per step and request
-    sized=true                cut trees to what pays in a batch of so many (false: they have the whole budget)
+    budget=7                  most drafted nodes per step and request; trees are cut to what pays in such a batch
+    fixed=[1,2,4]             each method once more with whole trees of so many drafted nodes
     requests=16  new_tokens=64
     nodes=[1,2,3,4,6,8]       sizes at which t(batch, nodes) is measured, between the methods
     rounds=3                  of these measurements, each time
 
 Takes the keys of aded.run; the engine is eager. All requests are there at once, and a request that ends makes room
 for the next. Methods take turns at each batch size, so that a busy machine slows them alike. Prefill is outside all
-times. Predicted: the same steps, each with the time that t(batch, nodes) gives. The last line of the output is JSON.
+times. Predicted: the same steps, each with the time that t(batch, nodes) gives. A second table has the sums over the
+batch sizes. The last line of the output is JSON.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from omegaconf import DictConfig
@@ -46,6 +48,19 @@ from scripts.report.batching import Steps, simulate
 PLAIN = "autoregressive"
 
 
+class Contender(NamedTuple):
+    """A method with whole trees of so many drafted nodes, or with trees that are cut to what pays (None)."""
+
+    method: str
+    fixed: int | None
+
+    @property
+    def trees(self) -> str:
+        if self.method == PLAIN:
+            return "-"
+        return "sized" if self.fixed is None else str(self.fixed)
+
+
 @dataclass
 class BenchBatchSettings:
     """See above."""
@@ -53,7 +68,7 @@ class BenchBatchSettings:
     batches: list[Positive] = field(default_factory=lambda: [1, 2, 4, 8])
     methods: list[str] = field(default_factory=lambda: [PLAIN, "prompt_lookup", "token_recycling", "aded_backoff"])
     budget: Positive = 7
-    sized: bool = True
+    fixed: list[Positive] = field(default_factory=list)
     requests: Positive = 16
     new_tokens: Positive = 64
     nodes: list[Positive] = field(default_factory=lambda: [1, 2, 3, 4, 6, 8])
@@ -62,8 +77,18 @@ class BenchBatchSettings:
     def __post_init__(self) -> None:
         if PLAIN not in self.methods:
             raise BadInput("methods", f"must have {PLAIN}, which the others are compared with")
-        if min(self.nodes) != 1 or max(self.nodes) < self.budget + 1:
-            raise BadInput("nodes", f"must reach from 1 to {self.budget + 1}, the largest tree of this budget")
+        if min(self.nodes) != 1 or max(self.nodes) < self.most + 1:
+            raise BadInput("nodes", f"must reach from 1 to {self.most + 1}, the largest tree of these budgets")
+
+    @property
+    def most(self) -> int:
+        """Drafted nodes of the largest tree."""
+        return max(self.budget, *self.fixed, 0)
+
+    @property
+    def contenders(self) -> list[Contender]:
+        drafters = [name for name in self.methods if name != PLAIN]
+        return [Contender(PLAIN, None), *(Contender(name, n) for name in drafters for n in (None, *self.fixed))]
 
 
 class Bench:
@@ -71,8 +96,8 @@ class Bench:
 
     def __init__(self, overrides: Sequence[str], settings: BenchBatchSettings) -> None:
         self.settings = settings
-        self.configs = {name: self._config(overrides, name) for name in settings.methods}
-        first = self.configs[PLAIN]
+        self.configs = {one: self._config(overrides, one) for one in settings.contenders}
+        first = self.configs[Contender(PLAIN, None)]
         self.loaded: Loaded = load_model(first)
         if not isinstance(self.loaded.target, EagerTarget):
             raise BadInput("engine", "batches are decoded by the eager engine")
@@ -80,12 +105,12 @@ class Bench:
         template, questions = first.template(), first.asked().chosen
         prompts = [np.array(one.prompt_ids([], self.loaded.tokenizer, template), np.int64) for one in questions]
         self.prompts = [prompts[number % len(prompts)] for number in range(settings.requests)]
-        self.rows = max(map(len, self.prompts)) + settings.new_tokens + settings.budget + 2
+        self.rows = max(map(len, self.prompts)) + settings.new_tokens + settings.most + 2
 
-    def _config(self, overrides: Sequence[str], name: str) -> RunConfig:
-        cost = "measured" if self.settings.sized else "none"
-        own = [] if name == PLAIN else [f"method.budget={self.settings.budget}", f"method.cost={cost}"]
-        cfg: DictConfig = compose_config([*overrides, "engine=eager", f"method={name}", *own])
+    def _config(self, overrides: Sequence[str], one: Contender) -> RunConfig:
+        budget, cost = (self.settings.budget, "measured") if one.fixed is None else (one.fixed, "none")
+        own = [] if one.method == PLAIN else [f"method.budget={budget}", f"method.cost={cost}"]
+        cfg: DictConfig = compose_config([*overrides, "engine=eager", f"method={one.method}", *own])
         if "adaptation" in cfg.method and cfg.method.adaptation == "session":
             cfg.method.adaptation = "prompt"  # requests know nothing of each other
         return checked_config(cfg)
@@ -98,14 +123,15 @@ class Bench:
         seconds = np.array([[np.median(found[batch][size]) for size in sizes] for batch in batches])
         return BatchTimes.levelled(batches, sizes, seconds)
 
-    def decode(self, name: str, batch: int, times: BatchTimes) -> tuple[list[Answer], float]:
+    def decode(self, one: Contender, batch: int, times: BatchTimes) -> tuple[list[Answer], float]:
         """All requests, `batch` at a time: the answers, and the seconds of all steps."""
-        drafters = [build_drafter(self.configs[name], self.loaded) for _ in self.prompts]
+        drafters = [build_drafter(self.configs[one], self.loaded) for _ in self.prompts]
         costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
         size = TreeSize(costs[-1])
-        for one in drafters:
-            if isinstance(one, SizedDrafter):
-                one.size_by(size)  # one rate, and one view of what drafts gain, for all requests
+        sized = [drafter for drafter in drafters if isinstance(drafter, SizedDrafter)]
+        for drafter in sized:
+            drafter.size_by(size)
+            drafter.learn_with(sized[0])  # requests share the rate, and what is known of drafts
 
         def load(going: int) -> None:
             size.cost = costs[max(1, going) - 1]
@@ -130,21 +156,26 @@ def steps_of_answer(answer: Answer) -> Steps:
 def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
     """A row per method. Times are measured before the methods and after them."""
     before = bench.times()
-    decoded = {name: bench.decode(name, batch, before) for name in bench.settings.methods}
+    decoded = {one: bench.decode(one, batch, before) for one in bench.settings.contenders}
     after = bench.times()
     times = BatchTimes.levelled(before.batches, before.sizes, (before.table + after.table) / 2)
-    plain = decoded[PLAIN][0]
-    rates = {name: sum(one.new_tokens for one in answers) / seconds for name, (answers, seconds) in decoded.items()}
+    rates = {
+        one: sum(answer.new_tokens for answer in answers) / seconds for one, (answers, seconds) in decoded.items()
+    }
+    plain = Contender(PLAIN, None)
     rows = []
-    for name, (answers, _) in decoded.items():
+    for one, (answers, _) in decoded.items():
         predicted = simulate([steps_of_answer(answer) for answer in answers], times, batch).tokens_per_second
-        same = sum(mine.token_ids == theirs.token_ids for mine, theirs in zip(answers, plain, strict=True))
+        same = sum(
+            mine.token_ids == theirs.token_ids for mine, theirs in zip(answers, decoded[plain][0], strict=True)
+        )
         rows.append(
             {
                 "batch": batch,
-                "method": name,
-                "tokens_per_second": rates[name],
-                "speedup": rates[name] / rates[PLAIN],
+                "method": one.method,
+                "trees": one.trees,
+                "tokens_per_second": rates[one],
+                "speedup": rates[one] / rates[plain],
                 "predicted": predicted,
                 "mean_accepted_tokens": _mean_accepted(answers),
                 "identical": same,
@@ -157,26 +188,37 @@ def _mean_accepted(answers: Sequence[Answer]) -> float:
     return sum(answer.new_tokens for answer in answers) / sum(answer.steps for answer in answers)
 
 
+def sums_over_batches(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line per method, a column for each kind of trees: tokens per second, summed over the batch sizes."""
+    sums = defaultdict[str, Counter[str]](Counter)
+    for row in rows:
+        sums[row["method"]][row["trees"]] += row["tokens_per_second"]
+    heads = list(dict.fromkeys(trees for of_method in sums.values() for trees in of_method))
+    lines = [[name, *(f"{found[one]:.1f}" if one in found else "" for one in heads)] for name, found in sums.items()]
+    return tabulate(lines, ["sum over batches", *heads], disable_numparse=True)
+
+
 def run(overrides: list[str], settings: BenchBatchSettings) -> None:
     bench = Bench(overrides, settings)
-    for name in settings.methods:  # warms up and compiles
-        bench.decode(name, 1, bench.times())
+    for one in settings.contenders:  # warms up and compiles
+        bench.decode(one, 1, bench.times())
     rows = [row for batch in settings.batches for row in measure(bench, batch)]
     lines = [
-        [
-            row["batch"],
-            row["method"],
-            f"{row['tokens_per_second']:.1f}",
-            f"{row['speedup']:.2f}",
-            f"{row['predicted']:.1f}",
-            f"{row['predicted'] / row['tokens_per_second'] - 1:+.1%}",
-            f"{row['mean_accepted_tokens']:.2f}",
-            f"{row['identical']} of {settings.requests}",
-        ]
+        {
+            "batch": row["batch"],
+            "method": row["method"],
+            "trees": row["trees"],
+            "tokens/s": f"{row['tokens_per_second']:.1f}",
+            "speedup": f"{row['speedup']:.2f}",
+            "predicted": f"{row['predicted']:.1f}",
+            "off by": f"{row['predicted'] / row['tokens_per_second'] - 1:+.1%}",
+            "mean accepted tokens": f"{row['mean_accepted_tokens']:.2f}",
+            "identical": f"{row['identical']} of {settings.requests}",
+        }
         for row in rows
     ]
-    heads = ["batch", "method", "tokens/s", "speedup", "predicted", "off by", "mean accepted tokens", "identical"]
-    print(tabulate(lines, heads, disable_numparse=True))
+    print(tabulate(lines, "keys", disable_numparse=True))
+    print("\n" + sums_over_batches(rows))
     print(json.dumps({"settings": asdict(settings), "rows": rows, "machine": asdict(machine())}), flush=True)
 
 

@@ -88,3 +88,13 @@ def test_certainty_is_never_given() -> None:
     for _ in range(10_000):
         learned(table, tree, [1])
     assert found_in(table, tree)[1] <= MOST_PROBABILITY
+
+
+def test_tables_of_two_texts_count_together_and_each_knows_its_own_last_step() -> None:
+    first, tree = AcceptanceTable(), fan(None, 1)
+    second = first.of_another_text()
+    before = found_in(second, tree)[1]
+    for _ in range(50):
+        learned(first, tree, [1, 0])
+    assert found_in(second, tree)[1] > before + 0.2
+    assert first.cells_of(tree).rows[1] != second.cells_of(tree).rows[1]

@@ -177,3 +177,14 @@ def test_a_wrong_cost_is_one_line() -> None:
     line = r"^method\.cost: 'guessed' must be measured, none or the file of a cost table$"
     with pytest.raises(BadInput, match=line):
         aded.drafter("prompt_lookup", cost="guessed")
+
+
+def test_requests_learn_from_each_others_drafts() -> None:
+    """What one drafter's text refused, another that learns with it drafts no more."""
+    refused = Drafts(lambda last: DraftTree.chain(last, [VOCABULARY]))
+    leader, alone = sized(refused), sized(refused)
+    replayed(leader, np.arange(40) % VOCABULARY)
+    follower = SizedDrafter(refused, "measured")
+    follower.learn_with(leader)
+    text = np.arange(10) % VOCABULARY
+    assert sum(replayed(follower, text)) < sum(replayed(alone, text))
