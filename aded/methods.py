@@ -8,6 +8,7 @@ their own configs. All others are arguments of the class.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -77,8 +78,10 @@ def with_whole_parts(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _part(name: str, given: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
     """The whole config of a part. given: what is set otherwise than in its own config; or that whole config."""
+    if given.get("cost", NONE) != NONE:
+        raise BadInput(f"method.settings.{name}.cost", "is a setting of the whole: no part's trees are cut alone")
     if "_target_" in given:
-        return dict(given)
+        return {"cost": NONE, **given}
     try:
         own = _config(name, {})
         if has_parts(own):
@@ -112,7 +115,10 @@ class Method:
             given["cache"] = cache
         if self.parts is not None:
             given["parts"] = {name: part.make(datastores, cache) for name, part in self.parts.items()}
-        made: Drafter = self.call(**given)
+        try:
+            made: Drafter = self.call(**given)
+        except BadInput as error:  # drafters know their settings as those of a method by itself
+            raise BadInput(re.sub(r"^method\b", self.call.key, error.key), error.problem) from None
         return made if self.cost == NONE or made.budget == 0 else SizedDrafter(made, self.cost)
 
 

@@ -213,8 +213,7 @@ def replay(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) ->
 
     It is called as the decode loop did: the same contexts, int64, after the same prompt [m]. No target is needed: a
     row has the tokens and where each step ended. What a drafter took from logits or hidden states is in no row. What
-    it observes of a step is the accepted path and the bonus token; the rest of a draft changed nothing. The last step
-    may have accepted more than was kept, which no drafter reads any more.
+    it observes of a step is the accepted path and the bonus token; the rest of a draft changed nothing.
     """
     tokens = np.array(row.token_ids, np.int64)
     if len(tokens) == 0:  # the prompt filled the model's context: the drafter was not asked

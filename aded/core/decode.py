@@ -190,10 +190,11 @@ class Generation:
     def take(self, step: Step, seconds: float) -> None:
         """Commit what the target decided. seconds: of the target, for this step."""
         began, answer = perf_counter(), self.answer
-        self.drafter.observe(step)
         before = len(answer.token_ids)
         self.reason = self._commit(step.new_tokens)
-        answer.accept_lengths.append(len(answer.token_ids) - before)
+        kept = len(answer.token_ids) - before
+        self.drafter.observe(step.up_to(kept))
+        answer.accept_lengths.append(kept)
         answer.drafted_nodes.append(step.tree.drafted)
         self._walks.append((step.tree.probabilities, step.path))
         answer.draft_times.append(self._drafting)
@@ -245,7 +246,8 @@ def decode_batch(
 
     A request enters when a place is free: its prompt is read alone, while the others wait. What it accepts depends on
     itself alone, so its answer is the one that it has alone. Yields (number of the request, its answer), as they are
-    completed. A step's time is that of the whole forward. Raises BadInput for a prompt that fills its place.
+    completed. A step's time is that of the whole forward. Raises BadInput for a prompt that fills its place, and for
+    drafters that read more than logits.
 
     load: called before each step with the number of requests that are going; trees may be sized by it.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,3 +52,9 @@ class Step:
     def new_tokens(self) -> list[int]:
         """The tokens this step decided: the accepted drafts, then the bonus token."""
         return [*self.tree.tokens[self.path[1:]].tolist(), self.next_token]
+
+    def up_to(self, tokens: int) -> Step:
+        """The step as if it had decided its first tokens alone, one at least: an answer may end within it."""
+        if tokens > len(self.path) - 1:
+            return self
+        return replace(self, path=self.path[:tokens], next_token=self.new_tokens[tokens - 1])

@@ -98,8 +98,8 @@ class DraftTree:
     own probability that the walk reaches each node (the root's is 1). Lists become arrays.
     drawn: where the tokens were drawn at random, for aded.core.rejection: by node the distribution from which its
     children were drawn in their order, without replacement, float64 [vocabulary]; None: by no chance.
-    Raises ValueError when a parent does not precede its child, two siblings hold the same token, or a
-    token is negative or no whole number.
+    Raises ValueError when a parent does not precede its child, two siblings hold the same token, a token is negative
+    or no whole number, or probabilities are none.
     """
 
     tokens: np.ndarray
@@ -117,6 +117,10 @@ class DraftTree:
             raise ValueError(f"tokens {self.tokens.dtype} and parents {self.parents.dtype} must be whole numbers")
         if self.tokens.ndim != 1 or self.tokens.shape != self.parents.shape or len(self.tokens) == 0:
             raise ValueError(f"tokens {self.tokens.shape} and parents {self.parents.shape} must be equal, [n >= 1]")
+        if self.probabilities is not None and not _are_probabilities(self.probabilities, len(self.tokens)):
+            raise ValueError(
+                f"probabilities must be {len(self.tokens)} numbers from 0 to 1, the first one, the root's, 1"
+            )
         fault = _first_fault(self.tokens, self.parents)
         if fault >= 0:
             raise ValueError(
@@ -207,6 +211,14 @@ class DraftTree:
         if drawn is not None:
             drawn = {place: drawn[node] for place, node in enumerate(nodes.tolist()) if node in drawn}
         return DraftTree(self.tokens[nodes], parents, None if probabilities is None else probabilities[nodes], drawn)
+
+
+ROUNDING = 1e-6
+"""A probability of 1 may be so much more."""
+
+
+def _are_probabilities(found: np.ndarray, nodes: int) -> bool:
+    return found.shape == (nodes,) and bool(found[0] == 1 and found.min() >= 0 and found.max() <= 1 + ROUNDING)
 
 
 def among(parents: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ KNOT_WEIGHT, RANK_WEIGHT, ROW_WEIGHT = 8.0, 4.0, 8.0
 DEPTHS = 16
 """Deeper nodes are counted with those of this depth."""
 LATELY = (1, 2, 4)
-"""Accepted nodes of the step before, from each of which on nodes are counted apart."""
+"""Accepted nodes of the draft before, from each of which on nodes are counted apart."""
 ROWS = 1 + (len(LATELY) + 1) * DEPTHS
 
 
@@ -46,11 +46,12 @@ class Cells(NamedTuple):
 class AcceptanceTable:
     """What was counted of one drafter.
 
-    counts: float64 [ROWS, KNOTS, 2], accepted nodes and offered nodes; the first row is of all steps and depths
+    counts: float64 [2, ROWS, KNOTS, 2], accepted nodes and offered nodes, of trees with probabilities and of others;
+        the first row is of all steps and depths
     """
 
     def __init__(self) -> None:
-        self.counts = np.zeros((ROWS, KNOTS, 2))
+        self.counts = np.zeros((2, ROWS, KNOTS, 2))
         self._lately = 0
 
     def of_another_text(self) -> AcceptanceTable:
@@ -73,17 +74,21 @@ class AcceptanceTable:
     def given_parent(self, tree: DraftTree, cells: Cells) -> np.ndarray:
         """float64 [n]: the probability of each node given that its parent is accepted; the root's is 1."""
         prior, weight = (BY_RANK, RANK_WEIGHT) if tree.probabilities is None else (BY_KNOT, KNOT_WEIGHT)
-        accepted, offered = self.counts[..., 0], self.counts[..., 1]
+        accepted, offered = np.moveaxis(self._counts_of(tree), -1, 0)
         overall = (accepted[0] + weight * prior) / (offered[0] + weight)
         rates = (accepted + ROW_WEIGHT * overall) / (offered + ROW_WEIGHT)
         found = rates[cells.rows, cells.knots] * (1.0 - cells.shares)
         found += rates[cells.rows, cells.knots + 1] * cells.shares
+        found = np.minimum(found, MOST_PROBABILITY)
         found[0] = 1.0
-        return np.minimum(found, MOST_PROBABILITY)
+        return found
+
+    def _counts_of(self, tree: DraftTree) -> np.ndarray:
+        return self.counts[int(tree.probabilities is None)]
 
     def learn(self, tree: DraftTree, cells: Cells, decided: np.ndarray) -> None:
         """Count the nodes that the target could have chosen. decided: int64 [m], what it chose below the root."""
-        _count(self.counts, tree.tokens, tree.parents, *cells, decided)
+        _count(self._counts_of(tree), tree.tokens, tree.parents, *cells, decided)
         self._lately = int(np.searchsorted(LATELY, len(decided) - 1, side="right"))
 
 

@@ -71,7 +71,7 @@ class SizedDrafter(WrappedDrafter):
             cost = read_cost_table(self.cost, target.describe()["engine"], self.budget)
         elif timed:
             cost = measure(target, self.budget)
-        self._left_to_time = DRAFTS_TIMED if timed else 0
+        self._left_to_time, self._draft_times = DRAFTS_TIMED if timed else 0, []
         self.size_by(None if cost is None else TreeSize(cost))
         super().setup(target)
 

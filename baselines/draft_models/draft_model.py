@@ -2,9 +2,10 @@
 arXiv 2302.01318): a chain, or a tree (SpecInfer, arXiv 2305.09781).
 
 The papers draw drafts from the draft model's distribution q, and accept a token with probability min(1, p / q), where
-p is the target's. Here the sampler of the harness decides: one draw from p per node, and the child that equals it is
-accepted. So a drafted token x is accepted with probability p(x), and the output is that of autoregressive decoding
-with the same seed. The most probable tokens of q are drafted, which makes p(x) large.
+p is the target's: here with `decoding=rejection`. Without it the sampler of the harness decides: one draw from p per
+node, and the child that equals it is accepted. So a drafted token x is accepted with probability p(x), and the output
+is that of autoregressive decoding with the same seed. The most probable tokens of q are drafted, which makes p(x)
+large.
 """
 
 from __future__ import annotations

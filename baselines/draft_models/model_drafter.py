@@ -26,7 +26,7 @@ Branches = Annotated[Sequence[Count], Field(min_length=1)]
 class ModelDrafter(Drafter):
     """Drafts by `shape`. A subclass calls `use` when it is set up.
 
-    It reads tokens alone, so recorded answers measure it exactly. Nothing outlives an answer.
+    It reads tokens alone. Nothing outlives an answer.
     """
 
     adaptation = "off"

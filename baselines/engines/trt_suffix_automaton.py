@@ -23,7 +23,7 @@ from aded.settings import Budget, Count, LearningScope, Positive
 from baselines.tokens.sam_decoding import matches_before
 
 LONGEST = 64
-"""Tokens of the longest match that is looked for in the pool."""
+"""Tokens of the longest match that is looked for where the pool holds other texts."""
 END = -1
 """Stands before and behind each text of the pool; no token."""
 
@@ -52,7 +52,7 @@ class TrtSuffixAutomaton(Drafter):
     """Drafts a chain.
 
     budget: tokens of each draft, fewer where the text ends
-    max_ngram: most tokens of a match; null: as many as match, in the pool 64
+    max_ngram: most tokens of a match; null: as many as match, with other texts in the pool 64
     adaptation: prompt (a request sees its own text alone) or session (it also looks into the global pool)
     pool: requests in the pool, the current one included; the oldest makes room
     """

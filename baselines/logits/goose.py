@@ -27,6 +27,7 @@ from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, LearningScope, Positive, Share
 from baselines.logits.prompt_logits import best_after_prompt
 from baselines.logits.successors import CANDIDATES, Successors
+from baselines.tokens.prompt_lookup import check_ngrams
 from baselines.tokens.sam_decoding import matches_before
 
 LONG_MATCH = 8
@@ -156,6 +157,7 @@ class Goose(Drafter):
         ahead: Count = 20,
         max_contexts: Positive = 1 << 16,
     ) -> None:
+        check_ngrams(min_ngram, max_ngram)
         self.budget, self.untrusted, self.adaptation = budget, untrusted, adaptation
         self.max_ngram, self.min_ngram, self.ahead = max_ngram, min_ngram, ahead
         self.successors = Successors(1, 2, max_contexts, memory=0)

@@ -13,6 +13,8 @@ The target's choices after a2, b2 and d2 complete the n-grams (root, a1, a2, *),
 They go into a pool, by their first token. Then the window moves on by one token: a1 is decided, b1 and d1 become the
 chain, level 2 becomes level 1, and the new tokens become level 2. The pool's n-grams of the root are drafted too.
 
+The original verifies the pool's n-grams alone; here the window's nodes are in the tree, and may be accepted too.
+
 The original draws the first chain at random from the prompt. Here it is the last tokens of the prompt in their order,
 so nothing is drawn at random. Near the limit of an answer the loop cuts deep nodes off the tree; columns that are cut
 leave the window.
@@ -68,7 +70,8 @@ Level = Annotated[int, Field(ge=3, le=64)]
 class Lookahead(Drafter):
     """Drafts the window and the pool's n-grams.
 
-    budget: most drafted nodes per step; the window comes first, with fewer columns if the budget is too small for it
+    budget: most drafted nodes per step; the window comes first, with fewer columns if the budget is too small for it,
+        or none, and then nothing is drafted
     level: tokens of an n-gram
     window: columns
     guesses: n-grams per token in the pool, all of which are drafted

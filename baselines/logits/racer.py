@@ -2,9 +2,9 @@
 
 A trie holds how often each n-gram of the texts occurred, up to ten tokens. Every end of the context that the trie
 holds is a match, and the most frequent nodes below all matches are drafted. A second tree fills the rest of the
-budget: for each token the candidates of the last verified node with this token, as in Token Recycling, eight of them
-for the root, and fewer for each level and rank. Settings are those of the authors' code,
-https://github.com/hkr04/RACER.
+budget: for each token the candidates of the last token of the prompt, then of the deepest verified node, with this
+token, as in Token Recycling, eight of them for the root, and fewer for each level and rank. Settings are those of the
+authors' code, https://github.com/hkr04/RACER.
 
 The authors find the matches with Aho-Corasick links, which they renew at each prompt. Here each match is one walk
 from the trie's root, so nothing known is missed. In a full trie the node that was used longest ago gives way.
@@ -226,10 +226,11 @@ class Racer(Drafter):
     def observe(self, step: Step) -> None:
         assert step.logits is not None
         if len(self.matrix) == 0:
-            self.matrix = np.full((step.logits.shape[1], self.breadth), -1, np.int32)
+            tokens = step.logits.shape[1]
+            self.matrix = np.full((tokens, min(self.breadth, tokens)), -1, np.int32)
         if step.prompt_hidden is not None:
             # Of equal tokens, the candidates of the last.
-            self.matrix[self._unread] = best_after_prompt(self._project, step.prompt_hidden, self.breadth)[0]
+            self.matrix[self._unread] = best_after_prompt(self._project, step.prompt_hidden, self.matrix.shape[1])[0]
         # By depth: of nodes with one token the deepest counts, and of these the last.
         order = np.argsort(step.tree.depths, kind="stable")
         self.matrix[step.tree.tokens[order]] = step.top_k(self.breadth)[0][order]

@@ -2,7 +2,8 @@
 
 The longer of the matches in the text and in the corpus drafts a chain. If both are short, Token Recycling drafts.
 Algorithm and settings are those of `samd` in https://github.com/hyx1999/SAM-Decoding (commit 18c41f0,
-scripts/inference_samd.sh), which differ from those of SAM-Decoding alone.
+samd/samd_config.py), which differ from those of SAM-Decoding alone. Theirs recycles what the target says at every
+token of the prompt too; here the prompt's last token alone counts, as in Token Recycling.
 """
 
 from __future__ import annotations

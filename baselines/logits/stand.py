@@ -1,7 +1,8 @@
 """STAND: n-grams that keep the target's probabilities (Song et al. 2025, arXiv 2506.04708).
 
 For each context of one to three tokens a table has the mean of what the target said there, at every node that it
-verified, accepted or not: the ten most probable next tokens with their probabilities. The longest known context
+verified, accepted or not: the ten most probable next tokens with their probabilities, 0 for a token that is not among
+the ten of a node. The longest known context
 drafts. The draft tree has a fixed shape: each node has a rank, and its token is the candidate of this rank of its
 parent. Where verification is by rejection, candidates come in the order of draws from these probabilities without
 replacement (Gumbel-top-k); else the most probable comes first.

@@ -19,7 +19,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numba import njit
 
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.tree import DraftTree
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.ngram_trie import Ngrams, children, read_successors
@@ -156,6 +156,8 @@ class Cacheback(Drafter):
         self.datastore, self.budget, self.adaptation = datastore, budget, adaptation
         self.leader, self.follower, self.leaders, self.followers = leader, follower, leaders, followers
         self.frozen, self.reserved = frozen, round(reserve * budget)
+        corpus: frozenset[Teacher] = frozenset({"a corpus"} if frozen and datastore.has_ngrams else ())
+        self.learned_from = corpus
         if frozen:
             datastore.up_to(leader + follower)
         self._of_corpus = lru_cache(REMEMBERED)(self._read_corpus)

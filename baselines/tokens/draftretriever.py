@@ -53,6 +53,8 @@ class DraftRetriever(Drafter):
     ) -> None:
         if importlib.util.find_spec("draftretriever") is None:
             raise BadInput("method", "draftretriever is not installed; pip install draftretriever==0.1.1")
+        if not datastore.has_ngrams:
+            raise BadInput("datastore", "must be given: draftretriever drafts from the n-grams of a corpus alone")
         self.budget, self.adaptation, self.window = budget, adaptation, window
         self.datastore = datastore
         self._index = write_index(datastore, Path(expanduser(cache)))

@@ -11,6 +11,7 @@ from numba import njit
 
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
+from aded.errors import BadInput
 from aded.settings import Budget, Count
 
 
@@ -28,6 +29,12 @@ def first_continuation(context: np.ndarray, longest: int, shortest: int) -> int:
     return -1
 
 
+def check_ngrams(least: int, most: int) -> None:
+    """Raises BadInput where no length lies between the two."""
+    if least > most:
+        raise BadInput("method.min_ngram", f"{least} must not be more than method.max_ngram, {most}")
+
+
 class PromptLookup(Drafter):
     """Drafts a chain.
 
@@ -40,6 +47,7 @@ class PromptLookup(Drafter):
     adaptation = "off"
 
     def __init__(self, *, budget: Budget = 10, max_ngram: Count = 3, min_ngram: Count = 1) -> None:
+        check_ngrams(min_ngram, max_ngram)
         self.budget, self.max_ngram, self.min_ngram = budget, max_ngram, min_ngram
 
     def draft(self, context: np.ndarray) -> DraftTree:

@@ -8,6 +8,7 @@ from aded.drafters.hybrid.drafter import Hybrid
 from aded.errors import BadInput
 from aded.methods import checked_method, datastore_kinds, method_config
 from aded.targets.weightless import WeightlessTarget
+from baselines.tokens.prompt_lookup import PromptLookup
 
 PARTS = ["prompt_lookup", "token_recycling"]
 
@@ -73,6 +74,11 @@ def test_a_hybrid_reads_what_its_parts_read() -> None:
         ),
         ({"settings": {"prompt_lookup": {"budget": -1}}}, "method.settings.prompt_lookup.budget"),
         ({"settings": {"prompt_lookup": {"size": 1}}}, "method.settings.prompt_lookup.size"),
+        (
+            {"settings": {"prompt_lookup": {"cost": "measured"}}},
+            "method.settings.prompt_lookup.cost: is a setting of the whole",
+        ),
+        ({"settings": {"prompt_lookup": {"min_ngram": 5}}}, "method.settings.prompt_lookup.min_ngram: 5 must not be"),
         ({"budget": 2.5}, "method.budget"),
         ({"adaptation": "off"}, "method.adaptation"),
     ],
@@ -91,4 +97,5 @@ def test_a_part_that_needs_what_the_target_lacks_is_named() -> None:
 
 def test_a_class_of_your_own_is_a_part_too() -> None:
     target = {"_target_": "baselines.tokens.prompt_lookup.PromptLookup"}
-    assert list(made(hybrid(parts=["custom"], settings={"custom": target})).parts) == ["custom"]
+    part = made(hybrid(parts=["custom"], settings={"custom": target})).parts["custom"]
+    assert isinstance(part.drafter, PromptLookup), "its trees are not cut alone"

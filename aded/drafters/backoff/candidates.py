@@ -28,7 +28,7 @@ MOST_CANDIDATES = 127
 """Most tokens after one context."""
 MOST_FEATURES = 512
 """Most features of candidates, after one context."""
-BUCKETS = 128
+TOKEN_BUCKETS = 128
 UNITS = 32
 """Hidden units of the scorer."""
 Whole = int | np.integer[Any]
@@ -43,7 +43,7 @@ CANDIDATES_TYPE = np.dtype(
         ("tokens", np.int64, MOST_CANDIDATES),
         ("probabilities", np.float64, MOST_CANDIDATES + 1),
         ("known_lengths", np.int64, (MOST_CANDIDATES, SOURCES)),
-        ("first", np.int64, BUCKETS),
+        ("first", np.int64, TOKEN_BUCKETS),
         ("following", np.int64, MOST_CANDIDATES),
         ("seen", np.uint8, EXPERTS),
         ("evidence", np.float32, (EXPERTS, 2)),
@@ -93,7 +93,7 @@ def clear(candidates: Candidates) -> None:
 @inner
 def propose(candidates: Candidates, token: Whole) -> int:
     """The token's place among the candidates, at their end if it is new; -1 if they are full."""
-    bucket = token & (BUCKETS - 1)
+    bucket = token & (TOKEN_BUCKETS - 1)
     at = candidates.first[bucket]
     while at >= 0 and candidates.tokens[at] != token:
         at = candidates.following[at]

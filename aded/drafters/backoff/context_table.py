@@ -63,6 +63,13 @@ def clear_table(table: ContextTable) -> None:
     table.state.salt += np.uint64(2)
 
 
+def reset_table(table: ContextTable) -> None:
+    """Make it the table that it was when it was new: which contexts share a bucket depends on how often a table was
+    cleared."""
+    table.marks[:] = 0
+    table.state.clock = table.state.salt = 1
+
+
 @inner
 def extend_hash(hashed: np.uint64, token: int) -> np.uint64:
     """The hash of a context after one older token is put in front of it; the hash of the empty context is 0."""

@@ -19,7 +19,7 @@ from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
 
-CONTEXTS = 4
+LONGEST_CONTEXT = 4
 """Longest context in tokens."""
 File = TypeVar("File", bound=ArrayFile)
 
@@ -63,7 +63,7 @@ def follow_token(
     longest: the longest context to look up
     """
     known = token < vocabulary
-    for k in range(CONTEXTS - 1, -1, -1):
+    for k in range(LONGEST_CONTEXT - 1, -1, -1):
         child[k] = -1
         if known and (k == 0 or (k < longest and parent[k - 1] >= 0)):
             node = find_child(corpus.ngrams, parent[k - 1], token) if k > 0 else token
@@ -75,8 +75,8 @@ def follow_token(
 def locate(corpus: CorpusNgrams, vocabulary: int, context: np.ndarray, indices: np.ndarray) -> None:
     """Write the contexts at the end of `context`, int64 [m], to `indices`, int64 [4]."""
     indices[:] = -1
-    for i in range(max(0, len(context) - CONTEXTS), len(context)):
-        follow_token(corpus, vocabulary, indices, context[i], CONTEXTS, indices)
+    for i in range(max(0, len(context) - LONGEST_CONTEXT), len(context)):
+        follow_token(corpus, vocabulary, indices, context[i], LONGEST_CONTEXT, indices)
 
 
 @inner

@@ -29,8 +29,8 @@ from aded.drafters.backoff.candidates import (
     SOURCES,
     TARGET,
 )
-from aded.drafters.backoff.context_table import ROW, clear_table, empty_table
-from aded.drafters.backoff.corpus import CONTEXTS, open_beside, open_corpus
+from aded.drafters.backoff.context_table import ROW, clear_table, empty_table, reset_table
+from aded.drafters.backoff.corpus import LONGEST_CONTEXT, open_beside, open_corpus
 from aded.drafters.backoff.experts import IN_USE, Experts
 from aded.drafters.backoff.external_candidates import set_external_candidates
 from aded.drafters.backoff.history import clear_history, empty_history
@@ -159,8 +159,8 @@ class BackoffDrafter(Drafter):
     def sibling(self) -> BackoffDrafter:
         """A drafter for another answer that is decoded at the same time.
 
-        The two share the corpus and, with adaptation session, the session's contexts. Each has its own prompt,
-        history and search. Not for several threads.
+        The two share the corpus and, with adaptation session, the contexts of session and target. Each has its own
+        prompt, history and search. Not for several threads.
         """
         other, experts = shallow_copy(self), self.experts
         other.nearest = another(self.nearest)
@@ -237,7 +237,7 @@ class BackoffDrafter(Drafter):
     def learn_observed(self, context: np.ndarray) -> None:
         """Recycle the target's own probabilities at the nodes of the latest step. context: behind its tokens."""
         step, self._observed = self._observed, None
-        if step is None or step.logits is None or self.adaptation == "off":
+        if step is None or step.logits is None or not self.experts.on.longest[TARGET]:
             return
         best, logits = step.top_k(ROW)
         # Normalised over the best tokens: a sum over the vocabulary would cost more than the search.
@@ -265,7 +265,7 @@ class BackoffDrafter(Drafter):
 
     def reset(self) -> None:
         for table in (self.experts.target, self.experts.session, self.experts.prompt):
-            clear_table(table)
+            reset_table(table)
         clear_text(self.nearest)
         clear_history(self.experts.history)
         clear_unigrams(self.experts.unigrams)
@@ -291,12 +291,12 @@ def _known_by(lengths: np.ndarray, copied: bool) -> str:
 
 
 def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
-    """Experts.longest. Raises BadInput naming the key."""
+    """Of `Experts.on`: the longest context of each source. Raises BadInput naming the key."""
     if unknown := set(contexts) - set(SOURCE_NAMES):
         raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(SOURCE_NAMES)}")
     longest = np.zeros(SOURCES, np.int64)
     for source, name in enumerate(SOURCE_NAMES):
-        length, most = contexts.get(name, 0), CONTEXTS if source == CORPUS else LENGTHS
+        length, most = contexts.get(name, 0), LONGEST_CONTEXT if source == CORPUS else LENGTHS
         if not 0 <= length <= most:
             raise BadInput(f"method.contexts.{name}", f"{length} must lie between 0 and {most}")
         longest[source] = length

@@ -3,7 +3,8 @@
 source: where predictions come from: the corpus, the target's own distributions, earlier answers (the session), the
     current prompt and its answer, or the passages of a corpus that are nearest to them
 context: the last 1 to 6 tokens (corpus: 1 to 4), or some of the last three: a skip-gram
-expert: one source with one kind of context; one more copies the longest match, and one counts tokens
+expert: one source with one kind of context; one more copies the longest match, one counts tokens, and one is the
+    look-up model
 feature: of a candidate token, by one expert: the token's share of what followed the context, and its count. Features
     are sparse: each expert has some of a few tokens only
 

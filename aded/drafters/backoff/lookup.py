@@ -34,6 +34,7 @@ PROPOSED = 2048
 TILE, STEP = 32, 8
 """Tokens that are scored at a time, and terms that are added at a time."""
 LANES = 16
+"""Numbers that a vector unit adds at a time."""
 LEAST = np.float32(-20)
 """No score is lower: e^-20 is 0 to all who read it."""
 ZERO = np.float32(0.0)

@@ -25,7 +25,7 @@ from aded.drafters.backoff.candidates import EXPERTS, UNITS, Candidates
 from aded.errors import BadInput
 
 SHIPPED = "aded/drafters/backoff/scorer.safetensors"
-ROOT = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[3]
 ZERO = np.float32(0.0)
 
 
@@ -61,7 +61,7 @@ def read_scorer(place: str, retrieval: bool = False, lookup: bool = False) -> tu
     retrieval, lookup: the weights that were learned with these
     """
     path, prefix = Path(expanduser(place)), PREFIXES[retrieval, lookup]
-    path = path if path.is_file() else ROOT / path
+    path = path if path.is_file() else REPOSITORY / path
     try:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 
 from aded.drafters.backoff.candidates import LENGTHS, SOURCES, Candidates, new_candidates
-from aded.drafters.backoff.corpus import CONTEXTS
+from aded.drafters.backoff.corpus import LONGEST_CONTEXT
 from aded.drafters.backoff.external_candidates import ExternalCandidates, no_external_candidates
 from aded.files.datastores.lookup_file import HIDDEN, PAST
 
-BUCKETS = 104
+PROBABILITY_BUCKETS = 104
 """Buckets of probabilities, see tree_search."""
 RECENT = max(LENGTHS, PAST)
 """Tokens that a node knows of its context."""
-MAX_WAITING = 2048
-"""Most drafts that one search puts into the heap; after the first thousand, further ones are never taken."""
+LEAST_WAITING, WAITING_PER_NODE = 2048, 16
+"""Most drafts that one search puts into the heap: so many, or so many for each node of a large budget."""
 
 
 NODE = np.dtype(
@@ -27,7 +27,7 @@ NODE = np.dtype(
         ("probability", np.float64),
         ("recent", np.int64, RECENT),
         ("recent_length", np.int64),
-        ("indices", np.int64, CONTEXTS),
+        ("indices", np.int64, LONGEST_CONTEXT),
         ("longest", np.int64, SOURCES),
         ("known_by", np.int64, SOURCES),
         ("match", np.int64, 2),
@@ -61,9 +61,9 @@ class BackoffScratch(NamedTuple):
     """
     nodes: NODE [budget + 1], of the tree, the root first
     memories: float32 [budget + 1, HIDDEN], the look-up model's at each node
-    drafts: DRAFT [MAX_WAITING]
-    heap: float64 [MAX_WAITING, 2]
-    waiting_at: int64 [BUCKETS], how many drafts wait, by the bucket of their probability
+    drafts: DRAFT [most that wait]
+    heap: float64 [most that wait, 2]
+    waiting_at: int64 [PROBABILITY_BUCKETS], how many drafts wait, by the bucket of their probability
     candidates: of the latest `predict`
     external: of other drafters
     """
@@ -78,9 +78,10 @@ class BackoffScratch(NamedTuple):
 
 
 def new_scratch(budget: int) -> BackoffScratch:
-    nodes, drafts = np.zeros(budget + 1, NODE), np.zeros(MAX_WAITING, DRAFT)
+    waiting = max(LEAST_WAITING, WAITING_PER_NODE * budget)
+    nodes, drafts = np.zeros(budget + 1, NODE), np.zeros(waiting, DRAFT)
     for memory in (nodes, drafts):
         memory["external"], memory["own"] = -1, 1
-    heap, waiting_at = np.zeros((MAX_WAITING, 2)), np.zeros(BUCKETS, np.int64)
+    heap, waiting_at = np.zeros((waiting, 2)), np.zeros(PROBABILITY_BUCKETS, np.int64)
     memories = np.zeros((budget + 1, HIDDEN), np.float32)
     return BackoffScratch(nodes, memories, drafts, heap, waiting_at, new_candidates(), no_external_candidates())

@@ -15,7 +15,7 @@ from aded.drafters.backoff.external_candidates import mix_external
 from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.lookup import READ_FROM, remember, start_text
 from aded.drafters.backoff.scorer import Scorer, score
-from aded.drafters.backoff.scratch import MAX_WAITING, RECENT, BackoffScratch
+from aded.drafters.backoff.scratch import RECENT, BackoffScratch
 from aded.drafters.heap import pop, push
 
 ROOT: int = np.int64(0)  # type: ignore[assignment]
@@ -157,6 +157,8 @@ def search(
     least_probabilities: float64 [budget + 1], at n nodes, stop if every remaining draft is less probable than
         least_probabilities[n - 1]
     """
+    if budget < 1:
+        return ROOT + 1
     nodes, candidates, waiting_at = scratch.nodes, scratch.candidates, scratch.waiting_at
     waiting_at[:] = 0
     n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
@@ -170,7 +172,7 @@ def search(
             for i in range(found):
                 probability = nodes[at].probability * candidates.probabilities[i]
                 bucket = _bucket(probability)
-                if bucket >= cutoff and drafts < MAX_WAITING:
+                if bucket >= cutoff and drafts < len(scratch.drafts):
                     _draft(candidates, i, at, scratch.drafts[drafts])
                     push(scratch.heap, waiting, probability, drafts)
                     drafts += 1

@@ -9,7 +9,7 @@ from aded.compiled import inner, new_record
 SIZE = 1 << 16
 """Tokens that agree in their last 16 bits are counted as one."""
 FREQUENT = 32
-
+"""Most tokens whose order is kept."""
 
 Unigrams = np.record
 """A record of UNIGRAM_COUNTS."""
@@ -34,11 +34,13 @@ def clear_unigrams(unigrams: Unigrams) -> None:
 
 @inner
 def place(token: int) -> int:
+    """Where a token is counted: by its last 16 bits."""
     return token & (SIZE - 1)
 
 
 @inner
 def count_token(unigrams: Unigrams, token: int) -> None:
+    """Count one more, and move the token to its place among the most frequent ones."""
     session, frequent = unigrams.session, unigrams.frequent
     unigrams.prompt[place(token)] += 1
     session[place(token)] += 1

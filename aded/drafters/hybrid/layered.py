@@ -22,7 +22,7 @@ class Layered(DrafterOfParts[Part]):
 
     parts: drafters, by their names, in this order
     budget: most drafted nodes per step: the first ones of a larger tree. Each part has a budget of its own
-    least: nodes that a tree must have to be drafted; of the last part, one is enough
+    least: nodes that a tree must have to be drafted; of the last part, and where tokens are drawn, one is enough
     adaptation: for aded.methods, which makes the parts: with prompt, none learns across questions, unless its own
         settings say so
     """
@@ -46,7 +46,8 @@ class Layered(DrafterOfParts[Part]):
         for part in self.parts.values():
             with part.timed() as drafter:
                 tree = drafter.draft(context)
-            if tree.drafted >= self.least:
+            # What was drawn may not be left out for what it is, and how large its tree is depends on that.
+            if tree.drafted >= (self.least if tree.drawn is None else 1):
                 break
         if tree.drafted > self.budget:
             tree = tree.part(np.arange(self.budget + 1), tree.probabilities)

@@ -73,7 +73,7 @@ class AdedDrafter(Drafter):
         if self.adaptation != "off":
             self.matrix.adapt(context)
         tokens, parents = self.draft_maker.make(self.matrix, context, self.budget)
-        # The search has no probabilities of its own; where trees are cut, the matrix says which nodes are worth it.
+        # Where trees are cut, the matrix says which nodes are worth it.
         cut = self.tree_size is not None
         tree = DraftTree(tokens, parents, self.matrix.reached(context, tokens, parents) if cut else None)
         self.datastore.check_blocks()

@@ -22,7 +22,8 @@ from aded.files.datastores.ngram_trie import Ngrams, find_child, read_successors
 
 ROW = 32
 """Most successors of an overlay row. In a full row a new successor replaces the one with the smallest weight."""
-
+FIRST_ROWS = 1024
+"""Rows of an empty overlay, which grows."""
 BITS = 21
 """Bits per token of a state: three tokens fit an int64, and every vocabulary is far smaller than 2^21."""
 LATEST = (1 << BITS) - 1
@@ -225,7 +226,7 @@ class TrigramMatrix:
 
     def forget(self) -> None:
         """Empty the overlay."""
-        self.overlay = empty_overlay(1024)
+        self.overlay = empty_overlay(min(FIRST_ROWS, self.max_pairs))
 
     def adapt(self, context: np.ndarray) -> None:
         """Learn from the last `window` tokens of `context`, int64 [m]."""
@@ -254,12 +255,12 @@ class TrigramMatrix:
         """Make sure that the overlay can take `more` states."""
         old = self.overlay
         needed = int(old.used[0]) + more
+        if needed > self.max_pairs:
+            self.overlay = empty_overlay(max(min(FIRST_ROWS, self.max_pairs), more))
+            return
         if needed <= len(old.sizes):
             return
-        if needed > self.max_pairs:
-            self.overlay = empty_overlay(max(1024, more))
-            return
-        new = empty_overlay(max(needed, 2 * len(old.sizes)))
+        new = empty_overlay(max(needed, min(2 * len(old.sizes), self.max_pairs)))
         n = int(old.used[0])
         new.tokens[:n], new.weights[:n], new.sizes[:n] = old.tokens[:n], old.weights[:n], old.sizes[:n]
         new.used[0] = n

@@ -20,7 +20,7 @@ from aded.core.tree import DraftTree
 from aded.settings import Budget, FilePath
 from baselines.heads.dflash.files import load_head
 from baselines.heads.dflash.model import DFlashHead
-from baselines.heads.shared.layers import SharedLayers
+from baselines.heads.shared.layers import SharedLayers, side_by_side
 from baselines.heads.shared.paths import tree_of_logits
 
 
@@ -66,13 +66,10 @@ class Dflash(Drafter):
     def observe(self, step: Step) -> None:
         """Keep the features of what was decided, until the next draft reads them."""
         if step.prompt_layers is not None:
-            self._unread.append(self._side_by_side(step.prompt_layers))
+            self._unread.append(side_by_side(step.prompt_layers, self.reads))
         else:
             assert step.layers is not None
-            self._unread.append(self._side_by_side(step.layers)[step.path])
-
-    def _side_by_side(self, layers: dict[int, torch.Tensor]) -> torch.Tensor:
-        return torch.cat([layers[layer] for layer in self.reads], dim=-1)
+            self._unread.append(side_by_side(step.layers, self.reads)[step.path])
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:

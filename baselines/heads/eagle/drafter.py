@@ -22,7 +22,10 @@ from baselines.growth import Growth, Shape
 from baselines.heads.eagle.files import load_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
 from baselines.heads.eagle.tree import MC_SIM_7B_63, Candidates, fixed_tree, smaller
-from baselines.heads.shared.layers import SharedLayers
+from baselines.heads.shared.layers import SharedLayers, side_by_side
+
+ROWS_AT_ONCE = 512
+"""Rows of the text that are read together: the mask between them grows with the square."""
 
 
 class Runner:
@@ -45,12 +48,13 @@ class Runner:
 
     def read(self, tokens: torch.Tensor, features: torch.Tensor) -> None:
         """Read rows of the text: the features at a token, [n, width], and the token after it, int64 [n]."""
-        seen = torch.ones(len(tokens), len(tokens), dtype=torch.bool, device=self.device).tril()
-        positions = torch.arange(self.length, self.length + len(tokens), device=self.device)
-        taken = self.head.features(features.to(self.device, self.dtype))
-        self._outputs = self._forward(tokens.to(self.device), taken, positions, seen)[-1:]
-        self.length += len(tokens)
-        self._seen = seen.new_zeros(1, 0)
+        for ids, part in zip(tokens.split(ROWS_AT_ONCE), features.split(ROWS_AT_ONCE), strict=True):
+            seen = torch.ones(len(ids), len(ids), dtype=torch.bool, device=self.device).tril()
+            positions = torch.arange(self.length, self.length + len(ids), device=self.device)
+            taken = self.head.features(part.to(self.device, self.dtype))
+            self._outputs = self._forward(ids.to(self.device), taken, positions, seen)[-1:]
+            self.length += len(ids)
+        self._seen = torch.zeros(1, 0, dtype=torch.bool, device=self.device)
         self._depth = 0
 
     def candidates(self, k: int) -> Candidates:
@@ -193,11 +197,8 @@ class Eagle3(Eagle2):
         super().__init__(heads, budget=budget, depth=depth, top_k=top_k)
 
     def _prompt_features(self, step: Step) -> torch.Tensor | None:
-        return None if step.prompt_layers is None else self._side_by_side(step.prompt_layers)
+        return None if step.prompt_layers is None else side_by_side(step.prompt_layers, self.reads)
 
     def _node_features(self, step: Step) -> torch.Tensor:
         assert step.layers is not None
-        return self._side_by_side(step.layers)
-
-    def _side_by_side(self, layers: dict[int, torch.Tensor]) -> torch.Tensor:
-        return torch.cat([layers[layer] for layer in self.reads], dim=-1)
+        return side_by_side(step.layers, self.reads)

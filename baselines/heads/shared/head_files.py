@@ -35,11 +35,10 @@ def read_config(
     """
     try:
         settings = json.loads(path.read_text())
-        assert isinstance(settings, dict)
-    except (OSError, ValueError, AssertionError):
-        raise BadInput(
-            HEADS_KEY, f"{path} is no config of a head; name a folder that holds one beside the weights"
-        ) from None
+    except (OSError, ValueError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise BadInput(HEADS_KEY, f"{path} is no config of a head; name a folder that holds one beside the weights")
     for key in SIZES:
         if type(settings.get(key)) is not int:
             raise BadInput(HEADS_KEY, f"{path} lacks {key}, a whole number")
@@ -47,7 +46,8 @@ def read_config(
     try:
         config = kind(**{**defaults, **given})
         rope = config.rope_parameters["rope_type"]
-        assert rope in {"default", *ROPE_INIT_FUNCTIONS}, f"rope_type {rope}"
+        if rope not in {"default", *ROPE_INIT_FUNCTIONS}:
+            raise ValueError(f"rope_type {rope}")
     except Exception as error:  # transformers checks keys in ways of its own
         name = kind.__name__.removesuffix("Config")
         raise BadInput(HEADS_KEY, f"{path} is no config of {name} layers ({first_line(error)[:120]})") from None
@@ -72,8 +72,8 @@ def check_tokens(d2t: torch.Tensor | None, path: Path, vocabulary: int) -> None:
     """
     if d2t is None:
         return
-    if d2t.dtype not in (torch.int32, torch.int64):
-        raise BadInput(HEADS_KEY, f"{path}: d2t must be whole numbers")
+    if d2t.dtype not in (torch.int32, torch.int64) or d2t.ndim != 1 or len(d2t) == 0:
+        raise BadInput(HEADS_KEY, f"{path}: d2t must be whole numbers, one for each token of the head")
     tokens = torch.arange(len(d2t)) + d2t
     if not ((tokens >= 0) & (tokens < vocabulary)).all() or len(tokens.unique()) < len(tokens):
         raise BadInput(

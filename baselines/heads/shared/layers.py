@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import linear
 
 from aded.core.target import Target
 from aded.errors import BadInput
@@ -43,5 +45,10 @@ class SharedLayers:
         if tokens is None:
             # Not the module itself: a call would run the target's hooks, which record the hidden states it reads.
             return lambda hidden: self._projection.forward(hidden.to(self._dtype))
-        rows = self._projection.weight[tokens].to(self.dtype)
-        return lambda hidden: hidden @ rows.T
+        rows, bias = self._projection.weight[tokens].to(self.dtype), getattr(self._projection, "bias", None)
+        return partial(linear, weight=rows, bias=None if bias is None else bias[tokens].to(self.dtype))
+
+
+def side_by_side(layers: Mapping[int, torch.Tensor], reads: Sequence[int]) -> torch.Tensor:
+    """[n, sum of widths]: what some layers read, `Step.layers`, joined in the order of `reads`."""
+    return torch.cat([layers[layer] for layer in reads], dim=-1)

@@ -63,13 +63,19 @@ def with_numbers(
     kind: what it is, for the message
     prefix: of the module's names, which those in the file lack
 
-    Raises BadInput where names or shapes are not the module's.
+    Raises BadInput where names or shapes are not the module's, or its config makes none.
     """
-    with torch.device("meta"):
-        shapes = {name.removeprefix(prefix): value.shape for name, value in make().state_dict().items()}
-    if not state or state.keys() != shapes.keys():
-        odd = next(iter(sorted(state.keys() ^ shapes.keys())), "it is empty")
-        raise BadInput(HEADS_KEY, f"{path} holds no {kind} (odd: {odd})")
+    try:
+        with torch.device("meta"):
+            shapes = {name.removeprefix(prefix): value.shape for name, value in make().state_dict().items()}
+    except Exception as error:  # whatever layers say of sizes and names that are none
+        raise BadInput(HEADS_KEY, f"the config beside {path} makes no {kind} ({first_line(error)[:120]})") from None
+    if not state:
+        raise BadInput(HEADS_KEY, f"{path} holds no {kind}: it is empty")
+    if lacking := sorted(shapes.keys() - state.keys()):
+        raise BadInput(HEADS_KEY, f"{path} holds no {kind}: it lacks {lacking[0]}")
+    if beyond := sorted(state.keys() - shapes.keys()):
+        raise BadInput(HEADS_KEY, f"{path} holds no {kind}: it has {beyond[0]}, which none has")
     for name, shape in shapes.items():
         if state[name].shape != shape:
             raise BadInput(

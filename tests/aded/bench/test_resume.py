@@ -69,6 +69,8 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
         ),
         ("model", "method=aded_backoff method.cost=none"),
         ("model", "method=token_recycling method.cost=none"),
+        ("model", "method=sglang_ngram method.cost=none"),
+        ("model", "method=trt_suffix_automaton method.cost=none"),
     ],
 )
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(

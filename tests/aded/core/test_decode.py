@@ -182,9 +182,12 @@ def test_eos_inside_a_step_ends_the_answer(ahead: int) -> None:
     target = target_of("llama")
     expected = generated(target.model, PROMPT)
     eos = next(token for at, token in enumerate(expected) if at > 9 and token not in expected[:at])
-    answer = run(Oracle(expected, ahead), eos={eos})
+    oracle = Oracle(expected, ahead)
+    answer = run(oracle, eos={eos})
     assert answer.token_ids == generated(target.model, PROMPT, eos=eos) == expected[: expected.index(eos) + 1]
     assert answer.stop_reason == "eos"
+    observed = [token for step in oracle.seen for token in step.new_tokens]
+    assert observed == answer.token_ids, "what was accepted behind the end is no part of the text"
 
 
 @pytest.mark.parametrize("ahead", [0, 3, 8])

@@ -54,6 +54,14 @@ def test_lists_of_anything_else_are_refused(tokens: list[Any]) -> None:
         DraftTree(tokens, [-1, 0])  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "probabilities", [[0.5], [1.0, 0.5, 0.2], [0.9, 0.5], [1.0, 1.5], [1.0, -0.1], [1.0, np.nan]]
+)
+def test_probabilities_that_are_none_are_refused(probabilities: list[float]) -> None:
+    with pytest.raises(ValueError, match="probabilities must be 2 numbers from 0 to 1"):
+        DraftTree(np.array([1, 2]), np.array([-1, 0]), np.array(probabilities))
+
+
 def test_refuses_more_than_one_dimension() -> None:
     with pytest.raises(ValueError, match=r"\(1, 1\)"):
         DraftTree(np.zeros((1, 1), np.int64), np.full((1, 1), -1, np.int64))
@@ -100,12 +108,13 @@ def test_from_sequences_spends_the_budget_in_order(sequences: list[list[int]], b
 
 @given(trees(), st.integers(0, 6))
 def test_up_to_depth_keeps_the_nodes_within(tree: DraftTree, depth: int) -> None:
-    tree = DraftTree(tree.tokens, tree.parents, np.arange(len(tree), dtype=float))
+    names = 1 / np.arange(1, len(tree) + 1)  # of nodes, kept as their probabilities
+    tree = DraftTree(tree.tokens, tree.parents, names)
     cut = tree.up_to_depth(depth)
     within = [node for node in range(len(tree)) if len(path_to(tree, node)) - 1 <= depth]
     assert paths(cut) == {tuple(tree.tokens[path_to(tree, node)].tolist()) for node in within}
     assert cut.probabilities is not None
-    assert cut.probabilities.tolist() == within
+    assert cut.probabilities.tolist() == names[within].tolist()
 
 
 @given(trees())

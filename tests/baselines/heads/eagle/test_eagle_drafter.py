@@ -27,6 +27,7 @@ from aded.core.drafter import Step
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.files.cache import cache_folder
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.cuda_graph import CudaGraphTarget
 from aded.targets.eager import EagerTarget
@@ -144,7 +145,7 @@ def test_a_layer_that_the_target_lacks_is_refused(tmp_path: Path) -> None:
 @cache
 def embedded() -> tuple[EagerTarget, np.ndarray, list[int]]:
     """The model, a prompt, and its answer without drafts."""
-    folder = str(Path("~/.cache/aded").expanduser())
+    folder = str(cache_folder())
     target, tokenizer, _ = load_target("embedded", dtype="float32", device="cpu", cache=folder)
     assert isinstance(target, EagerTarget)
     prompt = np.array(ChatTemplate().ids(tokenizer, HumanEval("chat", ()).questions()[0].turns, []), np.int64)

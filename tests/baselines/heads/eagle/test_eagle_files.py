@@ -69,9 +69,9 @@ def test_a_head_for_another_model_is_refused(
 
 
 def test_a_head_of_the_other_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"holds no head of EAGLE-3 \(odd: "):
+    with pytest.raises(BadInput, match="holds no head of EAGLE-3: it lacks "):
         load(eagle(tmp_path / "one"), Eagle3Head)
-    with pytest.raises(BadInput, match=r"holds no head of EAGLE \(odd: "):
+    with pytest.raises(BadInput, match="holds no head of EAGLE: it lacks "):
         load(eagle3(tmp_path / "three"), EagleHead)
 
 
@@ -80,6 +80,8 @@ def test_a_head_of_the_other_kind_is_refused(tmp_path: Path) -> None:
     [
         (-torch.arange(20), "its d2t names no 20 of 64 tokens"),
         (torch.zeros(20), "d2t must be whole numbers"),
+        (torch.tensor(0), "d2t must be whole numbers"),
+        (torch.empty(0, dtype=torch.int64), "d2t must be whole numbers"),
     ],
 )
 def test_a_d2t_that_names_no_tokens_is_refused(d2t: torch.Tensor, problem: str, tmp_path: Path) -> None:
@@ -94,6 +96,8 @@ def test_a_d2t_that_names_no_tokens_is_refused(d2t: torch.Tensor, problem: str, 
         (None, "is no config of a head"),
         ("[1]", "is no config of a head"),
         ('{"hidden_size": 32}', "lacks intermediate_size"),
+        (json.dumps({**CONFIG, "hidden_act": "zzz"}), "makes no head of EAGLE"),
+        (json.dumps({**CONFIG, "intermediate_size": -1}), "makes no head of EAGLE"),
         (json.dumps({**CONFIG, "eagle_aux_hidden_state_layer_ids": "all"}), "must be a list of layers"),
     ],
 )
@@ -111,7 +115,7 @@ def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
         load(tmp_path, EagleHead)
     state = random_state(EAGLE)
     del state["layers.0.mlp.up_proj.weight"]
-    with pytest.raises(BadInput, match=r"odd: layers.0.mlp.up_proj.weight"):
+    with pytest.raises(BadInput, match=r"it lacks layers.0.mlp.up_proj.weight"):
         load(write(tmp_path / "short", state), EagleHead)
     with pytest.raises(BadInput, match="EAGLE reads hidden states"):
         Eagle(str(tmp_path)).setup(SimpleNamespace())
