@@ -1,30 +1,38 @@
-"""SGLang's n-gram drafter: drafts what followed the ends of the text in a trie (after arXiv 2312.12728).
+"""SGLang's n-gram drafter: drafts what followed the suffixes of the text in a trie (after arXiv 2312.12728).
 
 https://github.com/sgl-project/sglang, licence Apache-2.0, release 0.5.23: kernels/jit/csrc/ngram_corpus/trie.cpp and
 srt/speculative/ngram_worker.py. The settings are the engine's, without `speculative_ngram_` before their names.
 
-Each step inserts all ends of the text's last 18 tokens, so a prompt is known only by its own last tokens. Every end
-of the text that the trie holds is a match; what is below the longest match is drafted, then below the next longer
+Each step inserts all suffixes of the text's last 18 tokens, so a prompt is known by its last tokens alone. Every
+suffix that the trie holds is a match; what is below the longest match is drafted, then below the next longer
 one. With match type BFS the latest children come first, breadth first, and the more of them the shorter the match and
 the closer to it. With PROB the most probable nodes come first, by how often they were inserted.
 
 The engine inserts the text of a step while the target verifies it, so its trie knows what the step decides one step
-later. So does this one. It finds all matches anew at each step, and drafts no token 0 to fill the budget. The
-engine's automaton, which reads a corpus and is off by default, is left out.
+later. So does this one. It finds all matches anew at each step, and drafts no token 0 to fill the budget.
+
+Beside the trie the engine may read a corpus, whose automaton (sglang_automaton.py) has a share of the budget.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os.path import expanduser
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numba import njit
 from pydantic import Field
 
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.tree import DraftTree, with_child
 from aded.errors import BadInput
-from aded.settings import Budget, Count, LearningScope, Positive
+from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
+from aded.identity import tokenizer_fingerprint
+from aded.settings import Budget, Count, FilePath, LearningScope, Positive
+from baselines.engines.probable_heap import pop, push
+from baselines.engines.sglang_automaton import frequent_from_corpus, latest_from_corpus
 from baselines.engines.sglang_trie import (
     AFTER,
     CHILD,
@@ -32,7 +40,7 @@ from baselines.engines.sglang_trie import (
     Trie,
     empty_trie,
     frequent_children,
-    insert_ends,
+    insert_suffixes,
     matches,
     with_room,
 )
@@ -65,35 +73,6 @@ def latest_tree(
 
 
 @njit(cache=True)
-def _push(heap: list[Entry], entry: Entry) -> None:
-    heap.append(entry)
-    i = len(heap) - 1
-    while i > 0 and heap[(i - 1) >> 1][0] < entry[0]:
-        heap[i] = heap[(i - 1) >> 1]
-        i = (i - 1) >> 1
-    heap[i] = entry
-
-
-@njit(cache=True)
-def _pop(heap: list[Entry]) -> Entry:
-    """The most probable entry; of equals the one that GNU's std::priority_queue, the engine's heap, returns."""
-    top, last = heap[0], heap.pop()
-    if len(heap) == 0:
-        return top
-    i, child = 0, 1
-    while child < len(heap):
-        if child + 1 < len(heap) and heap[child + 1][0] >= heap[child][0]:
-            child += 1
-        heap[i] = heap[child]
-        i, child = child, 2 * child + 1
-    while i > 0 and heap[(i - 1) >> 1][0] < last[0]:
-        heap[i] = heap[(i - 1) >> 1]
-        i = (i - 1) >> 1
-    heap[i] = last
-    return top
-
-
-@njit(cache=True)
 def _push_children(heap: list[Entry], trie: Trie, node: int, probability: float, most: int, drafted: int) -> None:
     """The most frequent children of a node share its probability by their insertions."""
     children = frequent_children(trie.nodes, node, most)
@@ -101,7 +80,7 @@ def _push_children(heap: list[Entry], trie: Trie, node: int, probability: float,
     for count, _, _ in children:
         total -= count
     for count, _, child in children:
-        _push(heap, (-count / total * probability, child, drafted))
+        push(heap, (-count / total * probability, child, drafted))
 
 
 @njit(cache=True)
@@ -115,9 +94,36 @@ def frequent_tree(
     for match, _ in matches(trie, context, depth):
         _push_children(heap, trie, match, 1.0, breadth, 0)
         while len(heap) > 0 and n <= budget:
-            probability, node, parent = _pop(heap)
+            probability, node, parent = pop(heap)
             drafted, n = with_child(tokens, parents, n, parent, trie.nodes[node, TOKEN])
             _push_children(heap, trie, node, probability, breadth, drafted)
+    return tokens[:n], parents[:n]
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """What is wrong with the corpus is wrong with its setting."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput("method.external_corpus_path", error.problem) from None
+
+
+def _opened(path: str) -> SuffixFile:
+    with _named():
+        return open_suffixes(expanduser(path))
+
+
+@njit(cache=True)
+def joined(
+    tokens: np.ndarray, parents: np.ndarray, others: np.ndarray, parents_of_others: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(tokens, parents), int64 [n]: of both trees; equal paths are one."""
+    n, places = len(tokens), np.zeros(len(others), np.int64)
+    room = np.empty(len(others), np.int64)
+    tokens, parents = np.append(tokens, room), np.append(parents, room)
+    for i in range(1, len(others)):
+        places[i], n = with_child(tokens, parents, n, places[parents_of_others[i]], others[i])
     return tokens[:n], parents[:n]
 
 
@@ -130,6 +136,8 @@ class SglangNgram(Drafter):
     min_bfs_breadth: least next tokens of a node
     max_bfs_breadth: most next tokens of a node
     capacity: most nodes of the trie; those that were used longest ago give way
+    external_corpus_path: the suffix file of a corpus, as the engine's external corpus; None: none
+    external_sam_budget: nodes of the budget that are drafted from the corpus, and from it alone
     adaptation: how long the trie is kept: prompt (cleared at each prompt) or session (kept across questions, as in
         the engine)
     """
@@ -146,6 +154,8 @@ class SglangNgram(Drafter):
         max_bfs_breadth: Count = 10,
         capacity: Positive = 10_000_000,
         adaptation: LearningScope = "session",
+        external_corpus_path: FilePath | None = None,
+        external_sam_budget: Budget = 0,
     ) -> None:
         if min_bfs_breadth > max_bfs_breadth:
             raise BadInput(
@@ -154,6 +164,14 @@ class SglangNgram(Drafter):
             )
         if capacity <= max_trie_depth:
             raise BadInput("method.capacity", f"{capacity} must be more than method.max_trie_depth, {max_trie_depth}")
+        if (external_corpus_path is None) != (external_sam_budget == 0):
+            raise BadInput(
+                "method.external_sam_budget", "and method.external_corpus_path must both be set, or neither of them"
+            )
+        self.corpus = None if external_corpus_path is None else _opened(external_corpus_path)
+        self.of_corpus = min(external_sam_budget, budget)
+        corpus: frozenset[Teacher] = frozenset({"a corpus"} if self.corpus else ())
+        self.learned_from = corpus
         self.budget, self.match_type, self.adaptation = budget, match_type, adaptation
         self.max_trie_depth, self.capacity = max_trie_depth, capacity
         self.min_bfs_breadth, self.max_bfs_breadth = min_bfs_breadth, max_bfs_breadth
@@ -179,13 +197,30 @@ class SglangNgram(Drafter):
         """Insert the text that the latest draft was made for."""
         n = len(self._waiting)
         self.trie = with_room(self.trie, n * (n + 1) // 2, self.capacity)
-        insert_ends(self.trie, self._waiting, self.capacity)
+        insert_suffixes(self.trie, self._waiting, self.capacity)
         self._waiting = self._waiting[:0]
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        depth, most = self.max_trie_depth, self.max_bfs_breadth
+        tail, depth, most = context[-self.max_trie_depth :], self.max_trie_depth, self.max_bfs_breadth
+        breadths, budget = (self.min_bfs_breadth, most), self.budget - self.of_corpus
         if self.match_type == "BFS":
-            tree = latest_tree(self.trie, context[-depth:], depth, (self.min_bfs_breadth, most), self.budget)
+            tree = latest_tree(self.trie, tail, depth, breadths, budget)
         else:
-            tree = frequent_tree(self.trie, context[-depth:], depth, most, self.budget)
-        return DraftTree(*tree)
+            tree = frequent_tree(self.trie, tail, depth, most, budget)
+        if self.corpus is None:
+            return DraftTree(*tree)
+        file, budget = self.corpus, self.of_corpus
+        if self.match_type == "BFS":
+            other = latest_from_corpus(file.corpus, tail, file.separator, depth, breadths, budget)
+        else:
+            other = frequent_from_corpus(file.corpus, tail, file.separator, depth, most, budget)
+        file.check_blocks()
+        return DraftTree(*joined(*tree, *other))
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        if self.corpus is not None:
+            with _named():
+                self.corpus.check_tokenizer(tokenizer_fingerprint(tokenizer))
+
+    def describe(self) -> dict[str, str]:
+        return {} if self.corpus is None else self.corpus.describe()

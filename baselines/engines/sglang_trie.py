@@ -134,10 +134,10 @@ def _evict(trie: Trie) -> None:
 
 
 @njit(cache=True)
-def insert_ends(trie: Trie, text: np.ndarray, capacity: int) -> None:
-    """Insert all ends of a text, int64 [m], the longest first. The nodes used longest ago make room for them.
+def insert_suffixes(trie: Trie, text: np.ndarray, capacity: int) -> None:
+    """Insert all suffixes of a text, int64 [m], the longest first. The nodes used longest ago make room for them.
 
-    As in the engine, there is room for an end before it is inserted, however much of it is known.
+    As in the engine, there is room for a suffix before it is inserted, however much of it is known.
     """
     nodes = trie.nodes
     for start in range(len(text)):
@@ -164,7 +164,7 @@ def insert_ends(trie: Trie, text: np.ndarray, capacity: int) -> None:
 
 @njit(cache=True)
 def matches(trie: Trie, context: np.ndarray, depth: int) -> list[tuple[int, int]]:
-    """(node, tokens) of all ends of the context that the trie holds with something below them, longest first."""
+    """(node, tokens) of all suffixes of the context that the trie holds with something below them, longest first."""
     found = [(0, 0) for _ in range(0)]
     for span in range(min(depth, len(context)), 0, -1):
         node = 0

@@ -1,6 +1,6 @@
 """RACER: what followed known n-grams, and a tree of the target's earlier candidates (Zhang et al., arXiv 2604.14885).
 
-A trie holds how often each n-gram of the texts occurred, up to ten tokens. Every end of the context that the trie
+A trie holds how often each n-gram of the texts occurred, up to ten tokens. Every suffix of the context that the trie
 holds is a match, and the most frequent nodes below all matches are drafted. A second tree fills the rest of the
 budget: for each token the candidates of the last token of the prompt, then of the deepest verified node, with this
 token, as in Token Recycling, eight of them for the root, and fewer for each level and rank. Settings are those of the

@@ -44,25 +44,25 @@ def matches_before(context: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def _token_of(corpus: Suffixes, number: int, ahead: int) -> int:
+def token_of(corpus: Suffixes, number: int, ahead: int) -> int:
     """The token of a suffix at `ahead`."""
     return token_at(corpus, suffix_at(corpus, number) + ahead)
 
 
 @njit(cache=True)
-def _end_of_token(corpus: Suffixes, low: int, high: int, ahead: int, token: int) -> int:
+def end_of_token(corpus: Suffixes, low: int, high: int, ahead: int, token: int) -> int:
     """The end of the run, from `low` on, of the suffixes below `high` with this token at `ahead`; they are sorted.
 
     The steps double until they leave the run, since most runs are short.
     """
     step = 1
-    while low + step < high and _token_of(corpus, low + step, ahead) == token:
+    while low + step < high and token_of(corpus, low + step, ahead) == token:
         low += step
         step *= 2
     high = min(high, low + step)
     while high - low > 1:
         middle = (low + high) >> 1
-        if _token_of(corpus, middle, ahead) == token:
+        if token_of(corpus, middle, ahead) == token:
             low = middle
         else:
             high = middle
@@ -89,8 +89,8 @@ def frequent_next(
     """
     found = [(0, 0, 0, 0) for _ in range(0)]
     while start < end:
-        token = _token_of(corpus, start, ahead)
-        stop = _end_of_token(corpus, start, end, ahead, token)
+        token = token_of(corpus, start, ahead)
+        stop = end_of_token(corpus, start, end, ahead, token)
         if token >= 0 and token != separator and (len(found) < most or stop - start >= -found[-1][0]):
             found.append((start - stop, first_of(corpus, start, stop), start, stop))
             found.sort()
@@ -124,7 +124,7 @@ def probable_tree(
         if at_depth[depth] == branches:
             continue
         at_depth[depth] += 1
-        drafted[n] = root if depth == 0 else _token_of(corpus, start, span + depth - 1)
+        drafted[n] = root if depth == 0 else token_of(corpus, start, span + depth - 1)
         parents[n] = parent
         for count, _, first, stop in frequent_next(corpus, start, end, span + depth, separator, branches):
             reached += 1

@@ -123,9 +123,11 @@ class Bench:
         seconds = np.array([[np.median(found[batch][size]) for size in sizes] for batch in batches])
         return BatchTimes.levelled(batches, sizes, seconds)
 
-    def decode(self, one: Contender, batch: int, times: BatchTimes) -> tuple[list[Answer], float]:
+    def decode(
+        self, one: Contender, prompts: Sequence[np.ndarray], batch: int, times: BatchTimes
+    ) -> tuple[list[Answer], float]:
         """All requests, `batch` at a time: the answers, and the seconds of all steps."""
-        drafters = [build_drafter(self.configs[one], self.loaded) for _ in self.prompts]
+        drafters = [build_drafter(self.configs[one], self.loaded) for _ in prompts]
         costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
         size = TreeSize(costs[-1])
         sized = [drafter for drafter in drafters if isinstance(drafter, SizedDrafter)]
@@ -138,7 +140,7 @@ class Bench:
 
         requests = [
             Request(prompt, drafter, Greedy(), self.settings.new_tokens)
-            for prompt, drafter in zip(self.prompts, drafters, strict=True)
+            for prompt, drafter in zip(prompts, drafters, strict=True)
         ]
         target = BatchTarget(self.target, batch, self.rows)
         began = perf_counter()
@@ -156,7 +158,7 @@ def steps_of_answer(answer: Answer) -> Steps:
 def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
     """A row per method. Times are measured before the methods and after them."""
     before = bench.times()
-    decoded = {one: bench.decode(one, batch, before) for one in bench.settings.contenders}
+    decoded = {one: bench.decode(one, bench.prompts, batch, before) for one in bench.settings.contenders}
     after = bench.times()
     times = BatchTimes.levelled(before.batches, before.sizes, (before.table + after.table) / 2)
     rates = {
@@ -200,8 +202,9 @@ def sums_over_batches(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def run(overrides: list[str], settings: BenchBatchSettings) -> None:
     bench = Bench(overrides, settings)
+    times = bench.times()
     for one in settings.contenders:  # warms up and compiles
-        bench.decode(one, 1, bench.times())
+        bench.decode(one, bench.prompts[:1], 1, times)
     rows = [row for batch in settings.batches for row in measure(bench, batch)]
     lines = [
         {

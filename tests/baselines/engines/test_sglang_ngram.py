@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suffix_texts import suffix_file
 from tiny import paths_of
 
 from aded.core.drafter import Step
@@ -97,6 +98,31 @@ class PlainNgram:
         return found
 
 
+class PlainCorpus(PlainNgram):
+    """The engine's automaton: all parts of the documents, by how often and how late they occur."""
+
+    def __init__(self, documents: list[list[int]], budget: int, depth: int, least: int, most: int) -> None:
+        super().__init__(budget, depth, least, most, capacity=0)
+        latest, at = dict[Path, int](), 0
+        for text in documents:
+            for end in range(1, len(text) + 1):
+                at += 1
+                for start in range(end):
+                    part = tuple(text[start:end])
+                    self.count[part], latest[part] = self.count.get(part, 0) + 1, at
+        for part in self.count:
+            below = [other for other in self.count if other[:-1] == part]
+            self.children[part] = sorted(below, key=lambda other: -latest[other])
+
+    def matches(self, context: list[int]) -> list[Path]:
+        """Matches with the same places are one state."""
+        found: list[Path] = []
+        for end in (tuple(context[-n:]) for n in range(min(self.depth, len(context)), 0, -1)):
+            if end in self.count and not (found and self.count[found[-1]] == self.count[end]):
+                found.append(end)
+        return found
+
+
 def answer(drafter: SglangNgram, prompt: list[int], steps: list[list[int]]) -> list[tuple[list[int], list[Path]]]:
     """(context, drafted paths) of each step. steps: the tokens that each decides, prefill first."""
     drafter.begin(np.array(prompt))
@@ -149,6 +175,40 @@ def test_drafts_equal_the_plain_algorithm(
                 plain.insert(context)
 
 
+DOCUMENTS = st.lists(st.lists(TOKENS, min_size=1, max_size=12), min_size=1, max_size=4)
+
+
+@pytest.mark.parametrize("match_type", ["BFS", "PROB"])
+@given(DOCUMENTS, ANSWERS, st.integers(0, 12), st.integers(1, 12), st.integers(2, 6), st.integers(1, 3))
+def test_a_corpus_has_its_share_of_the_budget(
+    match_type: Literal["BFS", "PROB"],
+    documents: list[list[int]],
+    answers: list[tuple[list[int], list[list[int]]]],
+    of_trie: int,
+    of_corpus: int,
+    depth: int,
+    least: int,
+) -> None:
+    """Paths of both are joined, and what one of them leaves free the other does not take."""
+    most, file = least + 2, suffix_file(documents, vocabulary=4)
+    with patch("baselines.engines.sglang_ngram.open_suffixes", lambda path: file):
+        drafter = SglangNgram(
+            budget=of_trie + of_corpus,
+            match_type=match_type,
+            max_trie_depth=depth,
+            min_bfs_breadth=least,
+            max_bfs_breadth=most,
+            external_corpus_path="corpus.suffixes",
+            external_sam_budget=of_corpus,
+        )
+    plain = PlainNgram(of_trie, depth, least, most, 10**6), PlainCorpus(documents, of_corpus, depth, least, most)
+    for prompt, steps in answers:
+        for context, drafted in answer(drafter, prompt, steps):
+            found = [one.latest(context) if match_type == "BFS" else one.frequent(context) for one in plain]
+            assert set(drafted) == {path for paths in found for path in paths}
+            plain[0].insert(context)
+
+
 def test_a_prompt_is_known_by_its_last_tokens_alone() -> None:
     """And only a step later, as in the engine."""
     prompt = [1, 2, 3, *range(10, 30), 1]
@@ -170,3 +230,7 @@ def test_settings_that_contradict_are_refused() -> None:
         SglangNgram(min_bfs_breadth=11)
     with pytest.raises(BadInput, match=r"^method.capacity: 18 must be more than method.max_trie_depth, 18"):
         SglangNgram(capacity=18)
+    with pytest.raises(BadInput, match=r"^method.external_sam_budget: and method.external_corpus_path must both"):
+        SglangNgram(external_sam_budget=4)
+    with pytest.raises(BadInput, match=r"^method.external_corpus_path: .*zzz"):
+        SglangNgram(external_sam_budget=4, external_corpus_path="zzz")

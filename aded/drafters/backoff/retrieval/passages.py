@@ -33,7 +33,7 @@ REFRESH = 32
 EACH_STEP = 4
 """Passages read at each step."""
 K1 = 1.2
-CONTEXTS = 1 << 17
+TABLE_CONTEXTS = 1 << 17
 """Contexts of the table."""
 UNRANKED, WAITING, DONE = 0, 1, 2
 """Places in Nearest.numbers."""
@@ -72,7 +72,7 @@ def open_nearest(file: SuffixFile | None) -> Nearest:
     df = np.minimum(np.arange(RARE + 1), passages)
     return Nearest(
         library,
-        empty_table(CONTEXTS if passages else 1),
+        empty_table(TABLE_CONTEXTS if passages else 1),
         np.zeros(passages, np.float32),
         # Rounded: a logarithm's last digit differs between machines.
         np.log1p((passages - df + 0.5) / (df + 0.5)).round(4).astype(np.float32),
