@@ -2,8 +2,8 @@
 
 https://github.com/sgl-project/sglang, licence Apache-2.0, release 0.5.23: kernels/jit/csrc/ngram_corpus/
 suffix_automaton.cpp. A state of the engine's automaton is a set of places in the corpus behind the same tokens. Among
-the sorted suffixes of a suffix file that set is a range, the suffixes that begin with these tokens; a longer match with
-the same places is the same state. So the drafts are the engine's, from 6 bytes a token of the corpus.
+the sorted suffixes of a suffix file that set is a range, the suffixes that begin with these tokens; a longer match
+with the same places is the same state. So the drafts are the engine's, from 6 bytes a token of the corpus.
 """
 
 from __future__ import annotations
