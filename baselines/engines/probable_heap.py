@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from numba import njit
 
-Entry = TypeVar("Entry", bound=tuple[Any, ...])
-"""The probability first."""
+Entry = Any
+"""A tuple, the probability first; all entries of a heap have the same types."""
 
 
 @njit(cache=True)
