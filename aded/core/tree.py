@@ -99,7 +99,7 @@ class DraftTree:
     drawn: where the tokens were drawn at random, for aded.core.rejection: by node the distribution from which its
     children were drawn in their order, without replacement, float64 [vocabulary]; None: by no chance.
     Raises ValueError when a parent does not precede its child, two siblings hold the same token, a token is negative
-    or no whole number, or probabilities are none.
+    or no whole number, or a probability lies outside of 0 to 1.
     """
 
     tokens: np.ndarray
