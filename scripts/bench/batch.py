@@ -83,7 +83,7 @@ class BenchBatchSettings:
     @property
     def most(self) -> int:
         """Drafted nodes of the largest tree."""
-        return max(self.budget, *self.fixed, 0)
+        return max([self.budget, *self.fixed])
 
     @property
     def contenders(self) -> list[Contender]:
@@ -131,8 +131,9 @@ class Bench:
         costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
         size = TreeSize(costs[-1])
         sized = [drafter for drafter in drafters if isinstance(drafter, SizedDrafter)]
-        for drafter in sized:
+        for drafter in sized[:1]:
             drafter.size_by(size)
+        for drafter in sized[1:]:
             drafter.learn_with(sized[0])  # requests share the rate, and what is known of drafts
 
         def load(going: int) -> None:

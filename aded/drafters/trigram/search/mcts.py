@@ -17,8 +17,8 @@ its most probable successor. The shortest sequences come first, until their leng
 
 The paper leaves three things open; here they are as in the original, found by comparison with the drafts of
 draftretriever 0.1.1: each successor is tried once first, the root is one of the states, and a token counts in every
-sequence that contains it, so that a budget of 64 drafts about 32 nodes. The root takes one of
-the places, so a budget of 1 drafts nothing.
+sequence that contains it, so that a budget of 64 drafts about 32 nodes. The root takes one of the places, so a
+budget of 1 drafts nothing.
 """
 
 from __future__ import annotations
