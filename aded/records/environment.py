@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from aded.kernels import ops
 from aded.records.rows import Environment, Machine
 
 PACKAGES = ("torch", "transformers", "numba", "numpy", "hydra-core", "tokenizers", "safetensors")
@@ -43,6 +44,7 @@ def machine() -> Machine:
         torch_threads=torch.get_num_threads(),
         gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         system=platform.system(),
+        kernel_threads=torch.ops.aded.threads() if ops.loaded() else None,
     )
 
 

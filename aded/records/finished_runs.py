@@ -81,7 +81,7 @@ class FinishedRun:
     @property
     def machine(self) -> str:
         machine = self.environment.machine
-        threads = f"{machine.torch_threads} thread{'' if machine.torch_threads == 1 else 's'}"
+        threads = f"{machine.threads} thread{'' if machine.threads == 1 else 's'}"
         return f"{machine.gpu or f'{machine.processor}, {machine.cores} cores'}, {threads}"
 
     @property

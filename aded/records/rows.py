@@ -173,6 +173,14 @@ class Machine:
     torch_threads: Whole = about("threads that torch uses")
     gpu: str | None = about("name of the first GPU", null="there is none")
     system: str = about("operating system")
+    kernel_threads: Whole | None = about(
+        "threads that our kernels use", null=f"torch does all work, or {OLDER}", default=None
+    )
+
+    @property
+    def threads(self) -> int:
+        """How many compute a step."""
+        return max(self.torch_threads, self.kernel_threads or 0)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def run(overrides: list[str], settings: BenchNoiseSettings) -> None:
                 began = time.monotonic()
                 found[method, count] = measure(method, fixed), time.monotonic() - began
     here = machine()
-    print(f"{here.processor}, {here.cores} cores, {here.torch_threads} threads\n\n{as_table(found)}\n")
+    print(f"{here.processor}, {here.cores} cores, {here.threads} threads\n\n{as_table(found)}\n")
     speedups = {name: found["aded_best_first", count][0].speedup for count, name in enumerate(NEIGHBOURS)}
     alone, *loaded = (found["autoregressive", count][0].speedup or 0.0 for count in range(len(NEIGHBOURS)))
     marked = all(summary.marks for (_, count), (summary, _) in found.items() if count)

@@ -239,7 +239,7 @@ COLUMNS: dict[str, Column] = {
     ),
     "engine": Column("What carries out a forward.", _setting("engine")),
     "dtype": Column("Of the target's weights.", _setting("model.dtype")),
-    "machine": Column("Processor or GPU, and torch's threads.", lambda line: line.first.machine),
+    "machine": Column("Processor or GPU, and the threads that compute.", lambda line: line.first.machine),
     "tokens/s": _rate("tokens_per_second"),
     "autoregressive tokens/s": _rate("autoregressive_tokens_per_second"),
     "speedup [95 %]": Column(
