@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from unicodedata import category
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.settings import FilePath, Positive
 
 DRAFTED, RESET = "\033[36m", "\033[0m"

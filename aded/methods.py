@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from aded.choices import MISSING, merged, read_choice
-from aded.config import CONF, Call, checked_call
+from aded.config.choices import MISSING, merged, read_choice
+from aded.config.objects import CONF, Call, checked_call
 from aded.core.drafter import Drafter
 from aded.core.target import Target
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter, check_cost

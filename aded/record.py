@@ -29,7 +29,7 @@ from aded.bench.build import (
 from aded.bench.progress import Progress, Shown
 from aded.bench.questions import Question
 from aded.bench.runner import Runner
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.errors import BadInput
 from aded.files.pack import About, PackedTurn, is_pack, read_about, write_pack
 from aded.identity import VOLATILE, by_content, tokenizer_fingerprint

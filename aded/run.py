@@ -24,14 +24,14 @@ from aded.bench.build import (
 )
 from aded.bench.progress import Progress, Shown
 from aded.bench.runner import Runner
-from aded.command_line import ending_in_one_line, name_pretrained, run_config
+from aded.config.command_line import ending_in_one_line, name_pretrained, run_config
+from aded.config.settings_page import settings_page
 from aded.identity import run_ids
 from aded.records.config import fingerprints
 from aded.records.metrics import summarise
 from aded.records.numbers import number, with_interval
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary
-from aded.settings_page import settings_page
 
 
 def run(config: RunConfig, progress: Progress, load: Loader = load_model) -> tuple[Summary, Path]:

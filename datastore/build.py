@@ -13,11 +13,11 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from aded.command_line import PATHS, plain, run_config
-from aded.config import GROUP, Kinds, instantiate
+from aded.config.command_line import PATHS, plain, run_config
+from aded.config.objects import GROUP, Kinds, instantiate
 from aded.errors import BadInput
 from aded.files.atomic import check_no_folder, check_outputs
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.settings import Count, FilePath, NgramOrder
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus

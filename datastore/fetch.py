@@ -20,8 +20,8 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from aded.command_line import PATHS, compose_config, run_command
-from aded.config import Kinds
+from aded.config.command_line import PATHS, compose_config, run_command
+from aded.config.objects import Kinds
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
 from aded.settings import FilePath

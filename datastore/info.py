@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.datastores.array_file import DATASTORE_KEY, READ
 from aded.files.datastores.contamination import Check, from_header
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import SuffixFile
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.settings import Positive
 from datastore.cleaning.header import described

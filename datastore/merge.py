@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_no_folder, check_outputs
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams

@@ -1,7 +1,7 @@
 """Opens the datastore file of a run: the file at `path`, or a file that is built once from `corpus` in the cache.
 
 The type of the argument `datastore` of a method's class says which kind the method reads: `ngrams` (an n-gram file)
-or `suffixes` (a suffix file); see aded.choices.
+or `suffixes` (a suffix file); see aded.config.choices.
 """
 
 from __future__ import annotations

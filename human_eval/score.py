@@ -26,7 +26,7 @@ from isolation import Limits
 from judge import judge
 from pydantic import Field
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import LINE, json_lines, typed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
-from aded.files.tokenizer import cut_at, load_tokenizer
+from aded.files.models.tokenizer import cut_at, load_tokenizer
 from aded.identity import sha256
 from aded.records.finished_runs import FinishedRun, read_finished
 from aded.records.rows import Row

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.cost_table import BatchTimes, read_batch_times

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.records.finished_runs import FinishedRun, read_begun
 from scripts import NoSettings

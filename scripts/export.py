@@ -20,7 +20,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.engines.acceptance_profile import acceptance_profile
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text

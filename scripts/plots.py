@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from scripts import NoSettings
 from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS

@@ -21,7 +21,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import LINE, json_lines, typed

@@ -21,8 +21,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from aded.bench.build import KeptModel, RunConfig, checked_config
 from aded.bench.progress import Progress, Shown
-from aded.choices import names_of, read_choice
-from aded.command_line import CONF, compose_config, name_pretrained, run_command
+from aded.config.choices import names_of, read_choice
+from aded.config.command_line import CONF, compose_config, name_pretrained, run_command
 from aded.errors import BadInput
 from aded.files.datastores.array_file import format_of
 from aded.files.datastores.ngram_file import FORMAT as NGRAMS
@@ -34,7 +34,7 @@ from scripts import NoSettings
 from scripts.html_report import NAME, write_report
 from scripts.plots import draw
 from scripts.report.lines import lines_of
-from scripts.report.summary import ranking
+from scripts.report.tables.summary import ranking
 from scripts.tables import write_tables
 
 FORMATS = {"ngrams": NGRAMS, "suffixes": SUFFIXES}

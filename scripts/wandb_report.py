@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from scripts import NoSettings
-from scripts.report.summary import ranking
+from scripts.report.tables.summary import ranking
 from scripts.report.texts import harmless
 from scripts.tables import runs_below
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hydra.core.plugins import Plugins
 from transformers.models.auto import modeling_auto  # noqa: F401
 
-from aded.command_line import compose_config
+from aded.config.command_line import compose_config
 from aded.core.tree import DraftTree
 
 # Hydra looks for its plugins in all that is installed, and its grammar gets ready as it parses.

@@ -22,7 +22,7 @@ from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 
 if TYPE_CHECKING:
-    from aded.files.tokenizer import AnyTokenizer
+    from aded.files.models.tokenizer import AnyTokenizer
 
 
 class NamedDrafter(SharedDrafter):

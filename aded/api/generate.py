@@ -18,7 +18,7 @@ from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
 from aded.core.sampler import Sampler
 from aded.errors import BadInput
-from aded.files.tokenizer import stop_rule
+from aded.files.models.tokenizer import stop_rule
 from aded.settings import Positive, checked
 from aded.targets.eager import eos_token_ids
 

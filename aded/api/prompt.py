@@ -11,7 +11,7 @@ from aded.bench.questions import ids_of_messages
 from aded.errors import BadInput
 
 if TYPE_CHECKING:
-    from aded.files.tokenizer import AnyTokenizer
+    from aded.files.models.tokenizer import AnyTokenizer
 
 PROMPT_KEY = "prompt"
 

@@ -12,21 +12,21 @@ from aded.api.several import several_drafters, summaries
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import Benchmark, ChatTemplate, GivenQuestions, PromptTemplate, Question, Raw, limited
 from aded.bench.recording import PackBenchmark, Recording
-from aded.choices import benchmark_arguments, names_of, read_choice
-from aded.config import instantiate
+from aded.config.choices import benchmark_arguments, names_of, read_choice
+from aded.config.objects import instantiate
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_prompts
+from aded.files.models.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.files.pack import About, AbsentTokenizer, is_pack, read_about
-from aded.files.plain_tokenizer import PlainTokenizer, read_plain_tokenizer
-from aded.files.tokenizer import load_tokenizer
 from aded.records.summary import Summary
 from aded.settings import Positive, checked
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget
 
 if TYPE_CHECKING:
-    from aded.files.tokenizer import AnyTokenizer
+    from aded.files.models.tokenizer import AnyTokenizer
 
 LONGEST = 1_000_000
 """Tokens; no recorded answer is longer."""

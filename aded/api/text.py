@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aded.files.tokenizer import cut_at
+from aded.files.models.tokenizer import cut_at
 from aded.settings import Text, checked
 
 if TYPE_CHECKING:

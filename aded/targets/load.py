@@ -16,9 +16,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from aded.errors import BadInput, first_line
 from aded.files.atomic import write_text
 from aded.files.cache import cache_folder
-from aded.files.embedded_model import place_of
-from aded.files.hub import pretrained
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.embedded_model import place_of
+from aded.files.models.hub import pretrained
+from aded.files.models.tokenizer import load_tokenizer
 from aded.kernels import ops
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention

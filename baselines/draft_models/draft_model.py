@@ -16,7 +16,7 @@ import torch
 
 from aded.core.target import Target
 from aded.errors import BadInput
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.kernels import threads
 from aded.kernels.linear import packed_layers

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aded.choices import benchmark_arguments
-from aded.config import instantiate
+from aded.config.choices import benchmark_arguments
+from aded.config.objects import instantiate
 from aded.errors import BadInput
 
 

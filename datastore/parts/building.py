@@ -18,7 +18,7 @@ from tqdm import tqdm
 from aded.errors import BadInput
 from aded.files.atomic import not_writable
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from datastore.corpora.corpus import Corpus
 from datastore.merge import merge

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from datastore.builder import header_of
 from datastore.corpora.corpus import Corpus

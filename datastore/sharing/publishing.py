@@ -9,7 +9,7 @@ from pathlib import Path
 from aded.errors import BadInput, first_line
 from aded.files.atomic import not_writable, whole_file, write_bytes
 from aded.files.datastores.ngram_file import NgramFile
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from datastore.open import open_datastore
 from datastore.scratch import locked

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field
 
-from aded.choices import names_of, read_choice
-from aded.config import checked_call
+from aded.config.choices import names_of, read_choice
+from aded.config.objects import checked_call
 from aded.errors import BadInput
 from aded.settings import STRICT, Positive, Text, checked
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
-from aded.files import gguf_model
 from aded.files.atomic import write_bytes, write_text
-from aded.files.embedded_model import model_folder
+from aded.files.models import gguf_model
+from aded.files.models.embedded_model import model_folder
 from aded.identity import sha256
 from datastore.sources.catalogue import Source, converted, read_source
 from datastore.sources.download import is_whole
@@ -24,7 +24,7 @@ def fetch(name: str, out: Path, mirror: str | None = None, cache: str | None = N
     """The paths of the source's results below `out`, or of its model's folder, fetched unless there. Raises BadInput.
 
     mirror: a folder or the beginning of a URL that has the raw files; None: the internet.
-    cache: where models go, as of aded.files.embedded_model.place_of.
+    cache: where models go, as of aded.files.models.embedded_model.place_of.
     """
     source, folder = read_source(name), model_folder(name, cache)
     if is_there(name, source, out, cache):

@@ -13,7 +13,7 @@ import numpy as np
 
 from aded.bench.build import checked_config
 from aded.bench.progress import Progress
-from aded.command_line import compose_config
+from aded.config.command_line import compose_config
 from aded.files.pack import read_pack
 from aded.run import run
 from datastore.ngrams import count_ngrams, write_ngrams

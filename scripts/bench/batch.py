@@ -30,7 +30,7 @@ from omegaconf import DictConfig
 from tabulate import tabulate
 
 from aded.bench.build import RunConfig, build_drafter, checked_config, load_model
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.core.decode import Answer, Request, decode_batch
 from aded.core.sampler import Greedy
 from aded.core.step_cost import TreeSize

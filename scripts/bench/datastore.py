@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
-from aded.bench.watch import peak_memory_mb
-from aded.command_line import compose_config, plain, run_command
-from aded.config import instantiate
+from aded.bench.clock.watch import peak_memory_mb
+from aded.config.command_line import compose_config, plain, run_command
+from aded.config.objects import instantiate
 from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.settings import Positive
 from datastore.build import BUILD
 from datastore.corpora.corpus import Corpus

@@ -29,7 +29,7 @@ from numba import njit
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.settings import Positive
 from scripts import check_no_arguments
 from scripts.bench.timing.drafters import Noise, Timer, drafters_of, timer

@@ -32,11 +32,11 @@ from omegaconf import DictConfig
 from tabulate import tabulate
 
 from aded.bench.build import RunConfig, build_drafter, cache_folder, checked_config, load_model
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
-from aded.files.embedded_model import EMBEDDED, place_of, quantised_file
+from aded.files.models.embedded_model import EMBEDDED, place_of, quantised_file
 from aded.kernels.threads import threads_for
 from aded.records.environment import machine
 from aded.settings import Positive

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.records.finished_runs import FinishedRun, read_run

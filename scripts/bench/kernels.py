@@ -36,7 +36,7 @@ from omegaconf import DictConfig
 from tabulate import tabulate
 
 from aded.bench.build import RUN
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.errors import BadInput

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.records.environment import machine
 from aded.records.rows import read

@@ -26,7 +26,7 @@ from pydantic import Field
 from tabulate import tabulate
 
 from aded.bench.recording import read_shape
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.settings import Positive

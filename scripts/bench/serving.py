@@ -37,12 +37,12 @@ from pydantic import Field
 from tabulate import tabulate
 
 from aded.bench.build import checked_config
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.engines.acceptance_profile import acceptance_profile
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
-from aded.files.embedded_model import place_of
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.embedded_model import place_of
+from aded.files.models.tokenizer import load_tokenizer
 from aded.records.environment import machine
 from aded.records.metrics import stream_latencies
 from aded.settings import FilePath, Positive, Rate

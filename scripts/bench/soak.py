@@ -30,7 +30,7 @@ from urllib.error import HTTPError
 import psutil
 from pydantic import Field
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.settings import FilePath, Positive

@@ -34,7 +34,7 @@ from tabulate import tabulate
 
 from aded.bench.build import RUN, cache_folder, checked_config, load_model, load_reference
 from aded.bench.recording import read_shape
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
 from aded.core.step_cost import unlikely_chain
 from aded.core.target import Target

@@ -9,12 +9,12 @@ import pandas as pd
 from aded.files.datastores.contamination import NOT_CHECKED
 from aded.records.finished_runs import FinishedRun
 from llm_judge.spec_bench import RunFile
-from scripts.report import accepted, corpus_size, parts, peers, summary, temperatures
 from scripts.report.columns import corpus_questions
 from scripts.report.lines import baselines, lines_by_seed, lines_of
 from scripts.report.names import SEED, line_names
 from scripts.report.paper import comparison, row_by_row
 from scripts.report.paper.published import read_published
+from scripts.report.tables import accepted, corpus_size, parts, peers, summary, temperatures
 from scripts.report.texts import as_latex, markdown
 
 

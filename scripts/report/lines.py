@@ -85,6 +85,10 @@ class Line:
         """Of the run with the fewest."""
         return min(run.summary.questions for run in self.runs)
 
+    def corpus_size(self, unit: str) -> float:
+        """Of its datastore's corpus, in "tokens" or "prompts"; 0: none, or not known."""
+        return float(self.first.settings.get(f"datastore_{unit}", 0))
+
     def number(self, key: str) -> Estimate | None:
         """A number of summary.json and its interval, where it has one; of several runs as in `estimates`."""
         values = [getattr(run.summary, key) for run in self.runs]

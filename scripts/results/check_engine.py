@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field
 
 import aded
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.core.drafter import Drafter
 from aded.core.sampler import accepted_path
 from aded.errors import BadInput

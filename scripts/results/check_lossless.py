@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from aded.bench.build import build_drafter, checked_config, load_model, load_reference
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput

@@ -20,7 +20,7 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from aded.bench.build import build_drafter, checked_config, load_model
-from aded.command_line import compose_config, run_command
+from aded.config.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.rejection import Rejection
 from aded.core.tree import DraftTree

@@ -17,7 +17,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.files.atomic import write_bytes, write_text
 from scripts import check_no_arguments
 from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, Bar, column_bars, drawn_on, svg_of

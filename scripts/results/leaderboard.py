@@ -26,7 +26,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import json_value, read_text

@@ -30,7 +30,7 @@ from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
-from aded.command_line import CONF, compose_config, run_command
+from aded.config.command_line import CONF, compose_config, run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.identity import files_fingerprint, sha256

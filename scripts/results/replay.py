@@ -28,7 +28,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.files.atomic import write_text
 from aded.files.json_lines import read_text
 from aded.files.pack import read_about

@@ -23,7 +23,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from aded.command_line import run_command
+from aded.config.command_line import run_command
 from aded.demo import DRAFTED, RESET, DemoSettings, chat
 from aded.errors import BadInput
 from aded.files.atomic import write_text

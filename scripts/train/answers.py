@@ -20,8 +20,8 @@ from transformers import DynamicCache, PreTrainedModel
 
 from aded.bench.build import cache_folder, checked_model, loaded
 from aded.cache_name import CACHE
-from aded.command_line import PATHS, plain
-from aded.config import GROUP, Kinds, instantiate
+from aded.config.command_line import PATHS, plain
+from aded.config.objects import GROUP, Kinds, instantiate
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
 from aded.identity import file_fingerprint, sha256, tokenizer_fingerprint

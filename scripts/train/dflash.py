@@ -20,7 +20,7 @@ from pydantic import Field
 from transformers import PreTrainedModel
 from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 
-from aded.config import Kinds
+from aded.config.objects import Kinds
 from aded.errors import BadInput
 from aded.settings import Count, Positive, Rate
 from aded.targets.eager import EagerTarget

@@ -19,7 +19,7 @@ from omegaconf import DictConfig
 from transformers import PreTrainedModel
 from transformers.models.llama.configuration_llama import LlamaConfig
 
-from aded.config import Kinds
+from aded.config.objects import Kinds
 from aded.errors import BadInput
 from aded.settings import Count
 from aded.targets.eager import EagerTarget

@@ -20,8 +20,8 @@ import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
 
-from aded.command_line import run_config
-from aded.config import Kinds
+from aded.config.command_line import run_config
+from aded.config.objects import Kinds
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aded.bench.build import build_drafter, checked_config, load_model
-from aded.command_line import compose_config, plain, run_command
-from aded.config import instantiate
+from aded.config.command_line import compose_config, plain, run_command
+from aded.config.objects import instantiate
 from aded.core.decode import decode
 from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy

@@ -25,8 +25,8 @@ from omegaconf import DictConfig
 from safetensors.numpy import save
 
 from aded.api.replay import replay
-from aded.command_line import run_config
-from aded.config import Kinds
+from aded.config.command_line import run_config
+from aded.config.objects import Kinds
 from aded.core.drafter import Drafter
 from aded.core.step import Step
 from aded.core.tree import DraftTree

@@ -15,8 +15,8 @@ from omegaconf import DictConfig
 from safetensors import safe_open
 from safetensors.torch import save
 
-from aded.command_line import plain, run_config
-from aded.config import Kinds
+from aded.config.command_line import plain, run_config
+from aded.config.objects import Kinds
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, whole_file
 from aded.kernels import threads

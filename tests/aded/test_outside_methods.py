@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hydra.errors import HydraException
 
-from aded import choices
 from aded.bench.build import checked_config
-from aded.choices import outside_config
-from aded.command_line import compose_config, name_pretrained
+from aded.config import choices
+from aded.config.choices import outside_config
+from aded.config.command_line import compose_config, name_pretrained
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput

@@ -15,7 +15,7 @@ from tiny import tiny_model, tiny_tokenizer
 
 import aded
 from aded import run
-from aded.command_line import ending_in_one_line
+from aded.config.command_line import ending_in_one_line
 from aded.identity import tokenizer_fingerprint
 from datastore import fetch
 from datastore.ngrams import count_ngrams, write_ngrams

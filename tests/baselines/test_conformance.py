@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter, checked_config
-from aded.command_line import CONF, compose_config, plain
+from aded.config.command_line import CONF, compose_config, plain
 from aded.core.decode import Answer, decode, steps
 from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter

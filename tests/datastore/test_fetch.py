@@ -17,11 +17,11 @@ from file_server import FileServer, serving
 from tiny_gguf import tiny_gguf
 
 import aded
-from aded import choices
-from aded.choices import read_choice
-from aded.config import CONF
+from aded.config import choices
+from aded.config.choices import read_choice
+from aded.config.objects import CONF
 from aded.errors import BadInput
-from aded.files.embedded_model import FETCHED
+from aded.files.models.embedded_model import FETCHED
 from aded.identity import sha256
 from aded.records.environment import environment
 from datastore import fetch
@@ -122,7 +122,7 @@ def test_one_fault_is_one_line_and_the_others_arrive(
 def test_killed_half_way_it_goes_on(server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     server.dies_after, server.stalls = 200_000, True
     code = (
-        "import sys, pathlib; from aded import choices; choices.CONF = pathlib.Path('conf').resolve(); "
+        "import sys, pathlib; from aded.config import choices; choices.CONF = pathlib.Path('conf').resolve(); "
         "from datastore.fetch import main; sys.argv = ['fetch', 'two', 'source.out=out']; main()"
     )
     environment = {**os.environ, "PYTHONPATH": str(CONF.parent)}

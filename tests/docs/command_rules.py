@@ -26,7 +26,7 @@ from code_corpus import CORPUS
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN
-from aded.command_line import compose_config, split_settings
+from aded.config.command_line import compose_config, split_settings
 from datastore.build import BUILD
 from datastore.fetch import FETCH
 from datastore.sources.catalogue import read_source

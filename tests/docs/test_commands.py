@@ -26,7 +26,7 @@ from code_corpus import write_corpus
 from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, run_command
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.files.embedded_model import embedded_model
+from aded.files.models.embedded_model import embedded_model
 from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aded.choices import read_choice
+from aded.config.choices import read_choice
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `(\w+)` \|.*?\| (.*?) \|", re.MULTILINE)

@@ -27,7 +27,7 @@ from aded.files.datastores.blocks import WORD
 from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
-from aded.files.tokenizer import load_tokenizer
+from aded.files.models.tokenizer import load_tokenizer
 from aded.records.finished_runs import read_run
 from aded.records.rows import to_json
 from baselines.heads.medusa_heads import MedusaHeads, load_heads, save_heads

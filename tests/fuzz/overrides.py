@@ -16,7 +16,7 @@ from tiny import tiny_tokenizer
 
 from aded.bench.build import build_drafter, checked_config, experiment_of, load_model
 from aded.bench.runner import Runner
-from aded.command_line import INPUT_ERRORS, compose_config
+from aded.config.command_line import INPUT_ERRORS, compose_config
 from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes

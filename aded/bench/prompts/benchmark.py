@@ -13,7 +13,7 @@ from aded.bench.prompts.line import question_of
 from aded.bench.prompts.rows import QUESTIONS_KEY, hub_file, rows_of
 from aded.bench.questions import Question
 from aded.errors import BadInput
-from aded.files.tokenizer import cut_at
+from aded.files.models.tokenizer import cut_at
 from aded.settings import FilePath, Text
 
 

@@ -29,11 +29,12 @@ from aded.drafters.backoff.candidates import (
     SOURCES,
     TARGET,
 )
-from aded.drafters.backoff.context_table import ROW, clear_table, empty_table, reset_table
-from aded.drafters.backoff.corpus import LONGEST_CONTEXT, open_beside, open_corpus
+from aded.drafters.backoff.contexts.context_table import ROW, clear_table, empty_table, reset_table
+from aded.drafters.backoff.contexts.corpus import LONGEST_CONTEXT, open_beside, open_corpus
+from aded.drafters.backoff.contexts.history import clear_history, empty_history
+from aded.drafters.backoff.contexts.unigrams import clear_unigrams, no_unigrams
 from aded.drafters.backoff.experts import IN_USE, Experts
 from aded.drafters.backoff.external_candidates import set_external_candidates
-from aded.drafters.backoff.history import clear_history, empty_history
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
 from aded.drafters.backoff.lookup import lookup_of, no_lookup
 from aded.drafters.backoff.retrieval.passages import (
@@ -45,7 +46,6 @@ from aded.drafters.backoff.retrieval.passages import (
 )
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
-from aded.drafters.backoff.unigrams import clear_unigrams, no_unigrams
 from aded.drafters.numba_state import NumbaState
 from aded.errors import BadInput
 from aded.files.datastores.lookup_file import open_lookup

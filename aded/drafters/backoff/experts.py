@@ -37,9 +37,10 @@ from aded.drafters.backoff.candidates import (
     clear,
     propose,
 )
-from aded.drafters.backoff.context_table import ROW, ContextTable, extend_hash, find
-from aded.drafters.backoff.corpus import CorpusNgrams, read_context
-from aded.drafters.backoff.history import History, token_at
+from aded.drafters.backoff.contexts.context_table import ROW, ContextTable, extend_hash, find
+from aded.drafters.backoff.contexts.corpus import CorpusNgrams, read_context
+from aded.drafters.backoff.contexts.history import History, token_at
+from aded.drafters.backoff.contexts.unigrams import FREQUENT, Unigrams, place
 from aded.drafters.backoff.lookup import (
     LEAST,
     PROPOSE_FROM,
@@ -51,7 +52,6 @@ from aded.drafters.backoff.lookup import (
     score_of,
 )
 from aded.drafters.backoff.scorer import exponential
-from aded.drafters.backoff.unigrams import FREQUENT, Unigrams, place
 
 LIKELY = 0.05
 """At nodes that are at least as probable, skip-grams are looked up, and frequent tokens proposed. Elsewhere no

@@ -7,11 +7,11 @@ from numba import njit
 
 from aded.compiled import UNCOUNTED, inner
 from aded.drafters.backoff.candidates import LENGTHS, PROMPT, SESSION, SKIP_GRAMS
-from aded.drafters.backoff.context_table import ContextTable, count_successor, extend_hash, replace_row
+from aded.drafters.backoff.contexts.context_table import ContextTable, count_successor, extend_hash, replace_row
+from aded.drafters.backoff.contexts.history import append
+from aded.drafters.backoff.contexts.unigrams import count_token
 from aded.drafters.backoff.experts import Experts, skip_gram_hash
-from aded.drafters.backoff.history import append
 from aded.drafters.backoff.tree_search import move_root, search, search_chain, start
-from aded.drafters.backoff.unigrams import count_token
 from aded.drafters.numba_state import NumbaState
 
 

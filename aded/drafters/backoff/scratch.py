@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aded.drafters.backoff.candidates import LENGTHS, SOURCES, Candidates, new_candidates
-from aded.drafters.backoff.corpus import LONGEST_CONTEXT
+from aded.drafters.backoff.contexts.corpus import LONGEST_CONTEXT
 from aded.drafters.backoff.external_candidates import ExternalCandidates, no_external_candidates
 from aded.files.datastores.lookup_file import HIDDEN, PAST
 

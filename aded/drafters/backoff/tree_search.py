@@ -9,10 +9,10 @@ import numpy as np
 
 from aded.compiled import inner
 from aded.drafters.backoff.candidates import CORPUS, SOURCES, TARGET, Candidates
-from aded.drafters.backoff.corpus import follow_token, locate
+from aded.drafters.backoff.contexts.corpus import follow_token, locate
+from aded.drafters.backoff.contexts.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.experts import Experts, collect_features
 from aded.drafters.backoff.external_candidates import mix_external
-from aded.drafters.backoff.history import MAX_MATCH, longest_match, token_at
 from aded.drafters.backoff.lookup import READ_FROM, remember, start_text
 from aded.drafters.backoff.scorer import Scorer, score
 from aded.drafters.backoff.scratch import RECENT, BackoffScratch

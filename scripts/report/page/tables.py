@@ -9,12 +9,12 @@ import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
-from scripts.report.accepted import BY_POSITION, headline, in_both_scopes, in_detail
 from scripts.report.columns import COLUMNS, KEYS, chosen, differing_places, explained, frame
 from scripts.report.lines import Line, by_place, lines_by_seed
 from scripts.report.paper.comparison import Sources
-from scripts.report.parts import EXPLAINED, parts_table
-from scripts.report.summary import all_numbers, doubts, ranking_frame
+from scripts.report.tables.accepted import BY_POSITION, headline, in_both_scopes, in_detail
+from scripts.report.tables.parts import EXPLAINED, parts_table
+from scripts.report.tables.summary import all_numbers, doubts, ranking_frame
 
 ACCEPTED = "mean_accepted_tokens.md"
 TIMES = (

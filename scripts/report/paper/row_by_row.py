@@ -14,7 +14,6 @@ import pandas as pd
 
 from aded.records.numbers import MISSING
 from scripts.report.columns import without_empty_columns
-from scripts.report.corpus_size import size_of
 from scripts.report.lines import SCOPES, Line
 from scripts.report.paper.comparison import TITLES, published_line
 from scripts.report.paper.published import Published
@@ -101,7 +100,7 @@ def _row(figure: Published, mine: Sequence[Line], lines: Sequence[Line]) -> dict
 
 
 def _tokens(line: Line) -> float:
-    return size_of(line, "tokens")
+    return line.corpus_size("tokens")
 
 
 def _original_code(figure: Published, ours: Line, lines: Sequence[Line]) -> float | None:

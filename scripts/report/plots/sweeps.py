@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aded.records.metrics import draft_seconds
-from scripts.report.corpus_size import growths
 from scripts.report.lines import ACCEPTED, Line
 from scripts.report.names import settings_key
 from scripts.report.plots.style import (
@@ -25,7 +24,8 @@ from scripts.report.plots.style import (
     panels_of_lines,
     title_of,
 )
-from scripts.report.temperatures import over_temperatures
+from scripts.report.tables.corpus_size import growths
+from scripts.report.tables.temperatures import over_temperatures
 
 SIZE_LABELS = {"tokens": "tokens of the corpus", "prompts": "distinct prompts of the corpus"}
 Family = list[Line]

@@ -13,12 +13,12 @@ from small_ngrams import write_small_ngrams
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 import aded
-from aded import choices
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.several import several_drafters
 from aded.api.shared import SharedDrafter
 from aded.bench.build import checked_config
-from aded.command_line import compose_config
+from aded.config import choices
+from aded.config.command_line import compose_config
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput

@@ -13,9 +13,9 @@ from tiny import tiny_tokenizer
 import aded
 from aded.bench.build import checked_config
 from aded.bench.progress import Progress
-from aded.command_line import compose_config
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
-from aded.files.plain_tokenizer import PlainTokenizer
+from aded.files.models.plain_tokenizer import PlainTokenizer
 from aded.run import run
 
 TURNS = [["the cat sat on the mat", "and then the cat sat"], ["a rat and a hat", "on the mat a rat"]]

@@ -11,7 +11,7 @@ import pytest
 from shell import Shell
 
 from aded.bench.answering import taken_by_others
-from aded.bench.watch import Lap, TurnWatch
+from aded.bench.clock.watch import Lap, TurnWatch
 from aded.core.slices import WHOLE, Arm, take_turns
 from aded.core.step_cost import StepCost
 from aded.targets.eager import EagerTarget

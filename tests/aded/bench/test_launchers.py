@@ -14,7 +14,7 @@ from hydra.utils import get_class
 from omegaconf import OmegaConf
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.command_line import CONF
+from aded.config.command_line import CONF
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from shell import Shell
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.command_line import compose_config, plain
+from aded.config.command_line import compose_config, plain
 from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
 from aded.records.config import fingerprints, read_config
 from aded.records.finished_runs import read_run

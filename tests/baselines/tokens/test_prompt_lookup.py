@@ -9,7 +9,7 @@ from transformers import AutoTokenizer
 from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
 
 from aded.files.cache import cache_folder
-from aded.files.embedded_model import embedded_model
+from aded.files.models.embedded_model import embedded_model
 from baselines.tokens.prompt_lookup import PromptLookup
 
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)

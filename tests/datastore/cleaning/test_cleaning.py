@@ -11,7 +11,7 @@ import pytest
 from texts import Texts
 from transformers import PreTrainedTokenizerFast
 
-from aded.config import instantiate
+from aded.config.objects import instantiate
 from aded.errors import BadInput
 from aded.files.datastores.contamination import held_of
 from aded.files.datastores.ngram_file import open_ngrams

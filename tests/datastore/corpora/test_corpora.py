@@ -17,7 +17,7 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aded.config import instantiate
+from aded.config.objects import instantiate
 from aded.errors import BadInput
 from datastore.corpora import local_file
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus

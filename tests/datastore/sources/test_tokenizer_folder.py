@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from aded.errors import BadInput
-from aded.files.plain_tokenizer import FILES
+from aded.files.models.plain_tokenizer import FILES
 from aded.identity import tokenizer_fingerprint
 from datastore.sources.tokenizer_folder import llama_2, llama_3, qwen
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.command_line import compose_config
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from scripts.bench.engines import BenchEnginesSettings, common, models_for, row, run
 from scripts.bench.other_engines.gguf_file import half, weights_of, write_gguf

@@ -9,7 +9,7 @@ import pytest
 from omegaconf import DictConfig
 from tiny import tiny_model, tiny_tokenizer
 
-from aded.command_line import compose_config
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.kernels.linear import KERNELS, packed_layers
 from scripts.bench import kernels

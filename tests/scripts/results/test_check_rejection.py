@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aded.command_line import compose_config
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from scripts.results.check_rejection import tally_of
 

@@ -12,7 +12,7 @@ import pytest
 from command import Command
 from tiny import tiny_tokenizer
 
-from aded.command_line import CONF, compose_config, split_settings
+from aded.config.command_line import CONF, compose_config, split_settings
 from aded.errors import BadInput
 from datastore.sources.catalogue import read_source
 from scripts.results import recorded

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 from transformers import PreTrainedModel
 
-from aded.command_line import CONF
+from aded.config.command_line import CONF
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput

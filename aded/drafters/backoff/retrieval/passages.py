@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from aded.compiled import UNCOUNTED, inner
-from aded.drafters.backoff.context_table import ContextTable, count_successor, empty_table, extend_hash
+from aded.drafters.backoff.contexts.context_table import ContextTable, count_successor, empty_table, extend_hash
 from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library, rare_ngram
 from aded.files.datastores.suffix_file import SuffixFile, are_tokens_whole, suffix_at
 

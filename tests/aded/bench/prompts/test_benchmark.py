@@ -15,7 +15,7 @@ from pyarrow.parquet import write_table
 from aded.bench.build import checked_config
 from aded.bench.prompts.benchmark import PromptBenchmark
 from aded.bench.questions import Conversation, Question
-from aded.command_line import compose_config
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
 
 ROWS: dict[str, dict[str, Any]] = {

@@ -14,7 +14,7 @@ from small_ngrams import write_small_ngrams
 from aded.core.drafter import Step
 from aded.core.step_cost import StepCost, TreeSize
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.context_table import empty_table
+from aded.drafters.backoff.contexts.context_table import empty_table
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams

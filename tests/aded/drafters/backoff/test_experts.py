@@ -21,9 +21,9 @@ from aded.drafters.backoff.candidates import (
     UNIGRAM,
     Candidates,
 )
+from aded.drafters.backoff.contexts.unigrams import FREQUENT
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.tree_search import ROOT, predict
-from aded.drafters.backoff.unigrams import FREQUENT
 from aded.drafters.numba_state import NumbaState
 from datastore.ngrams import count_ngrams
 

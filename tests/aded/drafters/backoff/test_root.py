@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.drafters.backoff.corpus import LONGEST_CONTEXT
+from aded.drafters.backoff.contexts.corpus import LONGEST_CONTEXT
+from aded.drafters.backoff.contexts.history import MIN_MATCH
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.history import MIN_MATCH
 from aded.drafters.backoff.scratch import RECENT
 from datastore.ngrams import count_ngrams
 

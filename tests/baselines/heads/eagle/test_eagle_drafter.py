@@ -21,7 +21,7 @@ from tiny import paths_of, tiny_model
 
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
-from aded.command_line import CONF
+from aded.config.command_line import CONF
 from aded.core.decode import decode
 from aded.core.drafter import Step
 from aded.core.sampler import Greedy

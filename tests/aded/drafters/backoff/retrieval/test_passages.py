@@ -12,9 +12,9 @@ from from_python import compiled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aded.drafters.backoff import context_table
 from aded.drafters.backoff.candidates import NEAREST
-from aded.drafters.backoff.context_table import ROW
+from aded.drafters.backoff.contexts import context_table
+from aded.drafters.backoff.contexts.context_table import ROW
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.retrieval import passages, rare_ngrams
 from aded.drafters.backoff.retrieval.passages import (

@@ -1,0 +1,1 @@
+"""The one clock: a turn's timing, and what the machine did beside it."""

@@ -1,0 +1,262 @@
+"""What all commands share: one dialect, one way to report bad input, and the place of the configs.
+
+Every command takes settings as KEY=VALUE and files or folders as they are; `--key value` and `--flag` are read as
+key=value and flag=true. Bad input is one line on stderr and exit code 2; Ctrl-C is exit code 130,
+SIGTERM 143.
+
+Imports neither torch nor transformers, so that commands on records start at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import hydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
+from yaml import YAMLError
+
+from aded.config.choices import composed, names_of, register
+from aded.config.objects import CONF, Kinds
+from aded.errors import BadInput, first_line
+from aded.extras import naming_the_extra
+from aded.files.pack import is_pack, read_about
+from aded.identity import is_ours
+from aded.settings import FilePath, checked, checked_keys, no_such_key
+
+INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
+PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
+"""The keys of conf/paths, which all configs have."""
+
+Settings = TypeVar("Settings")
+EARLIER: dict[str, list[str]] = {"paired=true": [], "paired=false": ["pairing=off"]}
+"""What other people's scripts still say, and what it means."""
+
+
+def run_command(
+    main: Callable[[list[str], Settings], None], settings: type[Settings], about: str, *, hydra: bool = False
+) -> None:
+    """Call `main(rest, settings)` with the command line: settings as a dataclass, and the other arguments.
+
+    settings: a dataclass whose fields are the command's keys; about: its docstring, printed for `-h`; hydra: other
+    keys are allowed too, as overrides of a Hydra config.
+    """
+    arguments = sys.argv[1:]
+    if {"-h", "--help"} & set(arguments):
+        print(about.strip())
+        return
+    with ending_in_one_line("interrupted; start the same command again"):
+        given, rest = split_settings(settings, arguments)
+        unknown = [argument for argument in rest if _is_setting(argument)]
+        if unknown and not hydra:
+            key = unknown[0].partition("=")[0]
+            known = (field.name for field in fields(settings))  # type: ignore[arg-type]
+            raise BadInput(key, no_such_key(key.removeprefix("--"), known))
+        main(rest, given)
+
+
+def _is_setting(argument: str) -> bool:
+    """Is this KEY=VALUE or --key, rather than a file whose name holds an equals sign?"""
+    return argument.startswith("--") or ("=" in argument and not Path(argument).exists())
+
+
+def split_settings(settings: type[Settings], arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+    """(the dataclass filled from KEY=VALUE, all other arguments). Raises BadInput naming the key."""
+    kinds, given, rest = get_type_hints(settings, include_extras=True), {}, []
+    for argument in _without_dashes(arguments, kinds):
+        key, equals, value = argument.partition("=")
+        if key not in kinds or not equals:
+            rest.append(argument)
+            continue
+        # Text is taken as it stands; 007 and 1e5 are names too.
+        as_it_stands = _is_text(kinds[key]) and value != "null"
+        given[key] = checked(value if as_it_stands else _yaml_value(argument), kinds[key], key)
+    for one in fields(settings):  # type: ignore[arg-type]
+        if one.name not in given and one.default is MISSING and one.default_factory is MISSING:
+            raise BadInput(one.name, "must be given")
+    return settings(**given), rest
+
+
+def _is_text(kind: Any) -> bool:
+    """Is this str, or an annotated str as FilePath is, or one of them or None?"""
+    if get_origin(kind) is Annotated:
+        return _is_text(get_args(kind)[0])
+    others = [one for one in get_args(kind) if one is not NoneType]
+    return kind is str or (get_origin(kind) in (Union, UnionType) and all(map(_is_text, others)))
+
+
+def plain(cfg: DictConfig) -> dict[str, Any]:
+    """A config of Hydra's as plain values, interpolations resolved. Raises BadInput or an error of OmegaConf's."""
+    try:
+        values: dict[str, Any] = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)  # type: ignore[assignment]
+        return values
+    except MissingMandatoryValue as error:
+        raise BadInput(str(error.full_key), "must be given") from None
+    except RecursionError:
+        raise BadInput("config", "its lists or groups are nested too deep") from None
+
+
+def _yaml_value(argument: str) -> Any:
+    """The value of KEY=VALUE, read as YAML. Raises BadInput."""
+    key, _, _ = argument.partition("=")
+    try:
+        return plain(OmegaConf.from_dotlist([argument]))[key]
+    except (OmegaConfBaseException, YAMLError) as error:
+        raise BadInput(key, first_line(error)) from None
+
+
+def _without_dashes(arguments: Sequence[str], kinds: Mapping[str, object]) -> Iterator[str]:
+    """`--key value`, `--key=value` and `--flag` of the known keys, as key=value and flag=true."""
+    given = iter(arguments)
+    for argument in given:
+        key, equals, value = argument.removeprefix("--").partition("=")
+        key = key.replace("-", "_")
+        if not argument.startswith("--") or key not in kinds:
+            yield argument
+        elif equals:
+            yield f"{key}={value}"
+        else:
+            yield f"{key}=true" if kinds[key] is bool else f"{key}={next(given, '')}"
+
+
+def compose_config(overrides: Sequence[str], name: str = "config", schema: Kinds | None = None) -> DictConfig:
+    """The Hydra config `name` with these overrides, for commands that are no Hydra program themselves.
+
+    schema: the keys at its top, which are checked; None: whoever takes the config checks them.
+    """
+    cfg = composed(name, name_pretrained(overrides))
+    if schema is not None:
+        checked_keys(plain(cfg), schema, "")
+    return cfg
+
+
+def name_pretrained(overrides: Sequence[str]) -> list[str]:
+    """`model=` takes any Hub id or folder: what is no config of the group becomes model=pretrained model.path=...
+
+    `model.answers=` takes a pack, which brings its questions: benchmark=pack is added, unless a benchmark is named.
+    """
+    named: list[str] = []
+    benchmark = any(override.startswith("benchmark=") for override in overrides)
+    for override in overrides:
+        key, _, value = override.partition("=")
+        _check_choice(key, override)
+        if key == "model" and value and "," not in value and not os.path.exists(CONF / "model" / f"{value}.yaml"):
+            named += ["model=pretrained", f"model.path={value}"]
+        elif key == "model.answers" and not benchmark and is_pack(value):
+            pack = read_about(value, key)
+            named += [override, "benchmark=pack", f"benchmark.name={_quoted(pack.benchmark)}"]
+            named.append(f"model.name={_quoted(pack.model)}")
+        else:
+            named += EARLIER.get(override.lower(), [override])
+    return named
+
+
+def _quoted(text: str) -> str:
+    """Any text as a value of Hydra's dialect."""
+    return "'" + text.replace("'", "\\'") + "'"
+
+
+def _check_choice(key: str, override: str) -> None:
+    """Raise BadInput where a group of configs is given what is no name, such as logger=null, and for no key."""
+    group = key.lstrip("+").partition("@")[0]
+    if not group:
+        raise BadInput(override or "''", "names no key; write KEY=VALUE")
+    if not override.startswith("-") and os.path.isdir(CONF / group):
+        with suppress(HydraException):  # Hydra itself will say what it cannot read
+            value = OverridesParser.create().parse_override(override).value()
+            names = value.list if isinstance(value, ChoiceSweep) else value if isinstance(value, list) else [value]
+            for name in names:
+                if isinstance(name, str):
+                    checked(name, FilePath, key)
+            if not all(isinstance(name, str | QuotedString | Glob) for name in names):
+                known = ", ".join(names_of(group))
+                raise BadInput(key, f"{value if names == [value] else names} is no config; there are {known}")
+
+
+def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
+    """Run an entry point of Hydra's; `interrupted` is what Ctrl-C prints.
+
+    Classes that a config names by `_target_` are found in the working directory too, after all that is installed.
+    """
+    if str(Path.cwd()) not in sys.path and "" not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
+    warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
+    register()
+    with ending_in_one_line(interrupted):
+        sys.argv[1:] = name_pretrained(sys.argv[1:])
+        hydra_main()
+
+
+def run_config(name: str, run: Callable[[DictConfig], None], interrupted: str, schema: Kinds | None = None) -> None:
+    """Run a command whose settings are those of conf/NAME.yaml; `interrupted` is what Ctrl-C prints.
+
+    schema: the keys at the top of its config; None: `run` checks them.
+    """
+
+    @hydra.main(version_base="1.3", config_path=str(CONF), config_name=name)
+    def hydra_main(cfg: DictConfig) -> None:
+        try:
+            if schema is not None:
+                checked_keys(plain(cfg), schema, "")
+            run(cfg)
+        except INPUT_ERRORS as error:  # Hydra would print a line of its own first
+            exit_with_error(error)
+
+    run_hydra(hydra_main, interrupted)
+
+
+@contextmanager
+def ending_in_one_line(interrupted: str) -> Iterator[None]:
+    """A block whose bad input, Ctrl-C and SIGTERM end the process with one line, and with exit code 2, 130 or 143.
+
+    A file that cannot be read or written is bad input too, and so is a library that is missing.
+
+    interrupted: the line for both signals.
+    """
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        with naming_the_extra():
+            yield
+    except KeyboardInterrupt as stop:
+        print(interrupted, file=sys.stderr)
+        sys.exit(128 + (signal.SIGTERM if stop.args == (signal.SIGTERM,) else signal.SIGINT))
+    except INPUT_ERRORS as error:
+        exit_with_error(error)
+    except OSError as error:  # as where Hydra itself writes a sweep's multirun.yaml
+        exit_with_error(BadInput(str(error.filename or "files"), error.strerror or str(error)))
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+def _terminate(number: int, _: object) -> NoReturn:
+    """SIGTERM as Ctrl-C: what was begun is cleaned up."""
+    raise KeyboardInterrupt(signal.Signals(number))
+
+
+def exit_with_error(error: BaseException) -> NoReturn:
+    """Print what is wrong in one line, the innermost message (Hydra wraps what a constructor raises); exit code 2."""
+    while error.__cause__ is not None and not isinstance(error, BadInput):
+        error = error.__cause__
+    if isinstance(error, ConfigAttributeError | ConfigKeyError) and isinstance(error.parent_node, DictConfig):
+        known = (str(name) for name in error.parent_node if name != "hydra")
+        target = error.parent_node.get("_target_")
+        own = f"; for your class: +{error.full_key}=" if target and not is_ours(str(target)) else ""
+        error = BadInput(str(error.full_key), no_such_key(str(error.key), known) + own)
+    print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
+    sys.exit(2)

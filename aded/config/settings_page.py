@@ -1,0 +1,68 @@
+"""What `aded run method=NAME -h` prints: the settings of the chosen configs, each with its value and its meaning."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pkgutil import resolve_name
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from aded.config.choices import composed
+
+GROUPS = ("model", "benchmark", "method")
+ABOUT = re.compile(r"(?P<names>\w+(?:, \w+)*): (?P<text>.+)")
+"""The line of a docstring that says what an argument means; its further lines are indented."""
+HARNESS = {
+    "name": "its name in tables",
+    "limit": "questions to ask; null: all",
+    "order": "in_turn: categories take turns; first: the first questions",
+    "max_new_tokens": "where an answer is cut",
+    "datastore_kind": "the kind of datastore file that it reads",
+    "cost": "how its trees are sized: measured (by step times measured on this machine), a file of "
+    "scripts.bench.verify (by the step times in it), or none (each tree has the whole budget)",
+    "cache": "the folder for what it makes once; null: that of the run",
+    "settings": "what a part sets otherwise than in its own config: +method.settings.PART.KEY=VALUE",
+}
+"""Keys that the harness reads itself, whatever the class."""
+
+
+def settings_page(overrides: Sequence[str]) -> str:
+    """The settings of the groups that the overrides name; without one, of the method."""
+    config = OmegaConf.to_container(composed("config", overrides))
+    assert isinstance(config, dict)
+    named = {override.partition("=")[0].partition(".")[0].partition("/")[0].lstrip("+") for override in overrides}
+    return "\n\n".join(
+        "\n".join(_lines(group, config[group])) for group in GROUPS if group in named or group == "method"
+    )
+
+
+def _lines(key: str, config: Mapping[str, Any]) -> Iterator[str]:
+    """The class's first line, then a line a setting. key: of the group."""
+    target = str(config.get("_target_"))
+    meanings = HARNESS if target == "???" else {**HARNESS, **meanings_of(resolve_name(target))}
+    yield f"{key}={config.get('name', target)}  ({target})"
+    for name, value in config.items():
+        if isinstance(value, dict) and "_target_" in value:
+            yield from (f"  {line}" for line in _lines(f"{key}.{name}", value))
+        elif name != "_target_":
+            shown = f"{key}.{name}={value if isinstance(value, str) else json.dumps(value)}"
+            yield f"  {shown:<40}  {meanings.get(name, '')}".rstrip()
+
+
+def meanings_of(function: Any) -> dict[str, str]:
+    """What the docstring of a class or function says of each argument: `name: meaning`, or `name, name: meaning`."""
+    found: dict[str, str] = {}
+    latest: list[str] = []
+    for line in (inspect.getdoc(function) or "").splitlines():
+        if match := ABOUT.fullmatch(line):
+            latest = match["names"].split(", ")
+            found |= dict.fromkeys(latest, match["text"])
+        elif line.startswith(" ") and latest:
+            found |= {name: f"{found[name]} {line.strip()}" for name in latest}
+        else:
+            latest = []
+    return found

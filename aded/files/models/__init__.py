@@ -1,0 +1,1 @@
+"""Files of models: weights and tokenizers, from a GGUF file, the Hub or a folder."""

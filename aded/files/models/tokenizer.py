@@ -1,0 +1,63 @@
+"""Tokenizers: loading and stop strings. The decoding loop itself knows no text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aded.errors import BadInput
+from aded.files.models.embedded_model import place_of
+from aded.files.models.hub import pretrained
+from aded.identity import PROBE, tokenizer_fingerprint
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from aded.core.decode import StopRule
+    from aded.files.models.plain_tokenizer import PlainTokenizer
+    from aded.files.pack import AbsentTokenizer
+
+    AnyTokenizer = PreTrainedTokenizerBase | PlainTokenizer | AbsentTokenizer
+
+
+def load_tokenizer(
+    name: str | Path, cache: str | Path | None = None, key: str = "tokenizer", **options: Any
+) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model, tried on a text. Raises BadInput naming `key`.
+
+    name, cache: as place_of takes them.
+    options: of from_pretrained.
+    """
+    from transformers import AutoTokenizer  # takes seconds to import, and most commands load no tokenizer
+
+    folder = place_of(name, key, cache)
+    tokenizer: PreTrainedTokenizerBase = pretrained(AutoTokenizer, folder, key, **options)
+    try:
+        tokenizer.decode(tokenizer(PROBE)["input_ids"])
+        tokenizer_fingerprint(tokenizer)
+    except Exception as error:  # files can be loaded and yet hold nonsense
+        raise BadInput(key, f"the tokenizer of {folder} cannot tokenise ({type(error).__name__}: {error})") from None
+    return tokenizer
+
+
+def stop_rule(tokenizer: AnyTokenizer, strings: Sequence[str]) -> StopRule | None:
+    """A rule that is true once the decoded answer contains one of the strings; None without strings.
+
+    The rule depends on the answer's tokens alone: speculative and autoregressive decoding stop at the same token.
+    """
+    if not strings:
+        return None
+    # A stop string of c bytes ends in the last token and starts at most c tokens before it.
+    tail = max(len(string.encode()) for string in strings) + 1
+
+    def stops(token_ids: list[int]) -> bool:
+        text = tokenizer.decode(token_ids[-tail:], skip_special_tokens=False)
+        return any(string in text for string in strings)
+
+    return stops
+
+
+def cut_at(text: str, strings: Sequence[str]) -> str:
+    """The text before the first stop string."""
+    return text[: min((at for string in strings if (at := text.find(string)) >= 0), default=len(text))]

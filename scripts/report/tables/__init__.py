@@ -1,0 +1,1 @@
+"""The tables of a folder of runs, one file each."""

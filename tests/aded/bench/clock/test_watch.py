@@ -1,0 +1,225 @@
+"""The watch on made-up counters of the operating system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from mmap import PAGESIZE, mmap
+from pathlib import Path
+from time import sleep
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import psutil
+import pytest
+
+from aded.bench.clock import gpu, watch
+from aded.bench.clock.watch import Lap, TurnWatch, Watch, throttles, wait_for_quiet
+
+
+class Times(NamedTuple):
+    """Seconds of a processor, as psutil has them."""
+
+    user: float
+    nice: float
+    system: float
+    idle: float
+    iowait: float
+    irq: float
+    softirq: float
+    steal: float
+
+
+class Child(NamedTuple):
+    pid: int
+    seconds: float
+
+    def cpu_times(self) -> tuple[float, float, float, float]:
+        if self.seconds < 0:
+            raise psutil.NoSuchProcess(self.pid)
+        return self.seconds / 2, self.seconds / 2, 100.0, 100.0
+
+
+@dataclass
+class Machine:
+    """Four processors, of which this process may use the two in the middle. All in seconds."""
+
+    clock: float = 0.0
+    busy: float = 0.0
+    steal: float = 0.0
+    own: float = 0.0
+    children: list[Child] = field(default_factory=list)
+    busy_while_asleep: list[float] = field(default_factory=list)
+
+    def cpu_times(self, percpu: bool) -> list[Times]:
+        assert percpu
+        not_ours = Times(*[1000.0 * self.clock] * 8)
+        part = self.busy / 5
+        used = Times(part, part, part, idle=7.0, iowait=7.0, irq=part, softirq=part, steal=self.steal)
+        return [not_ours, used, Times(0, 0, 0, 0, 0, 0, 0, 0), not_ours]
+
+    def sleep(self, seconds: float) -> None:
+        self.clock += seconds
+        self.busy += self.busy_while_asleep.pop(0)
+
+    def passes(self, clock: float, busy: float, own: float, steal: float = 0.0) -> None:
+        self.clock, self.busy, self.own = self.clock + clock, self.busy + busy, self.own + own
+        self.steal += steal
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made_up = Machine()
+    monkeypatch.setattr(watch, "perf_counter", lambda: made_up.clock)
+    monkeypatch.setattr(watch, "process_time", lambda: made_up.own)
+    monkeypatch.setattr(watch, "processors", lambda: [1, 2])
+    monkeypatch.setattr(watch, "sleep", made_up.sleep)
+    monkeypatch.setattr(watch.psutil, "cpu_times", made_up.cpu_times)
+    process = SimpleNamespace(children=lambda recursive: made_up.children)
+    monkeypatch.setattr(watch.psutil, "Process", lambda: process)
+    return made_up
+
+
+def test_what_we_did_not_use_others_did(made_up: Machine) -> None:
+    clock = Watch()
+    made_up.passes(0.25, busy=0.5, own=0.4, steal=0.05)
+    lap = clock.lap()
+    assert (lap.seconds, lap.others, lap.steal) == (0.25, pytest.approx(0.2), pytest.approx(0.1))
+    made_up.passes(1.0, busy=2.0, own=2.0)
+    assert clock.lap() == Lap(1.0, 0.0, 0.0)
+
+
+def test_counters_in_steps_of_10_ms_give_no_share_below_0(made_up: Machine) -> None:
+    clock = Watch()
+    made_up.passes(0.25, busy=0.49, own=0.5)
+    assert clock.lap().others == 0.0
+    assert clock.lap() == Lap(0.0, 0.0, 0.0)
+
+
+def test_our_children_are_no_others(made_up: Machine) -> None:
+    clock = Watch()
+    made_up.children = [Child(7, 0.2), Child(8, -1.0)]  # a new one, and one that has just ended
+    made_up.passes(0.25, busy=0.5, own=0.3)
+    assert clock.lap().others == 0.0
+    made_up.children = []  # the end of a child gives nothing to others
+    made_up.passes(0.25, busy=0.5, own=0.5)
+    assert clock.lap().others == 0.0
+
+
+def test_it_waits_for_a_quiet_machine_and_not_longer_than_it_may(made_up: Machine) -> None:
+    made_up.busy_while_asleep = [0.5, 0.5, 0.05, 0.5]
+    assert wait_for_quiet(10.0)
+    assert made_up.clock == pytest.approx(1.5)
+    made_up.busy_while_asleep = [0.5] * 100
+    assert not wait_for_quiet(2.0)
+    assert made_up.clock == pytest.approx(3.5)
+    assert not wait_for_quiet(0.1), "without patience it does not look"
+    assert made_up.clock == pytest.approx(3.5)
+
+
+def test_a_turn_s_use_is_of_all_its_slices(made_up: Machine) -> None:
+    turn = TurnWatch(cuda=False)
+    made_up.passes(1.0, busy=2.0, own=1.0)
+    assert turn.lap().others == pytest.approx(0.5)
+    made_up.passes(1.0, busy=2.0, own=2.0)
+    assert turn.lap().others == 0.0
+    use = turn.use()
+    assert (use.seconds, use.others, use.steal, use.gpu_processes) == (2.0, 0.25, 0.0, None)
+    assert use.load >= 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells")
+def test_a_turn_s_peak_of_memory_is_its_own() -> None:
+    first = TurnWatch(cuda=False)
+    with mmap(-1, 200_000_000) as held:  # what a heap frees may stay with the process
+        for page in range(0, len(held), PAGESIZE):
+            held[page] = 1
+    before, second = first.use().peak_memory_mb, TurnWatch(cuda=False)
+    after = second.use().peak_memory_mb
+    assert before is not None
+    assert after is not None
+    assert 190 < before - after < 250
+    assert abs(after - psutil.Process().memory_info().rss / 1e6) < 20
+
+
+def test_where_the_system_cannot_forget_a_peak_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "status").write_text("VmPeak:\t 4000 kB\nVmHWM:\t    2000 kB\nVmRSS:\t 1000 kB\n")
+    assert watch.peak_memory_mb(tmp_path) == 2.0
+    assert not watch.forget_peak(tmp_path / "none")
+    monkeypatch.setattr(watch, "forget_peak", lambda: False)
+    assert TurnWatch(cuda=False).use().peak_memory_mb is None
+
+
+def test_throttles_are_counted(tmp_path: Path) -> None:
+    assert throttles(tmp_path) is None
+    for number in range(2):
+        folder = tmp_path / f"cpu{number}" / "thermal_throttle"
+        folder.mkdir(parents=True)
+        (folder / "core_throttle_count").write_text("3\n")
+        (folder / "package_throttle_count").write_text("1\n")
+    assert throttles(tmp_path) == 8
+
+
+def test_a_stranger_s_time_is_seen_on_this_machine() -> None:
+    """A process that is not our child: its parent has ended."""
+    loop = "import time\nuntil = time.monotonic() + 20\nwhile time.monotonic() < until: pass"
+    start = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {loop!r}], stdout=-3).pid)"
+    done = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, text=True, check=True)
+    stranger = psutil.Process(int(done.stdout))
+    try:
+        clock, before = Watch(), sum(stranger.cpu_times()[:2])
+        while (used := sum(stranger.cpu_times()[:2]) - before) < 0.5:
+            sleep(0.05)
+        lap = clock.lap()
+        assert lap.others * lap.seconds * len(watch.processors()) > 0.8 * used
+    finally:
+        stranger.kill()
+
+
+class Driver(SimpleNamespace):
+    """A made-up NVML."""
+
+    NVMLError = RuntimeError
+    nvmlClocksEventReasonSwThermalSlowdown = 32  # noqa: N815 - NVML's own names
+    nvmlClocksEventReasonHwThermalSlowdown = 64  # noqa: N815
+
+
+def driver(processes: int, reasons: int) -> Driver:
+    return Driver(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByUUID=lambda name: name,
+        nvmlDeviceGetComputeRunningProcesses=lambda handle: [object()] * processes,
+        nvmlDeviceGetCurrentClocksEventReasons=lambda handle: reasons,
+    )
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(gpu.torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(gpu.torch.cuda, "get_device_properties", lambda number: SimpleNamespace(uuid="1-2"))
+    allocated = {"now": 3_000_000, "peak": 9_000_000}
+    monkeypatch.setattr(gpu.torch.cuda, "reset_peak_memory_stats", lambda: allocated.update(peak=allocated["now"]))
+    monkeypatch.setattr(gpu.torch.cuda, "max_memory_allocated", lambda: allocated["peak"])
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("processes", "reasons", "state"),
+    [(1, 0, (0, False)), (3, 4 | 64, (2, True)), (0, 32, (0, True)), (1, 4, (0, False))],
+)
+def test_a_gpu_s_driver_is_asked(
+    card: pytest.MonkeyPatch, processes: int, reasons: int, state: tuple[int, bool]
+) -> None:
+    card.setitem(sys.modules, "pynvml", driver(processes, reasons))
+    assert gpu.state() == gpu.GpuState(*state)
+    use = TurnWatch(cuda=True).use()
+    assert (use.gpu_processes, use.throttled, use.peak_gpu_memory_mb) == (*state, 3.0)
+
+
+def test_a_driver_that_does_not_answer_is_nothing(card: pytest.MonkeyPatch) -> None:
+    broken = driver(1, 0)
+    broken.nvmlInit = lambda: (_ for _ in ()).throw(RuntimeError("no driver"))
+    card.setitem(sys.modules, "pynvml", broken)
+    assert gpu.state() is None
+    assert TurnWatch(cuda=True).use().gpu_processes is None

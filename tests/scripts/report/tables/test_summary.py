@@ -1,0 +1,271 @@
+"""The table of single runs: a row says what its run is, and what its numbers do not show."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from command import Command
+from made_up_run import row, times, timing, write_run
+
+from aded.records.finished_runs import read_runs
+from aded.records.rows import Row
+from aded.records.summary import Summary
+from scripts.report.lines import lines_by_seed, lines_of
+from scripts.report.paper import comparison
+from scripts.report.paper.comparison import Sources, blocks
+from scripts.report.tables.accepted import in_both_scopes
+from scripts.report.tables.summary import all_numbers, as_markdown, ranking, ranking_frame, summary_frame
+from scripts.tables import main
+
+COLUMN = "questions in the corpus"
+SPEEDUP, RATE, BASELINE_RATE = "speedup [95 %]", "tokens/s", "autoregressive tokens/s"
+
+
+def paired(speedup: float, rate: float, questions: int = 6) -> list[Row]:
+    """Rows of equal speedups; rate: of autoregressive decoding, in tokens per second."""
+    plain = 4 / rate
+    return [row(number, 0, [2, 2], **times(plain / speedup, plain, 4)) for number in range(questions)]
+
+
+def frame(folder: Path) -> pd.DataFrame:
+    return summary_frame(lines_by_seed(read_runs([folder])))
+
+
+def text_of(folder: Path) -> str:
+    return as_markdown(lines_by_seed(read_runs([folder])))
+
+
+def test_each_method_has_its_own_paired_rate_and_the_fastest_is_first(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", paired(1.5, 20.0), method="fast", answers=None)
+    write_run(tmp_path / "b", paired(0.5, 30.0), method="slow", answers=None)
+    found = frame(tmp_path)
+    assert found["method"].tolist() == ["fast", "slow"]
+    assert found[RATE].tolist() == ["30.0", "15.0"]
+    assert found[BASELINE_RATE].tolist() == ["20.0", "30.0"]
+    assert found[SPEEDUP].tolist() == ["1.50 [1.50, 1.50]", "0.50 [0.50, 0.50]"]
+    assert found["identical outputs"].tolist() == ["6 of 6", "6 of 6"]
+    text = text_of(tmp_path)
+    assert "Autoregressive decoding of tiny on mt_bench ran at 20.0 to 30.0 tokens/s" in text
+
+
+@pytest.mark.parametrize(
+    ("cost", "answers", "trees"),
+    [
+        ("measured", None, "sized"),
+        ("none", None, "whole"),
+        ("measured", "a.jsonl", "whole"),
+        ("t.json", "a.jsonl", "sized"),
+    ],
+)
+def test_a_table_says_whether_trees_are_sized(tmp_path: Path, cost: str, answers: str | None, trees: str) -> None:
+    settings = {"method.cost": cost, "method.budget": 8}
+    write_run(tmp_path / "a", [row(n, 0, [2]) for n in range(6)], answers=answers, settings=settings)
+    assert f"trees {trees}" in text_of(tmp_path)
+    assert ("Trees are sized" in ranking(read_runs([tmp_path]))) == (trees == "sized")
+
+
+def test_every_table_is_best_first(tmp_path: Path) -> None:
+    """By speedup; methods without one, by accepted tokens, come last."""
+    for name, accepted in (("few", [1, 1]), ("many", [4, 4]), ("more", [2, 2])):
+        write_run(tmp_path / name, [row(n, 0, accepted) for n in range(6)], method=name, answers="tiny.jsonl")
+    for name, speedup in (("slow", 0.5), ("fast", 2.0)):
+        write_run(tmp_path / name, paired(speedup, 20.0), method=name, answers=None)
+    runs = read_runs([tmp_path])
+    right = ["fast", "slow", "many", "more", "few"]
+    rows = lines_by_seed(runs)
+    accepted_tokens = blocks(lines_of(runs), [], Sources())["mt_bench, mean accepted tokens"]
+    for table in (summary_frame(rows), ranking_frame(rows), all_numbers(runs), accepted_tokens):
+        assert table["method"].tolist() == right
+    assert [line.name for line in in_both_scopes(runs)] == right
+
+
+def test_columns_that_are_empty_in_all_rows_are_left_out(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2, 3])])
+    assert frame(tmp_path).to_dict("records") == [
+        {
+            "method": "aded",
+            "model": "vicuna-7b-v1.5",
+            "benchmark": "mt_bench",
+            "answers": "recorded",
+            "questions": "1²",
+            "accepted tokens, cold": "2.50",
+            "accepted tokens, session": "2.50",
+        }
+    ]
+
+
+def test_every_table_says_how_many_questions_the_corpus_holds(tmp_path: Path, command: Command) -> None:
+    """A file that was not checked says so, once another one was."""
+    checked: dict[str, Any] = {
+        "datastore": "a",
+        "datastore_questions": "human_eval 9 of 164, mt_bench 2 of 80, prompts:0123abcd 1 of 3",
+    }
+    write_run(tmp_path / "a", [row(81, 0, [2, 3])], datastore="b")
+    write_run(tmp_path / "b", [row(81, 0, [2, 2])], method="prompt_lookup")
+    assert COLUMN not in frame(tmp_path)
+    write_run(tmp_path / "c", [row(81, 0, [2, 1])], method="rest", **checked)
+    for folder, mark in (("e", "0123abcd" * 4), ("f", "0123abce" * 4)):
+        asked: dict[str, Any] = {"benchmark": "prompts", "files": {"benchmark.question_file": mark}}
+        write_run(tmp_path / folder, [row(83, 0, [2, 1])], method=f"rest {folder}", **asked, **checked)
+    right = {
+        "aded": "not checked",
+        "prompt_lookup": "–",
+        "rest": "2 of 80",
+        "rest e": "1 of 3",
+        "rest f": "not checked",
+    }
+    for table in (frame(tmp_path), ranking_frame(lines_by_seed(read_runs([tmp_path])))):
+        assert table.set_index("method")[COLUMN].to_dict() == right
+    assert command(main, str(tmp_path)).code == 0
+    for name in ("mean_accepted_tokens", "comparison_with_paper"):
+        lines = [line for line in (tmp_path / f"{name}.md").read_text().splitlines() if "its corpus holds" in line]
+        assert [line.split(":")[0] for line in lines] == ["- rest", "- rest e"]
+
+
+VARIANTS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "method.top_k": ({"settings": {"method.top_k": 9}}, ["top_k=4", "top_k=9"]),
+    "method.draft_maker._target_": (
+        {"settings": {"method.draft_maker._target_": "some.module.Full"}},
+        ["draft_maker=Mcts", "draft_maker=Full"],
+    ),
+    "benchmark.limit": ({"settings": {"benchmark.limit": 2}}, ["benchmark.limit=none", "benchmark.limit=2"]),
+    "model.dtype": ({"settings": {"model.dtype": "float16"}}, ["model.dtype=float32", "model.dtype=float16"]),
+    "engine": ({"engine": "compiled"}, ["engine=eager", "engine=compiled"]),
+}
+
+
+@pytest.mark.parametrize("key", VARIANTS)
+def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str) -> None:
+    usual: dict[str, Any] = {
+        "settings": {"method.top_k": 4, "method.draft_maker._target_": "some.module.Mcts", "model.dtype": "float32"},
+        "engine": "eager",
+    }
+    variant, names = VARIANTS[key]
+    other = {**usual, **variant, "settings": {**usual["settings"], **variant.get("settings", {})}}
+    write_run(tmp_path / "a", paired(3.0, 10.0), answers=None, **usual)
+    write_run(tmp_path / "b", paired(2.0, 10.0), answers=None, **other)
+    assert frame(tmp_path)["method"].tolist() == [f"aded ({name})" for name in names]
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
+    """Their mean and its interval, in every table; what is no repetition stays apart."""
+    for seed, speedup in enumerate((1.5, 2.0, 2.5)):
+        write_run(tmp_path / f"a{9 - seed}", paired(speedup, 10.0), answers=None, seed=seed)
+        write_run(tmp_path / f"again{seed}", paired(speedup, 10.0), method="once", answers=None)
+        warm = {"decoding.temperature": 0.5}
+        write_run(tmp_path / f"warm{seed}", paired(2 * speedup, 10.0), answers=None, seed=seed, settings=warm)
+    runs = read_runs([tmp_path])
+    low, high = 2.0 - 0.5 * 4.30265 / 3**0.5, 2.0 + 0.5 * 4.30265 / 3**0.5
+    ours = frame(tmp_path).set_index("method").loc["aded (decoding.temperature=0.0)"]
+    assert ours[SPEEDUP].startswith(f"2.00 [{low:.2f}, {high:.2f}]¹")
+    assert (ours[RATE], ours["identical outputs"]) == (f"20.0 [{10 * low:.1f}, {10 * high:.1f}]", "18 of 18")
+    assert ours["accepted tokens, cold"] == "2.00 [2.00, 2.00]"
+    for table in (frame(tmp_path), ranking_frame(lines_by_seed(runs))):
+        assert sorted(table["method"]) == [f"aded (decoding.temperature={one})" for one in (0.0, 0.5)] + 3 * ["once"]
+    assert len(all_numbers(runs)) == 9, "summary.csv has each run"
+    assert "seeds 0, 1, 2" in text_of(tmp_path)
+
+
+def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])], settings={"method.budget": 64, "method.adaptation": "prompt"})
+    write_run(tmp_path / "b", [row(81, 0, [2])], method="best", settings={"method.budget": 3})
+    traced = {"model.compute": "vicuna-7b", "method.adaptation": "session"}
+    rows = [row(81, 0, [2], **times(1.0, 2.0, 2))]
+    write_run(tmp_path / "c", rows, answers="a/llama.jsonl", method="traced", settings=traced)
+    found = frame(tmp_path).set_index("method")[["model", "answers", "budget", "adaptation"]]
+    assert {name: list(values) for name, *values in found.itertuples()} == {
+        "aded": ["vicuna-7b-v1.5", "recorded", "64", "prompt"],
+        "best": ["vicuna-7b-v1.5", "recorded", "3", "–"],
+        "traced": ["llama", "recorded, trace of vicuna-7b", "–", "session"],
+    }
+
+
+def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
+    settings = {"method.budget": 7, "benchmark.limit": 6, "benchmark.max_new_tokens": 96, "model.dtype": "float32"}
+    write_run(tmp_path / "a", paired(1.5, 20.0), answers=None, settings=settings, engine="eager")
+    in_turn = settings | {"benchmark.order": "in_turn"}
+    write_run(tmp_path / "in_turn" / "a", paired(1.5, 20.0), answers=None, settings=in_turn, engine="eager")
+    assert "benchmark.limit=6, benchmark.order=in_turn, at" in text_of(tmp_path / "in_turn")
+    benchmark, shared = text_of(tmp_path / "a").split("\n\n")[0].splitlines()
+    assert benchmark == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
+    assert "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores" in shared
+
+
+def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
+    mixed = [*paired(0.5, 20.0, 3), row(9, 0, [2, 2], **times(0.05, 0.2, 4))]
+    write_run(tmp_path / "a", mixed, method="unclear", answers=None)
+    write_run(tmp_path / "b", paired(1.5, 20.0), method="clear", answers=None)
+    found = frame(tmp_path).set_index("method")
+    assert found["questions"].to_dict() == {"unclear": "4²", "clear": "6"}
+    assert found[SPEEDUP].str.endswith("]¹³").to_dict() == {"unclear": True, "clear": False}
+    text = text_of(tmp_path)
+    assert "- ¹ The interval contains 1" in text
+    assert "- ² Fewer than 5 questions" in text
+
+
+def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path) -> None:
+    busy = {"a": 4, "b": 6, "c": 6}
+    for benchmark in ("mt_bench", "human_eval"):
+        for method, disturbed in busy.items():
+            others = [0.5] * disturbed + [0.0] * (20 - disturbed)
+            slow = timing(20, 1.0, 40, 2.0, others=others)
+            rows = [row(n, 0, [2, 2] * 10, timings=[slow], **times(1.0, 2.0, 40)) for n in range(6)]
+            write_run(tmp_path / benchmark / method, rows, method=method, benchmark=benchmark, answers=None)
+    runs = read_runs([tmp_path])
+    assert sum(len(run.summary.marks) for run in runs) == 6
+    sources = Sources()
+    frames = blocks(lines_of(runs), [], sources)
+    for text in (text_of(tmp_path), comparison.as_markdown(frames, sources), ranking(runs)):
+        ours = [line.removeprefix("- ") for line in text.splitlines() if line.startswith(("- ³", "³"))]
+        assert [line.split(",")[0] for line in ours] == ["³ human_eval", "³ mt_bench"]
+        assert all("48 to 72 of 240 slices" in line and " a" in line and " c" in line for line in ours)
+
+
+def test_the_csv_has_every_number_the_rows_name_and_its_answers(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2, 3])], settings={"method.budget": 4})
+    write_run(tmp_path / "b", [row(81, 0, [2, 3])], settings={"method.budget": 16})
+    found = all_numbers(read_runs([tmp_path]))
+    assert set(found.columns) == {field.name for field in fields(Summary)} | {"line", "answers"}
+    assert found[["line", "model", "mean_accepted_tokens"]].values.tolist() == [
+        [f"aded (budget={budget})", "vicuna-7b-v1.5", 2.5] for budget in (4, 16)
+    ]
+
+
+def test_runs_of_which_one_lacks_a_setting_have_names_that_differ(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])])
+    write_run(tmp_path / "b", [row(81, 0, [3])], settings={"method.more": 1})
+    assert frame(tmp_path)["method"].nunique() == 2
+
+
+def test_a_file_is_named_by_its_fingerprint_only_where_there_is_another(tmp_path: Path) -> None:
+    for name, file in (("a", None), ("b", "1" * 32)):
+        write_run(tmp_path / name, [row(81, 0, [2])], settings={"method.lookup": file})
+    assert set(frame(tmp_path)["method"]) == {"aded (lookup=none)", "aded (lookup=a file)"}
+    write_run(tmp_path / "c", [row(81, 0, [2])], settings={"method.lookup": "2" * 32})
+    assert set(frame(tmp_path)["method"]) == {f"aded (lookup={one})" for one in ("none", "1" * 12, "2" * 12)}
+
+
+@pytest.mark.parametrize(
+    ("learned_from", "scorer", "shown"),
+    [
+        ([], None, "nothing"),
+        (["a corpus"], None, "a corpus"),
+        (["other models' answers"], "answers/another-7b.jsonl", "other models' answers"),
+        (["other models' answers"], "answers/vicuna-7b-v1.5.jsonl", "other models' answers, the target's answers"),
+        (["the target's answers"], "answers/vicuna-7b-v1.5.jsonl", "the target's answers"),
+    ],
+)
+def test_a_row_says_what_the_method_learned_from_and_whether_the_target_taught_it(
+    tmp_path: Path, learned_from: list[str], scorer: str | None, shown: str
+) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])], learned_from=learned_from, scorer=scorer)
+    assert frame(tmp_path)["learned from"].tolist() == [shown]
+
+
+def test_a_method_that_does_not_say_what_it_learned_from_has_no_such_column(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", [row(81, 0, [2])])
+    assert "learned from" not in frame(tmp_path)
