@@ -23,7 +23,6 @@ from aded.bench.build import (
     RunConfig,
     checked_config,
     experiment_of,
-    load_model,
     settings_of_record,
 )
 from aded.bench.progress import Progress, Shown
@@ -31,10 +30,11 @@ from aded.bench.questions import Question
 from aded.bench.runner import Runner
 from aded.config.command_line import compose_config, run_command
 from aded.errors import BadInput
-from aded.files.pack import About, PackedTurn, is_pack, read_about, write_pack
+from aded.files.atomic import check_outputs
+from aded.files.pack import ABOUT, ANSWERS, About, PackedTurn, is_pack, read_about, write_pack
 from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
 from aded.methods import autoregressive
-from aded.records.config import fingerprints, in_todays_keys
+from aded.records.config import fingerprints, flat, in_todays_keys
 from aded.records.finished_runs import FinishedRun, read_run
 from aded.records.rows import to_json
 from aded.run import run
@@ -58,14 +58,19 @@ def record(config: RunConfig, out: Path, licence: str | None, progress: Progress
     """
     asked = config.asked()
     values = settings_of_record(config, asked)
-    kept = {key: value for key, value in values.items() if key not in VOLATILE}
-    settings = by_content(kept, fingerprints(values))
+    files = fingerprints(values)
+    settings = by_content({key: value for key, value in values.items() if key not in VOLATILE}, files)
+    named = dict(flat(values))
+    check_outputs([("out", out / name) for name in (ABOUT, ANSWERS)], [(key, named[key]) for key in files])
+    if out.expanduser().is_file():
+        raise BadInput("out", f"{out} is a file; name a folder")
     if is_pack(out) and in_todays_keys(read_about(out, "out").settings) != settings:
         raise BadInput("out", f"{out} holds another pack; name another folder")
-    _, folder = run(config, progress, KeptModel())
+    kept = KeptModel()
+    _, folder = run(config, progress, kept)
     finished = read_run(folder)
     # Prompts need the tokenizer alone, so nothing is compiled for them.
-    experiment = experiment_of(replace(config, pairing="off", engine="eager"), asked, load_model)
+    experiment = experiment_of(replace(config, pairing="off", engine="eager"), asked, kept.whatever)
     runner = Runner(experiment, autoregressive())
     turns = list(_turns(runner, asked.chosen, finished))
     environment = json.loads(to_json(finished.environment))

@@ -40,7 +40,7 @@ def run(config: RunConfig, progress: Progress, load: Loader = load_model) -> tup
     logger = config.logger() if config.logger else None  # refused now, not after the run
     settings, names = settings_of_record(config, asked), config.names()
     files = fingerprints(settings)
-    folder = Path(settings["output_dir"] or default_folder(config, run_ids(settings, files)))
+    folder = Path(settings["output_dir"] or default_folder(config, run_ids(settings, files))).expanduser()
     directory = RunDirectory(folder, settings, files, config.overrides)
     try:
         summary = directory.summary()
@@ -65,7 +65,7 @@ def default_folder(config: RunConfig, identities: list[str]) -> Path:
         Path(config.settings["paths"]["output"]) / Path(names["model"]).name.replace(" ", "-") / names["benchmark"]
     )
     folders = [above / f"{names['method']}-{identity}" for identity in identities]
-    return next((folder for folder in folders if folder.exists()), folders[0])
+    return next((folder for folder in folders if folder.expanduser().exists()), folders[0])
 
 
 def format_summary(summary: Summary) -> str:

@@ -35,6 +35,7 @@ Weight = Annotated[float, Field(ge=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
 Seed = Annotated[int, Field(ge=0)]
+Whole = Annotated[int, Field(ge=0)]
 LARGEST_VOCABULARY = 1 << 21
 """Tokens of any tokenizer are below this."""
 TokenId = Annotated[int, Field(ge=0, lt=LARGEST_VOCABULARY)]
@@ -50,6 +51,12 @@ Scope = Literal["off", "prompt", "session"]
 questions)."""
 LearningScope = Literal["prompt", "session"]
 """The same, of a method that always learns."""
+Engine = Literal["eager", "compiled"]
+"""What carries out a target's steps."""
+Kernels = Literal["exact", "fast", "torch"]
+"""What computes linear layers and attention on a processor; see aded.targets.load."""
+Dtype = Literal["float32", "bfloat16", "float16"]
+"""Of a model's weights."""
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True)
 LONGEST = 60

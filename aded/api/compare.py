@@ -14,7 +14,7 @@ from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
 from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
-from aded.settings import Positive, checked
+from aded.settings import Engine, Kernels, Positive, checked
 from aded.targets.eager import eos_token_ids
 from aded.targets.loaded import Loaded
 
@@ -35,8 +35,8 @@ def compare(
     seed: int = 0,
     stop: str | Sequence[str] = (),
     datastore: Any = None,
-    engine: str = "eager",
-    kernels: str = "exact",
+    engine: Engine = "eager",
+    kernels: Kernels = "exact",
 ) -> DataFrame:
     """A row per method; its columns are the keys of a run's summary (aded.records.summary.Summary). Raises BadInput.
 

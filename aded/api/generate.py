@@ -19,7 +19,7 @@ from aded.core.drafter import Drafter
 from aded.core.sampler import Sampler
 from aded.errors import BadInput
 from aded.files.models.tokenizer import stop_rule
-from aded.settings import Positive, checked
+from aded.settings import Engine, Kernels, Positive, checked
 from aded.targets.eager import eos_token_ids
 
 
@@ -76,8 +76,8 @@ def generate(
     top_p: float = 1.0,
     seed: int = 0,
     stop: str | Sequence[str] = (),
-    engine: str = "eager",
-    kernels: str = "exact",
+    engine: Engine = "eager",
+    kernels: Kernels = "exact",
 ) -> Generated:
     """Let a model write an answer. Raises BadInput, one line that names the argument.
 
@@ -108,8 +108,8 @@ def stream(
     top_p: float = 1.0,
     seed: int = 0,
     stop: str | Sequence[str] = (),
-    engine: str = "eager",
-    kernels: str = "exact",
+    engine: Engine = "eager",
+    kernels: Kernels = "exact",
 ) -> Iterator[str]:
     """`generate`, in pieces of text as they become certain: together they are the answer's `text`.
 
@@ -141,8 +141,8 @@ def request(
     top_p: float = 1.0,
     seed: int = 0,
     stop: str | Sequence[str] = (),
-    engine: str = "eager",
-    kernels: str = "exact",
+    engine: Engine = "eager",
+    kernels: Kernels = "exact",
 ) -> Request:
     """See generate. Raises BadInput."""
     if not isinstance(tokenizer, PreTrainedTokenizerBase):

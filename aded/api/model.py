@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import weakref
 from collections.abc import Iterator
@@ -19,9 +20,10 @@ from aded.core.sampler import Greedy, Sampler
 from aded.errors import BadInput
 from aded.files.cache import cache_folder
 from aded.kernels.threads import restored_threads
+from aded.settings import Engine, Kernels, checked
 from aded.targets.eager import EagerTarget
-from aded.targets.engine import ENGINES, with_engine
-from aded.targets.load import KERNELS, checked_target
+from aded.targets.engine import with_engine
+from aded.targets.load import checked_target
 from aded.targets.self_check import SelfCheck
 from aded.targets.twin import twin_of
 
@@ -35,12 +37,12 @@ class PreparedModel:
     kernels, engine: as `model.kernels` and `engine` of a run.
     """
 
-    def __init__(self, model: PreTrainedModel, kernels: str, engine: str) -> None:
+    def __init__(self, model: PreTrainedModel, kernels: Kernels, engine: Engine) -> None:
         self.versions = parameter_versions(model)
         self._lock = threading.Lock()
         twin, cache = twin_of(model), cache_folder()
         check = SelfCheck(twin)
-        own = kernels if twin.device.type == "cpu" else "torch"
+        own: Kernels = kernels if twin.device.type == "cpu" else "torch"
         with restored_threads():
             target = checked_target(
                 twin, check, own, own_attention=twin.config._attn_implementation == "sdpa", cache=cache
@@ -68,19 +70,18 @@ _prepared: weakref.WeakKeyDictionary[PreTrainedModel, dict[tuple[str, str], Prep
 _making = threading.Lock()
 
 
-def prepared_model(model: Any, kernels: str = "exact", engine: str = "eager") -> PreparedModel:
+def prepared_model(model: Any, kernels: Kernels = "exact", engine: Engine = "eager") -> PreparedModel:
     """The model, prepared: as at the last call, unless its parameters have changed. Raises BadInput."""
     if not isinstance(model, PreTrainedModel):
         raise BadInput("model", f"{type(model).__name__} is no model of transformers; give an AutoModelForCausalLM")
-    if kernels not in KERNELS:
-        raise BadInput("kernels", f"{kernels!r} must be one of {', '.join(KERNELS)}")
-    if engine not in ENGINES:
-        raise BadInput("engine", f"{engine!r} must be one of {', '.join(ENGINES)}")
+    checked(kernels, Kernels, "kernels")
+    checked(engine, Engine, "engine")
     with _making:
         known = _prepared.setdefault(model, {})
         prepared = known.get((kernels, engine))
         if prepared is None or prepared.versions != parameter_versions(model):
-            known.pop((kernels, engine), None)  # two may not fit
+            known.pop((kernels, engine), None)  # two may not fit; hooks tie the old one into a circle
+            gc.collect()
             prepared = known[kernels, engine] = PreparedModel(model, kernels, engine)
     return prepared
 

@@ -30,20 +30,19 @@ if TYPE_CHECKING:
 
 LONGEST = 1_000_000
 """Tokens; no recorded answer is longer."""
-Conversation = Callable[[Sequence[str], Sequence[str]], str]
+ToText = Callable[[Sequence[str], Sequence[str]], str]
 """(turns, answers to all but the last) -> the text that the model read."""
 
 
 class OwnTemplate:
     """A function that puts a conversation into one text."""
 
-    def __init__(self, text: Conversation) -> None:
+    def __init__(self, text: ToText) -> None:
         self._text = text
 
     def ids(self, tokenizer: AnyTokenizer, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
         """See PromptTemplate."""
-        ids: list[int] = tokenizer(self._text(turns, answers))["input_ids"]
-        return ids
+        return Raw().ids(tokenizer, [self._text(turns, answers)], [])  # type: ignore[arg-type]
 
 
 def replay(
@@ -53,7 +52,7 @@ def replay(
     *,
     datastore: Any = None,
     questions: str | Path | None = None,
-    template: str | Conversation = "vicuna_v1.1",
+    template: str | ToText = "vicuna_v1.1",
     max_new_tokens: int | None = None,
     limit: int | None = None,
     eos_token: str | None = None,
@@ -66,14 +65,16 @@ def replay(
         package tokenizers; a pack needs none.
     methods: names, or drafters; new ones with the same settings are made, as these may have learned.
     datastore: the file for those names whose method reads one.
-    questions: a benchmark's name, or a file in FastChat's form.
+    questions: a benchmark's name, or a file in FastChat's form. A pack has its own.
     template: how they became prompts: a name of FastChat's (package fschat), `chat` for the tokenizer's own, `raw`
-        for none, or a function (turns, answers so far) -> text.
+        for none, or a function (turns, answers so far) -> text. A pack has the prompts.
     max_new_tokens: where an answer is cut; None: at 1024, of a pack nowhere.
     limit: how many questions, of each category in turn; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
     pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
+    if pack and questions is not None:
+        raise BadInput("questions", f"{answers} is a pack, which has its own; leave it out")
     known = _tokenizer(tokenizer, eos_token, pack)
     benchmark = PackBenchmark(str(answers)) if pack else _benchmark(answers, questions)
     every, longest = benchmark.questions(), (LONGEST if pack else 1024) if max_new_tokens is None else max_new_tokens
@@ -115,7 +116,7 @@ def _benchmark(answers: str | Path, questions: str | Path | None) -> Benchmark:
     return found
 
 
-def _template(given: str | Conversation) -> PromptTemplate:
+def _template(given: str | ToText) -> PromptTemplate:
     if callable(given):
         return OwnTemplate(given)
     if given in ("raw", "chat"):

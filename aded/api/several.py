@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from aded.api.drafter import NamedDrafter, as_drafter, drafter, reads_datastore
@@ -26,8 +26,8 @@ def several_drafters(methods: Sequence[str | Drafter], datastore: Any) -> list[N
 
 
 def several(given: Any, key: str) -> list[Any]:
-    """A list. Raises BadInput for what is one thing, or none."""
-    if isinstance(given, str | Drafter) or not isinstance(given, Iterable):
+    """A list. Raises BadInput for what is one thing, or none; the keys of a mapping are no list of what it holds."""
+    if isinstance(given, str | Drafter | Mapping) or not isinstance(given, Iterable):
         raise BadInput(key, "must be a list")
     if not (found := list(given)):
         raise BadInput(key, "must not be empty")

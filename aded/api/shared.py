@@ -41,10 +41,11 @@ _uses: dict[int, Use] = {}
 
 def use_of(drafter: Drafter) -> Use:
     """The one of this object: drafters need no hash, and equal ones are two."""
-    if id(drafter) not in _uses:
-        _uses[id(drafter)] = Use()
+    new = Use()
+    use = _uses.setdefault(id(drafter), new)  # two threads may ask at once
+    if use is new:
         weakref.finalize(drafter, _uses.pop, id(drafter), None)
-    return _uses[id(drafter)]
+    return use
 
 
 class SharedDrafter(WrappedDrafter):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 
 PATIENCE = 0.1
-"""Most time to wait for a quiet machine, as a share of the run's time so far."""
+"""Most time to wait for a quiet machine, as a share of the time in which its rows were decoded."""
 
 
 def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, label: str) -> list[Row]:
@@ -27,7 +26,7 @@ def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, labe
     directory.begin(environment(facts), resumed=bool(rows))
     directory.rewrite(rows)
     directory.keep_trees_of(rows)
-    began, done = perf_counter(), len({row.question_id for row in rows})
+    done = len({row.question_id for row in rows})
     progress.begin(label, len(questions), done, runner.experiment.max_new_tokens)
     runner.warm_up()
     if 0 < done < len(questions):
@@ -46,8 +45,8 @@ def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, labe
             progress.note(
                 f"{label}: others take {share:.0%} of the processors; slices that they disturb are left out"
             )
-    patience = PATIENCE * (perf_counter() - began)
-    rows = answer_disturbed(runner, directory, progress, rows, label, patience)
+    spent = sum(timing.machine.seconds for row in rows for timing in row.timings)
+    rows = answer_disturbed(runner, directory, progress, rows, label, PATIENCE * spent)
     _write_samples(runner, directory, rows)
     return rows
 

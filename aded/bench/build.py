@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from omegaconf import DictConfig
 from pydantic import Field
@@ -22,7 +23,7 @@ from aded.core.drafter import Drafter
 from aded.core.target import Target
 from aded.files.datastores.array_file import ArrayFile
 from aded.methods import Method, checked_method, set_up, with_whole_parts
-from aded.settings import FilePath, Positive, checked_keys
+from aded.settings import Engine, FilePath, Positive, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
@@ -30,7 +31,7 @@ RUN: Kinds = {
     **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger"), GROUP),
     "paths": PATHS,
     "pairing": Pairing,
-    "engine": Literal["eager", "compiled"],
+    "engine": Engine,
     "output_dir": FilePath | None,
     "record": {"trees": Annotated[int, Field(ge=0)]},
     "progress": bool,
@@ -56,7 +57,7 @@ class RunConfig:
     method: Method
     logger: Call | None
     decoding: Decoding
-    engine: str
+    engine: Engine
     pairing: Pairing
     cache: str
     """The folder for files that are made once."""
@@ -127,7 +128,7 @@ def load_model(config: RunConfig) -> Loaded:
     return loaded(config.model, config.engine, config.cache)
 
 
-def loaded(model: Call, engine: str, cache: str) -> Loaded:
+def loaded(model: Call, engine: Engine, cache: str) -> Loaded:
     """See load_model."""
     found: Loaded = model(cache=cache)
     target: Target = with_engine(found.target, engine, cache)
@@ -144,9 +145,14 @@ class KeptModel:
     def __call__(self, config: RunConfig) -> Loaded:
         settings = config.model, config.engine, config.cache
         if self._loaded is None or settings != self._settings:
-            self._loaded = None  # two models may not fit
+            self._loaded = None  # two models may not fit; hooks tie the old one into a circle
+            gc.collect()
             self._settings, self._loaded = settings, load_model(config)
         return self._loaded
+
+    def whatever(self, config: RunConfig) -> Loaded:
+        """The model that was loaded last, on whichever engine; without one as any Loader."""
+        return self._loaded or self(config)
 
 
 def load_reference(config: RunConfig) -> Loaded:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from aded.bench.questions import Benchmark, Conversation, PromptTemplate, Question, Raw, TokenIds
+from aded.bench.questions import Benchmark, Chat, PromptTemplate, Question, Raw, TokenIds
 from aded.bench.recording import Recording
 from aded.core.decoding import Decoding
 from aded.errors import BadInput
@@ -68,6 +68,6 @@ def build_experiment(
         raise BadInput(ANSWERS_KEY, "must be given: this target computes nothing")
     chosen = Raw() if asked.benchmark.raw else template()
     for question in asked.chosen:
-        if isinstance(question, Conversation | TokenIds):
+        if isinstance(question, Chat | TokenIds):
             question.prompt_ids([], loaded.tokenizer, chosen)
     return Experiment(loaded, asked, chosen, decoding, max_new_tokens, recording, pairing, trees)

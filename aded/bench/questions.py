@@ -48,7 +48,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Conversation(Question):
+class Chat(Question):
     """A question of messages, which become a prompt by a chat template.
 
     turns: the messages before each answer.
@@ -143,13 +143,12 @@ class Benchmark(Protocol):
 
 
 class GivenQuestions:
-    """A benchmark of questions that are at hand. No scorer reads its answers.
+    """A benchmark of questions that are at hand. No scorer reads its answers."""
 
-    raw: see Benchmark.
-    """
+    raw = True
 
-    def __init__(self, questions: list[Question], stop_strings: Sequence[str] = (), *, raw: bool = True) -> None:
-        self._questions, self.stop_strings, self.raw = questions, stop_strings, raw
+    def __init__(self, questions: list[Question], stop_strings: Sequence[str] = ()) -> None:
+        self._questions, self.stop_strings = questions, stop_strings
 
     def questions(self) -> list[Question]:
         """See Benchmark."""

@@ -31,7 +31,7 @@ from aded.files.models.tokenizer import load_tokenizer
 from aded.files.pack import ABOUT, About, AbsentTokenizer, is_pack, read_about, read_pack
 from aded.identity import sha256, tokenizer_fingerprint
 from aded.records.rows import Row
-from aded.settings import FilePath
+from aded.settings import Dtype, FilePath
 from aded.targets.loaded import Loaded
 from aded.targets.weightless import WeightlessTarget, random_target
 
@@ -170,7 +170,7 @@ def load_for_replay(
     tokenizer: FilePath | None = None,
     *,
     compute: FilePath | None = None,
-    dtype: str = "bfloat16",
+    dtype: Dtype = "bfloat16",
     device: str = "cpu",
     cache: str | None = None,
 ) -> Loaded:
@@ -179,6 +179,8 @@ def load_for_replay(
     answers: the file or pack.
     tokenizer, cache: as load_tokenizer takes them, of the model that gave the answers; None: the answers are a pack.
     compute: a shape in conf/model/compute that runs every step with random weights; None: no model runs.
+    dtype: of these weights.
+    device: cpu, cuda or cuda:N, where they are.
     """
     loaded: Any
     if tokenizer is not None:

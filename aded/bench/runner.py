@@ -23,6 +23,7 @@ from aded.core.step import Step
 from aded.core.target import Target
 from aded.files.answer_file import sha256_of
 from aded.files.models.tokenizer import stop_rule
+from aded.files.pack import AbsentTokenizer
 from aded.methods import autoregressive
 from aded.records.metrics import compression
 from aded.records.noise.warm_up import MOST_WARM_UP, slice_warm_up
@@ -231,6 +232,7 @@ class Runner:
     ) -> Row:
         timed, same = "seconds" in self.target.provides, self.experiment.decoding.repeats_the_baseline
         drafting = sum(answer.draft_times) + sum(answer.observe_times)
+        unknown = isinstance(self.tokenizer, AbsentTokenizer)  # the text
         return Row(
             question_id=question.id,
             turn=turn,
@@ -254,7 +256,7 @@ class Runner:
             autoregressive_decode_seconds=None if plain is None else plain.decode_seconds,
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
             timings=[timing if timed else replace(timing, verify_ms=None)],
-            compression=compression(self._text(answer.token_ids, None)),
+            compression=None if unknown else compression(self._text(answer.token_ids, None)),
             parts=answer.parts,
         )
 

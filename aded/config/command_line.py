@@ -187,12 +187,7 @@ def _check_choice(key: str, override: str) -> None:
 
 
 def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
-    """Run an entry point of Hydra's; `interrupted` is what Ctrl-C prints.
-
-    Classes that a config names by `_target_` are found in the working directory too, after all that is installed.
-    """
-    if str(Path.cwd()) not in sys.path and "" not in sys.path:
-        sys.path.append(str(Path.cwd()))
+    """Run an entry point of Hydra's; `interrupted` is what Ctrl-C prints."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import pkgutil
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any, get_type_hints
 
 from aded.errors import BadInput, first_line
 from aded.extras import naming_the_extra
+from aded.identity import is_ours
 from aded.settings import checked, checked_keys, is_kind
 
 CONF = (Path(__file__).parents[1] / "conf").resolve()
@@ -77,7 +79,7 @@ def checked_call(
 def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) -> Call:
     target = values.pop("_target_", None)
     later: bool = checked(values.pop("_partial_", False), bool, f"{key}._partial_")
-    function = _located(target, f"{key}._target_")
+    function = located(target, f"{key}._target_")
     if not later and not _may_make(function, kind):
         raise BadInput(f"{key}._target_", f"{function} makes no {kind}")
     kinds, optional, others = _parameters(function, f"{key}._target_")
@@ -96,24 +98,28 @@ def _call(values: dict[str, Any], key: str, kind: Any, filled: Collection[str]) 
     return Call(key, function, {**arguments, **calls}, kind, later)
 
 
-def _located(target: object, key: str) -> Callable[..., Any]:
-    """The class or function of this name. Raises BadInput.
+def located(target: object, key: str) -> Callable[..., Any]:
+    """The class or function of this name; what is not ours is found in the working directory too, after all else.
 
-    A function must say what it returns, so that no config calls what was never meant to be named in one.
+    A function must say what it returns, so that no config calls what was never meant to be named in one. Raises
+    BadInput.
     """
     try:
         if not isinstance(target, str):
             raise ImportError("it is no name")
+        here = str(Path.cwd())
+        if not is_ours(target) and here not in sys.path and "" not in sys.path:
+            sys.path.append(here)
         with naming_the_extra():
-            located: Any = pkgutil.resolve_name(target)
-        if not inspect.isclass(located) and "return" not in getattr(located, "__annotations__", {}):
+            found: Any = pkgutil.resolve_name(target)
+        if not inspect.isclass(found) and "return" not in getattr(found, "__annotations__", {}):
             raise ImportError(f"{target} is neither a class nor a function that says what it returns")
     except BadInput:
         raise
     except Exception as error:  # a module of somebody else's may raise anything
         raise BadInput(key, f"{target} is no class here, as MODULE.CLASS ({first_line(error)})") from None
-    found: Callable[..., Any] = located
-    return found
+    function: Callable[..., Any] = found
+    return function
 
 
 def _may_make(function: Callable[..., Any], kind: Any) -> bool:

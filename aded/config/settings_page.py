@@ -6,12 +6,12 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pkgutil import resolve_name
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from aded.config.choices import composed
+from aded.config.choices import MISSING, composed
+from aded.config.objects import located
 
 GROUPS = ("model", "benchmark", "method")
 ABOUT = re.compile(r"(?P<names>\w+(?:, \w+)*): (?P<text>.+)")
@@ -31,7 +31,7 @@ HARNESS = {
 
 
 def settings_page(overrides: Sequence[str]) -> str:
-    """The settings of the groups that the overrides name; without one, of the method."""
+    """The settings of the groups that the overrides name; without one, of the method. Raises BadInput."""
     config = OmegaConf.to_container(composed("config", overrides))
     assert isinstance(config, dict)
     named = {override.partition("=")[0].partition(".")[0].partition("/")[0].lstrip("+") for override in overrides}
@@ -43,7 +43,7 @@ def settings_page(overrides: Sequence[str]) -> str:
 def _lines(key: str, config: Mapping[str, Any]) -> Iterator[str]:
     """The class's first line, then a line a setting. key: of the group."""
     target = str(config.get("_target_"))
-    meanings = HARNESS if target == "???" else {**HARNESS, **meanings_of(resolve_name(target))}
+    meanings = HARNESS if target == MISSING else {**HARNESS, **meanings_of(located(target, f"{key}._target_"))}
     yield f"{key}={config.get('name', target)}  ({target})"
     for name, value in config.items():
         if isinstance(value, dict) and "_target_" in value:

@@ -257,9 +257,10 @@ def decode_batch(
             if place not in going and waiting:
                 number, request = waiting.popleft()
                 going[place] = number, _begin(target, place, request, eos_token_ids)
-        load(sum(generation.reason is None for _, generation in going.values()))
-        trees = {place: generation.draft() for place, (_, generation) in going.items() if generation.reason is None}
-        if trees:
+        unfinished = {place: generation for place, (_, generation) in going.items() if generation.reason is None}
+        if unfinished:
+            load(len(unfinished))
+            trees = {place: generation.draft() for place, generation in unfinished.items()}
             began = perf_counter()
             steps = target.verify(trees)
             seconds = perf_counter() - began

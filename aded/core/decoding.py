@@ -7,22 +7,27 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_type_hints
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from aded.core.rejection import Rejection
 from aded.core.sampler import Greedy, Sampled, Sampler
-from aded.errors import BadInput
 from aded.settings import checked_keys
 
 COLDEST = 1e-6
 """The lowest temperature above 0: logits divided by it are still numbers."""
 
 
+def _warm_enough(temperature: float) -> float:
+    if 0 < temperature < COLDEST:
+        raise ValueError(f"must be 0 (greedy), or {COLDEST} or more")
+    return temperature
+
+
 @dataclass(frozen=True)
 class Decoding:
     """Temperature 0 is greedy."""
 
-    temperature: Annotated[float, Field(ge=0)] = 0.0
+    temperature: Annotated[float, Field(ge=0), AfterValidator(_warm_enough)] = 0.0
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
     """1 turns the filter off."""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
@@ -30,10 +35,6 @@ class Decoding:
     """match: a draft is accepted that equals the target's own draw, so the output is that of autoregressive decoding
     with the same seed. rejection: drafters that know their distribution draw from it, and the output has the target's
     distribution (aded.core.rejection)."""
-
-    def __post_init__(self) -> None:
-        if 0 < self.temperature < COLDEST:
-            raise BadInput("decoding.temperature", f"{self.temperature} must be 0 (greedy), or {COLDEST} or more")
 
     @property
     def repeats_the_baseline(self) -> bool:

@@ -19,9 +19,8 @@ from aded.core.step import Step
 from aded.core.step_cost import TreeSize
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.settings import STRICT
+from aded.settings import STRICT, Whole
 
-Nodes = Annotated[int, Field(ge=0)]
 Teacher = Literal[
     "a corpus", "a smaller model", "other models' answers", "the target's answers", "the target's weights"
 ]
@@ -36,11 +35,11 @@ class PartUse:
     """
 
     __pydantic_config__ = STRICT
-    drafted: Nodes
+    drafted: Whole
     """Nodes that it drafted, alone or with others."""
-    accepted: Nodes
+    accepted: Whole
     """How many of them were accepted."""
-    accepted_alone: Nodes
+    accepted_alone: Whole
     """How many of these no other part drafted."""
     seconds: Annotated[float, Field(ge=0)]
     """Its time in begin, draft and observe."""

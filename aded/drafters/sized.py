@@ -25,7 +25,7 @@ from aded.files.cost_table import read_cost_table
 
 NONE, MEASURED = "none", "measured"
 DRAFTS_TIMED = 8
-"""The median of so many drafts, the first ones, is what a draft takes."""
+"""The median of so many drafts, those after the first, is what a draft takes."""
 
 
 def check_cost(cost: str, key: str) -> str:
@@ -71,7 +71,7 @@ class SizedDrafter(WrappedDrafter):
             cost = read_cost_table(self.cost, target.describe()["engine"], self.budget)
         elif timed:
             cost = measure(target, self.budget)
-        self._left_to_time, self._draft_times = DRAFTS_TIMED if timed else 0, []
+        self._left_to_time, self._draft_times = DRAFTS_TIMED + 1 if timed else 0, []
         self.size_by(None if cost is None else TreeSize(cost))
         super().setup(target)
 
@@ -100,7 +100,9 @@ class SizedDrafter(WrappedDrafter):
         """The part of the drafter's tree that is worth most."""
         began = perf_counter()
         tree = self.drafter.draft(context)
-        if self._left_to_time > 0:
+        if self._left_to_time > DRAFTS_TIMED:
+            self._left_to_time -= 1  # it compiled, or read from disk
+        elif self._left_to_time > 0:
             self._left_to_time -= 1
             self._draft_times.append(perf_counter() - began)
             size.draft_seconds = float(np.median(self._draft_times))

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO
 
 from aded.errors import BadInput
@@ -28,8 +29,8 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     A block that raises leaves `path` as it was and no other file. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two processes may write the same file: the last one to finish wins.
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # Two processes may write the same file, also from two machines: the last one to finish wins.
+    partial = path.with_name(f".{path.name}.{token_hex(8)}.partial")
     try:
         with partial.open("w+b") as file:
             with suppress(OSError):  # some file systems have no locks

@@ -11,6 +11,7 @@ import shutil
 import sys
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 
 import torch
 
@@ -89,7 +90,7 @@ def _compile(out: Path) -> None:
     source = f"{(SOURCES / 'ops.cpp').read_text()}\n// {fingerprint()}\n"
     library = CppCodeCache.load(source, extra_flags=(f"-I{SOURCES}", *FLAGS))
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f"{out.name}.{os.getpid()}.partial")
+    partial = out.with_name(f"{out.name}.{token_hex(8)}.partial")
     shutil.copyfile(library._name, partial)
     os.replace(partial, out)
 

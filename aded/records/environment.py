@@ -6,10 +6,12 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from aded.errors import BadInput
 from aded.kernels import ops
 from aded.records.rows import Environment, Machine
 
@@ -18,7 +20,12 @@ PACKAGES = ("torch", "transformers", "numba", "numpy", "hydra-core", "tokenizers
 
 
 def environment(facts: Mapping[str, Any] | None = None) -> Environment:
-    """This process's environment. facts: further fields of Environment, from the target, drafter and recording."""
+    """This process's environment. Raises BadInput for a fact that no record has.
+
+    facts: further fields of Environment, from the target, drafter and recording.
+    """
+    if unknown := (facts or {}).keys() - {one.name for one in fields(Environment)}:
+        raise BadInput("method", f"describe() says {', '.join(sorted(unknown))}, which is no key of the record")
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:

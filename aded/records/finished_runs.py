@@ -198,8 +198,7 @@ def read_begun(folder: Path) -> FinishedRun:
     """As read_run, and a run that was cut off, by the rows that it has. Raises ValueError or OSError."""
     if (folder / "summary.json").exists():
         return read_run(folder)
-    content = (folder / "rows.jsonl").read_bytes()
-    rows = list(_parsed(content[: content.rfind(b"\n") + 1], folder / "rows.jsonl"))  # the last line may be half one
+    rows = list(whole_rows(folder / "rows.jsonl"))
     if not rows:
         raise ValueError(f"{folder}: a run without a row yet")
     config, environment = read_config(folder / "config.yaml"), read(Environment, folder / "environment.json")
@@ -207,6 +206,12 @@ def read_begun(folder: Path) -> FinishedRun:
     names = {group: str(settings.get(f"{group}.name")) for group in ("method", "model", "benchmark")}
     summary = summarise(rows, **names, run_id=run_id(config, environment.files))
     return FinishedRun(folder, summary, settings, environment, rows, cut_off=True)
+
+
+def whole_rows(path: Path) -> Iterator[Row]:
+    """The rows of a run that may have been cut off: its last line may be half one. Raises ValueError or OSError."""
+    content = path.read_bytes()
+    return _parsed(content[: content.rfind(b"\n") + 1], path)
 
 
 def _parsed(content: bytes, path: Path) -> Iterator[Row]:

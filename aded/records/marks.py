@@ -40,8 +40,9 @@ def _marks(summary: Summary, speedup: float, rows: Sequence[Row], pairs: PairsBy
         yield f"the interval {low:.2f} to {high:.2f} is wider than half the speedup"
     kept = undisturbed(pairs)
     if 1 - kept.mean() > MOST_DISTURBED:
-        taken, found = summary.others_cpu_share, f"{2 * (~kept).sum()} of {2 * len(kept)} slices"
-        yield f"others took {taken:.0%} of the processors: {found} {'left out' if kept.any() else 'disturbed'}"
+        left_out = " and left out" if kept.any() else ""
+        found = f"{2 * (~kept).sum()} of {2 * len(kept)} slices were disturbed{left_out}"
+        yield f"{found} (others took {summary.others_cpu_share:.0%} of the processors)"
     if 2 * kept.sum() < FEWEST:
         every = "" if kept.any() else "; the speedup is over all slices"
         yield f"{2 * kept.sum()} undisturbed slices, fewer than {FEWEST}{every}"

@@ -17,10 +17,9 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from aded.core.drafter import PartUse
 from aded.files.answer_file import sha256_of
-from aded.settings import STRICT
+from aded.settings import STRICT, Whole
 
 Record = TypeVar("Record")
-Whole = Annotated[int, Field(ge=0)]
 Number = Annotated[float, Field(ge=0)]
 
 
@@ -153,7 +152,7 @@ class Row:
     timings: Annotated[list[Timing], Field(min_length=1)] = about("each time the turn was decoded, the first first")
     compression: Number | None = about(
         "bytes of the answer's text / bytes of the same under zlib (aded.records.metrics)",
-        null=OLDER,
+        null=f"a pack was replayed without its tokenizer, or {OLDER}",
         default=None,
     )
     parts: dict[str, PartUse] | None = about(

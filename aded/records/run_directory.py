@@ -28,8 +28,8 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, not_writable, remove_partial, write_text
 from aded.identity import run_ids
 from aded.records.config import differences, flat, read_config
-from aded.records.finished_runs import read_run
-from aded.records.rows import Environment, Row, parse, read, reason, to_json
+from aded.records.finished_runs import read_run, whole_rows
+from aded.records.rows import Environment, Row, read, reason, to_json
 from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
 from aded.records.trees import AnswerTrees, read_trees
@@ -111,22 +111,12 @@ class RunDirectory:
         return (self.folder / "summary.json").exists() or (rows.exists() and rows.stat().st_size > 0)
 
     def finished_rows(self) -> list[Row]:
-        """The whole rows, up to the first that is half written. Raises BadInput for rows of another version."""
+        """The whole rows. Raises BadInput where one is damaged, or of another version."""
         path = self.folder / "rows.jsonl"
-        rows: list[Row] = []
-        if not path.exists():
-            return rows
-        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
-            try:
-                if not line.endswith(b"\n") or not isinstance(json.loads(line), dict):
-                    break
-            except ValueError:
-                break
-            try:
-                rows.append(parse(Row, line, f"{path} line {number}"))
-            except ValueError as error:
-                raise BadInput(OUTPUT_KEY, f"{error}, in another folder") from None
-        return rows
+        try:
+            return list(whole_rows(path)) if path.exists() else []
+        except (OSError, ValueError) as error:
+            raise BadInput(OUTPUT_KEY, f"{reason(error)}; mend it, or name another folder") from None
 
     def rewrite(self, rows: Sequence[Row]) -> None:
         """Replace the rows, as when those of a half-answered question are dropped."""

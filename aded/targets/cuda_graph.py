@@ -118,9 +118,10 @@ class CudaGraphTarget(CompiledCpuTarget):
         super().__init__(model, backend, **settings)
 
     def fork(self) -> Self:
-        """See Target.fork. Steps are captured over a cache, so each fork captures its own."""
+        """See Target.fork. Steps are captured over a cache, so each fork captures its own. The graphs of one pool of
+        memory must run in the order of their capture, so each fork has a pool of its own too."""
         other = super().fork()
-        other._programs = {}
+        other._programs, other._pool = {}, None
         return other
 
     def _compile(self) -> None:

@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING
 
 from aded.core.target import Target
 from aded.errors import BadInput, first_line
+from aded.settings import Engine
 
 if TYPE_CHECKING:
     from aded.targets.compiled_cpu import CompiledCpuTarget
     from aded.targets.eager import EagerTarget
 
-ENGINES = ("eager", "compiled")
 log = logging.getLogger(__name__)
 
 
-def with_engine(target: Target, engine: str, cache: str) -> Target:
+def with_engine(target: Target, engine: Engine, cache: str) -> Target:
     """The target with its steps carried out by `engine`; where that is impossible, eager, and one line says why.
 
     cache: folder; compiled code is kept below it, for the next process too.
-    Raises BadInput for an engine that does not exist.
     """
-    if engine not in ENGINES:
-        raise BadInput("engine", f"{engine!r} must be one of {', '.join(ENGINES)}")
     if engine == "eager" or not target.provides:  # a target without weights has nothing to compile
         return target
     # Imported here and below: replays need no model, and torch's compilers take seconds to load.

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import transformers
@@ -25,14 +25,12 @@ from aded.kernels.attention import register as register_attention
 from aded.kernels.choice import Times, choose_kernels
 from aded.kernels.linear import KERNELS as LINEAR_KERNELS
 from aded.kernels.linear import ROWS, PackedLinear, packed_layers, replace_linears, restore_linears
-from aded.settings import Count, FilePath
+from aded.settings import Count, Dtype, FilePath, Kernels, checked
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
 from aded.targets.self_check import SelfCheck
 
 log = logging.getLogger(__name__)
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-KERNELS = ("exact", "fast", "torch")
 _kernel_times: dict[str, Times] = {}
 """What this process has measured or read; see aded/kernels/choice.py."""
 
@@ -67,7 +65,9 @@ def load(
     dtype: float32, bfloat16 or float16.
     options: of the model's from_pretrained.
     """
-    number, placed, folder = checked_dtype(dtype), checked_device(device), place_of(name, key, cache)
+    beside = key.removesuffix(key.rpartition(".")[2])
+    number, placed = checked_dtype(dtype, f"{beside}dtype"), checked_device(device, f"{beside}device")
+    folder = place_of(name, key, cache)
     tokenizer = load_tokenizer(folder, key=key, revision=revision)
     model: Any = pretrained(AutoModelForCausalLM, folder, key, dtype=number, revision=revision, **options)
     return (model if options.get("device_map") else model.to(placed)), tokenizer
@@ -76,29 +76,29 @@ def load(
 def load_target(
     path: FilePath,
     *,
-    dtype: str = "bfloat16",
+    dtype: Dtype = "bfloat16",
     device: str = "cpu",
     cache: str | None = None,
     revision: str | None = None,
     device_map: str | dict[str, Any] | None = None,
     attention: str | None = None,
-    head: str = "model",
-    kernels: str = "exact",
+    head: Literal["model", "float32"] = "model",
+    kernels: Kernels = "exact",
     threads: Count | None = None,
 ) -> Loaded:
     """Load model and tokenizer with the ordinary `from_pretrained`. Raises BadInput naming the key.
 
     path, cache: as `load` takes them.
+    dtype: of the weights, in which most is computed.
+    device: cpu, cuda or cuda:N.
+    revision: a commit, tag or branch on the Hub; None: main.
+    device_map: as `from_pretrained` takes it, for a model over several devices; None: it is on `device`.
     attention: transformers' attn_implementation; None: sdpa where the model has it.
     head: `model`, or `float32` for an output projection in float32.
     kernels: on processors `exact` for our linear layers and attention, the same to the last bit in a tree and alone;
         `fast` where each number of rows may have another kernel; `torch` for none of ours.
     threads: of the forward pass on a processor; None: one per core.
     """
-    if head not in ("model", "float32"):
-        raise BadInput("model.head", f"{head!r} must be model or float32")
-    if kernels not in KERNELS:
-        raise BadInput("model.kernels", f"{kernels!r} must be one of {', '.join(KERNELS)}")
     _quiet()
     options: dict[str, Any] = {"revision": revision or "main"}
     if attention:
@@ -216,20 +216,21 @@ def use_torchs_kernels(model: Any) -> None:
         model.set_attn_implementation("sdpa")
 
 
-def checked_dtype(name: str) -> torch.dtype:
-    """Raises BadInput for a dtype that models do not have."""
-    if name not in DTYPES:
-        raise BadInput("model.dtype", f"{name!r} must be one of {', '.join(DTYPES)}")
-    return DTYPES[name]
+def checked_dtype(name: str, key: str) -> torch.dtype:
+    """Raises BadInput, naming the key, for a dtype that models do not have."""
+    found: torch.dtype = getattr(torch, checked(name, Dtype, key))
+    return found
 
 
-def checked_device(name: str) -> torch.device:
-    """Raises BadInput for a device that is none, or is not there."""
+def checked_device(name: str, key: str) -> torch.device:
+    """A processor, or a GPU, which is torch's current one from now on. Raises BadInput, naming the key."""
     if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", name):
-        raise BadInput("model.device", f"{name!r} must be cpu, cuda or cuda:N")
+        raise BadInput(key, f"{name!r} must be cpu, cuda or cuda:N")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise BadInput("model.device", f"{name} is asked for, but there is no such CUDA device; use model.device=cpu")
+        raise BadInput(key, f"{name} is asked for, but there is no such CUDA device; use {key}=cpu")
+    if device.index is not None:
+        torch.cuda.set_device(device)  # whoever asks for the memory of the GPU means this one
     return device
 
 

@@ -65,8 +65,8 @@ def random_target(config_of_shape: dict[str, Any], *, dtype: str, device: str) -
 
     settings = dict(config_of_shape)
     config: PreTrainedConfig = CONFIG_MAPPING[settings.pop("model_type")](**settings)
-    placed = checked_device(device)
+    placed = checked_device(device, "model.device")
     torch.manual_seed(0)
     with torch.device(placed):  # made where they stay: the host's memory may be too small for them
-        model: Any = AutoModelForCausalLM.from_config(config, dtype=checked_dtype(dtype))
+        model: Any = AutoModelForCausalLM.from_config(config, dtype=checked_dtype(dtype, "model.dtype"))
     return checked_target(model, SelfCheck(model), "exact" if placed.type == "cpu" else "torch", trained=False)

@@ -92,7 +92,7 @@ class DraftModel(ModelDrafter):
             with threads.kept() as count:
                 loaded = load_target(
                     self.model,
-                    dtype=str(dtype).removeprefix("torch."),
+                    dtype=str(dtype).removeprefix("torch."),  # type: ignore[arg-type]  # it is one of them
                     device="cpu" if target is None else str(target.device),
                     cache=self.cache,
                     kernels="exact" if own else "torch",

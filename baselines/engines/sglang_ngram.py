@@ -16,8 +16,6 @@ Beside the trie the engine may read a corpus, whose automaton (sglang_automaton.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os.path import expanduser
 from typing import Annotated, Any, Literal
 
@@ -27,7 +25,7 @@ from pydantic import Field
 
 from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.tree import DraftTree, with_child
-from aded.errors import BadInput
+from aded.errors import BadInput, naming
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.identity import tokenizer_fingerprint
 from aded.settings import Budget, Count, FilePath, LearningScope, Positive
@@ -45,6 +43,7 @@ from baselines.engines.sglang_trie import (
     with_room,
 )
 
+CORPUS = "method.external_corpus_path"
 Entry = tuple[float, int, int]
 """Of the heap: probability, node of the trie, its parent in the draft tree."""
 
@@ -100,17 +99,8 @@ def frequent_tree(
     return tokens[:n], parents[:n]
 
 
-@contextmanager
-def _named() -> Iterator[None]:
-    """What is wrong with the corpus is wrong with its setting."""
-    try:
-        yield
-    except BadInput as error:
-        raise BadInput("method.external_corpus_path", error.problem) from None
-
-
 def _opened(path: str) -> SuffixFile:
-    with _named():
+    with naming(CORPUS):
         return open_suffixes(expanduser(path))
 
 
@@ -165,9 +155,7 @@ class SglangNgram(Drafter):
         if capacity <= max_trie_depth:
             raise BadInput("method.capacity", f"{capacity} must be more than method.max_trie_depth, {max_trie_depth}")
         if (external_corpus_path is None) != (external_sam_budget == 0):
-            raise BadInput(
-                "method.external_sam_budget", "and method.external_corpus_path must both be set, or neither of them"
-            )
+            raise BadInput("method.external_sam_budget", f"and {CORPUS} must both be set, or neither of them")
         self.corpus = None if external_corpus_path is None else _opened(external_corpus_path)
         self.of_corpus = min(external_sam_budget, budget)
         corpus: frozenset[Teacher] = frozenset({"a corpus"} if self.corpus else ())
@@ -219,7 +207,7 @@ class SglangNgram(Drafter):
 
     def check_tokenizer(self, tokenizer: Any) -> None:
         if self.corpus is not None:
-            with _named():
+            with naming(CORPUS):
                 self.corpus.check_tokenizer(tokenizer_fingerprint(tokenizer))
 
     def describe(self) -> dict[str, str]:

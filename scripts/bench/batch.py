@@ -137,7 +137,7 @@ class Bench:
             drafter.learn_with(sized[0])  # requests share the rate, and what is known of drafts
 
         def load(going: int) -> None:
-            size.cost = costs[max(1, going) - 1]
+            size.cost = costs[going - 1]
 
         requests = [
             Request(prompt, drafter, Greedy(), self.settings.new_tokens)

@@ -41,7 +41,7 @@ from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.records.environment import machine
-from aded.settings import Positive
+from aded.settings import Engine, Positive
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.weightless import random_target
@@ -62,7 +62,7 @@ class BenchVerifySettings:
 
     nodes: Numbers = field(default_factory=lambda: list(NODES))
     contexts: Numbers = field(default_factory=lambda: [128, 512, 1536])
-    engines: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: ["eager", "compiled"])
+    engines: Annotated[list[Engine], Field(min_length=1)] = field(default_factory=lambda: ["eager", "compiled"])
     rounds: Positive = 7
     shape: str | None = None
     out: str | None = None

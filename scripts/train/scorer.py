@@ -32,7 +32,7 @@ from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import PREFIXES, SHAPES
-from aded.errors import BadInput
+from aded.errors import naming
 from aded.files.atomic import check_outputs, whole_file
 from aded.files.datastores.lookup_file import LookupFile, open_lookup
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
@@ -127,10 +127,8 @@ def open_corpora(cfg: DictConfig) -> list[Corpus]:
 
 
 def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
-    try:
+    with naming(key):
         return open_file(expanduser(path))
-    except BadInput as error:
-        raise BadInput(key, error.problem) from None
 
 
 def without_loops(answers: Path, folder: Path) -> Path:

@@ -136,13 +136,31 @@ def test_what_does_not_fit_a_pack_is_one_line(
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize(("out", "line"), [("a.txt", "is a file; name a folder"), ("MODEL", "belongs to model.path")])
+def test_a_place_that_takes_no_pack_is_refused_before_the_run(
+    shell: Shell, model: Sequence[str], folder: Path, tmp_path: Path, out: str, line: str
+) -> None:
+    (tmp_path / "a.txt").write_text("mine")
+    before = sorted(folder.iterdir())
+    place = out.replace("MODEL", str(folder))
+    run = f"output_dir={tmp_path / 'run'}"
+    assert line in shell.command.refusal(record.main, *model, run, f"out={place}")
+    assert not (tmp_path / "run").exists()
+    assert sorted(folder.iterdir()) == before
+
+
 def test_a_replay_needs_methods_and_takes_a_datastore_of_its_tokenizer_alone(
     tmp_path: Path, ngram_file: object
 ) -> None:
     small_pack(tmp_path)
     (found,) = aded.replay(tmp_path, methods=["prompt_lookup"])
+    assert found.repetitive_share is None, "the answers have no text"
     assert (found.turns, found.mean_accepted_tokens) == (3, found.new_tokens / found.steps)
     assert (found.mean_accepted_tokens or 0) > 1.5
-    for arguments, line in (({}, "methods"), ({"methods": ["aded"], "datastore": ngram_file}, "was built with")):
+    for arguments, line in (
+        ({}, "methods"),
+        ({"methods": ["aded"], "datastore": ngram_file}, "was built with"),
+        ({"methods": ["prompt_lookup"], "questions": "mt_bench"}, "questions: .* is a pack, which has its own"),
+    ):
         with pytest.raises(BadInput, match=line):
-            aded.replay(tmp_path, **arguments)  # type: ignore[arg-type]
+            aded.replay(tmp_path, **arguments)

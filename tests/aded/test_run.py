@@ -158,6 +158,16 @@ def test_bad_input_is_reported_in_one_line(
     assert not (shell.out / "rows.jsonl").exists() or shell.rows() == []
 
 
+def test_home_is_meant_by_a_tilde(
+    shell: Shell, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    usual = [f"model={folder}", "method=autoregressive", "benchmark.limit=1", "benchmark.max_new_tokens=2"]
+    assert shell(*usual, "output_dir=null", "paths.output='~/runs'")[0] == 0
+    assert list((tmp_path / "home" / "runs").rglob("summary.json"))
+    assert not (tmp_path / "~").exists()
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_cuda_without_a_device_is_refused(shell: Shell, folder: Path) -> None:
     code, _, errors = shell(f"model={folder}", "model.device=cuda", "method=autoregressive")

@@ -30,13 +30,21 @@ class Said(NamedTuple):
     column: str
 
 
-LIVE = ("speedup", "speedup_low", "speedup_high", "mean_accepted_tokens")
+LIVE = (
+    "prompt_lookup",
+    "aded_backoff (lookup=none, retrieval=none)",
+    "aded_backoff (lookup=a file, retrieval=a file)",
+)
+"""The lines of the table's columns."""
+SPEEDUP = ("speedup", "speedup_low", "speedup_high")
 
 
 def live(sentence: str, benchmark: str) -> list[Said]:
-    """sentence: a row of the table, its decimals in the order of LIVE."""
-    row, file = {"line": "aded_backoff (lookup=a file, retrieval=a file)"}, f"live/{benchmark}/summary.csv"
-    return [Said(sentence, value, file, row, column) for value, column in zip(decimals(sentence), LIVE, strict=True)]
+    """sentence: a row of the table, with speedups of the last lines of LIVE, and the last one's accepted tokens."""
+    values, file = decimals(sentence), f"live/{benchmark}/summary.csv"
+    cells = [(line, column) for line in LIVE[-(len(values) // len(SPEEDUP)) :] for column in SPEEDUP]
+    cells.append((LIVE[-1], "mean_accepted_tokens"))
+    return [Said(sentence, value, file, {"line": line}, of) for value, (line, of) in zip(values, cells, strict=True)]
 
 
 def decimals(text: str) -> list[str]:
@@ -46,19 +54,23 @@ def decimals(text: str) -> list[str]:
     return DECIMAL.findall(text)
 
 
-def target(sentence: str, value: str, method: str, column: str) -> Said:
-    row = {"model": "qwen3-32b", "benchmark": "human_eval_chat", "method": method}
+def target(sentence: str, value: str, model: str, method: str, column: str) -> Said:
+    row = {"model": model, "benchmark": "human_eval_chat", "method": method}
     return Said(sentence, value, "targets/peers_equal.csv", row, column)
 
 
-EAGLE = {"model": "qwen3-32b", "benchmark": "human_eval_chat", "method": "eagle3, chain of 3"}
+def eagle(sentence: str, value: str, benchmark: str, method: str) -> Said:
+    return Said(sentence, value, "published/engines.csv", {"benchmark": benchmark, "method": method}, "value")
+
+
 SAID = [
-    *live("HumanEval, 40 questions in a chat | **4.14** [3.77, 4.64] | 5.45", "human_eval"),
-    *live("HumanEval raw, 40 questions | **2.12** [1.96, 2.39] | 2.49", "human_eval_raw"),
-    *live("MT-Bench, 20 questions | **2.33** [2.08, 2.65] | 2.81", "mt_bench"),
-    Said("EAGLE-3's chain of three 3.00", "3.00", "published/engines.csv", EAGLE, "value"),
-    target("as a chain of five 2.13", "2.13", "aded_backoff (shape=chain)", "session, 5"),
-    target("as a tree 3.40", "3.40", "aded_backoff (shape=tree)", "session, 64"),
+    *live("chat | 2.36 [2.13, 2.66] | 3.93¹ [3.54, 4.46] | **4.14** [3.77, 4.64] | 5.45 |", "human_eval"),
+    *live("HumanEval raw, 40 questions | – | 1.86 [1.73, 2.06] | **2.12** [1.96, 2.39] | 2.49 |", "human_eval_raw"),
+    *live("MT-Bench, 20 questions | – | 2.16 [1.93, 2.44] | **2.33** [2.08, 2.65] | 2.81 |", "mt_bench"),
+    eagle("EAGLE-3 3.58 (vLLM's count)", "3.58", "human_eval_chat", "eagle3, chain of 5"),
+    target("in a session 2.13", "2.13", "qwen3-32b", "aded_backoff (shape=chain)", "session, 5"),
+    eagle("EAGLE-3 5.79 (EAGLE's count)", "5.79", "eagle_humaneval", "eagle3, tree"),
+    target("`aded_backoff` 3.74", "3.74", "llama-3.1-8b-instruct", "aded_backoff (shape=tree)", "session, 64"),
 ]
 
 

@@ -127,7 +127,7 @@ def _text_of(row: Mapping[str, Any], field: str) -> str:
     value = row.get(field)
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return "\n".join(value)
-    return str(value) if isinstance(value, str | int) else ""
+    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def _needed(where: str, row: Mapping[str, Any], field: str) -> str:

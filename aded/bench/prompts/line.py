@@ -24,7 +24,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, Field
 
 from aded.bench.prompts.rows import QUESTIONS_KEY
-from aded.bench.questions import Conversation, Message, PlainText, Question, TokenIds
+from aded.bench.questions import Chat, Message, PlainText, Question, TokenIds
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, typed
 from aded.settings import Id, Text, TokenId
@@ -86,7 +86,7 @@ def question_of(where: str, line: Mapping[str, Any], name: str) -> Question:
     turns = turns_of(_messages(read.messages, where), where)
     if not read.tools and all(turn == ({"role": "user", "content": turn[0]["content"]},) for turn in turns):
         return Question(name, category, tuple(turn[0]["content"] for turn in turns), where=where)
-    return Conversation(name, category, turns, tuple(read.tools or ()), where=where)
+    return Chat(name, category, turns, tuple(read.tools or ()), where=where)
 
 
 def _of_text(read: Line, name: str, category: str, where: str) -> Question:
@@ -97,7 +97,7 @@ def _of_text(read: Line, name: str, category: str, where: str) -> Question:
         return Question(name, category, texts, where=where)
     messages: list[Message] = [{"role": "user", "content": text} for text in texts]
     messages.insert(0, {"role": "system", "content": read.system})
-    return Conversation(name, category, turns_of(messages, where), where=where)
+    return Chat(name, category, turns_of(messages, where), where=where)
 
 
 def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:

@@ -94,11 +94,13 @@ def test_drawn_answers_are_identical_too() -> None:
     [
         ({"prompts": "text"}, "prompts: must be a list"),
         ({"prompts": []}, "prompts: must not be empty"),
+        ({"prompts": {"input_ids": [[1, 2]]}}, "prompts: must be a list"),
         ({"prompts": [""]}, "prompt: has no token"),
         ({"methods": "aded"}, "methods: must be a list"),
         ({"methods": ["zzz"]}, "method: 'zzz' is no method"),
         ({"methods": ["rest"]}, "datastore: must be given: rest"),
         ({"max_new_tokens": 0}, "max_new_tokens: 0 must be 1 or more"),
+        ({"temperature": 1e-9}, "temperature: 1e-09 must be 0 (greedy), or 1e-06 or more"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], line: str) -> None:

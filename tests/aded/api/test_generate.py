@@ -15,6 +15,7 @@ from tiny import tiny_model, tiny_tokenizer
 import aded
 from aded.api.drafter import NamedDrafter
 from aded.errors import BadInput
+from aded.settings import Kernels
 
 VOCABULARY = 128
 TEXT = "the cat sat on the mat, the cat sat"
@@ -37,7 +38,7 @@ def greedy(ids: list[int], tokens: int, **settings: Any) -> list[int]:
 
 @pytest.mark.parametrize("kernels", ["exact", "torch"])
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_the_answer_is_that_of_generate(name: str | None, kernels: str) -> None:
+def test_the_answer_is_that_of_generate(name: str | None, kernels: Kernels) -> None:
     tokenizer = tiny_tokenizer()
     answer = aded.generate(model(), tokenizer, TEXT, drafter=named(name), max_new_tokens=40, kernels=kernels)
     assert answer.token_ids == greedy(tokenizer(TEXT)["input_ids"], 40)

@@ -10,8 +10,8 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from aded.bench.questions import (
+    Chat,
     ChatTemplate,
-    Conversation,
     PlainText,
     PromptTemplate,
     Question,
@@ -43,11 +43,11 @@ CHAT = "<|user|>a<|assistant|>A<|user|>b<|assistant|>"
 
 def test_messages_grow_by_the_answers_and_go_through_the_chat_template(tokenizer: PreTrainedTokenizerFast) -> None:
     user, later = {"role": "user", "content": "a"}, {"role": "user", "content": "b"}
-    question = Conversation("1", "", (({"role": "system", "content": "s"}, user), (later,)))
+    question = Chat("1", "", (({"role": "system", "content": "s"}, user), (later,)))
     for template in (ChatTemplate(), Raw(), ChatTemplate("another")):
         assert tokenizer.decode(question.prompt_ids(["A"], tokenizer, template)) == "<|system|>s" + CHAT
     assert tokenizer.decode(question.prompt_ids([], tokenizer, Raw())) == "<|system|>s<|user|>a<|assistant|>"
-    question = Conversation("1", "", ((user,), (later,)))
+    question = Chat("1", "", ((user,), (later,)))
     assert tokenizer.decode(question.prompt_ids(["A"], tokenizer, ChatTemplate("s"))) == "<|system|>s" + CHAT
 
 
@@ -65,13 +65,13 @@ def test_tool_calls_and_tools_reach_the_chat_template() -> None:
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "content": "2"},
     )
-    ids = Conversation("1", "", (messages,), (tool,)).prompt_ids([], tokenizer, Raw())
+    ids = Chat("1", "", (messages,), (tool,)).prompt_ids([], tokenizer, Raw())
     assert tokenizer.decode(ids) == "(add)<user>go<assistant>add 1<tool>2"
 
 
 def test_messages_need_a_chat_template_that_takes_them() -> None:
     tokenizer = tiny_tokenizer()
-    question = Conversation("q7", "", (({"role": "tool", "content": "a"},),))
+    question = Chat("q7", "", (({"role": "tool", "content": "a"},),))
     tokenizer.chat_template = "{{ raise_exception('no tools') }}"
     with pytest.raises(BadInput, match=r"^model.template: question q7: the chat template refuses .*no tools"):
         question.prompt_ids([], tokenizer, Raw())
@@ -115,7 +115,7 @@ def test_a_limit_takes_categories_in_turn(categories: list[str], limit: int) -> 
 
 def test_raw_is_what_no_chat_template_made() -> None:
     """Only there are special tokens part of a recorded text."""
-    messages = Conversation("1", "", (({"role": "user", "content": "a"},),))
+    messages = Chat("1", "", (({"role": "user", "content": "a"},),))
     asked = {"text": Question("1", "", ("a",)), "plain": PlainText("1", "", ("a",)), "messages": messages}
     asked["ids"] = TokenIds("1", "", ((5,),))
     found = {name: (one.is_raw(ChatTemplate()), one.is_raw(Raw())) for name, one in asked.items()}

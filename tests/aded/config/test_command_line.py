@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -147,3 +148,24 @@ def test_a_misspelt_key_lists_those_there_are(
     assert line.startswith(f"{key}: no such key; there are ")
     assert name not in line.partition("there are")[2]
     assert line.strip().endswith(f"did you mean {near}?") if near else "did you mean" not in line
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        ("mine.Drafts", 0, "(mine.Drafts)"),
+        ("mine.Missing", 2, "method._target_: mine.Missing is no class here"),
+        ("no_such_file.Drafts", 2, "method._target_: no_such_file.Drafts is no class here"),
+    ],
+)
+def test_help_finds_a_class_in_the_working_directory_or_says_so(
+    tmp_path: Path, target: str, code: int, said: str
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "class Drafts:\n    '''length: of a draft'''\n    def __init__(self, length=3): pass\n"
+    )
+    command = [sys.executable, "-P", "-m", "aded", "run", "method=custom", f"method._target_={target}", "-h"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert said in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

@@ -188,3 +188,20 @@ def test_requests_learn_from_each_others_drafts() -> None:
     follower.learn_with(leader)
     text = np.arange(10) % VOCABULARY
     assert sum(replayed(follower, text)) < sum(replayed(alone, text))
+
+
+def test_the_first_draft_which_compiles_is_not_timed() -> None:
+    def slow_at_first(token: int) -> DraftTree:
+        if drafter.drafts == 1:
+            sleep(0.2)
+        return DraftTree.chain(token, [1, 2])
+
+    drafter = Drafts(slow_at_first)
+    made = SizedDrafter(drafter, "measured")
+    made.setup(EagerTarget(tiny_model()))
+    made.begin(context := np.arange(4))
+    for _ in range(3):
+        made.draft(context)
+    assert drafter.drafts == 3
+    assert made.size is not None
+    assert made.size.draft_seconds < 0.1

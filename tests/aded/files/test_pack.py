@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,12 @@ def changed_answers(folder: Path) -> None:
     (folder / ANSWERS).write_bytes(lzma.compress(lines.replace(b"[8,9,7,8", b"[8,9,7,7")))
 
 
+def named_as_a_path(folder: Path) -> None:
+    """With the right hash: whoever made it meant it."""
+    about = replace(read_about(folder, "pack"), benchmark="../x")
+    (folder / ABOUT).write_text(json.dumps(asdict(replace(about, sha256=about.hashed()))))
+
+
 def endless_answers(folder: Path) -> None:
     """A small file that holds more than its size says."""
     (folder / ANSWERS).write_bytes(lzma.compress(bytes(1 << 24)))
@@ -80,6 +86,7 @@ def truncated(name: str) -> Callable[[Path], None]:
         (changed_about, "pack.json was changed"),
         (further_key, "pack.json was changed"),
         (truncated(ABOUT), "pack.json is no JSON"),
+        (named_as_a_path, "benchmark: '../x' must be"),
         (lambda folder: (folder / ABOUT).write_text('{"name": "my package"}'), "pack.json is no pack of version 1"),
         (changed_answers, "answers.jsonl.xz does not hold the answers that pack.json names"),
         (endless_answers, "answers.jsonl.xz does not hold the answers that pack.json names"),

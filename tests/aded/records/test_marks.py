@@ -62,7 +62,7 @@ def test_questions_that_stay_disturbed_are_marked() -> None:
     assert slices is not None
     rows[0] = replace(rows[0], timings=[replace(rows[0].timings[0], slices=replace(slices, others=others))])
     assert summary(*rows).marks == [
-        "others took 1% of the processors: 10 of 80 slices left out",
+        "10 of 80 slices were disturbed and left out (others took 1% of the processors)",
         "in 1 of 4 questions less than 60% of the slices were undisturbed",
     ]
 

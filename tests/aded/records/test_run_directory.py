@@ -44,14 +44,22 @@ def test_rows_and_summary_are_found_again(directory: RunDirectory) -> None:
     assert directory.finished_rows() == ROWS[:1]
 
 
-@pytest.mark.parametrize("rest", ['{"question_id": "c"', "nonsense\n", "7\n"])
-def test_what_is_no_whole_row_is_dropped_with_all_behind_it(directory: RunDirectory, rest: str) -> None:
-    directory.append(ROWS[:1])
+def test_a_half_written_last_row_is_left_out(directory: RunDirectory) -> None:
+    directory.append(ROWS)
     path = directory.folder / "rows.jsonl"
-    text = path.read_text() + rest + to_json(ROWS[1]) + "\n"
-    path.write_text(text)
+    path.write_text(text := path.read_text()[:-5])
     assert directory.finished_rows() == ROWS[:1]
     assert path.read_text() == text, "reading changes nothing"
+
+
+@pytest.mark.parametrize("damage", ['{"question_id": "c"', "nonsense\n", "7\n"])
+def test_a_damaged_row_is_named_and_those_behind_it_are_kept(directory: RunDirectory, damage: str) -> None:
+    directory.append(ROWS[:1])
+    path = directory.folder / "rows.jsonl"
+    path.write_text(text := path.read_text() + damage + to_json(ROWS[1]) + "\n")
+    with pytest.raises(BadInput, match=r"^output_dir: .*rows\.jsonl: line 2"):
+        directory.finished_rows()
+    assert path.read_text() == text
 
 
 def test_a_second_opener_is_refused_until_the_first_closes(directory: RunDirectory) -> None:
@@ -253,5 +261,5 @@ def test_rows_of_another_version_are_named_in_one_line(
 ) -> None:
     line = {key: value for key, value in (json.loads(to_json(ROWS[0])) | change).items() if value is not ...}
     (directory.folder / "rows.jsonl").write_text(json.dumps(line) + "\n")
-    with pytest.raises(BadInput, match=rf"^output_dir: .*rows.jsonl line 1: .*{problem}.*$"):
+    with pytest.raises(BadInput, match=rf"^output_dir: .*rows.jsonl: line 1: .*{problem}.*$"):
         directory.finished_rows()

@@ -87,7 +87,9 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
             return DraftTree.chain(int(context[-1]), self.answer[done : done + self.budget])
 
     batch = [Request(one, Oracle(answer, 3), Greedy(), TOKENS) for one, answer in zip(asked, alone, strict=True)]
-    found = dict(decode_batch(BatchTarget(target(), 3, ROWS), batch))
+    loads: list[int] = []
+    found = dict(decode_batch(BatchTarget(target(), 3, ROWS), batch, load=loads.append))
+    assert min(loads) > 0
     assert [found[number].token_ids for number in range(3)] == alone
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
 

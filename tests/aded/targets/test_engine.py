@@ -12,7 +12,6 @@ import torch
 from tiny import Obedient, random_tree, tiny_model
 from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-from aded.errors import BadInput
 from aded.kernels.linear import PackedLinear
 from aded.kernels.ops import COMPILED_CODE
 from aded.targets.compiled_cpu import CompiledCpuTarget
@@ -20,11 +19,6 @@ from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.load import checked_target
 from aded.targets.self_check import SelfCheck
-
-
-def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(BadInput, match="engine: 'fast' must be one of eager, compiled"):
-        with_engine(EagerTarget(tiny_model()), "fast", "cache")
 
 
 def test_eager_is_the_target_itself() -> None:

