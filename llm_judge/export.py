@@ -85,7 +85,7 @@ def _load_tokenizer(name: str | None, run: FinishedRun) -> PreTrainedTokenizerBa
     name = name or run.config.get("model.tokenizer") or run.config.get("model.path")
     if name is None:
         raise BadInput("tokenizer", "the run's config names none; give a Hub id or a folder")
-    return load_tokenizer(str(name))
+    return load_tokenizer(str(name), run.config.get("paths.cache"))
 
 
 def _answer(

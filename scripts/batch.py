@@ -18,18 +18,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.files.cost_table import BatchTimes, read_batch_times
 from aded.records.finished_runs import FinishedRun, read_finished
-from aded.settings import FilePath, Positive
+from aded.settings import FilePath, Positive, Rate, Seed
 from scripts.report.batching import (
     Outcome,
     Steps,
@@ -64,8 +63,8 @@ class BatchSettings:
     cost: FilePath | None = None
     out: FilePath = "outputs/batch"
     batches: list[Positive] = field(default_factory=list)
-    rate: Annotated[float, Field(gt=0)] | None = None
-    seed: int = 0
+    rate: Rate | None = None
+    seed: Seed = 0
 
 
 def run(arguments: list[str], settings: BatchSettings) -> None:
@@ -88,8 +87,9 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
 
 def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchSettings) -> Iterator[dict[str, Any]]:
     """A row per run and batch size, autoregressive decoding and the oracle among them. Raises BadInput."""
-    reached = [2**i for i in range(9) if times.batches[0] <= 2**i <= times.batches[-1]]
-    batches = sorted(set(settings.batches)) or reached
+    powers = [2**i for i in range(times.batches[-1].bit_length())]
+    batches = sorted(set(settings.batches)) or [one for one in powers if one >= times.batches[0]]
+    times.seconds(batches[-1], times.sizes[0])  # refused now, not after a simulation
     names = line_names(runs)
     for run_ in runs:
         steps = [steps_of_row(row) for row in run_.rows if row.steps]

@@ -54,6 +54,9 @@ def run(arguments: list[str], settings: ExportSettings) -> None:
     if len(arguments) != 2 or arguments[0] not in names:
         raise BadInput("FORM", f"name one of {', '.join(names)}, and a run: aded export spec_bench RUN_FOLDER")
     name, folder = arguments[0], Path(arguments[1])
+    for key in ("model_id", "tokenizer") if name == ACCEPTANCE else ("longest",):
+        if getattr(settings, key) is not None:
+            raise BadInput(key, f"is no key of aded export {name}")
     if name == ACCEPTANCE:
         out = Path(settings.out or f"{ACCEPTANCE}.json").expanduser()
         check_outputs([("out", out)], [("RUN_FOLDER", folder / record) for record in RECORD])

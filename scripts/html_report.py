@@ -15,8 +15,9 @@ from pathlib import Path
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import write_text
+from aded.files.atomic import check_outputs, write_text
 from aded.records.finished_runs import named_folders, read_begun, read_runs, warn
+from aded.records.run_directory import RECORD
 from aded.settings import FilePath
 from scripts.report.page.page import page
 
@@ -39,6 +40,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
         warn(line)
     if not runs:
         raise BadInput("FOLDER", f"{folders[0]}: no run with a row below it")
+    check_outputs([("out", out)], [("FOLDER", run.folder / name) for run in runs for name in RECORD])
     write_text(out, page(runs, left_out, [str(folder) for folder in folders]), "out")
 
 

@@ -70,7 +70,7 @@ def _each_with_its_settings(runs: Sequence[Sequence[str]], several: Set[str]) ->
     found: dict[tuple[str, ...], None] = {}
     without_file, with_file = set(), set()
     for chosen in runs:
-        values = dict(one.split("=", 1) for one in chosen)
+        values = {key: value for key, _, value in (one.partition("=") for one in chosen)}
         method, file = values["method"], values.get("datastore.path")
         if method not in names_of("method"):
             found[tuple(chosen)] = None

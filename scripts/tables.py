@@ -55,6 +55,9 @@ def write_tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], fold
 def run(arguments: list[str], settings: NoSettings) -> None:
     files = [argument for argument in arguments if argument.endswith(".jsonl")]
     elsewhere = [read_run_file(file, "RUN_FILE") for file in files]
+    names = [file.name for file in elsewhere]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise BadInput("RUN_FILE", f"two files are of {twice}; join them, or give one another model_id")
     runs, folder = runs_below([argument for argument in arguments if argument not in files], "tables")
     print(write_tables(runs, elsewhere, folder))
     print(

@@ -63,14 +63,14 @@ def save(entity: str, project: str, ranking: str = "") -> str:
     """Save the report; return its address. Raises BadInput without an account, or where the server refuses."""
     import wandb
 
-    if not wandb.login(prompt=False):
-        raise BadInput("wandb", NO_ACCOUNT)
-    made = report(entity, project, ranking)
     try:
-        made.save()
+        if wandb.login(prompt=False):
+            made = report(entity, project, ranking)
+            made.save()
+            return str(made.url)
     except (wandb.errors.Error, ValueError, OSError) as error:
         raise BadInput("ENTITY/PROJECT", f"{entity}/{project}: W&B did not take the report ({error})") from None
-    return str(made.url)
+    raise BadInput("wandb", NO_ACCOUNT)
 
 
 def run(arguments: list[str], settings: NoSettings) -> None:

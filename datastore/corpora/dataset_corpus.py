@@ -56,7 +56,10 @@ class DatasetCorpus(Corpus):
         exclude: Benchmarks = (),
         report: Benchmarks = (),
     ) -> None:
-        chosen = [files.format(shard=shard) for shard in range(*shards)] if files else None
+        try:
+            chosen = [files.format(shard=shard) for shard in range(*shards)] if files else None
+        except (KeyError, IndexError, ValueError):
+            raise BadInput("corpus.files", f"{files!r}: braces hold {{shard}}, which stands for a number") from None
         settings = {"path": path, "dataset": dataset, "split": split, "files": chosen, "field": field}
         super().__init__(name, Cleaning(clean, exclude, report), **settings, skip=skip, limit=limit)
         self.dataset, self.split, self.shards, self.field = dataset, split, chosen, field

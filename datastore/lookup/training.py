@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from tqdm import tqdm
 from aded.errors import BadInput
 from aded.files.atomic import whole_file
 from aded.files.datastores.array_file import write_arrays
-from aded.files.datastores.lookup_file import FORMAT, PAST, VERSION
+from aded.files.datastores.lookup_file import FORMAT, HIDDEN, PAST, VERSION, WIDTH
 from aded.identity import sha256
 from datastore.lookup.network import LookupNetwork
 
@@ -184,11 +184,10 @@ def train_lookup(path: Path, tokens: np.ndarray, header: Mapping[str, str], *, p
 
     tokens: int32 [n], with a separator after each document
     """
-    training = Training(Stream(tokens, int(header["vocabulary"])))
     checkpoint = path.with_name(f".{path.name}.training")
-    settings = (MOST_ROWS, STREAMS, LENGTH, training.steps, RATE, WARM_UP, FALLING, FREQUENT, SAMPLED, PENALTY)
-    about = sha256(json.dumps([settings, sha256(tokens.tobytes())]))
-    _go_on(training, checkpoint, about)
+    sizes = (WIDTH, HIDDEN, PAST, MOST_ROWS, STREAMS, LENGTH)
+    about = sha256(json.dumps([*sizes, RATE, WARM_UP, FALLING, FREQUENT, SAMPLED, PENALTY, sha256(tokens.tobytes())]))
+    training = _begun(lambda: Training(Stream(tokens, int(header["vocabulary"]))), checkpoint, about)
     with tqdm(desc="train", unit=" steps", initial=training.step, total=training.steps, disable=not progress) as bar:
         while training.step < training.steps:
             loss = training.advance()
@@ -205,8 +204,9 @@ def train_lookup(path: Path, tokens: np.ndarray, header: Mapping[str, str], *, p
     checkpoint.unlink(missing_ok=True)
 
 
-def _go_on(training: Training, checkpoint: Path, about: str) -> None:
-    """Restore the training of a command that was interrupted, if it was this one."""
+def _begun(new: Callable[[], Training], checkpoint: Path, about: str) -> Training:
+    """The training of a command that was interrupted, if it was this one; else a new one."""
+    training = new()
     try:
         with safe_open(checkpoint, "pt") as file:
             facts = file.metadata() or {}
@@ -217,3 +217,5 @@ def _go_on(training: Training, checkpoint: Path, about: str) -> None:
         pass
     except (OSError, SafetensorError, KeyError, RuntimeError, ValueError):
         log.warning("%s is damaged: training begins anew", checkpoint)
+        training = new()  # a part may have been restored
+    return training

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aded.errors import BadInput
 from aded.files.atomic import check_no_folder
-from aded.files.datastores.array_file import ArrayFile
+from aded.files.datastores.array_file import WRITTEN, ArrayFile
 from datastore.open import open_datastore
 from datastore.sharing.manifest import NAME, read_manifest
 from datastore.sources.download import chunks, receive, unfetched
@@ -39,7 +39,8 @@ def _check_replaceable(out: Path) -> None:
     """Raise BadInput where a file that is no datastore would be lost. A damaged datastore may be fetched again."""
     if out.exists() and out.stat().st_size:
         with out.open("rb") as file:
-            if b'"aded-' not in file.read(HEAD):
+            head = file.read(HEAD)
+            if not any(f'"{name}"'.encode() in head for name in WRITTEN):
                 raise BadInput("out", f"{out} is there and no datastore; move it away, or name another file")
 
 

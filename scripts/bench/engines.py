@@ -21,14 +21,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from omegaconf import DictConfig
+from pydantic import Field
 from tabulate import tabulate
 
 from aded.bench.build import RunConfig, build_drafter, cache_folder, checked_config, load_model
@@ -37,6 +38,7 @@ from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
 from aded.files.models.embedded_model import EMBEDDED, place_of, quantised_file
+from aded.identity import file_fingerprint
 from aded.kernels.threads import threads_for
 from aded.records.environment import machine
 from aded.settings import Positive
@@ -60,7 +62,7 @@ class BenchEnginesSettings:
     weights: list[Literal["f16", "q8_0", "own"]] = field(default_factory=lambda: ["f16"])
     methods: list[str] = field(default_factory=lambda: [PLAIN, "aded_backoff"])
     prompts: Positive = 16
-    new_tokens: Positive = 128
+    new_tokens: Annotated[int, Field(ge=2)] = 128
 
     def __post_init__(self) -> None:
         if PLAIN not in self.methods:
@@ -94,10 +96,12 @@ def own_name(method: str) -> str:
 
 
 @contextmanager
-def other(engine: str, weights: str, model: str, settings: BenchEnginesSettings) -> Iterator[dict[str, Answer]]:
+def other(
+    engine: str, weights: str, model: str, threads: int, settings: BenchEnginesSettings
+) -> Iterator[dict[str, Answer]]:
     """Name -> an engine in a process of its own, without and with its speculation."""
     python = sys.executable if engine == "transformers" else settings.python
-    command = [python, str(WORKER), engine, model, str(threads_for(None))]
+    command = [python, str(WORKER), engine, model, str(threads)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -106,14 +110,16 @@ def other(engine: str, weights: str, model: str, settings: BenchEnginesSettings)
 
         def ask(ids: list[int], speculate: bool) -> dict[str, Any]:
             prompt = {"ids": ids, "new_tokens": settings.new_tokens, "speculate": speculate}
-            print(json.dumps(prompt), file=process.stdin, flush=True)
+            with suppress(BrokenPipeError):
+                print(json.dumps(prompt), file=process.stdin, flush=True)
             line = process.stdout.readline() if process.stdout else ""
             found: dict[str, Any] = json.loads(line or '{"error": "it ended"}')
             return found
 
         name = f"{engine}, {weights}"
         yield {name: lambda ids: ask(ids, False), f"{name}, prompt lookup": lambda ids: ask(ids, True)}
-        process.stdin.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
 
 
 def models_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> dict[str, str]:
@@ -126,7 +132,7 @@ def models_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> 
         if weights == "own":
             files[weights_of(own)] = str(own)
             continue
-        file = Path(cache_folder(cfg)) / "models" / f"{own.stem}-{weights}.gguf"
+        file = Path(cache_folder(cfg)) / "models" / f"{own.stem}-{file_fingerprint(own)}-{weights}.gguf"
         if not file.exists():
             write_gguf(own, file, weights)
         files[weights] = str(file)
@@ -190,16 +196,17 @@ def run(overrides: list[str], settings: BenchEnginesSettings) -> None:
         raise BadInput("model", "must be one with weights: engines are compared by running it")
     arms, prompts = ours(overrides, settings)
     found: dict[str, dict[str, Any]] = {}
+    threads = threads_for(cfg.model.threads)
     with ExitStack() as processes:
         for engine in settings.engines:
             for weights, model in models_for(engine, cfg, settings).items():
-                arms |= processes.enter_context(other(engine, weights, model, settings))
+                arms |= processes.enter_context(other(engine, weights, model, threads, settings))
         found = compare(arms, prompts)
     ranked = sorted(found.items(), key=lambda pair: -pair[1].get("tokens_per_second", 0))
     columns = ["tokens_per_second", "ratio", "low", "high", "same"]
     rows = [[name, *(each.get(key, each.get("error")) for key in columns)] for name, each in ranked]
     here = machine()
-    print(f"{here.processor}, {threads_for(None)} threads; {len(prompts)} prompts, {settings.new_tokens} tokens each")
+    print(f"{here.processor}, {threads} threads; {len(prompts)} prompts, {settings.new_tokens} tokens each")
     print(tabulate(rows, ["engine", "tokens/s", "ratio to autoregressive", "low", "high", "same"], floatfmt=".2f"))
     print(json.dumps({"machine": asdict(here), "torch": torch.__version__, "engines": found}), flush=True)
 

@@ -28,15 +28,14 @@ from tabulate import tabulate
 from aded.bench.recording import read_shape
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
-from aded.settings import Positive
+from aded.files.atomic import write_text
+from aded.settings import Positive, Rate
 from scripts import check_no_arguments
 
 GPUS = {"h100": (3350.0, 989.0), "a100": (2039.0, 312.0)}
 """(GB/s, 10^12 operations per second): NVIDIA's data sheets of H100 SXM (80 GB, HBM3) and A100 SXM (80 GB), dense."""
 WIDTH = 2
 """Bytes of a weight, a key or a value."""
-Above = Annotated[float, Field(gt=0)]
 
 
 @dataclass
@@ -46,8 +45,8 @@ class RooflineSettings:
     shape: str
     out: str
     gpu: str | None = None
-    bandwidth_gb_s: Above | None = None
-    tflops: Above | None = None
+    bandwidth_gb_s: Rate | None = None
+    tflops: Rate | None = None
     context: Positive = 512
     overhead_ms: Annotated[float, Field(ge=0)] = 0.0
     nodes: list[Positive] = field(default_factory=lambda: [1, 2, 3, 4, 6, 9, 13, 17, 33, 65])
@@ -97,7 +96,6 @@ def run(rest: list[str], settings: RooflineSettings) -> None:
     check_no_arguments(rest)
     shape, limits = Shape.of(read_shape(settings.shape)), settings.limits
     out = Path(settings.out).expanduser()
-    check_outputs([("out", out)], [])
 
     def ms(batch: int, nodes: int) -> float:
         return 1e3 * seconds(shape, batch, nodes, settings.context, *limits) + settings.overhead_ms

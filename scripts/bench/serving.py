@@ -27,7 +27,7 @@ wait included.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -39,8 +39,8 @@ from tabulate import tabulate
 from aded.bench.build import checked_config
 from aded.config.command_line import compose_config, run_command
 from aded.engines.acceptance_profile import acceptance_profile
-from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
+from aded.errors import BadInput, naming
+from aded.files.atomic import write_text
 from aded.files.models.embedded_model import place_of
 from aded.files.models.tokenizer import load_tokenizer
 from aded.records.environment import machine
@@ -183,20 +183,29 @@ def served(overrides: list[str], requests: int, datastore: str | None, context: 
 
 
 def run(overrides: list[str], settings: BenchServingSettings) -> None:
-    check_outputs([("out", Path(settings.out).expanduser() / "serving.json")], [])
     here = served(overrides, settings.requests, settings.datastore, settings.context)
     if (most := max(settings.at_once)) > len(here.prompts):
         raise BadInput("at_once", f"{most} cannot be under way: there are {len(here.prompts)} requests")
-    show([row for at_once in settings.at_once for row in measured(here, at_once, settings)], settings, here)
+    with naming("profile"):
+        speculation: dict[str, list[str]] = {
+            one: options_of(one, here.datastore, settings.tokens, settings.profile) for one in settings.proposers
+        }
+    show(
+        [row for at_once in settings.at_once for row in measured(here, at_once, speculation, settings)],
+        settings,
+        here,
+    )
 
 
-def measured(here: Served, at_once: int, settings: BenchServingSettings) -> Iterator[dict[str, Any]]:
-    """Of each proposer. Servers are new for each number of requests, since drafters learn from answers."""
+def measured(
+    here: Served, at_once: int, proposers: Mapping[str, list[str]], settings: BenchServingSettings
+) -> Iterator[dict[str, Any]]:
+    """Of each proposer, which has options of its own. Servers are new for each number of requests, since drafters
+    learn from answers."""
     options = [*here.options, "--max-num-seqs", str(at_once)]
     with server(settings.python, here.model, options, settings.new_tokens) as plain:
         plain.reply(here.prompts[0], instead=WARM_UP)
-        for proposer in settings.proposers:
-            own = options_of(proposer, here.datastore, settings.tokens, settings.profile)
+        for proposer, own in proposers.items():
             with server(settings.python, here.model, [*options, *own], settings.new_tokens) as drafting:
                 drafting.reply(here.prompts[0], instead=WARM_UP)
                 arms = in_turn(drafting, plain, here.prompts, at_once, settings)

@@ -24,16 +24,15 @@ from dataclasses import asdict, dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Annotated, Any
+from typing import Any
 from urllib.error import HTTPError
 
 import psutil
-from pydantic import Field
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
-from aded.settings import FilePath, Positive
+from aded.settings import FilePath, Positive, Rate
 from scripts.bench.serving import latencies, options_of, served
 from scripts.bench.vllm_server import Reply, Server, server
 
@@ -56,13 +55,13 @@ class SoakSettings:
 
     python: str
     datastore: str | None = None
-    minutes: Annotated[float, Field(gt=0)] = 5.0
+    minutes: Rate = 5.0
     clients: Positive = 16
     tokens: Positive = 5
     new_tokens: Positive = 64
     requests: Positive = 32
     context: Positive = 2048
-    break_every: Annotated[float, Field(gt=0)] = 10.0
+    break_every: Rate = 10.0
     out: FilePath = "outputs/soak"
 
 

@@ -112,7 +112,7 @@ def poisson(count: int, rate: float, seed: int = 0) -> np.ndarray:
 def crossing(batches: Sequence[int], speedups: Sequence[float]) -> float | None:
     """The batch at which a speedup falls to 1, between neighbours by a straight line; None where it stays above, 0
     where it is never above."""
-    if speedups[0] < 1.0:
+    if max(speedups) < 1.0:
         return 0.0
     for (small, above), (large, below) in zip(
         zip(batches, speedups, strict=True), list(zip(batches, speedups, strict=True))[1:], strict=False

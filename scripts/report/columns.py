@@ -5,8 +5,10 @@ Every table is a selection of them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -98,8 +100,9 @@ def _learned_from(line: Line) -> str | None:
     found = run.environment.learned_from
     if found is None:
         return None
-    known = [run.model, str(run.config.get("model.path") or run.model)]
-    own = ["the target's answers"] if any(name in (run.environment.scorer or "") for name in known) else []
+    known = {Path(str(name)).name.lower() for name in (run.model, run.config.get("model.path") or run.model)}
+    named = set(re.findall(r"[\w.-]+?(?=\.jsonl|[^\w.-]|$)", (run.environment.scorer or "").lower()))
+    own = ["the target's answers"] if known & named else []
     return ", ".join(dict.fromkeys([*found, *own])) or "nothing"
 
 

@@ -138,10 +138,10 @@ def replay_packs(rest: list[str], settings: ReplaySettings) -> None:
             write_text(Path(settings.out) / name, text, "out")
         print(f"{took}: {settings.out}/table.csv")
         return
-    committed = read_text(COMMITTED / "table.csv", "replay")
-    if difference := first_difference(committed, texts["table.csv"]):
-        print(f"{COMMITTED / 'table.csv'}: {difference}", file=sys.stderr)
-        sys.exit(1)
+    for name, text in texts.items():
+        if difference := first_difference(read_text(COMMITTED / name, "replay"), text):
+            print(f"{COMMITTED / name}: {difference}", file=sys.stderr)
+            sys.exit(1)
     print(f"{took}: {len(rows)} rows, each digit as in {COMMITTED / 'table.csv'}")
 
 

@@ -37,6 +37,7 @@ def transformers(model: str, threads: int) -> Generate:
             prompt,
             attention_mask=torch.ones_like(prompt),
             do_sample=False,
+            repetition_penalty=1.0,  # a model may come with another
             min_new_tokens=new_tokens if not speculate else None,
             max_new_tokens=new_tokens,
             pad_token_id=0,

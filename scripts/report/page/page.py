@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from aded import __version__
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import number
+from aded.records.trees import NAME as TREES
 from scripts.report.lines import ACCEPTED, Line, by_place, each_run, lines_by_seed, lines_of
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
@@ -40,7 +41,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
     runs = [literal_run(run) for run in runs]
     each = each_run(runs)
     trees = recorded_trees(each)
-    tabs = _tabs(runs, each, {answer["run"] for answer in trees["answers"]})
+    tabs = _tabs(runs, each, {line.first.folder for line in each if (line.first.folder / TREES).exists()})
     drawn, definitions = figures.draw(lines_of(runs)), tables.definitions()
     environment = Environment(
         loader=FileSystemLoader(HERE),
@@ -67,8 +68,8 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
     )
 
 
-def _tabs(runs: Sequence[FinishedRun], each: Sequence[Line], with_trees: set[str]) -> list[Tab]:
-    """each: a line for each run; with_trees: names of those whose trees the page has."""
+def _tabs(runs: Sequence[FinishedRun], each: Sequence[Line], with_trees: set[Path]) -> list[Tab]:
+    """each: a line for each run; with_trees: the folders of those that recorded trees."""
     return [
         Tab("ranking", "Ranking", "", [tables.ranking(runs)], ["speedup", "throughput"]),
         Tab("trees", "Draft trees", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pandas as pd
 
@@ -89,11 +90,11 @@ def machines(each: Sequence[Line]) -> Table:
     return _of_each("machine", each, MACHINE)
 
 
-def runs_shown(each: Sequence[Line], with_trees: set[str]) -> Table:
-    """with_trees: names of the runs whose trees the page has."""
+def runs_shown(each: Sequence[Line], with_trees: set[Path]) -> Table:
+    """with_trees: the folders of the runs that recorded trees."""
     table = _of_each("runs", each, ("answers", "questions", "what is missing", "folder"))
     for line, missing in zip(each, table.frame["what is missing"], strict=True):
-        if line.name not in with_trees:
+        if line.first.folder not in with_trees:
             missing.append("no draft trees: run it with record.trees=2")
     return replace(table, numbers=None)
 

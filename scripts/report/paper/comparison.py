@@ -117,13 +117,12 @@ def _row(grid: dict[str, dict[str, str]], name: str, models: Sequence[str], budg
 
 
 def published_line(figure: Published) -> str:
-    """The method; of a few settings these as well, the many of ADED as the paper's."""
-    if len(figure.settings) > 2:
-        values: Mapping[str, str] = dict(figure.settings)
+    """The method with its settings; of the many of ADED's, those that the paper varies."""
+    values: Mapping[str, str] = dict(figure.settings)
+    if "draft_maker" in values:
         shown = {key: values[key] for key in ("draft_maker", "order") if key in values}
         return f"{figure.method} as published ({', '.join(f'{key}={value}' for key, value in shown.items())})"
-    shown = dict(figure.settings)
-    return f"{figure.method} as published" + (f" ({', '.join(map('='.join, shown.items()))})" if shown else "")
+    return f"{figure.method} as published" + (f" ({', '.join(map('='.join, values.items()))})" if values else "")
 
 
 def _ours(line: Line, metric: str, sources: Sources) -> str:

@@ -56,12 +56,14 @@ class Published:
     def fits(self, run: FinishedRun, method: str | None = None) -> bool:
         """Is it the figure of the run's method, or of another, on its model and benchmark, with its settings?
 
-        All published figures are of whole benchmarks, decoded greedily.
+        All published figures are of whole benchmarks, decoded greedily, and none of a matrix that never adapts.
         """
         names = (method or run.method, benchmark_family(run.benchmark))
         same = (self.method, self.benchmark) == names and self.is_of(run.model)
         whole = run.config.get("benchmark.limit") is None and not run.config.get("decoding.temperature")
-        return same and whole and all(_equal(_setting(run.config, key), value) for key, value in self.settings)
+        if not (same and whole) or run.config.get("method.adaptation") == "off":
+            return False
+        return all(_equal(_setting(run.config, key), value) for key, value in self.settings)
 
 
 def read_published(folder: Path = FOLDER) -> list[Published]:

@@ -60,10 +60,8 @@ def as_markdown(lines: Sequence[Line], published: Sequence[Published]) -> str:
 
 
 def _is_of(line: Line, figure: Published) -> bool:
-    """Has it runs of the figure's settings? A matrix that never adapts is none."""
-    run = line.first
-    same = figure.metric in line.estimates and run.config.get("method.adaptation") != "off"
-    return same and figure.fits(run, line.method)
+    """Has it runs of the figure's settings?"""
+    return figure.metric in line.estimates and figure.fits(line.first, line.method)
 
 
 def _row(figure: Published, mine: Sequence[Line], lines: Sequence[Line]) -> dict[str, str]:
