@@ -87,7 +87,7 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
 
 def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchSettings) -> Iterator[dict[str, Any]]:
     """A row per run and batch size, autoregressive decoding and the oracle among them. Raises BadInput."""
-    powers = [2**i for i in range(times.batches[-1].bit_length())]
+    powers = [2**i for i in range(int(times.batches[-1]).bit_length())]
     batches = sorted(set(settings.batches)) or [one for one in powers if one >= times.batches[0]]
     times.seconds(batches[-1], times.sizes[0])  # refused now, not after a simulation
     names = line_names(runs)

@@ -191,3 +191,11 @@ def test_bad_input_is_named(tmp_path: Path) -> None:
         run([], ReportSettings())
     with pytest.raises(BadInput, match="no run with a row below it"):
         run([str(tmp_path)], ReportSettings())
+
+
+def test_a_runs_own_file_is_not_written_over(tmp_path: Path) -> None:
+    rows = write_run(tmp_path / "run", [row(81, 0, [2])]) / "rows.jsonl"
+    before = rows.read_bytes()
+    with pytest.raises(BadInput, match=r"out: .*rows.jsonl belongs to FOLDER"):
+        run([str(tmp_path)], ReportSettings(out=str(rows)))
+    assert rows.read_bytes() == before

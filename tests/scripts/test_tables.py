@@ -42,6 +42,7 @@ def test_a_file_of_spec_bench_is_shown_as_measured_elsewhere(tmp_path: Path, com
     assert "vicuna-7b-v1.5-eagle, measured elsewhere" in text
     assert "3.2 (macro 3.083333333333333" in text
     assert command.refusal(main, str(tmp_path / "runs"), str(tmp_path / "none.jsonl")).startswith("RUN_FILE: ")
+    assert "two files are of vicuna" in command.refusal(main, str(tmp_path / "runs"), str(file), str(file))
 
 
 @pytest.mark.parametrize("arguments", [[], ["nowhere"], ["."], ["colour=red"]])

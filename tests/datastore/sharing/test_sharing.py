@@ -123,6 +123,9 @@ def test_a_file_that_is_no_datastore_is_not_written_over_nor_kept(folder: Path, 
     out.write_text("my thesis")
     refused("out", fetch_datastore, str(folder), out)
     assert out.read_text() == "my thesis"
+    out.write_text(pack := '{"format": "aded-pack"}')
+    refused("out", fetch_datastore, str(folder), out)
+    assert out.read_text() == pack
     out.write_bytes(content(built)[:-700])  # damaged
     assert fetch_datastore(str(folder), out).path.read_bytes() == content(built)
     other.mkdir()

@@ -12,6 +12,7 @@ from tiny import tiny_model, tiny_tokenizer
 
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
+from aded.identity import file_fingerprint
 from scripts.bench.engines import BenchEnginesSettings, common, models_for, row, run
 from scripts.bench.other_engines.gguf_file import half, weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
@@ -58,7 +59,7 @@ def test_each_kind_of_weights_is_a_file(model: str, tmp_path: Path) -> None:
     own = gguf_file(tmp_path / "own.gguf")
     settings = BenchEnginesSettings(gguf=str(own), weights=["own", "f16"])
     files = models_for("llama_cpp", compose_config([model, f"paths.cache={tmp_path}"]), settings)
-    assert files == {"q8_0": str(own), "f16": str(tmp_path / "models" / "own-f16.gguf")}
+    assert files == {"q8_0": str(own), "f16": str(tmp_path / "models" / f"own-{file_fingerprint(own)}-f16.gguf")}
     assert weights_of(Path(files["f16"])) == "f16"
     fetched = models_for("llama_cpp", compose_config(["model=qwen2.5-coder-0.5b"]), BenchEnginesSettings(weights=[]))
     assert fetched == {}

@@ -73,7 +73,8 @@ def test_times_are_read_within_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("speedups", "at"), [([2.0, 1.5], None), ([0.9, 0.8], 0.0), ([2.0, 0.5], 1 + 2 / 3), ([1.0, 0.5], 1.0)]
+    ("speedups", "at"),
+    [([2.0, 1.5], None), ([0.9, 0.8], 0.0), ([0.9, 1.1], None), ([2.0, 0.5], 1 + 2 / 3), ([1.0, 0.5], 1.0)],
 )
 def test_where_speculation_stops_paying(speedups: list[float], at: float | None) -> None:
     found = crossing([1, 2], speedups)

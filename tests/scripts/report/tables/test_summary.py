@@ -256,6 +256,8 @@ def test_a_file_is_named_by_its_fingerprint_only_where_there_is_another(tmp_path
         (["a corpus"], None, "a corpus"),
         (["other models' answers"], "answers/another-7b.jsonl", "other models' answers"),
         (["other models' answers"], "answers/vicuna-7b-v1.5.jsonl", "other models' answers, the target's answers"),
+        (["other models' answers"], "answers/Vicuna-7B-v1.5.jsonl", "other models' answers, the target's answers"),
+        (["other models' answers"], "answers/vicuna-7b-v1.5-16k.jsonl", "other models' answers"),
         (["the target's answers"], "answers/vicuna-7b-v1.5.jsonl", "the target's answers"),
     ],
 )
