@@ -120,17 +120,17 @@ def _tabs(runs: Sequence[FinishedRun], each: Sequence[Line], with_trees: set[Pat
     ]
 
 
-def _in_words(rows: Sequence[Line]) -> dict[str, Any]:
-    """What the rows of one benchmark and model say, for a reader who knows nothing of them."""
-    methods = [row for row in rows if row.method != "autoregressive"]
-    best = [*methods, *rows][0]
+def _in_words(lines: Sequence[Line]) -> dict[str, Any]:
+    """What the lines of one benchmark and model say, for a reader who knows nothing of them."""
+    methods = [line for line in lines if line.method != "autoregressive"]
+    best = [*methods, *lines][0]
     speedup, accepted = best.number("speedup"), best.number(ACCEPTED)
-    paired = [row for row in rows if row.count("identical_outputs") is not None]
+    paired = [line for line in lines if line.count("identical_outputs") is not None]
     return {
-        "runs": sum(len(row.runs) for row in rows),
+        "runs": sum(len(line.runs) for line in lines),
         "model": best.first.model,
         "benchmark": best.first.benchmark,
-        "questions": max(row.questions for row in rows),
+        "questions": max(line.questions for line in lines),
         "best": best.name,
         "methods": len(methods),
         "faster": bool(methods and speedup and speedup.value > 1),
@@ -139,6 +139,6 @@ def _in_words(rows: Sequence[Line]) -> dict[str, Any]:
         "undecided": bool(methods and undecided(speedup)),
         "accepted": accepted and number(accepted.value),
         "marked": len(best.marks),
-        "turns": sum(row.count("turns") or 0 for row in paired),
-        "same": sum(row.count("identical_outputs") or 0 for row in paired),
+        "turns": sum(line.count("turns") or 0 for line in paired),
+        "same": sum(line.count("identical_outputs") or 0 for line in paired),
     }

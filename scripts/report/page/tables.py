@@ -71,8 +71,8 @@ class Table:
 
 
 def ranking(runs: Sequence[FinishedRun]) -> Table:
-    rows = lines_by_seed(runs)
-    return Table("ranking", "", ranking_frame(rows), doubts(rows), "summary.csv", all_numbers(runs))
+    lines = lines_by_seed(runs)
+    return Table("ranking", "", ranking_frame(lines), doubts(lines), "summary.csv", all_numbers(runs))
 
 
 def _of_each(name: str, each: Sequence[Line], heads: Sequence[str]) -> Table:

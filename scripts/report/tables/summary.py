@@ -66,27 +66,27 @@ RANKED = (
 )
 
 
-def summary_frame(rows: Sequence[Line]) -> pd.DataFrame:
+def summary_frame(lines: Sequence[Line]) -> pd.DataFrame:
     """A row per run, those that differ in the seed alone together, best first."""
-    varied = [head for head in SETTINGS if len(_values(rows, head)) > 1]
-    return frame(rows, chosen(*NAMES, *varied, *NUMBERS))
+    varied = [head for head in SETTINGS if len(_values(lines, head)) > 1]
+    return frame(lines, chosen(*NAMES, *varied, *NUMBERS))
 
 
-def ranking_frame(rows: Sequence[Line]) -> pd.DataFrame:
-    """The same rows for a newcomer: without settings."""
-    return frame(rows, chosen("method", "seeds", *differing_places(rows), *RANKED))
+def ranking_frame(lines: Sequence[Line]) -> pd.DataFrame:
+    """The same lines for a newcomer: without settings."""
+    return frame(lines, chosen("method", "seeds", *differing_places(lines), *RANKED))
 
 
 def ranking(runs: Sequence[FinishedRun], shown: Callable[[str], str] = str) -> str:
     """The ranking in Markdown, and why numbers are marked. Names are literal. shown: how each text is written."""
-    rows = lines_by_seed([literal_run(run) for run in runs])
-    remarks = "\n".join(map(shown, doubts(rows)))
-    return f"{markdown(ranking_frame(rows).map(shown))}\n\n{remarks}\n"
+    lines = lines_by_seed([literal_run(run) for run in runs])
+    remarks = "\n".join(map(shown, doubts(lines)))
+    return f"{markdown(ranking_frame(lines).map(shown))}\n\n{remarks}\n"
 
 
-def as_markdown(rows: Sequence[Line]) -> str:
-    """summary.md: what the rows have in common, the table, and remarks."""
-    return f"{listed(common(rows))}\n\n{markdown(summary_frame(rows))}\n\n{listed(notes(rows))}\n"
+def as_markdown(lines: Sequence[Line]) -> str:
+    """summary.md: what the lines have in common, the table, and remarks."""
+    return f"{listed(common(lines))}\n\n{markdown(summary_frame(lines))}\n\n{listed(notes(lines))}\n"
 
 
 def all_numbers(runs: Sequence[FinishedRun]) -> pd.DataFrame:
@@ -103,55 +103,55 @@ def all_numbers(runs: Sequence[FinishedRun]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def notes(rows: Sequence[Line]) -> list[str]:
+def notes(lines: Sequence[Line]) -> list[str]:
     """What stands below the table."""
-    return [*doubts(rows), DEFINITIONS]
+    return [*doubts(lines), DEFINITIONS]
 
 
-def doubts(rows: Sequence[Line]) -> list[str]:
+def doubts(lines: Sequence[Line]) -> list[str]:
     """What numbers are of and do not show, and why marked speedups are doubtful."""
-    found = [SIZED] if "sized" in _values(rows, "trees") else []
-    if any(undecided(row.number("speedup")) for row in rows):
+    found = [SIZED] if "sized" in _values(lines, "trees") else []
+    if any(undecided(line.number("speedup")) for line in lines):
         found.append(UNDECIDED)
-    if any(len(row.seeds) > 1 for row in rows):
+    if any(len(line.seeds) > 1 for line in lines):
         found.append(OVER_SEEDS)
-    if any(row.questions < FEW_QUESTIONS for row in rows):
+    if any(line.questions < FEW_QUESTIONS for line in lines):
         found.append(f"{FEW_MARK} {FEW}")
     rates: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for row in rows:
-        if (rate := row.number("autoregressive_tokens_per_second")) is not None:
-            settings = settings_key(row.first, ("method.", "datastore"))
-            rates[*row.place, row.first.machine, settings].append(rate.value)
+    for line in lines:
+        if (rate := line.number("autoregressive_tokens_per_second")) is not None:
+            settings = settings_key(line.first, ("method.", "datastore"))
+            rates[*line.place, line.first.machine, settings].append(rate.value)
     for (benchmark, model, *_), mine in sorted(rates.items()):
         if max(mine) > DRIFT * min(mine):
             found.append(
                 f"Autoregressive decoding of {model} on {benchmark} ran at {min(mine):.1f} to {max(mine):.1f} "
                 "tokens/s: the machine's speed changed between runs. Speedups are paired; compare them, not tokens/s."
             )
-    return found + reasons(rows)
+    return found + reasons(lines)
 
 
-def _values(rows: Sequence[Line], head: str) -> set[str]:
-    return {value for row in rows if (value := COLUMNS[head].value(row)) is not None}
+def _values(lines: Sequence[Line], head: str) -> set[str]:
+    return {value for line in lines if (value := COLUMNS[head].value(line)) is not None}
 
 
-def common(rows: Sequence[Line]) -> list[str]:
-    """How much of each benchmark was answered, and the settings that all rows share."""
+def common(lines: Sequence[Line]) -> list[str]:
+    """How much of each benchmark was answered, and the settings that all lines share."""
     found = []
-    for benchmark in sorted({row.first.benchmark for row in rows}):
-        mine = [row for row in rows if row.first.benchmark == benchmark]
-        facts = [f"{_either({row.questions for row in mine})} questions"]
-        limits = {row.first.config.get("benchmark.limit") for row in mine}
+    for benchmark in sorted({line.first.benchmark for line in lines}):
+        mine = [line for line in lines if line.first.benchmark == benchmark]
+        facts = [f"{_either({line.questions for line in mine})} questions"]
+        limits = {line.first.config.get("benchmark.limit") for line in mine}
         if limits != {None}:
             facts.append(f"benchmark.limit={_either(limits)}")
-        orders = {row.first.config.get("benchmark.order", BEFORE["benchmark.order"]) for row in mine}
+        orders = {line.first.config.get("benchmark.order", BEFORE["benchmark.order"]) for line in mine}
         if orders != {BEFORE["benchmark.order"]}:
             facts.append(f"benchmark.order={_either(orders)}")
-        tokens = {row.first.config.get("benchmark.max_new_tokens") for row in mine} - {None}
+        tokens = {line.first.config.get("benchmark.max_new_tokens") for line in mine} - {None}
         if tokens:
             facts.append(f"at most {_either(tokens)} new tokens per answer")
         found.append(f"{benchmark}: {', '.join(facts)}")
-    shared = [f"{head} {values.pop()}" for head in SETTINGS if len(values := _values(rows, head)) == 1]
+    shared = [f"{head} {values.pop()}" for head in SETTINGS if len(values := _values(lines, head)) == 1]
     return [*found, *([f"in all rows that have the setting: {', '.join(shared)}"] if shared else [])]
 
 
