@@ -109,7 +109,7 @@ def checked_config(cfg: DictConfig, overrides: Sequence[str] | None = None) -> R
         decoding=decoding,
         engine=values["engine"],
         pairing=values["pairing"],
-        cache=cache_folder(values),
+        cache=cache_of(values),
         overrides=None if overrides is None else list(overrides),
     )
 
@@ -119,7 +119,7 @@ def checked_model(values: dict[str, Any]) -> Call:
     return checked_call(values, "model", Loaded, MODEL, ("cache",))
 
 
-def cache_folder(values: Mapping[str, Any]) -> str:
+def cache_of(values: Mapping[str, Any]) -> str:
     return str(Path(expanduser(values["paths"]["cache"])))
 
 

@@ -210,7 +210,7 @@ def read_shape(name: str) -> dict[str, Any]:
     return shape
 
 
-def replay(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) -> None:
+def relive(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) -> None:
     """Take a drafter through a row's answer: it then knows what it knew when it gave that answer.
 
     It is called as the decode loop did: the same contexts, int64, after the same prompt [m]. No target is needed: a

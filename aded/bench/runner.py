@@ -14,7 +14,7 @@ from aded.bench.clock.timing import timing_of
 from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.experiment import Experiment
 from aded.bench.questions import Question
-from aded.bench.recording import RecordedAnswer, replay
+from aded.bench.recording import RecordedAnswer, relive
 from aded.core.decode import Answer, decode, largest_tree, last, steps
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded, Sampler
@@ -124,7 +124,7 @@ class Runner:
                 if self.drafter.requires:
                     last(self._steps(self.target, self.drafter, prompt, stream, recorded))
                 else:
-                    replay(self.drafter, prompt, row, self._seed(stream))
+                    relive(self.drafter, prompt, row, self._seed(stream))
 
     def prompts(self, question: Question, rows: Sequence[Row]) -> Iterator[tuple[np.ndarray, RecordedAnswer | None]]:
         """Of each turn of an answered question the prompt, int64 [m], and the recorded answer, if there is one."""

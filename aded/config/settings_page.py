@@ -16,7 +16,7 @@ from aded.config.objects import located
 GROUPS = ("model", "benchmark", "method")
 ABOUT = re.compile(r"(?P<names>\w+(?:, \w+)*): (?P<text>.+)")
 """The line of a docstring that says what an argument means; its further lines are indented."""
-HARNESS = {
+MEANINGS = {
     "name": "its name in tables",
     "limit": "questions to ask; null: all",
     "order": "in_turn: categories take turns; first: the first questions",
@@ -43,7 +43,7 @@ def settings_page(overrides: Sequence[str]) -> str:
 def _lines(key: str, config: Mapping[str, Any]) -> Iterator[str]:
     """The class's first line, then a line a setting. key: of the group."""
     target = str(config.get("_target_"))
-    meanings = HARNESS if target == MISSING else {**HARNESS, **meanings_of(located(target, f"{key}._target_"))}
+    meanings = MEANINGS if target == MISSING else {**MEANINGS, **meanings_of(located(target, f"{key}._target_"))}
     yield f"{key}={config.get('name', target)}  ({target})"
     for name, value in config.items():
         if isinstance(value, dict) and "_target_" in value:

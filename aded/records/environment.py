@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ def environment(facts: Mapping[str, Any] | None = None) -> Environment:
     """
     if unknown := (facts or {}).keys() - {one.name for one in fields(Environment)}:
         raise BadInput("method", f"describe() says {', '.join(sorted(unknown))}, which is no key of the record")
+    here = machine()
+    if not (facts or {}).get("engine"):
+        here = replace(here, kernel_threads=None)  # no model runs, whatever this process has loaded before
     versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
@@ -35,7 +38,7 @@ def environment(facts: Mapping[str, Any] | None = None) -> Environment:
     return Environment(
         python=platform.python_version(),
         packages=versions,
-        machine=machine(),
+        machine=here,
         git_commit=_git("rev-parse", "HEAD"),
         git_changed=bool(_git("status", "--porcelain", "--untracked-files=no")),
         **(facts or {}),

@@ -173,7 +173,7 @@ class Machine:
     gpu: str | None = about("name of the first GPU", null="there is none")
     system: str = about("operating system")
     kernel_threads: Whole | None = about(
-        "threads that our kernels use", null=f"torch does all work, or {OLDER}", default=None
+        "threads that our kernels use", null=f"torch does all work, no model runs, or {OLDER}", default=None
     )
 
     @property

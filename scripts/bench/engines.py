@@ -32,7 +32,7 @@ from omegaconf import DictConfig
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.bench.build import RunConfig, build_drafter, cache_folder, checked_config, load_model
+from aded.bench.build import RunConfig, build_drafter, cache_of, checked_config, load_model
 from aded.config.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
@@ -125,14 +125,14 @@ def other(
 def models_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> dict[str, str]:
     """Weights -> the model in the form that the engine reads. Raises BadInput."""
     if engine == "transformers":
-        return {"bf16": place_of(cfg.model.path, "model.path", cache_folder(cfg))}
+        return {"bf16": place_of(cfg.model.path, "model.path", cache_of(cfg))}
     own = converted_from(cfg, settings)
     files = {}
     for weights in settings.weights:
         if weights == "own":
             files[weights_of(own)] = str(own)
             continue
-        file = Path(cache_folder(cfg)) / "models" / f"{own.stem}-{file_fingerprint(own)}-{weights}.gguf"
+        file = Path(cache_of(cfg)) / "models" / f"{own.stem}-{file_fingerprint(own)}-{weights}.gguf"
         if not file.exists():
             write_gguf(own, file, weights)
         files[weights] = str(file)

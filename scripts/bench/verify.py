@@ -32,7 +32,7 @@ from omegaconf import DictConfig
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.bench.build import RUN, cache_folder, checked_config, load_model, load_reference
+from aded.bench.build import RUN, cache_of, checked_config, load_model, load_reference
 from aded.bench.recording import read_shape
 from aded.config.command_line import compose_config, run_command
 from aded.core.sampler import Greedy
@@ -122,7 +122,7 @@ def time_generate(model: Any, contexts: Sequence[int], rounds: int, tokens: int 
 def load_targets(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
     """One target per engine. On a processor each has its own model, since the compiled engine replaces its layers."""
     targets: dict[str, Any] = {}
-    cache = cache_folder(cfg)
+    cache = cache_of(cfg)
     for engine in settings.engines:
         first = next(iter(targets.values()), None)
         target: Target

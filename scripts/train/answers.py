@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save
 from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedModel
 
-from aded.bench.build import cache_folder, checked_model, loaded
+from aded.bench.build import cache_of, checked_model, loaded
 from aded.cache_name import CACHE
 from aded.config.command_line import PATHS, plain
 from aded.config.objects import GROUP, Kinds, instantiate
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 def target_of(cfg: DictConfig) -> Loaded:
     """The model that is asked, on the eager engine."""
-    return loaded(checked_model(plain(cfg.model)), "eager", cache_folder(cfg))
+    return loaded(checked_model(plain(cfg.model)), "eager", cache_of(cfg))
 
 
 def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:
@@ -88,7 +88,7 @@ def _answers(cfg: DictConfig, loaded: Loaded, asked: Iterable[list[int]], facts:
     """The shards of the answers to the first prompts of a corpus. facts: what the prompts depend on."""
     assert isinstance(loaded.target, EagerTarget)
     depends_on = facts | {"model": plain(cfg.model), "weights": file_fingerprint(cfg.model.path)}
-    folder = Path(cache_folder(cfg)) / "answers" / sha256(json.dumps(depends_on))[:16]
+    folder = Path(cache_of(cfg)) / "answers" / sha256(json.dumps(depends_on))[:16]
     log.info("answering %d prompts of %s into %s", cfg.prompts, facts["corpus"], folder)
     return answer_all(
         loaded.target.model,

@@ -10,7 +10,7 @@ import torch
 
 from aded.kernels import ops, threads
 from aded.kernels.linear import PackedLinear
-from aded.records.environment import machine
+from aded.records.environment import environment, machine
 
 ops.load()
 
@@ -66,6 +66,8 @@ def test_a_record_says_how_many_threads_compute() -> None:
         torch.ops.aded.use_threads(3)
         here = machine()
         assert (here.torch_threads, here.kernel_threads, here.threads) == (1, 3, 3)
+        assert environment({"engine": "eager"}).machine == here
+        assert environment().machine.kernel_threads is None, "a replay: no model runs"
         torch.set_num_threads(2)
         torch.ops.aded.use_threads(1)
         assert machine().threads == 2
