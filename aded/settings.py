@@ -7,6 +7,7 @@ are no whole numbers, and nan is no number. A class states its bounds once, in t
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Container, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -46,6 +47,8 @@ Id = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is 
 """Text, or a whole number that is read as text."""
 FilePath = Annotated[str, AfterValidator(lambda name: _path(name))]
 """The name of a file or folder, or an id on the Hub."""
+PlainName = Annotated[str, AfterValidator(lambda name: _plain(name))]
+"""A name that becomes part of a folder's."""
 Scope = Literal["off", "prompt", "session"]
 """How long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session (kept across
 questions)."""
@@ -87,6 +90,12 @@ _PROBLEMS = {
 def _path(name: str) -> str:
     if not name or "\0" in name or len(name) > 4095 or max(map(len, os.fsencode(name).split(b"/"))) > 255:
         raise ValueError("must be a name that a file can have")
+    return name
+
+
+def _plain(name: str) -> str:
+    if not re.fullmatch(r"\w[^/\\]*", name):
+        raise ValueError("must be a name without slashes")
     return name
 
 

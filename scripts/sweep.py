@@ -119,7 +119,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     runs = combinations(arguments[0], arguments[1:])
     configs = [checked_config(compose_config(overrides), overrides) for overrides in runs]
     run_all(configs, arguments[0])
-    folder = Path(configs[0].settings["paths"]["output"])
+    folder = Path(configs[0].settings["paths"]["output"]).expanduser()
     found = read_runs([folder])
     write_tables(found, [], folder)
     drawn = draw(lines_of(found), folder)

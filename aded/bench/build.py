@@ -23,7 +23,7 @@ from aded.core.drafter import Drafter
 from aded.core.target import Target
 from aded.files.datastores.array_file import ArrayFile
 from aded.methods import Method, checked_method, set_up, with_whole_parts
-from aded.settings import Engine, FilePath, Positive, checked_keys
+from aded.settings import Engine, FilePath, PlainName, Positive, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
@@ -38,7 +38,7 @@ RUN: Kinds = {
 }
 """The keys at the top of conf/config.yaml; those of a group are the arguments of what it names."""
 MODEL = {"name": str, "template": GROUP}
-BENCHMARK = {"name": str, "limit": Positive | None, "order": Order, "max_new_tokens": Positive}
+BENCHMARK = {"name": PlainName, "limit": Positive | None, "order": Order, "max_new_tokens": Positive}
 """Keys of these groups that the harness reads itself."""
 DATASTORE = ("tokenizer", "cache", "kind")
 """Arguments of a datastore that its method and model fill in."""

@@ -16,33 +16,24 @@ from __future__ import annotations
 
 import json
 import lzma
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from aded.errors import BadInput
 from aded.files.atomic import write_bytes
 from aded.files.json_lines import LINE, json_value, read_text, typed
 from aded.identity import sha256
-from aded.settings import LARGEST_VOCABULARY, Id, TokenId, Whole
+from aded.settings import LARGEST_VOCABULARY, Id, PlainName, TokenId, Whole
 
 ABOUT, ANSWERS = "pack.json", "answers.jsonl.xz"
 MOST_BYTES = 1 << 30
 """Of the lines, before compression: a small file may hold more than any memory."""
-PlainName = Annotated[str, AfterValidator(lambda name: _plain(name))]
-"""A name that becomes part of a folder's."""
 Ids = tuple[TokenId, ...]
 StopReason = Literal["eos", "stop_string", "limit", "context"]
-
-
-def _plain(name: str) -> str:
-    if not re.match(r"\w[^/\\]*$", name):
-        raise ValueError("must be a name without slashes")
-    return name
 
 
 @dataclass(frozen=True)

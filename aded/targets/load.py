@@ -229,8 +229,8 @@ def checked_device(name: str, key: str) -> torch.device:
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise BadInput(key, f"{name} is asked for, but there is no such CUDA device; use {key}=cpu")
-    if device.index is not None:
-        torch.cuda.set_device(device)  # whoever asks for the memory of the GPU means this one
+    if device.type == "cuda":
+        torch.cuda.set_device(device.index or 0)  # whoever asks for the memory of the GPU means this one
     return device
 
 
