@@ -16,7 +16,6 @@ Beside the trie the engine may read a corpus, whose automaton (sglang_automaton.
 
 from __future__ import annotations
 
-from os.path import expanduser
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -26,7 +25,8 @@ from pydantic import Field
 from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.tree import DraftTree, with_child
 from aded.errors import BadInput, naming
-from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
+from aded.files.datastores.array_file import opened
+from aded.files.datastores.suffix_file import open_suffixes
 from aded.identity import tokenizer_fingerprint
 from aded.settings import Budget, Count, FilePath, LearningScope, Positive
 from baselines.engines.probable_heap import pop, push
@@ -99,11 +99,6 @@ def frequent_tree(
     return tokens[:n], parents[:n]
 
 
-def _opened(path: str) -> SuffixFile:
-    with naming(CORPUS):
-        return open_suffixes(expanduser(path))
-
-
 @njit(cache=True)
 def joined(
     tokens: np.ndarray, parents: np.ndarray, others: np.ndarray, parents_of_others: np.ndarray
@@ -156,7 +151,7 @@ class SglangNgram(Drafter):
             raise BadInput("method.capacity", f"{capacity} must be more than method.max_trie_depth, {max_trie_depth}")
         if (external_corpus_path is None) != (external_sam_budget == 0):
             raise BadInput("method.external_sam_budget", f"and {CORPUS} must both be set, or neither of them")
-        self.corpus = None if external_corpus_path is None else _opened(external_corpus_path)
+        self.corpus = None if external_corpus_path is None else opened(CORPUS, external_corpus_path, open_suffixes)
         self.of_corpus = min(external_sam_budget, budget)
         corpus: frozenset[Teacher] = frozenset({"a corpus"} if self.corpus else ())
         self.learned_from = corpus

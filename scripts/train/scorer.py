@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from os.path import expanduser
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -32,8 +32,8 @@ from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import PREFIXES, SHAPES
-from aded.errors import naming
 from aded.files.atomic import check_outputs, whole_file
+from aded.files.datastores.array_file import opened
 from aded.files.datastores.lookup_file import LookupFile, open_lookup
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
@@ -75,7 +75,6 @@ WITHOUT: tuple[dict[str, Any], ...] = (
     {"adaptation": "off"},
 )
 """Settings without a part."""
-File = TypeVar("File")
 log = logging.getLogger(__name__)
 
 
@@ -118,17 +117,12 @@ def open_corpora(cfg: DictConfig) -> list[Corpus]:
     named = [*((f"recorded.{i}.", source) for i, source in enumerate(cfg.recorded)), ("own_", own)]
     return [
         Corpus(
-            _opened(f"{where}corpus", source["corpus"], open_ngrams),
-            _opened(f"{where}retrieval", source["retrieval"], open_suffixes),
-            _opened(f"{where}lookup", source["lookup"], open_lookup),
+            opened(f"{where}corpus", source["corpus"], open_ngrams),
+            opened(f"{where}retrieval", source["retrieval"], open_suffixes),
+            opened(f"{where}lookup", source["lookup"], open_lookup),
         )
         for where, source in named
     ]
-
-
-def _opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
-    with naming(key):
-        return open_file(expanduser(path))
 
 
 def without_loops(answers: Path, folder: Path) -> Path:

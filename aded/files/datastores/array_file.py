@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from os.path import expanduser
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal, Protocol, TypeVar
 
 import numpy as np
 import psutil
 import xxhash
 
-from aded.errors import BadInput
+from aded.errors import BadInput, naming
 from aded.files.atomic import whole_file
 from aded.files.datastores.blocks import BLOCK, WORD, Blocks, block_sum, no_blocks, verify_all
 from aded.files.datastores.contamination import from_header, in_short
@@ -28,6 +29,7 @@ from aded.settings import checked
 
 DATASTORE_KEY = "datastore.path"
 """The key that errors name."""
+File = TypeVar("File")
 READ = 1 << 22
 """Bytes read at once."""
 CHECKSUM = 16
@@ -271,6 +273,12 @@ def format_of(path: Path) -> str:
         return str(_parsed(np.asarray(np.memmap(path, np.uint8, "r")))[0].get("format", ""))
     except (OSError, *_DAMAGE):
         return ""
+
+
+def opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
+    """The file that a setting names. Raises BadInput naming its key."""
+    with naming(key):
+        return open_file(expanduser(path))
 
 
 def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray], dict[str, int]]:

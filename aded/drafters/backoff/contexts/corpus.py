@@ -8,14 +8,13 @@ line.
 from __future__ import annotations
 
 from collections.abc import Callable
-from os.path import expanduser
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from aded.compiled import inner
 from aded.errors import naming
-from aded.files.datastores.array_file import ArrayFile
+from aded.files.datastores.array_file import ArrayFile, opened
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.ngram_trie import Ngrams, children, find_child, read_successors
 
@@ -43,9 +42,9 @@ def open_corpus(file: NgramFile, longest: int, top_k: int) -> CorpusNgrams:
 
 def open_beside(key: str, path: str, open_file: Callable[[str], File], datastore: NgramFile) -> File:
     """Another file of a corpus. Raises BadInput, naming the key, unless it has the datastore's tokenizer."""
-    with naming(key):
-        file = open_file(expanduser(path))
-        if datastore.has_ngrams:
+    file = opened(key, path, open_file)
+    if datastore.has_ngrams:
+        with naming(key):
             file.check_tokenizer(datastore.header["tokenizer"])
     return file
 
