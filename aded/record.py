@@ -94,10 +94,10 @@ def _turns(runner: Runner, questions: Sequence[Question], finished: FinishedRun)
     by_id = {question.id: question for question in questions}
     for name, group in groupby(finished.rows, attrgetter("question_id")):
         rows = list(group)
-        for row, (prompt, _) in zip(rows, runner.prompts(by_id[name], rows), strict=True):
-            if len(prompt) != row.prompt_tokens:
+        for row, turn in zip(rows, runner.turns(by_id[name], rows), strict=True):
+            if len(turn.prompt) != row.prompt_tokens:
                 raise BadInput("output_dir", f"{finished.folder} has answers to other prompts; record them again")
-            ids, stop = tuple(prompt.tolist()), row.stop_reason
+            ids, stop = tuple(turn.prompt.tolist()), row.stop_reason
             yield PackedTurn(name, row.turn, row.category, ids, tuple(row.token_ids), stop)  # type: ignore[arg-type]
 
 

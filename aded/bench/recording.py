@@ -24,6 +24,8 @@ import numpy as np
 from aded.bench.questions import GivenQuestions, Question
 from aded.config.objects import CONF
 from aded.core.drafter import Drafter, Step
+from aded.core.rejection import Rejection
+from aded.core.sampler import Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.answer_file import ANSWERS_KEY, read_answers
@@ -210,7 +212,7 @@ def read_shape(name: str) -> dict[str, Any]:
     return shape
 
 
-def relive(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) -> None:
+def feed_answer(drafter: Drafter, prompt_ids: np.ndarray, row: Row, sampler: Sampler, seed: int = 0) -> None:
     """Take a drafter through a row's answer: it then knows what it knew when it gave that answer.
 
     It is called as the decode loop did: the same contexts, int64, after the same prompt [m]. No target is needed: a
@@ -222,6 +224,7 @@ def relive(drafter: Drafter, prompt_ids: np.ndarray, row: Row, seed: int = 0) ->
         return
     context = np.concatenate([prompt_ids, tokens])
     at = len(prompt_ids)
+    drafter.draw_by(sampler if isinstance(sampler, Rejection) else None)
     drafter.begin(prompt_ids, seed)
     drafter.observe(Step(DraftTree.root(int(context[at - 1])), [0], int(context[at])))
     at += 1

@@ -6,7 +6,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from aded.bench.clock.timing import timing_of
 from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.experiment import Experiment
 from aded.bench.questions import Question
-from aded.bench.recording import RecordedAnswer, relive
+from aded.bench.recording import RecordedAnswer, feed_answer
 from aded.core.decode import Answer, decode, largest_tree, last, steps
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded, Sampler
@@ -37,6 +37,22 @@ LONGEST_SLICE = 8.0
 log = logging.getLogger(__name__)
 
 
+class Turn(NamedTuple):
+    """A turn of a question as it is asked."""
+
+    question: Question
+    number: int
+    prompt: np.ndarray
+    """int64 [m]"""
+    recorded: RecordedAnswer | None
+    """None: the model is asked."""
+
+    @property
+    def stream(self) -> tuple[int, int]:
+        """Separates the random draws of one answer from those of all others, whatever the order of questions."""
+        return zlib.crc32(self.question.id.encode()), self.number
+
+
 class Runner:
     """A method that answers an experiment's questions. drafter: set up for the experiment's model."""
 
@@ -51,8 +67,8 @@ class Runner:
         self.trees = TreeRecorder(experiment.trees, self.tokenizer) if experiment.trees else None
         self._other: Target | None = None
         """The baseline's, where it decodes at the same time."""
-        self._rows = 0
-        """Rows of its KV cache that there was memory for."""
+        self._cache_rows = 0
+        """Of its KV cache, that there was memory for."""
         self._cuda = str(getattr(self.target, "device", "cpu")).startswith("cuda")
         self._stop = stop_rule(self.tokenizer, experiment.asked.benchmark.stop_strings)
 
@@ -69,12 +85,15 @@ class Runner:
 
     def warm_up(self) -> None:
         """See warm_up; of the method and the baseline, on a prompt of no benchmark."""
-        tokens = range(WARM_UP_TOKENS) if self.experiment.recording else self.tokenizer(WARM_UP_TEXT)["input_ids"]
+        replayed = self.experiment.recording is not None
+        tokens = list(range(WARM_UP_TOKENS)) if replayed else self.tokenizer(WARM_UP_TEXT)["input_ids"]
+        sampler = Recorded(tokens) if replayed else self.experiment.decoding.sampler()
         prompt = np.array(tokens, np.int64)
-        answer = RecordedAnswer(list(tokens), "") if self.experiment.recording else None
-        for drafter in filter(None, (self.drafter, self.baseline)):
+        for drafter in (self.drafter, self.baseline):
+            if drafter is None:
+                continue
             target = self.target if drafter is self.drafter else self._second_target(len(prompt))
-            warm_up(target, drafter, prompt, self._sampler((), answer), WARM_UP_TOKENS)
+            warm_up(target, drafter, prompt, sampler, WARM_UP_TOKENS)
 
     def answer(self, questions: Iterable[Question], start: int = 0) -> Iterator[list[Row]]:
         """One list of rows per question, in order; the first question has the number `start`. Method and baseline
@@ -119,28 +138,28 @@ class Runner:
         at = iter(rows)
         for question in questions:
             answered = [next(at) for _ in question.turns]
-            for row, (prompt, recorded) in zip(answered, self.prompts(question, answered), strict=True):
-                stream = _stream(question, row.turn)
+            for row, turn in zip(answered, self.turns(question, answered), strict=True):
                 if self.drafter.requires:
-                    last(self._steps(self.target, self.drafter, prompt, stream, recorded))
+                    last(self._steps(self.target, self.drafter, turn))
                 else:
-                    relive(self.drafter, prompt, row, self._seed(stream))
+                    feed_answer(self.drafter, turn.prompt, row, self._sampler(turn), self._seed(turn))
 
-    def prompts(self, question: Question, rows: Sequence[Row]) -> Iterator[tuple[np.ndarray, RecordedAnswer | None]]:
-        """Of each turn of an answered question the prompt, int64 [m], and the recorded answer, if there is one."""
+    def turns(self, question: Question, rows: Sequence[Row]) -> Iterator[Turn]:
+        """Those of an answered question."""
         answers: list[str] = []
-        for turn, row in enumerate(rows):
-            prompt, recorded = self._prompt(question, turn, answers)
-            yield prompt, recorded
-            answers.append(self._text(row.token_ids, recorded))
+        for number, row in enumerate(rows):
+            turn = self._turn(question, number, answers)
+            yield turn
+            answers.append(self._text(row.token_ids, turn.recorded))
 
-    def _prompt(self, question: Question, turn: int, answers: list[str]) -> tuple[np.ndarray, RecordedAnswer | None]:
-        """The prompt of a turn after the answers before it, int64 [m], and its recorded answer, if there is one."""
+    def _turn(self, question: Question, number: int, answers: list[str]) -> Turn:
+        """A turn after the answers before it."""
         recording, template = self.experiment.recording, self.experiment.template
-        ids = recording and recording.prompt(question.id, turn)
+        ids = recording and recording.prompt(question.id, number)
         prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, template), np.int64)
         raw = question.is_raw(template)
-        return prompt, recording.answer(question.id, turn, len(prompt), raw) if recording else None
+        recorded = recording.answer(question.id, number, len(prompt), raw) if recording else None
+        return Turn(question, number, prompt, recorded)
 
     def _text(self, token_ids: list[int], recorded: RecordedAnswer | None) -> str:
         """What later turns have in their context of an answer."""
@@ -149,95 +168,73 @@ class Runner:
     def _question(self, question: Question, baseline_first: bool, trees: TreeRecorder | None = None) -> list[Row]:
         rows: list[Row] = []
         answers: list[str] = []
-        for turn in range(len(question.turns)):
-            prompt, recorded = self._prompt(question, turn, answers)
-            stream = _stream(question, turn)
-            seen = trees.begin(question.id, turn, prompt, self.drafter) if trees else None
-            rows.append(self._decoded(question, turn, prompt, stream, recorded, baseline_first, seen))
-            answers.append(self._text(rows[-1].token_ids, recorded))
+        for number in range(len(question.turns)):
+            turn = self._turn(question, number, answers)
+            on_step = trees.begin(question.id, number, turn.prompt, self.drafter) if trees else None
+            rows.append(self._decoded(turn, baseline_first, on_step))
+            answers.append(self._text(rows[-1].token_ids, turn.recorded))
         return rows
 
-    def _decoded(
-        self,
-        question: Question,
-        turn: int,
-        prompt: np.ndarray,
-        stream: tuple[int, int],
-        recorded: RecordedAnswer | None,
-        baseline_first: bool,
-        seen: Callable[[Step], None] | None,
-    ) -> Row:
+    def _decoded(self, turn: Turn, baseline_first: bool, on_step: Callable[[Step], None] | None) -> Row:
         """A turn's row: the method's answer, and the baseline's in turn with it."""
         watch = TurnWatch(self._cuda)
-        method = Arm(self._steps(self.target, self.drafter, prompt, stream, recorded, seen))
+        method = Arm(self._steps(self.target, self.drafter, turn, on_step))
         if self.baseline is None:
             method.finish()
-            timing = timing_of(method.answer, None, [], watch.use())
-            return self._row(question, turn, prompt, method.answer, None, timing)
-        baseline = Arm(self._steps(self._second_target(len(prompt)), self.baseline, prompt, stream, recorded))
+            return self._row(turn, method.answer, None, timing_of(method.answer, None, [], watch.use()))
+        baseline = Arm(self._steps(self._second_target(len(turn.prompt)), self.baseline, turn))
         order = (baseline, method) if baseline_first else (method, baseline)
         slices: list[tuple[int, Lap]] = []  # of each arm in turn: its steps so far, and what the machine did
         for arm in take_turns(*order, self.slice_seconds):
             slices.append((arm.steps, watch.lap()))
         pairs = list(zip(slices[baseline_first::2], slices[not baseline_first :: 2], strict=True))
         timing = timing_of(method.answer, baseline.answer, pairs, watch.use())
-        return self._row(question, turn, prompt, method.answer, baseline.answer, timing)
+        return self._row(turn, method.answer, baseline.answer, timing)
 
     def _second_target(self, prompt_tokens: int) -> Target:
         """The baseline's target: one with a cache of its own, where arms take turns in slices."""
-        rows = prompt_tokens + self.experiment.max_new_tokens + largest_tree(self.drafter)
-        if self.slice_seconds < WHOLE and rows > self._rows:
-            if self.target.has_memory_for(rows):
-                self._rows, self._other = rows, self._other or self.target.fork()
+        cache_rows = prompt_tokens + self.experiment.max_new_tokens + largest_tree(self.drafter)
+        if self.slice_seconds < WHOLE and cache_rows > self._cache_rows:
+            if self.target.has_memory_for(cache_rows):
+                self._cache_rows, self._other = cache_rows, self._other or self.target.fork()
             else:
                 log.warning("pairing=slices: no memory for a second KV cache; whole answers take turns")
                 self.slice_seconds, self._other = WHOLE, None
         return self._other or self.target
 
     def _steps(
-        self,
-        target: Target,
-        drafter: Drafter,
-        prompt: np.ndarray,
-        stream: tuple[int, int],
-        recorded: RecordedAnswer | None,
-        seen: Callable[[Step], None] | None = None,
+        self, target: Target, drafter: Drafter, turn: Turn, on_step: Callable[[Step], None] | None = None
     ) -> Iterator[Answer]:
-        limit = (
-            min(self.experiment.max_new_tokens, len(recorded.token_ids))
-            if recorded
-            else self.experiment.max_new_tokens
-        )
+        limit = self.experiment.max_new_tokens
         return steps(
             target,
             drafter,
-            prompt,
-            self._sampler(stream, recorded),
-            max_new_tokens=limit,
+            turn.prompt,
+            self._sampler(turn),
+            max_new_tokens=min(limit, len(turn.recorded.token_ids)) if turn.recorded else limit,
             eos_token_ids=self.experiment.eos_token_ids,
             stop=self._stop,
-            seed=self._seed(stream),
-            seen=seen,
+            seed=self._seed(turn),
+            on_step=on_step,
         )
 
-    def _sampler(self, stream: Sequence[int], recorded: RecordedAnswer | None) -> Sampler:
-        return Recorded(recorded.token_ids) if recorded else self.experiment.decoding.sampler(*stream)
+    def _sampler(self, turn: Turn) -> Sampler:
+        return Recorded(turn.recorded.token_ids) if turn.recorded else self.experiment.decoding.sampler(*turn.stream)
 
-    def _seed(self, stream: tuple[int, int]) -> int:
+    def _seed(self, turn: Turn) -> int:
         """The drafter's seed for an answer."""
-        return zlib.crc32(repr((self.experiment.decoding.seed, *stream)).encode())
+        return zlib.crc32(repr((self.experiment.decoding.seed, *turn.stream)).encode())
 
-    def _row(
-        self, question: Question, turn: int, prompt: np.ndarray, answer: Answer, plain: Answer | None, timing: Timing
-    ) -> Row:
-        timed, same = "seconds" in self.target.provides, self.experiment.decoding.repeats_the_baseline
+    def _row(self, turn: Turn, answer: Answer, plain: Answer | None, timing: Timing) -> Row:
+        timed = "seconds" in self.target.provides
+        compared = plain if self.experiment.decoding.repeats_the_baseline else None
         drafting = sum(answer.draft_times) + sum(answer.observe_times)
         unknown = isinstance(self.tokenizer, AbsentTokenizer)  # the text
         return Row(
-            question_id=question.id,
-            turn=turn,
-            category=question.category,
-            prompt_tokens=len(prompt),
+            question_id=turn.question.id,
+            turn=turn.number,
+            category=turn.question.category,
+            prompt_tokens=len(turn.prompt),
             new_tokens=answer.new_tokens,
             steps=answer.steps,
             accept_lengths=answer.accept_lengths,
@@ -250,8 +247,8 @@ class Runner:
             stop_reason=answer.stop_reason,
             token_ids=answer.token_ids,
             token_ids_sha256=sha256_of(answer.token_ids),
-            identical=None if plain is None or not same else plain.token_ids == answer.token_ids,
-            divergence=None if plain is None or not same else self._divergence(prompt, answer, plain),
+            identical=None if compared is None else compared.token_ids == answer.token_ids,
+            divergence=None if compared is None else self._divergence(turn.prompt, answer, compared),
             autoregressive_new_tokens=None if plain is None else plain.new_tokens,
             autoregressive_decode_seconds=None if plain is None else plain.decode_seconds,
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
@@ -286,8 +283,3 @@ def _with_timing(row: Row, again: Row) -> Row:
         log.warning("question %s, decoded again, has another answer or other steps; left out", row.question_id)
         return row
     return replace(row, timings=[*row.timings, *again.timings])
-
-
-def _stream(question: Question, turn: int) -> tuple[int, int]:
-    """Separates the random draws of one answer from those of all others, whatever the order of questions."""
-    return zlib.crc32(question.id.encode()), turn

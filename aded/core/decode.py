@@ -110,7 +110,7 @@ def steps(
     eos_token_ids: Collection[int] = (),
     stop: StopRule | None = None,
     seed: int = 0,
-    seen: Callable[[Step], None] | None = None,
+    on_step: Callable[[Step], None] | None = None,
 ) -> Iterator[Answer]:
     """Decode one answer of at most `max_new_tokens` tokens after `prompt_ids`, int64 [m], m >= 1.
 
@@ -119,7 +119,7 @@ def steps(
     eos_token_ids: tokens that end the answer.
     stop: a further rule that ends it.
     seed: of the drafter's random draws.
-    seen: called with each step when its clock has stopped.
+    on_step: called with each step when its clock has stopped.
     """
     limit = min(max_new_tokens, target.context_length - len(prompt_ids))
     if limit < 1:
@@ -138,8 +138,8 @@ def steps(
         began = perf_counter()
         step = target.verify(tree)
         generation.take(step, perf_counter() - began)
-        if seen is not None:
-            seen(step)
+        if on_step is not None:
+            on_step(step)
     yield generation.finish()
 
 
@@ -240,7 +240,7 @@ def decode_batch(
     target: BatchTarget,
     requests: Iterable[Request],
     eos_token_ids: Collection[int] = (),
-    load: Callable[[int], None] = lambda going: None,
+    before_step: Callable[[int], None] = lambda going: None,
 ) -> Iterator[tuple[int, Answer]]:
     """Continuous batching: one forward verifies the trees of all requests that are going.
 
@@ -249,7 +249,7 @@ def decode_batch(
     completed. A step's time is that of the whole forward. Raises BadInput for a prompt that fills its place, and for
     drafters that read more than logits.
 
-    load: called before each step with the number of requests that are going; trees may be sized by it.
+    before_step: called before each step with the number of requests that are going; trees may be sized by it.
     """
     waiting, going = deque(enumerate(requests)), dict[int, tuple[int, Generation]]()
     while waiting or going:
@@ -259,7 +259,7 @@ def decode_batch(
                 going[place] = number, _begin(target, place, request, eos_token_ids)
         unfinished = {place: generation for place, (_, generation) in going.items() if generation.reason is None}
         if unfinished:
-            load(len(unfinished))
+            before_step(len(unfinished))
             trees = {place: generation.draft() for place, generation in unfinished.items()}
             began = perf_counter()
             steps = target.verify(trees)

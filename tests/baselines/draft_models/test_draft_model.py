@@ -68,7 +68,7 @@ def watch(
         see(text, step.tree)
         context[:] = [*text.tolist(), *step.new_tokens[:-1]]
 
-    return decode(running or target(), drafter, PROMPT, sampler or Greedy(), max_new_tokens=tokens, seen=seen)
+    return decode(running or target(), drafter, PROMPT, sampler or Greedy(), max_new_tokens=tokens, on_step=seen)
 
 
 def check_probabilities(model: Any, context: np.ndarray, tree: DraftTree) -> None:
@@ -137,7 +137,7 @@ def test_drawn_drafts_are_accepted_with_the_mass_that_target_and_draft_share(
     trees: list[DraftTree] = []
     for seed in range(40):
         sampler = Rejection(0.9, 0.95, seed)
-        decode(target(), drafter, np.array(prompt), sampler, max_new_tokens=20, seed=seed, seen=seen)
+        decode(target(), drafter, np.array(prompt), sampler, max_new_tokens=20, seed=seed, on_step=seen)
         again = watch(drafter, lambda _, tree: trees.append(tree), 4, sampler=sampler)
         assert again.token_ids == watch(drafter, lambda _, tree: None, 4, sampler=sampler).token_ids
     share = accepted / len(shared)
