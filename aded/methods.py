@@ -16,7 +16,6 @@ from typing import Any, Literal
 from aded.config.choices import MISSING, merged, read_choice
 from aded.config.objects import CONF, Call, checked_call
 from aded.core.drafter import Drafter
-from aded.core.target import Target
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter, check_cost
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
@@ -142,10 +141,3 @@ def autoregressive() -> Drafter:
     """The baseline, by its config like any method: the engine imports no baseline."""
     baseline: Drafter = checked_method(read_choice("method", "autoregressive")).call()
     return baseline
-
-
-def set_up(drafter: Drafter, target: Target, key: str, name: str) -> None:
-    """Make a method ready for a target. Raises BadInput naming `key` where it needs what the target lacks."""
-    drafter.setup(target)
-    if missing := drafter.requires - target.provides:
-        raise BadInput(key, f"{name} needs {', '.join(sorted(missing))}, which this target does not provide")

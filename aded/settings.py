@@ -11,6 +11,7 @@ import re
 from collections.abc import Container, Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
+from os.path import expanduser
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -54,6 +55,8 @@ Scope = Literal["off", "prompt", "session"]
 questions)."""
 LearningScope = Literal["prompt", "session"]
 """The same, of a method that always learns."""
+Order = Literal["in_turn", "first"]
+"""Which questions a limit takes: of each category one, then a second of each, and so on, or the first ones."""
 Engine = Literal["eager", "compiled"]
 """What carries out a target's steps."""
 Kernels = Literal["exact", "fast", "torch"]
@@ -90,6 +93,8 @@ _PROBLEMS = {
 def _path(name: str) -> str:
     if not name or "\0" in name or len(name) > 4095 or max(map(len, os.fsencode(name).split(b"/"))) > 255:
         raise ValueError("must be a name that a file can have")
+    if name.startswith("~") and expanduser(name) == name:
+        raise ValueError("must begin with the home folder of a user who is known")
     return name
 
 

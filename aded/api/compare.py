@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aded.api.model import prepared_model
 from aded.api.prompt import prompt_ids
-from aded.api.several import several, several_drafters, summaries
+from aded.api.several import checked_list, several_drafters, summaries
 from aded.api.text import checked_stops
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
@@ -55,7 +55,7 @@ def compare(
     stops = checked_stops(stop)
     every: list[Question] = [
         TokenIds(str(number), "", (tuple(prompt_ids(prompt, tokenizer).tolist()),))
-        for number, prompt in enumerate(several(prompts, "prompts"))
+        for number, prompt in enumerate(checked_list(prompts, "prompts"))
     ]
     drafters, prepared = several_drafters(methods, datastore), prepared_model(model, kernels, engine)
     loaded = Loaded(prepared.target, tokenizer, eos_token_ids(model))

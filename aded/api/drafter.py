@@ -6,7 +6,6 @@ import copy
 import inspect
 from collections.abc import Callable
 from functools import partial
-from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +106,7 @@ def has_scope(name: str) -> bool:
 def _kind_of(datastore: Any) -> str:
     """The kind of a file, or of one opened. Raises BadInput."""
     if isinstance(datastore, str | Path):
-        return "suffixes" if format_of(Path(expanduser(datastore))) == SUFFIXES else "ngrams"
+        return "suffixes" if format_of(datastore) == SUFFIXES else "ngrams"
     return "suffixes" if isinstance(datastore, SuffixFile) else "ngrams"
 
 
@@ -118,8 +117,7 @@ def _opened(datastore: Any, kind: str, name: str) -> ArrayFile:
             raise BadInput("datastore", f"must be given: {name} drafts from a suffix file (aded build)")
         return no_ngrams()
     if isinstance(datastore, str | Path):
-        path = Path(expanduser(datastore))
-        return open_suffixes(path) if kind == "suffixes" else open_ngrams(path)
+        return open_suffixes(datastore) if kind == "suffixes" else open_ngrams(datastore)
     wanted: type[ArrayFile] = {"ngrams": NgramFile, "suffixes": SuffixFile}[kind]
     if not isinstance(datastore, wanted):
         raise BadInput("datastore", f"{name} reads a file of {kind}, or one opened: {wanted.__name__}")

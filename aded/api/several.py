@@ -16,16 +16,16 @@ from aded.records.summary import Summary
 
 def several_drafters(methods: Sequence[str | Drafter], datastore: Any) -> list[NamedDrafter]:
     """New drafters. datastore: for those names whose method reads one."""
-    found = []
-    for method in several(methods, "methods"):
-        if isinstance(method, str) and datastore is not None and reads_datastore(method):
-            found.append(drafter(method, datastore=datastore))
-        else:
-            found.append(as_drafter(method).fresh())
-    return found
+    return [_new_drafter(method, datastore) for method in checked_list(methods, "methods")]
 
 
-def several(given: Any, key: str) -> list[Any]:
+def _new_drafter(method: str | Drafter, datastore: Any) -> NamedDrafter:
+    if not isinstance(method, str):
+        return as_drafter(method).fresh()
+    return drafter(method, datastore=datastore if reads_datastore(method) else None)
+
+
+def checked_list(given: Any, key: str) -> list[Any]:
     """A list. Raises BadInput for what is one thing, or none; the keys of a mapping are no list of what it holds."""
     if isinstance(given, str | Drafter | Mapping) or not isinstance(given, Iterable):
         raise BadInput(key, "must be a list")

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from aded.core.decode import Answer
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, set_up
 from aded.core.target import Target
 from aded.core.wrapped_drafter import WrappedDrafter
 from aded.drafters.sized import SizedDrafter
 from aded.errors import BadInput
-from aded.methods import set_up
 
 
 @contextmanager

@@ -14,16 +14,17 @@ from omegaconf import DictConfig
 from pydantic import Field
 
 from aded.bench.experiment import Asked, Experiment, Pairing, build_experiment
-from aded.bench.questions import Benchmark, Order, PromptTemplate, limited
+from aded.bench.questions import Benchmark, PromptTemplate, limited
 from aded.bench.recording import Recording
+from aded.config.choices import BENCHMARK
 from aded.config.command_line import PATHS, plain
 from aded.config.objects import GROUP, Call, Kinds, checked_call
 from aded.core.decoding import Decoding, checked_decoding
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, set_up
 from aded.core.target import Target
 from aded.files.datastores.array_file import ArrayFile
-from aded.methods import Method, checked_method, set_up, with_whole_parts
-from aded.settings import Engine, FilePath, PlainName, Positive, checked_keys
+from aded.methods import Method, checked_method, with_whole_parts
+from aded.settings import Engine, FilePath, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
@@ -38,8 +39,7 @@ RUN: Kinds = {
 }
 """The keys at the top of conf/config.yaml; those of a group are the arguments of what it names."""
 MODEL = {"name": str, "template": GROUP}
-BENCHMARK = {"name": PlainName, "limit": Positive | None, "order": Order, "max_new_tokens": Positive}
-"""Keys of these groups that the harness reads itself."""
+"""Keys of this group that the harness reads itself."""
 DATASTORE = ("tokenizer", "cache", "kind")
 """Arguments of a datastore that its method and model fill in."""
 

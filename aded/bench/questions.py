@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from aded.errors import BadInput
+from aded.settings import Order
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -109,15 +110,11 @@ class TokenIds(Question):
         return True
 
 
-Order = Literal["in_turn", "first"]
-"""Which questions a limit takes: of each category one, then a second of each, and so on, or the first ones."""
-
-
 def limited(questions: list[Question], limit: int | None, order: Order = "in_turn") -> list[Question]:
     """`limit` questions, in the order in which they are asked; None: all, as they are in the file.
 
-    A larger limit adds questions behind those of a smaller one. Within a category they keep their order, and
-    categories come in that of their first questions.
+    A larger limit below their number adds questions behind those of a smaller one. Within a category they keep their
+    order, and categories come in that of their first questions.
     """
     if limit is None or limit >= len(questions) or order == "first":
         return questions[:limit]

@@ -26,17 +26,18 @@ from hydra.plugins.config_source import ConfigResult
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 
-from aded.config.objects import CONF
+from aded.config.objects import CONF, Kinds
 from aded.errors import BadInput
 from aded.extras import naming_the_extra
+from aded.settings import Order, PlainName, Positive
 
-GROUP = "aded.drafters"
+ENTRY_POINTS = "aded.drafters"
 MISSING = "???"
 """The value of a key that must be given, as in yaml."""
 _KINDS = {"NgramFile": "ngrams", "SuffixFile": "suffixes"}
 OF_CLASSES = ("method/", "model/pretrained", "model/recorded", "corpus/", "cluster/")
 """Configs whose settings are their classes' arguments. Those of benchmarks are data, and give each key."""
-OF_A_RUN = ("name", "limit", "order", "max_new_tokens")
+BENCHMARK: Kinds = {"name": PlainName, "limit": Positive | None, "order": Order, "max_new_tokens": Positive}
 """Keys of a benchmark's config that a run reads itself; the others are arguments of its class."""
 _METHOD = "method/"
 _composing = Lock()
@@ -125,7 +126,7 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
 
 def benchmark_arguments(name: str) -> dict[str, Any]:
     """The settings of conf/benchmark/`name`.yaml that make its questions. Raises BadInput."""
-    return {key: value for key, value in read_choice("benchmark", name).items() if key not in OF_A_RUN}
+    return {key: value for key, value in read_choice("benchmark", name).items() if key not in BENCHMARK}
 
 
 @cache
@@ -146,7 +147,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 def outside_drafters() -> dict[str, str]:
     """Each method's name, and its class as module.Class, which is not imported."""
-    return {entry.name: entry.value.replace(":", ".") for entry in entry_points(group=GROUP)}
+    return {entry.name: entry.value.replace(":", ".") for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def outside_config(name: str) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from pydantic import Field
 
 from aded.core.sampler import Sampled
 from aded.core.step import Step
-from aded.core.step_cost import TreeSize
+from aded.core.step_cost import TreeSizer
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+from aded.errors import BadInput
 from aded.settings import STRICT, Whole
 
 Teacher = Literal[
@@ -57,7 +58,7 @@ class Drafter(ABC):
     """How long learned state is kept: off, prompt, or session, where one answer changes the drafts of the next."""
     budget: int = 64
     """Most drafted nodes of a tree; 0: it never drafts."""
-    tree_size: TreeSize | None = None
+    tree_sizer: TreeSizer | None = None
     """Where trees are cut to what pays here: what nodes cost, set before `setup`. By it a drafter may stop a
     search early, or say probabilities only where they are asked for."""
 
@@ -128,6 +129,13 @@ class Drafter(ABC):
     def describe(self) -> dict[str, str]:
         """Facts for the run's record: fields of aded.records.rows.Environment, as the datastore's fingerprint."""
         return {}
+
+
+def set_up(drafter: Drafter, target: Target, key: str, name: str) -> None:
+    """Make a method ready for a target. Raises BadInput naming `key` where it needs what the target lacks."""
+    drafter.setup(target)
+    if missing := drafter.requires - target.provides:
+        raise BadInput(key, f"{name} needs {', '.join(sorted(missing))}, which this target does not provide")
 
 
 __all__ = ["Drafter", "Step"]

@@ -65,7 +65,7 @@ class StepCost:
         return found
 
 
-class TreeSize:
+class TreeSizer:
     """Sizes the trees of a run: StepCost at the rate of the steps so far. The latest thousand or so count most.
 
     draft_seconds: what a draft takes. Where its nodes are not worth that, steps go without, and a draft is tried now

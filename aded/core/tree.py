@@ -83,11 +83,11 @@ def with_child(tokens: np.ndarray, parents: np.ndarray, n: int, parent: int, tok
     return n, n + 1
 
 
-def _whole_numbers(values: Sequence[int]) -> np.ndarray:
+def _whole_numbers(values: np.ndarray | Sequence[int]) -> np.ndarray:
     found = np.asarray(values)
     if found.size and found.dtype.kind not in "iu":
         raise ValueError(f"tokens and parents must be whole numbers, not {values}")
-    return found.astype(np.int64)
+    return found.astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -108,13 +108,10 @@ class DraftTree:
     drawn: Mapping[int, np.ndarray] | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.tokens, np.ndarray) and isinstance(self.parents, np.ndarray)):
-            object.__setattr__(self, "tokens", _whole_numbers(self.tokens))
-            object.__setattr__(self, "parents", _whole_numbers(self.parents))
+        object.__setattr__(self, "tokens", _whole_numbers(self.tokens))
+        object.__setattr__(self, "parents", _whole_numbers(self.parents))
         if not (self.probabilities is None or isinstance(self.probabilities, np.ndarray)):
             object.__setattr__(self, "probabilities", np.asarray(self.probabilities, np.float64))
-        if self.tokens.dtype.kind not in "iu" or self.parents.dtype.kind not in "iu":
-            raise ValueError(f"tokens {self.tokens.dtype} and parents {self.parents.dtype} must be whole numbers")
         if self.tokens.ndim != 1 or self.tokens.shape != self.parents.shape or len(self.tokens) == 0:
             raise ValueError(f"tokens {self.tokens.shape} and parents {self.parents.shape} must be equal, [n >= 1]")
         if self.probabilities is not None and not _are_probabilities(self.probabilities, len(self.tokens)):

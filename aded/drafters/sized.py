@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from aded.core.drafter import Drafter
-from aded.core.step_cost import StepCost, TreeSize, measure
+from aded.core.step_cost import StepCost, TreeSizer, measure
 from aded.core.target import Target
 from aded.core.tree import DraftTree, most_probable, reach
 from aded.core.wrapped_drafter import WrappedDrafter
@@ -45,15 +45,15 @@ class SizedDrafter(WrappedDrafter):
     def __init__(self, drafter: Drafter, cost: str) -> None:
         super().__init__(drafter)
         self.cost = cost
-        self.size: TreeSize | None = None
+        self.sizer: TreeSizer | None = None
         self._left_to_time, self._draft_times = 0, list[float]()
         self._forget()
 
     def _forget(self) -> None:
         self._acceptance = AcceptanceTable()
         self._begin()
-        if self.size is not None:
-            self.size.restart()
+        if self.sizer is not None:
+            self.sizer.restart()
 
     def _begin(self) -> None:
         """No step of this answer has been drafted for."""
@@ -62,7 +62,7 @@ class SizedDrafter(WrappedDrafter):
 
     @property
     def remembers_answers(self) -> bool:
-        return self.size is not None or self.drafter.remembers_answers
+        return self.sizer is not None or self.drafter.remembers_answers
 
     def setup(self, target: Target) -> None:
         timed = "seconds" in target.provides
@@ -72,16 +72,16 @@ class SizedDrafter(WrappedDrafter):
         elif timed:
             cost = measure(target, self.budget)
         self._left_to_time, self._draft_times = DRAFTS_TIMED + 1 if timed else 0, []
-        self.size_by(None if cost is None else TreeSize(cost))
+        self.size_trees_by(None if cost is None else TreeSizer(cost))
         super().setup(target)
 
-    def size_by(self, size: TreeSize | None) -> None:
+    def size_trees_by(self, sizer: TreeSizer | None) -> None:
         """Cut trees by these costs; None: leave them whole."""
-        self.size = self.drafter.tree_size = size
+        self.sizer = self.drafter.tree_sizer = sizer
 
     def learn_with(self, other: SizedDrafter) -> None:
         """Cut trees by the costs of `other`, and by what is accepted of the drafts of both."""
-        self.size_by(other.size)
+        self.size_trees_by(other.sizer)
         self._acceptance = other._acceptance.of_another_text()
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
@@ -89,14 +89,14 @@ class SizedDrafter(WrappedDrafter):
         super().begin(prompt_ids, seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        if self.size is None:
+        if self.sizer is None:
             return self.drafter.draft(context)
-        self._learn(self.size, context[self._length :])
-        tree = self._cut(self.size, context) if self.size.is_worth_drafting() else DraftTree.root(int(context[-1]))
+        self._learn(self.sizer, context[self._length :])
+        tree = self._cut(self.sizer, context) if self.sizer.is_worth_drafting() else DraftTree.root(int(context[-1]))
         self._nodes, self._length = len(tree), len(context)
         return tree
 
-    def _cut(self, size: TreeSize, context: np.ndarray) -> DraftTree:
+    def _cut(self, sizer: TreeSizer, context: np.ndarray) -> DraftTree:
         """The part of the drafter's tree that is worth most."""
         began = perf_counter()
         tree = self.drafter.draft(context)
@@ -105,21 +105,21 @@ class SizedDrafter(WrappedDrafter):
         elif self._left_to_time > 0:
             self._left_to_time -= 1
             self._draft_times.append(perf_counter() - began)
-            size.draft_seconds = float(np.median(self._draft_times))
+            sizer.draft_seconds = float(np.median(self._draft_times))
         if tree.drawn is not None:
             return tree  # what was drawn may not be left out for what it is
         self._drafted, self._cells = tree, self._acceptance.cells_of(tree)
         reached = reach(tree.parents, self._acceptance.given_parent(tree, self._cells))
         best = most_probable(reached, self.budget)
-        return tree.part(best[: size.choose_size(reached[best])], reached)
+        return tree.part(best[: sizer.choose_size(reached[best])], reached)
 
-    def _learn(self, size: TreeSize, decided: np.ndarray) -> None:
+    def _learn(self, sizer: TreeSizer, decided: np.ndarray) -> None:
         """Learn from the step before. decided: int64 [m], the tokens that it yielded.
 
         Only what rows hold is learned from: so a run that goes on, or decodes an answer again, has the same trees.
         """
         if self._nodes > 0:
-            size.learn(self._nodes, len(decided), self._drafted is not None)
+            sizer.learn(self._nodes, len(decided), self._drafted is not None)
         if self._drafted is not None:
             self._acceptance.learn(self._drafted, self._cells, decided)
             self._drafted = None

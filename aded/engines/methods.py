@@ -74,7 +74,7 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Engi
     if cost == NONE:
         return EngineMethod(first.sibling, None)
     times, leader = StepTimes(longest), SizedDrafter(first.sibling(), cost)
-    leader.size_by(times.tree_size)
+    leader.size_trees_by(times.sizer)
 
     def sized() -> Drafter:
         drafter = SizedDrafter(first.sibling(), cost)

@@ -22,7 +22,7 @@ KEPT_STEPS = 100
 
 
 @dataclass(frozen=True)
-class Row:
+class BatchRow:
     """A request in the batch.
 
     tokens: int [m], prompt and output so far
@@ -33,7 +33,7 @@ class Row:
     new: int
 
 
-class Request:
+class RequestState:
     """What is kept for one request: its drafter, its tokens, and the latest draft."""
 
     def __init__(self, drafter: Drafter) -> None:
@@ -46,17 +46,17 @@ class Request:
         self.idle = 0
         """Steps since it was last in the batch."""
 
-    def is_before(self, row: Row) -> bool:
+    def is_before(self, row: BatchRow) -> bool:
         """Are these the row's tokens before the step?"""
         return self.length == len(row.tokens) - row.new and self.starts(row)
 
-    def starts(self, row: Row) -> bool:
+    def starts(self, row: BatchRow) -> bool:
         """Do the row's tokens begin with these?"""
         return 0 < self.length <= len(row.tokens) and np.array_equal(
             self.text[: self.length], row.tokens[: self.length]
         )
 
-    def begin(self, row: Row) -> None:
+    def begin(self, row: BatchRow) -> None:
         """A request that was not known: all tokens but the new ones are its prompt."""
         if self.length:
             self.drafter.end()
@@ -67,7 +67,7 @@ class Request:
         self.drafter.begin(prompt)
         self.drafted, self.steps = DraftTree.root(int(prompt[-1])), 0
 
-    def draft(self, row: Row, longest: int) -> list[int]:
+    def draft(self, row: BatchRow, longest: int) -> list[int]:
         """Learn from the row's new tokens, and draft at most `longest` tokens behind them."""
         if self.length < len(row.tokens):
             self._append(row)
@@ -77,7 +77,7 @@ class Request:
         tokens: list[int] = self.drafted.tokens[1:].tolist()
         return tokens
 
-    def _append(self, row: Row) -> None:
+    def _append(self, row: BatchRow) -> None:
         if len(self.text) < len(row.tokens):
             text = np.empty(2 * len(row.tokens), np.int64)
             text[: self.length] = self.text[: self.length]
@@ -103,15 +103,15 @@ class Requests:
 
     def __init__(self, make: Callable[[], Drafter]) -> None:
         self._make = make
-        self._at: dict[int, Request] = {}
+        self._at: dict[int, RequestState] = {}
         """By the row in which each was last."""
-        self._idle: list[Request] = []
+        self._idle: list[RequestState] = []
         """Not in the batch: finished, or set aside by the engine for a while. Oldest first."""
 
     def __len__(self) -> int:
         return len(self._at) + len(self._idle)
 
-    def recognise(self, rows: Mapping[int, Row]) -> dict[int, Request]:
+    def recognise(self, rows: Mapping[int, BatchRow]) -> dict[int, RequestState]:
         """The request in each row; new ones have begun. Those in no row of `rows` are idle."""
         others, found = {**self._at}, {}
         for at, row in rows.items():  # most stay where they are
@@ -132,11 +132,11 @@ class Requests:
         self._at, self._idle = found, [one for one in idle if one.idle <= KEPT_STEPS]
         return found
 
-    def _begin(self, row: Row, idle: list[Request]) -> Request:
+    def _begin(self, row: BatchRow, idle: list[RequestState]) -> RequestState:
         """State for a request that is new here: that of the conversation it goes on with, or the oldest idle one."""
         known = next((one for one in idle if one.starts(row)), idle[0] if idle else None)
         if known is None:
-            request = Request(self._make())
+            request = RequestState(self._make())
         else:
             request = known
             idle.remove(known)

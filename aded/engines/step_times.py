@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aded.core.step_cost import StepCost, TreeSize
+from aded.core.step_cost import StepCost, TreeSizer
 
 DECAY = 0.999
 """The weight of earlier steps shrinks by this factor at each step."""
@@ -20,7 +20,7 @@ SLOW = 3.0
 
 
 class StepTimes:
-    """Fits the times of steps, and tells a drafter's `tree_size` what they cost.
+    """Fits the times of steps, and tells a drafter's `tree_sizer` what they cost.
 
     longest: most tokens of a draft
     """
@@ -30,9 +30,7 @@ class StepTimes:
         self._sums = np.zeros(5)
         """Of 1, rows, seconds, rows^2 and rows * seconds."""
         self._steps = 0
-        self.tree_size = TreeSize(
-            StepCost(np.ones(longest + 1))
-        )  # longer drafts cost nothing, until steps were timed
+        self.sizer = TreeSizer(StepCost(np.ones(longest + 1)))  # longer drafts cost nothing, until steps were timed
 
     @property
     def measuring(self) -> bool:
@@ -52,9 +50,9 @@ class StepTimes:
         self._sums = DECAY * self._sums + np.array([1, rows, seconds, rows * rows, rows * seconds])
         self._steps += 1
         if not self.measuring:
-            self.tree_size.cost = self.cost(requests)
+            self.sizer.cost = self.cost(requests)
             if first:  # the rate so far was in steps, not in seconds
-                self.tree_size.restart()
+                self.sizer.restart()
 
     def cost(self, requests: int) -> StepCost:
         """Of one request's share in a step, by the length of its draft."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aded.engines.methods import SETTINGS_KEY, method_of
-from aded.engines.requests import Request, Requests, Row
+from aded.engines.requests import BatchRow, Requests, RequestState
 from aded.settings import checked
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Proposer:
         """
         seconds = perf_counter() - self._ended
         rows = {
-            at: Row(token_ids_cpu[at, : num_tokens_no_spec[at]], len(sampled))
+            at: BatchRow(token_ids_cpu[at, : num_tokens_no_spec[at]], len(sampled))
             for at, sampled in enumerate(sampled_token_ids)
             if 0 < len(sampled) < num_tokens_no_spec[at]
         }
@@ -69,11 +69,11 @@ class Proposer:
         self._ended = perf_counter()
         return [found.get(at, []) for at in range(len(sampled_token_ids))]
 
-    def _learn(self, requests: Sequence[Request], seconds: float) -> None:
+    def _learn(self, requests: Sequence[RequestState], seconds: float) -> None:
         if self._step_times is not None and requests:
             self._step_times.learn(len(requests), sum(len(one.drafted) for one in requests), seconds)
 
-    def _fitting(self, row: Row) -> int:
+    def _fitting(self, row: BatchRow) -> int:
         """Most tokens of the row's draft; the next step may decide one token more."""
         longest = self._longest if self._step_times is None else self._step_times.longest
         return max(0, min(longest, self._room - len(row.tokens) - 1))

@@ -33,7 +33,7 @@ from aded.bench.build import RunConfig, build_drafter, checked_config, load_mode
 from aded.config.command_line import compose_config, run_command
 from aded.core.decode import Answer, Request, decode_batch
 from aded.core.sampler import Greedy
-from aded.core.step_cost import TreeSize
+from aded.core.step_cost import TreeSizer
 from aded.drafters.sized import SizedDrafter
 from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
@@ -129,10 +129,10 @@ class Bench:
         """All requests, `batch` at a time: the answers, and the seconds of all steps."""
         drafters = [build_drafter(self.configs[one], self.loaded) for _ in prompts]
         costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
-        size = TreeSize(costs[-1])
+        size = TreeSizer(costs[-1])
         sized = [drafter for drafter in drafters if isinstance(drafter, SizedDrafter)]
         for drafter in sized[:1]:
-            drafter.size_by(size)
+            drafter.size_trees_by(size)
         for drafter in sized[1:]:
             drafter.learn_with(sized[0])  # requests share the rate, and what is known of drafts
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 
@@ -21,13 +21,12 @@ from aded.files.pack import Pack, read_about, read_pack
 from aded.identity import sha256
 from aded.methods import datastore_kinds, method_config
 from aded.records.summary import Summary
+from aded.settings import LearningScope
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
 ORDER = 5
 PACKS_KEY = "packs"
-SCOPES: tuple[Literal["prompt", "session"], ...] = ("prompt", "session")
-"""Of cold and session."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,8 @@ def measure(case: Case) -> tuple[Summary, Summary]:
     pack = read_pack(case.folder / case.pack, PACKS_KEY)
     corpus = [read_pack(case.folder / name, PACKS_KEY) for name in case.corpus]
     with _datastore(case, corpus) as datastore:
-        scopes: Sequence[Mapping[str, Any]] = [{"adaptation": scope} for scope in SCOPES]
-        chosen = scopes if has_scope(case.method) else [{}]
+        cold_and_session: list[dict[str, Any]] = [{"adaptation": scope} for scope in get_args(LearningScope)]
+        chosen = cold_and_session if has_scope(case.method) else [{}]
         drafters = [aded.drafter(case.method, datastore=datastore, **{**case.settings, **one}) for one in chosen]
         found = aded.replay(pack.path, methods=drafters)
     return found[0], found[-1]

@@ -61,7 +61,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each class above, as another package would name it; and names that lead nowhere."""
     places = {kind.__name__.lower(): f"{__name__}:{kind.__name__}" for kind in Silent.__subclasses__()}
     places |= {"gone": "no_such_module:Drafter", "rest": f"{__name__}:Plain"}
-    entries = EntryPoints(EntryPoint(name, place, choices.GROUP) for name, place in places.items())
+    entries = EntryPoints(EntryPoint(name, place, choices.ENTRY_POINTS) for name, place in places.items())
     monkeypatch.setattr(choices, "entry_points", lambda group: entries.select(group=group))
 
 

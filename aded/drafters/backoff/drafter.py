@@ -178,7 +178,7 @@ class BackoffDrafter(Drafter):
     def setup(self, target: Target) -> None:
         recycles = self.experts.on.longest[TARGET] and "logits" in target.provides
         self.requires = frozenset({"logits"} if recycles else ())
-        self._ask_lookup(self.tree_size is None or self.tree_size.cost.seconds[0] >= LOOKUP_PAYS)
+        self._ask_lookup(self.tree_sizer is None or self.tree_sizer.cost.seconds[0] >= LOOKUP_PAYS)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         """Read the prompt. If it continues the last answer, as a conversation's next turn does, read only the new
@@ -203,7 +203,7 @@ class BackoffDrafter(Drafter):
         read_decided(self.state, context, first, self.keep)
         if self.corpus is not None:
             retrieve_for_answer(self.nearest, context, first, self.experts.on.longest[NEAREST])
-        least = self._no_stop if self.tree_size is None else self.tree_size.least_probabilities
+        least = self._no_stop if self.tree_sizer is None else self.tree_sizer.least_probabilities
         n = (chain_below if self.chain else tree_below)(self.state, self.budget, self.depth, least)
         for file in (self.datastore, self.corpus):
             if file is not None:

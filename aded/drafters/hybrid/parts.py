@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from aded.core.drafter import Drafter, PartUse, Step, Teacher
+from aded.core.drafter import Drafter, PartUse, Step, Teacher, set_up
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
@@ -77,11 +77,7 @@ class DrafterOfParts(Drafter, Generic[AnyPart]):
 
     def setup(self, target: Target) -> None:
         for name, part in self.parts.items():
-            part.drafter.setup(target)
-            if missing := part.drafter.requires - target.provides:
-                raise BadInput(
-                    "method.parts", f"{name} needs {', '.join(sorted(missing))}, which this target does not provide"
-                )
+            set_up(part.drafter, target, "method.parts", name)
         self.requires = self._required()  # by what the target provides
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:

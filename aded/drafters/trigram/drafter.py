@@ -74,7 +74,7 @@ class AdedDrafter(Drafter):
             self.matrix.adapt(context)
         tokens, parents = self.draft_maker.make(self.matrix, context, self.budget)
         # Where trees are cut, the matrix says which nodes are worth it.
-        cut = self.tree_size is not None
+        cut = self.tree_sizer is not None
         tree = DraftTree(tokens, parents, self.matrix.reached(context, tokens, parents) if cut else None)
         self.datastore.check_blocks()
         return tree

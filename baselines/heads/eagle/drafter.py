@@ -28,7 +28,7 @@ ROWS_AT_ONCE = 512
 """Rows of the text that are read together: the mask between them grows with the square."""
 
 
-class Runner:
+class HeadReader:
     """A head beside the target whose embedding and output projection it may share.
 
     Rows of tokens and features are read once and stay in the cache. Drafted rows are read below them, and forgotten.
@@ -101,7 +101,7 @@ class Eagle(Drafter):
 
     def __init__(self, heads: FilePath, *, budget: Budget = 25) -> None:
         self.place, self.budget = heads, budget
-        self.runner: Runner | None = None
+        self.reader: HeadReader | None = None
         self.reset()
 
     def setup(self, target: Target) -> None:
@@ -113,13 +113,13 @@ class Eagle(Drafter):
         )
         if self.reads:
             shared.target.read_layers(self.reads)
-        self.runner = Runner(head, shared)
+        self.reader = HeadReader(head, shared)
         self.reset()
 
     def reset(self) -> None:
         self._unread: list[tuple[torch.Tensor, list[int]]] = []
-        if self.runner is not None:
-            self.runner.start()
+        if self.reader is not None:
+            self.reader.start()
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.reset()
@@ -145,19 +145,19 @@ class Eagle(Drafter):
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:
         root = int(context[-1])
-        if self.runner is None or not self._unread or self.budget == 0:
+        if self.reader is None or not self._unread or self.budget == 0:
             return DraftTree.root(root)
         tokens = [token for _, group in self._unread for token in group]
-        self.runner.read(torch.tensor(tokens), torch.cat([features for features, _ in self._unread]))
+        self.reader.read(torch.tensor(tokens), torch.cat([features for features, _ in self._unread]))
         self._unread.clear()
-        tree = self._tree(self.runner, root)
-        self.runner.forget_drafted()
+        tree = self._tree(self.reader, root)
+        self.reader.forget_drafted()
         return tree
 
-    def _tree(self, runner: Runner, root: int) -> DraftTree:
+    def _tree(self, reader: HeadReader, root: int) -> DraftTree:
         choices = smaller(MC_SIM_7B_63, self.budget)
         k = 1 + max(path[-1] for path in choices)
-        return fixed_tree(root, runner.candidates(k), partial(runner.read_drafted, k), choices)
+        return fixed_tree(root, reader.candidates(k), partial(reader.read_drafted, k), choices)
 
 
 class Eagle2(Eagle):
@@ -173,11 +173,11 @@ class Eagle2(Eagle):
         super().__init__(heads, budget=budget)
         self.depth, self.top_k = depth, top_k
 
-    def _tree(self, runner: Runner, root: int) -> DraftTree:
+    def _tree(self, reader: HeadReader, root: int) -> DraftTree:
         growth = Growth(root, Shape(self.budget, self.depth, [self.top_k], self.top_k, 0.0))
-        growth.add(*runner.candidates(self.top_k))
+        growth.add(*reader.candidates(self.top_k))
         while growth.level < self.depth and growth.read_next():
-            growth.add(*runner.read_drafted(self.top_k, growth.tokens[growth.latest], growth.above))
+            growth.add(*reader.read_drafted(self.top_k, growth.tokens[growth.latest], growth.above))
         return growth.draft()
 
 

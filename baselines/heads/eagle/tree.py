@@ -11,7 +11,7 @@ from aded.core.tree import DraftTree
 Candidates = tuple[np.ndarray, np.ndarray]
 """(tokens int64 [r, k], their probabilities float64 [r, k]): the k most probable next tokens of r rows."""
 Read = Callable[[np.ndarray, np.ndarray], Candidates]
-"""See drafter.Runner.read_drafted."""
+"""See drafter.HeadReader.read_drafted."""
 
 MC_SIM_7B_63: tuple[tuple[int, ...], ...] = (
     *((0,), (1,), (2,), (3,)),

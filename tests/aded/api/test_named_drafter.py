@@ -124,7 +124,7 @@ class Mine(Drafter):
 
 
 def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("theirs", "test_named_drafter:Mine", choices.GROUP)
+    entry = EntryPoint("theirs", "test_named_drafter:Mine", choices.ENTRY_POINTS)
     monkeypatch.setattr(choices, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
     theirs = aded.drafter("theirs", budget=7)
     assert (theirs.name, theirs.drafter.budget) == ("theirs", 7)

@@ -22,7 +22,7 @@ def test_step_times_give_back_the_times_of_steps() -> None:
     assert times.longest == 5
     assert times.cost(4).seconds == pytest.approx(0.04 / 4 + 0.005 * np.arange(1, 7), rel=0.15)
     # At a rate of one token per step: a draft pays if its probability is above its share of the step's time.
-    assert times.tree_size.choose_size(np.array([1.0, 0.9, 0.8, 0.1, 0.05, 0.01])) == 3
+    assert times.sizer.choose_size(np.array([1.0, 0.9, 0.8, 0.1, 0.05, 0.01])) == 3
 
 
 def test_step_times_follow_an_engine_that_becomes_slower() -> None:

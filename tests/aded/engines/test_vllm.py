@@ -16,7 +16,7 @@ from served_files import served_files
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.engines.methods import method_of
-from aded.engines.requests import KEPT_STEPS, Requests, Row
+from aded.engines.requests import KEPT_STEPS, BatchRow, Requests
 from aded.engines.vllm import Proposer
 from baselines.tokens.prompt_lookup import PromptLookup
 
@@ -272,9 +272,9 @@ def test_a_drafter_ends_a_request_before_it_begins_another() -> None:
             calls.append("end")
 
     requests = Requests(lambda: Counting())
-    requests.recognise({0: Row(np.arange(5), 1)})
+    requests.recognise({0: BatchRow(np.arange(5), 1)})
     requests.recognise({})
-    requests.recognise({0: Row(np.arange(40, 48), 1)})
+    requests.recognise({0: BatchRow(np.arange(40, 48), 1)})
     assert calls == ["begin", "end", "begin"]
 
 
@@ -283,16 +283,16 @@ def test_requests_with_one_prompt_keep_apart(files: SimpleNamespace) -> None:
     make, _ = method_of({"datastore": files.datastore}, 5, files.tokenizer)
     requests = Requests(make)
     text = cycle(0, 10)
-    first = requests.recognise({0: Row(text, 1), 1: Row(text, 1)})
+    first = requests.recognise({0: BatchRow(text, 1), 1: BatchRow(text, 1)})
     assert first[0] is not first[1]
     one, other = np.append(text, 50), np.append(text, 51)
     for at, request in first.items():
-        request.draft(Row(text, 1), 5)
+        request.draft(BatchRow(text, 1), 5)
         assert request.length == len(text), at
-    second = requests.recognise({0: Row(one, 1), 1: Row(other, 1)})
+    second = requests.recognise({0: BatchRow(one, 1), 1: BatchRow(other, 1)})
     for at, tokens in ((0, one), (1, other)):
-        second[at].draft(Row(tokens, 1), 5)
-    third = requests.recognise({0: Row(np.append(other, 9), 1), 1: Row(np.append(one, 9), 1)})
+        second[at].draft(BatchRow(tokens, 1), 5)
+    third = requests.recognise({0: BatchRow(np.append(other, 9), 1), 1: BatchRow(np.append(one, 9), 1)})
     assert (third[0], third[1]) == (second[1], second[0])
 
 

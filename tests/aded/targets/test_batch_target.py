@@ -88,7 +88,7 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
 
     batch = [Request(one, Oracle(answer, 3), Greedy(), TOKENS) for one, answer in zip(asked, alone, strict=True)]
     loads: list[int] = []
-    found = dict(decode_batch(BatchTarget(target(), 3, ROWS), batch, load=loads.append))
+    found = dict(decode_batch(BatchTarget(target(), 3, ROWS), batch, before_step=loads.append))
     assert min(loads) > 0
     assert [found[number].token_ids for number in range(3)] == alone
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
@@ -98,6 +98,13 @@ def test_a_prompt_that_fills_its_place_is_refused() -> None:
     (prompt,) = prompts([40])
     with pytest.raises(BadInput, match="leaves no room"):
         list(decode_batch(BatchTarget(target(), 1, 44), [Request(prompt, Guesser([], 3), Greedy(), TOKENS)]))
+
+
+def test_a_drafter_that_reads_hidden_states_is_refused() -> None:
+    drafter = Guesser([], 3)
+    drafter.requires = frozenset({"logits", "hidden"})
+    with pytest.raises(BadInput, match=r"^methods: one reads hidden"):
+        list(decode_batch(BatchTarget(target(), 1, ROWS), [Request(prompts([4])[0], drafter, Greedy(), TOKENS)]))
 
 
 def test_a_model_with_a_sliding_window_is_refused() -> None:

@@ -17,7 +17,7 @@ from aded.config.command_line import CONF
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
-from baselines.heads.eagle.drafter import Eagle2, Runner
+from baselines.heads.eagle.drafter import Eagle2, HeadReader
 from baselines.heads.eagle.files import published_layers
 from baselines.heads.shared.layers import SharedLayers
 from scripts.train.eagle import new_head, teach
@@ -73,16 +73,16 @@ def test_it_learns_what_it_will_draft(kind: str, monkeypatch: pytest.MonkeyPatch
     right = lesson(text, torch.Generator())[1]
     truth = tokens[model(text.ids[None]).logits[0][:, tokens].argmax(-1)]
     assert isinstance(lesson, EagleLesson)
-    runner = Runner(lesson.head, SharedLayers(EagerTarget(model), "EAGLE"))
+    reader = HeadReader(lesson.head, SharedLayers(EagerTarget(model), "EAGLE"))
     expected: list[list[bool]] = [[] for _ in right]
     with torch.inference_mode():
         for behind in range(text.start, len(text.ids)):
-            runner.start()
-            runner.read(text.ids[1 : behind + 1], text.features[:behind])
-            found = runner.candidates(1)
+            reader.start()
+            reader.read(text.ids[1 : behind + 1], text.features[:behind])
+            found = reader.candidates(1)
             for step, place in enumerate(range(behind, min(behind + lesson.steps, len(text.ids)))):
                 if step:
-                    found = runner.read_drafted(1, text.ids[place : place + 1].numpy(), np.array([0]))
+                    found = reader.read_drafted(1, text.ids[place : place + 1].numpy(), np.array([0]))
                 expected[step].append(bool(found[0][0, 0] == truth[place]))
     assert right == pytest.approx([float(np.mean(each)) for each in expected])
     assert all(0 < rate < 1 for rate in right)
@@ -127,8 +127,8 @@ def test_of_a_narrower_head_the_sizes_are_its_own(tmp_path: Path) -> None:
     taught(model, settings("eagle2", tmp_path, "intermediate_size=24"), pairs_of(model))
     drafter = Eagle2(str(tmp_path))
     drafter.setup(EagerTarget(model))
-    assert drafter.runner is not None
-    assert drafter.runner.head.config.intermediate_size == 24
+    assert drafter.reader is not None
+    assert drafter.reader.head.config.intermediate_size == 24
 
 
 def test_what_cannot_be_learned_from_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from lookup_files import random_network, write_lookup
 from small_ngrams import write_small_ngrams
 
 from aded.core.drafter import Step
-from aded.core.step_cost import StepCost, TreeSize
+from aded.core.step_cost import StepCost, TreeSizer
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.contexts.context_table import empty_table
 from aded.drafters.backoff.drafter import BackoffDrafter
@@ -153,7 +153,7 @@ def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None
     """With a tree size the search leaves out only nodes that no cut would keep."""
     cost, text = StepCost(1 + 0.05 * np.arange(17)), np.random.default_rng(5).integers(20, size=1500)
     early, whole = drafter(datastore), drafter(datastore)
-    size = early.tree_size = TreeSize(cost)
+    size = early.tree_sizer = TreeSizer(cost)
     shorter = 0
     for mine in (early, whole):
         mine.begin(text[:10])
@@ -227,7 +227,7 @@ def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) 
     assert probabilities is not None
     assert len(probabilities) == 9
     # Each further node costs as much as the chain's fourth draft yields, at one token per second.
-    mine.tree_size = TreeSize(StepCost(1.0 + float(probabilities[4]) * 1.001 * np.arange(9)))
+    mine.tree_sizer = TreeSizer(StepCost(1.0 + float(probabilities[4]) * 1.001 * np.arange(9)))
     assert mine.draft(np.arange(21) % 10).drafted == 3
 
 
@@ -279,7 +279,7 @@ def test_it_is_asked_where_a_step_takes_long_enough(datastore: NgramFile, tmp_pa
     plain = drafter(datastore)
     for milliseconds, asked in ((100, True), (1, False)):
         mine = drafter(datastore, lookup=path)
-        mine.tree_size = TreeSize(StepCost(np.full(17, milliseconds / 1e3)))
+        mine.tree_sizer = TreeSizer(StepCost(np.full(17, milliseconds / 1e3)))
         mine.setup(WeightlessTarget())
         for one in (mine, plain):
             one.begin(text[:3])
