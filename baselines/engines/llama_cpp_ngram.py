@@ -20,7 +20,7 @@ from numba import njit
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, LearningScope
-from baselines.tokens.sam_decoding import matches_before
+from baselines.tokens.matches import matches_before
 
 FACTOR, SLOTS = 6364136223846793005, 1 << 22
 """Of ngram-mod's hash and hash table."""

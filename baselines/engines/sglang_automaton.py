@@ -14,7 +14,7 @@ from numba import njit
 from aded.core.tree import with_child
 from aded.files.datastores.suffix_file import Suffixes, suffix_at
 from baselines.engines.probable_heap import pop, push
-from baselines.tokens.rest import occurrences
+from baselines.tokens.matches import occurrences
 from baselines.tokens.sam_decoding import end_of_token, token_of
 
 Next = tuple[int, int, int, int]

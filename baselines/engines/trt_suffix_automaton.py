@@ -20,7 +20,7 @@ from numba import njit
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, LearningScope, Positive
-from baselines.tokens.sam_decoding import matches_before
+from baselines.tokens.matches import matches_before
 
 LONGEST = 64
 """Tokens of the longest match that is looked for where the pool holds other texts."""

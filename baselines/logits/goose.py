@@ -27,8 +27,7 @@ from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, LearningScope, Positive, Share
 from baselines.logits.prompt_logits import best_after_prompt
 from baselines.logits.successors import CANDIDATES, Successors
-from baselines.tokens.prompt_lookup import check_ngrams
-from baselines.tokens.sam_decoding import matches_before
+from baselines.tokens.matches import check_ngrams, matches_before
 
 LONG_MATCH = 8
 """Tokens of a chain that is trusted more."""

@@ -17,7 +17,8 @@ from aded.core.tree import DraftTree
 from aded.files.datastores.suffix_file import SuffixFile, token_at
 from aded.settings import Budget, Count, LearningScope
 from baselines.logits.token_recycling import TokenRecycling
-from baselines.tokens.sam_decoding import SamDecoding, first_of, matches_before
+from baselines.tokens.matches import matches_before
+from baselines.tokens.sam_decoding import SamDecoding, first_of
 
 
 def start_with_room(matches: np.ndarray, room: int) -> int:

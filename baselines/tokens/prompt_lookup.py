@@ -11,8 +11,8 @@ from numba import njit
 
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
-from aded.errors import BadInput
 from aded.settings import Budget, Count
+from baselines.tokens.matches import check_ngrams
 
 
 @njit(cache=True)
@@ -27,12 +27,6 @@ def first_continuation(context: np.ndarray, longest: int, shortest: int) -> int:
             if equal == n:
                 return end + 1
     return -1
-
-
-def check_ngrams(least: int, most: int) -> None:
-    """Raises BadInput where no length lies between the two."""
-    if least > most:
-        raise BadInput("method.min_ngram", f"{least} must not be more than method.max_ngram, {most}")
 
 
 class PromptLookup(Drafter):

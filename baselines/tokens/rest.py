@@ -13,55 +13,9 @@ from numba import njit, prange
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.datastores.suffix_file import Suffixes, SuffixFile, are_tokens_whole, suffix_at, token_at
+from aded.files.datastores.suffix_file import Suffixes, SuffixFile, are_tokens_whole, suffix_at
 from aded.settings import Budget, Count, Positive
-
-
-@njit(cache=True)
-def _compare(corpus: Suffixes, number: int, query: np.ndarray) -> int:
-    """-1, 0 or 1: the suffix sorts below the query, starts with it, or sorts above it."""
-    start = suffix_at(corpus, number)
-    for i in range(len(query)):
-        token = token_at(corpus, start + i)  # -1, below all, at the end
-        if token != query[i]:
-            return -1 if token < query[i] else 1
-    return 0
-
-
-@njit(cache=True)
-def _first_from(corpus: Suffixes, query: np.ndarray, low: int, least: int) -> int:
-    """The number of the first suffix, from `low` on, that `_compare` gives `least` or more: the first one that starts
-    with the query for 0, and the one after the last for 1.
-    """
-    high = len(corpus.suffixes)
-    while low < high:
-        middle = (low + high) >> 1
-        if _compare(corpus, middle, query) < least:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@njit(cache=True)
-def occurrences(corpus: Suffixes, context: np.ndarray, longest: int, shortest: int) -> tuple[int, int, int]:
-    """(span, start, end): the longest suffix of the context that occurs has `span` tokens, or 0 if none occurs; its
-    occurrences are the suffixes `start` to `end` - 1.
-
-    If a suffix occurs, so does every shorter one. Therefore a binary search finds the span as well.
-    """
-    found, start, low, high = 0, 0, shortest, min(longest, len(context))
-    while low <= high:
-        span = (low + high + 1) >> 1
-        query = context[len(context) - span :]
-        at = _first_from(corpus, query, 0, 0)
-        if at < len(corpus.suffixes) and _compare(corpus, at, query) == 0:
-            found, start, low = span, at, span + 1
-        else:
-            high = span - 1
-    if found == 0:
-        return 0, 0, 0
-    return found, start, _first_from(corpus, context[len(context) - found :], start, 1)
+from baselines.tokens.matches import occurrences
 
 
 @njit(cache=True)
@@ -86,7 +40,7 @@ def _copy(tokens: np.ndarray, at: int, separator: int, row: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def continuations(tokens: np.ndarray, starts: np.ndarray, separator: int, ahead: int, threads: int) -> np.ndarray:
+def continuations(tokens: np.ndarray, starts: np.ndarray, separator: int, ahead: int) -> np.ndarray:
     """int32 [m, ahead]: the tokens from each start on; -1 after the end of a document."""
     rows = np.empty((len(starts), ahead), np.int32)
     for i in range(len(starts)):
@@ -194,7 +148,6 @@ class Rest(Drafter):
         if longest < shortest:
             raise BadInput("method.longest", f"{longest} must not be less than method.shortest, {shortest}")
         self.ahead, self.matches, self.threads = ahead, matches, threads
-        self._read = continuations if threads == 1 else continuations_by_threads
 
     def draft(self, context: np.ndarray) -> DraftTree:
         root, corpus = int(context[-1]), self.datastore.corpus
@@ -203,7 +156,8 @@ class Rest(Drafter):
         span, start, end = occurrences(corpus, context, self.longest, self.shortest)
         starts = starts_behind(corpus, start, min(end, start + self.matches), span, self.ahead)
         self.datastore.check_blocks()
-        rows = self._read(corpus.tokens, starts, self.datastore.separator, self.ahead, self.threads)
+        where = corpus.tokens, starts, self.datastore.separator, self.ahead
+        rows = continuations(*where) if self.threads == 1 else continuations_by_threads(*where, self.threads)
         return DraftTree(*frequent_trie(rows, root, self.budget))
 
     def describe(self) -> dict[str, str]:

@@ -21,26 +21,7 @@ from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.files.datastores.suffix_file import Suffixes, SuffixFile, suffix_at, token_at
 from aded.settings import Budget, Count, Weight
-from baselines.tokens.rest import occurrences
-
-
-@njit(cache=True)
-def matches_before(context: np.ndarray) -> np.ndarray:
-    """int64 [m]: how many tokens before each place, overlaps included, equal the last ones of the context, int64 [m].
-
-    The Z-algorithm (Gusfield 1997, "Algorithms on Strings, Trees, and Sequences", 1.4), from the end to the begin.
-    """
-    m = len(context)
-    lengths = np.zeros(m, np.int64)
-    low, high = m, m  # context[low:high] is the known match that reaches furthest back
-    for end in range(m - 1, 0, -1):
-        length = min(lengths[m - high + end], end - low) if end > low else 0
-        while length < end and context[end - 1 - length] == context[m - 1 - length]:
-            length += 1
-        lengths[end] = length
-        if end - length < low:
-            low, high = end - length, end
-    return lengths
+from baselines.tokens.matches import matches_before, occurrences
 
 
 @njit(cache=True)

@@ -10,7 +10,8 @@ from suffix_texts import suffix_file
 from tiny import paths_of
 
 from aded.errors import BadInput
-from baselines.tokens.rest import Rest, occurrences
+from baselines.tokens.matches import occurrences
+from baselines.tokens.rest import Rest
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
 CONTEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=12)
