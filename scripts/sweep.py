@@ -77,7 +77,7 @@ def _each_with_its_settings(runs: Sequence[Sequence[str]], several: Set[str]) ->
             continue
         config = read_choice("method", method)
         reads = FORMATS.get(_kind(method))
-        if file is not None and reads is not None and format_of(Path(file)) in {*FORMATS.values()} - {reads}:
+        if file is not None and reads is not None and format_of(file) in {*FORMATS.values()} - {reads}:
             without_file.add(method)
             continue
         with_file.add(method)

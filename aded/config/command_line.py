@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import warnings
@@ -42,6 +43,8 @@ PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
 """The keys of conf/paths, which all configs have."""
 
 Settings = TypeVar("Settings")
+PLAIN = re.compile(r"""[a-zA-Z/.][\w/.@+-]*|'.*'|".*"|\$.*""")
+"""A value that means the same in Hydra's dialect without quotes."""
 EARLIER: dict[str, list[str]] = {"paired=true": [], "paired=false": ["pairing=off"]}
 """What other people's scripts still say, and what it means."""
 
@@ -154,7 +157,7 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
         key, _, value = override.partition("=")
         _check_choice(key, override)
         if key == "model" and value and "," not in value and not os.path.exists(CONF / "model" / f"{value}.yaml"):
-            named += ["model=pretrained", f"model.path={value}"]
+            named += ["model=pretrained", f"model.path={value if PLAIN.fullmatch(value) else _quoted(value)}"]
         elif key == "model.answers" and not benchmark and is_pack(value):
             pack = read_about(value, key)
             named += [override, "benchmark=pack", f"benchmark.name={_quoted(pack.benchmark)}"]

@@ -49,12 +49,9 @@ class Call:
         return made
 
 
-def instantiate(cfg: Mapping[str, Any], key: str, kind: Any = Any, own: Kinds | None = None, /, **filled: Any) -> Any:
-    """The object of a config with `_target_`. Raises BadInput naming the key. Parameters as in checked_call.
-
-    filled: further arguments, which are no settings.
-    """
-    return checked_call(cfg, key, kind, own, filled)(**filled)
+def instantiate(cfg: Mapping[str, Any], key: str, kind: Any = Any) -> Any:
+    """The object of a config with `_target_`. Raises BadInput naming the key. Parameters as in checked_call."""
+    return checked_call(cfg, key, kind)()
 
 
 def checked_call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from glob import has_magic
 from importlib.util import find_spec
+from os.path import expanduser
 from pathlib import Path
 
 from aded.errors import BadInput
@@ -15,13 +16,13 @@ def named_files(name: str, key: str) -> list[str]:
     Of a folder and of a glob hidden files and folders are left out, and so are links to folders. Raises BadInput,
     which names `key`, where a folder or glob has no other file; a file need not exist.
     """
-    path = Path(name)
+    path = Path(expanduser(name))
     parts = path.parts
     fixed = next((number for number, part in enumerate(parts) if has_magic(part)), None)
     if path.is_dir():
         base, pattern = path, "**/*"
     elif path.exists() or fixed is None:
-        return [name]
+        return [expanduser(name)]
     else:
         # Python 3.13 finds files by a last `**`, where older versions find folders alone.
         last = ("*",) if parts[-1] == "**" else ()

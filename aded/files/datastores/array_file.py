@@ -203,7 +203,7 @@ def _head(header: Mapping[str, str], arrays: Mapping[str, np.ndarray | Stored]) 
 
 
 def open_arrays(
-    path: Path, kind: str, version: str
+    path: str | Path, kind: str, version: str
 ) -> tuple[dict[str, str], dict[str, np.ndarray], dict[str, int], Blocks]:
     """Map the file read-only; return its header, its arrays, where each begins in the blocks' bytes, and the blocks.
 
@@ -211,7 +211,7 @@ def open_arrays(
     changed. The blocks are not verified yet.
     """
     try:
-        data = _mapped(path)
+        data = _mapped(Path(expanduser(path)))
     except FileNotFoundError:
         raise BadInput(DATASTORE_KEY, f"no file {path}; build one with aded build") from None
     except (OSError, ValueError) as error:
@@ -267,10 +267,11 @@ def read_apart(data: np.ndarray) -> None:
     owner.madvise(mmap.MADV_RANDOM)
 
 
-def format_of(path: Path) -> str:
+def format_of(path: str | Path) -> str:
     """The format that a file's header names; empty for a file without such a header."""
     try:
-        return str(_parsed(np.asarray(np.memmap(path, np.uint8, "r")))[0].get("format", ""))
+        data = np.memmap(expanduser(path), np.uint8, "r")
+        return str(_parsed(np.asarray(data))[0].get("format", ""))
     except (OSError, *_DAMAGE):
         return ""
 
@@ -278,7 +279,7 @@ def format_of(path: Path) -> str:
 def opened(key: str, path: str, open_file: Callable[[str], File]) -> File:
     """The file that a setting names. Raises BadInput naming its key."""
     with naming(key):
-        return open_file(expanduser(path))
+        return open_file(path)
 
 
 def _parsed(data: np.ndarray) -> tuple[dict[str, str], dict[str, np.ndarray], dict[str, int]]:

@@ -13,7 +13,7 @@ import pytest
 from aded.bench.build import checked_config
 from aded.config.command_line import compose_config, ending_in_one_line, name_pretrained, run_command, split_settings
 from aded.errors import BadInput
-from aded.settings import FilePath
+from aded.settings import FilePath, checked
 
 
 @dataclass
@@ -114,9 +114,17 @@ def test_what_other_peoples_scripts_say_of_pairing_is_understood() -> None:
     assert compose_config(["paired=true", "pairing=answers"]).pairing == "answers"
 
 
-def test_a_model_that_no_config_knows_is_a_path() -> None:
-    cfg = compose_config(["model=/some/where", "method=autoregressive"])
-    assert (cfg.model.path, cfg.model._target_) == ("/some/where", "aded.targets.load.load_target")
+@pytest.mark.parametrize("path", ["/some/where", "org/name-1.5b", "~/m", "/my model (v2)", "/run=3/m", "/it's"])
+def test_a_model_that_no_config_knows_is_a_path(path: str) -> None:
+    cfg = compose_config([f"model={path}", "method=autoregressive"])
+    assert (cfg.model.path, cfg.model._target_) == (path, "aded.targets.load.load_target")
+
+
+def test_home_is_that_of_a_user_who_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home")
+    assert checked("~/x", FilePath, "out") == "~/x"
+    with pytest.raises(BadInput, match=r"^out: '~nobody-of-this-name/x' must begin with the home folder"):
+        checked("~nobody-of-this-name/x", FilePath, "out")
 
 
 def test_the_settings_of_ones_own_class_are_said_to_take_a_plus(capsys: pytest.CaptureFixture[str]) -> None:

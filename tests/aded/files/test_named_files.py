@@ -49,6 +49,12 @@ def test_a_folder_or_glob_without_files_is_refused(place: Path, name: str) -> No
         named_files(name, "key")
 
 
+def test_home_is_meant_by_a_tilde(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(place))
+    for name in ("src/a.py", "src", "src/*.py"):
+        assert named_files(f"~/{name}", "corpus.path") == named_files(str(place / name), "corpus.path")
+
+
 def test_the_code_of_a_class_is_its_file_or_its_whole_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "new" / "x.arrays"
 
 
+def test_home_is_meant_by_a_tilde(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(path.parent))
+    assert open_arrays("~/x.arrays", "f", "1")[0] == open_arrays(path, "f", "1")[0]
+    assert array_file.format_of("~/x.arrays") == "f"
+
+
 def test_an_opened_file_equals_the_written_arrays(path: Path) -> None:
     header, arrays, starts, blocks = open_arrays(path, "f", "1")
     assert header == {**HEADER, "fingerprint": header["fingerprint"]}
