@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,40 +71,39 @@ class WandbLogger:
             )
 
     def _log(self, folder: Path, config: Mapping[str, Any], rows: Sequence[Row], summary: Summary) -> None:
-        _keep_files_in(folder.absolute() / "wandb")
-        import wandb
+        with _files_in(folder.absolute() / "wandb"):
+            import wandb
 
-        with wandb.init(
-            mode="online" if self.mode == "online" else "offline",
-            project=self.project,
-            entity=self.entity,
-            group=self.group,
-            name=f"{summary.method}-{summary.model}-{summary.benchmark}",
-            id=summary.run_id,
-            tags=["doubtful"] if summary.marks else None,
-            notes="\n".join(summary.marks) or None,
-            resume="allow" if self.mode == "online" else None,
-            config=dict(config),
-            dir=str(folder.absolute()),
-            settings=wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True),
-        ) as run:
-            for number, values in enumerate(course(rows), 1):
-                run.log(values, step=number)
-            counts, edges = accepted_lengths(rows)
-            run.log(
-                {
-                    "answers": wandb.Table(columns=list(COLUMNS), data=table(rows)),
-                    "accept_lengths": wandb.Histogram(np_histogram=(counts, edges)),
-                    "steps_by_length": wandb.plot.bar(
-                        wandb.Table(columns=["accepted tokens", "steps"], data=list(enumerate(counts.tolist(), 1))),
-                        "accepted tokens",
-                        "steps",
-                        "Accepted tokens of a step",
-                    ),
-                    **_calibration(wandb, rows),
-                }
-            )
-            run.summary.update({key: value for key, value in asdict(summary).items() if value is not None})
+            with wandb.init(
+                mode="online" if self.mode == "online" else "offline",
+                project=self.project,
+                entity=self.entity,
+                group=self.group,
+                name=f"{summary.method}-{summary.model}-{summary.benchmark}",
+                id=summary.run_id,
+                tags=["doubtful"] if summary.marks else None,
+                notes="\n".join(summary.marks) or None,
+                resume="allow" if self.mode == "online" else None,
+                config=dict(config),
+                dir=str(folder.absolute()),
+                settings=wandb.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True),
+            ) as run:
+                for number, values in enumerate(course(rows), 1):
+                    run.log(values, step=number)
+                run.log(media(wandb, rows))
+                run.summary.update({key: value for key, value in asdict(summary).items() if value is not None})
+
+
+def media(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:
+    """The table of the answers, and plots, as the client's own objects."""
+    counts, edges = accepted_lengths(rows)
+    by_length = wandb.Table(columns=["accepted tokens", "steps"], data=list(enumerate(counts.tolist(), 1)))
+    return {
+        "answers": wandb.Table(columns=list(COLUMNS), data=table(rows)),
+        "accept_lengths": wandb.Histogram(np_histogram=(counts, edges)),
+        "steps_by_length": wandb.plot.bar(by_length, "accepted tokens", "steps", "Accepted tokens of a step"),
+        **_calibration(wandb, rows),
+    }
 
 
 def _calibration(wandb: Any, rows: Sequence[Row]) -> dict[str, Any]:
@@ -141,10 +141,20 @@ def course(rows: Sequence[Row]) -> list[dict[str, float]]:
     return found
 
 
-def _keep_files_in(folder: Path) -> None:
-    """The client writes in the home folder unless its environment says otherwise."""
-    for kind in ("CACHE", "DATA", "ARTIFACT"):
-        os.environ[f"WANDB_{kind}_DIR"] = str(folder)
+@contextmanager
+def _files_in(folder: Path) -> Iterator[None]:
+    """A block in which the client writes here; unless its environment says so, it writes in the home folder."""
+    names = [f"WANDB_{kind}_DIR" for kind in ("CACHE", "DATA", "ARTIFACT")]
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, str(folder)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _log_in() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,7 @@ def test_an_offline_run_holds_what_the_record_holds(shell: Shell, tmp_path: Path
     assert shown["data"] == table(rows)
     plots = {path.name.split("_table")[0] for path in shell.out.glob("wandb/*/files/media/table/*_table_*.json")}
     assert plots == {"steps_by_length"}, "prompt_lookup has no probabilities"
+    assert not [name for name in os.environ if name.startswith("WANDB_") and name.endswith("_DIR")]
     # Nothing outside of the record: neither the working directory nor the home has a file of the client.
     assert not (tmp_path / "wandb").exists()
     assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file() and "wandb" in str(path)]
@@ -115,3 +117,18 @@ def test_the_histogram_has_a_bin_a_length() -> None:
     assert counts.tolist() == [2, 0, 2]
     assert edges.tolist() == [0.5, 1.5, 2.5, 3.5]
     assert np.array_equal(accepted_lengths([])[0], [0])
+
+
+def test_the_course_is_over_all_turns_so_far() -> None:
+    rows = [row(1, 0, [2, 2], decode_seconds=1.0), row(2, 0, [1, 1, 2], decode_seconds=3.0)]
+    assert course(rows) == [
+        {"so_far/mean_accepted_tokens": 2.0, "so_far/tokens_per_second": 4.0},
+        {"so_far/mean_accepted_tokens": 1.6, "so_far/tokens_per_second": 2.0},
+    ]
+    assert course([row(1, 0, [2, 2])]) == [{"so_far/mean_accepted_tokens": 2.0}], "a replay has no times"
+
+
+def test_the_table_has_a_line_a_turn() -> None:
+    known = {"decode_seconds": 3.0, "identical": True, "draft_seconds": 0.5, "autoregressive_decode_seconds": 6.0}
+    (line,) = table([row(2, 1, [1, 1, 2], autoregressive_new_tokens=4, **known)])
+    assert line == ["2", 1, "coding", 7, 4, 3, 4 / 3, 0.5, 3.0, 6.0, True, "eos"]
