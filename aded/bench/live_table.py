@@ -17,7 +17,7 @@ from aded.records.rows import Row
 from aded.records.summary import Summary
 
 SHARE = 0.05
-"""Of the time may go into the numbers, which are computed between questions, outside every clock."""
+"""Most of a run's time for the numbers, which are computed between questions, outside every clock."""
 HEADS = ("run", "questions", "accepted tokens", "speedup [95 %]", "disturbed slices")
 
 

@@ -26,7 +26,8 @@ BY_KNOT = 1 / (1 + np.exp(-(np.arange(KNOTS) - (KNOTS - 1) / 2) / PER_LOGIT))
 BY_RANK = 0.4 * 0.5 ** np.arange(KNOTS)
 """float64 [KNOTS]: of each rank, half as probable as the one before."""
 KNOT_WEIGHT, RANK_WEIGHT, ROW_WEIGHT = 8.0, 4.0, 8.0
-"""These count as so many nodes; and what all steps and depths have, as so many of each row."""
+"""Nodes for which what is taken for true before any was counted counts: at a knot, at a rank, and, in each other row,
+the row of all steps and depths."""
 DEPTHS = 16
 """Deeper nodes are counted with those of this depth."""
 LATELY = (1, 2, 4)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from aded.core.target import Target
-from aded.errors import BadInput
+from aded.errors import BadInput, naming
 from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.kernels import threads
@@ -88,18 +88,14 @@ class DraftModel(ModelDrafter):
     def _loaded(self, target: EagerTarget | None, dtype: torch.dtype) -> EagerTarget:
         # Its kernels are of the target's kind: torch's threads and ours would take the processors from each other.
         own = target is None or bool(packed_layers(target.model))
-        try:
-            with threads.kept() as count:
-                loaded = load_target(
-                    self.model,
-                    dtype=str(dtype).removeprefix("torch."),  # type: ignore[arg-type]  # it is one of them
-                    device="cpu" if target is None else str(target.device),
-                    cache=self.cache,
-                    kernels="exact" if own else "torch",
-                    threads=count,
-                )
-        except BadInput as error:
-            problem = str(error).removeprefix(f"{error.key}: ")
-            raise BadInput(MODEL_KEY, problem) from None
+        with naming(MODEL_KEY), threads.kept() as count:
+            loaded = load_target(
+                self.model,
+                dtype=str(dtype).removeprefix("torch."),  # type: ignore[arg-type]  # it is one of them
+                device="cpu" if target is None else str(target.device),
+                cache=self.cache,
+                kernels="exact" if own else "torch",
+                threads=count,
+            )
         assert isinstance(loaded.target, EagerTarget)
         return loaded.target

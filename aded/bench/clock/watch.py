@@ -126,7 +126,10 @@ class TurnWatch:
 
 
 def wait_for_quiet(seconds: float) -> bool:
-    """Wait for `seconds` at most until others leave the processors to us. Do they in the end?"""
+    """Wait for `seconds` at most until others leave the processors to us. Do they in the end?
+
+    One look takes LOOK seconds: where there is less time, nobody looks, and the answer is no.
+    """
     watch, until = Watch(), perf_counter() + seconds
     while perf_counter() + LOOK <= until:
         sleep(LOOK)

@@ -163,7 +163,7 @@ def collect_features(
             _table_features(experts.target, hashes[length], TARGET, length, candidates)
         if length <= longest[NEAREST]:
             _table_features(experts.nearest, hashes[length], NEAREST, length, candidates)
-        if length <= longest[0] and indices[length - 1] >= 0:
+        if length <= longest[CORPUS] and indices[length - 1] >= 0:
             _corpus_features(experts.corpus, indices[length - 1], length, candidates)
     if experts.on.skip_grams and probability >= LIKELY and len(context) >= 3:
         for kind in range(SKIP_GRAMS):

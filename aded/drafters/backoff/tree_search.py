@@ -182,7 +182,7 @@ def search(
             while above - waiting_at[cutoff] >= budget + 1 - n:
                 above -= waiting_at[cutoff]
                 cutoff += 1
-        if waiting == 0 or n > budget:
+        if waiting == 0:
             return n
         probability = -scratch.heap[0, 0]
         if probability < least_probabilities[n - 1]:

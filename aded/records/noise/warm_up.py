@@ -12,7 +12,7 @@ from aded.records.rows import Row
 MOST_WARM_UP = 0.03
 """Largest share of a slice; above it slices grow."""
 FEWEST_STEPS = 4
-"""Of a slice that is looked at."""
+"""Slices with fewer steps are not looked at."""
 
 
 def slice_warm_up(rows: Sequence[Row]) -> float | None:
