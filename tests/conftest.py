@@ -6,6 +6,7 @@ torch and transformers are imported by the fixtures: the process that hands the 
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 # Tiny models gain nothing from threads, and threads that wait for a busy core cost a hundred times the work.
 os.environ["HF_HUB_OFFLINE"] = os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
-# Compiling the kernels takes 20 seconds: every process of every test shares what the first one compiled.
+# Compiling the kernels takes 20 seconds, and the embedded model is unpacked: every process of every test shares it.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(gettempdir()) / f"aded-tests-{os.getuid()}"))
+os.environ.setdefault("ADED_CACHE", str(Path(os.environ["TORCHINDUCTOR_CACHE_DIR"]) / "cache"))
 # pytest puts tests/ on the path, where folders bear the packages' names; the packages must be found first.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -43,6 +45,19 @@ def nodes_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from aded.core.step_cost import StepCost
 
     monkeypatch.setattr("aded.drafters.sized.measure", lambda target, budget: StepCost(np.ones(budget + 1)))
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that would connect to another machine fails."""
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+            pytest.fail(f"connects to {address[0]}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -143,7 +143,7 @@ def test_two_builds_of_one_file_wait_for_each_other(
     other = lock_file(tmp_path / ".x.building" / "lock", lambda: None)
     second = Thread(target=build, args=(corpus, tokenizer), kwargs={"out": tmp_path / "x"})
     second.start()
-    while not any("waiting for another process" in message for message in caplog.messages):
+    while second.is_alive() and not any("waiting for another process" in message for message in caplog.messages):
         time.sleep(0.01)
     assert corpus.reads == 0
     other.lock.release()

@@ -9,6 +9,8 @@ from contextlib import redirect_stderr
 from io import StringIO
 from types import FrameType
 
+from aded.errors import BadInput
+
 SECONDS = 60.0
 """What takes longer hangs, also on a busy machine."""
 
@@ -37,8 +39,12 @@ def outcome(
             found = read()
         return "right" if right(found) else f"taken in silence: {found!r}"[:300]
     except refusals as error:
-        line = str(error).split("\n")[0]
-        return "refused" if line.strip() else f"refused without a word: {type(error).__name__}"
+        lines = str(error).strip().splitlines()
+        if not lines:
+            return f"refused without a word: {type(error).__name__}"
+        # Commands print Hydra's in one line.
+        ours = isinstance(error, BadInput) and len(lines) > 1
+        return f"refused in {len(lines)} lines: {error!r}"[:300] if ours else "refused"
     except Hang:
         return "hang"
     except Exception as error:

@@ -10,6 +10,7 @@ from made_up_run import row, times, timing, write_run
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from aded.config.objects import CONF
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Calibration
 from scripts.plots import draw
@@ -156,4 +157,4 @@ def test_the_time_of_a_draft_is_the_median_over_the_length_of_the_text(tmp_path:
 
 def test_every_method_has_the_name_that_papers_give_it() -> None:
     own = {"custom"}  # a user's
-    assert {path.stem for path in Path("conf/method").glob("*.yaml")} == set(NAMES) | own
+    assert {path.stem for path in (CONF / "method").glob("*.yaml")} == set(NAMES) | own

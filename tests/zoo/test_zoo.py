@@ -112,3 +112,19 @@ def test_where_our_kernels_make_another_model_torchs_go_on(
     assert model.config._attn_implementation == "sdpa"
     assert not any(isinstance(module, PackedLinear) for module in model.modules())
     assert len(target.output_projection._forward_pre_hooks) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no C++ compiler\ndetails"), OSError("no space")])
+def test_where_our_kernels_cannot_be_compiled_torchs_go_on(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("aded.targets.load.use_own_kernels", fail)
+    model = tiny_family("llama")
+    checked_target(model, SelfCheck(model), "exact")
+    first = str(error).splitlines()[0]
+    assert [record.getMessage() for record in caplog.records if record.name == "aded.targets.load"] == [
+        f"model.kernels=exact: torch's go on ({first})"
+    ]

@@ -12,8 +12,10 @@ from shell import Shell
 
 from aded.bench.answering import taken_by_others
 from aded.bench.clock.watch import Lap, TurnWatch
-from aded.core.slices import WHOLE, Arm, take_turns
+from aded.bench.runner import _with_timing
+from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
 from aded.core.step_cost import StepCost
+from aded.records.noise.warm_up import MOST_WARM_UP
 from aded.targets.eager import EagerTarget
 
 Noise = Callable[[int], float]
@@ -169,3 +171,32 @@ def test_without_memory_for_a_second_cache_whole_answers_take_turns(
     said = [record.getMessage() for record in caplog.records if "KV cache" in record.getMessage()]
     assert said == ["pairing=slices: no memory for a second KV cache; whole answers take turns"]
     assert (shell.summary()["slices"], shell.summary()["identical_outputs"]) == (8, 4)
+
+
+def test_method_and_baseline_take_turns_at_going_first_and_slices_grow_where_turns_cost_much(
+    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_noise(monkeypatch, lambda number: 0.0)
+    first, slices = [], []
+
+    def turns(one: Arm, other: Arm, seconds: float) -> Iterator[Arm]:
+        slices.append(seconds)
+        yield from take_turns(one, other, WHOLE)
+        first.append("method" if max(one.answer.drafted_nodes) else "baseline")
+
+    monkeypatch.setattr("aded.bench.runner.take_turns", turns)
+    monkeypatch.setattr("aded.bench.runner.slice_warm_up", lambda rows: 2 * MOST_WARM_UP)
+    monkeypatch.setattr("aded.bench.runner.LONGEST_SLICE", 3 * SECONDS)
+    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
+    assert first == ["method", "baseline"] * 2
+    assert slices == [SECONDS, 2 * SECONDS, 4 * SECONDS, 4 * SECONDS]
+
+
+def test_the_timing_of_another_answer_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    from made_up_run import row
+
+    before = row(1, 0, [2, 2])
+    assert _with_timing(before, row(1, 0, [2, 2])).timings == before.timings * 2
+    assert not caplog.records
+    assert _with_timing(before, row(1, 0, [1, 3])) is before
+    assert "question 1, decoded again, has another answer or other steps" in caplog.text

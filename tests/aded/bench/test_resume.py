@@ -70,7 +70,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
         ("model", "method=aded_backoff method.cost=none"),
         ("model", "method=token_recycling method.cost=none"),
         ("model", "method=sglang_ngram method.cost=none"),
-        ("model", "method=trt_suffix_automaton method.cost=none"),
+        ("model", "method=trt_suffix_automaton method.adaptation=session method.cost=none"),
     ],
 )
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(

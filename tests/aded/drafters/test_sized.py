@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from aded.core.decode import decode
 from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded
-from aded.core.step_cost import StepCost, TreeSize
+from aded.core.step_cost import StepCost, TreeSizer
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.sized import SizedDrafter
@@ -53,7 +55,7 @@ class Drafts(Drafter):
 
 def sized(drafter: Drafter, cost: StepCost = LINEAR) -> SizedDrafter:
     made = SizedDrafter(drafter, "measured")
-    made.size_by(TreeSize(cost))
+    made.size_trees_by(TreeSizer(cost))
     return made
 
 
@@ -66,7 +68,7 @@ def replayed(drafter: Drafter, text: np.ndarray, prompt: int = 4) -> list[int]:
         text[:prompt],
         Recorded(text[prompt:].tolist()),
         max_new_tokens=len(text) - prompt,
-        seen=lambda step: sizes.append(len(step.tree)),
+        on_step=lambda step: sizes.append(len(step.tree)),
     )
     return sizes
 
@@ -190,12 +192,22 @@ def test_requests_learn_from_each_others_drafts() -> None:
     assert sum(replayed(follower, text)) < sum(replayed(alone, text))
 
 
-def test_the_first_draft_which_compiles_is_not_timed() -> None:
+def test_a_tree_that_was_drawn_is_whole() -> None:
+    """Leaving out some of it would change what is accepted by rejection, and so the answers' distribution."""
+    steep = StepCost(1 + 0.9 * np.arange(65))
+    cut = drafted([0, 5, 6, 7], [-1, 0, 0, 1], [1, 0.2, 0.1, 0.05])
+    drawn = replace(cut, drawn=dict.fromkeys((0, 1), np.full(VOCABULARY, 1 / VOCABULARY)))
+    assert sized(Drafts(lambda _: cut), steep).draft(np.array([0])).drafted == 0
+    assert sized(Drafts(lambda _: drawn), steep).draft(np.array([0])) is drawn
+
+
+def test_the_first_draft_which_compiles_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     def slow_at_first(token: int) -> DraftTree:
-        if drafter.drafts == 1:
-            sleep(0.2)
+        clock.now += 0.2 if drafter.drafts == 1 else 0.001
         return DraftTree.chain(token, [1, 2])
 
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("aded.drafters.sized.perf_counter", lambda: clock.now)
     drafter = Drafts(slow_at_first)
     made = SizedDrafter(drafter, "measured")
     made.setup(EagerTarget(tiny_model()))
@@ -203,5 +215,5 @@ def test_the_first_draft_which_compiles_is_not_timed() -> None:
     for _ in range(3):
         made.draft(context)
     assert drafter.drafts == 3
-    assert made.size is not None
-    assert made.size.draft_seconds < 0.1
+    assert made.sizer is not None
+    assert made.sizer.draft_seconds == pytest.approx(0.001)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from made_up_run import row, timing
 
@@ -65,6 +66,17 @@ def test_questions_that_stay_disturbed_are_marked() -> None:
         "10 of 80 slices were disturbed and left out (others took 1% of the processors)",
         "in 1 of 4 questions less than 60% of the slices were undisturbed",
     ]
+
+
+def test_slices_whose_first_step_is_slow_are_marked() -> None:
+    rows = [measured(n, 60.0) for n in range(4)]
+    for number, one in enumerate(rows):
+        (given,) = one.timings
+        assert given.slices is not None
+        ms = [100.0 if step in np.cumsum(given.slices.steps) else 59.5 for step in range(40)]
+        rows[number] = replace(one, timings=[replace(given, verify_ms=ms)])
+    (mark,) = [mark for mark in summary(*rows).marks if "first step" in mark]
+    assert mark == "a slice's first step costs 14.4% of the slice, more than 3%"
 
 
 def test_other_processes_on_the_gpu_are_marked() -> None:

@@ -245,7 +245,7 @@ def test_two_commands_wait_for_each_other(folder: Path, caplog: pytest.LogCaptur
     other = lock_file(folder / ".x.parts" / "lock", lambda: None)
     command = Thread(target=in_parts, args=(folder,))
     command.start()
-    while not any("waiting for another process" in message for message in caplog.messages):
+    while command.is_alive() and not any("waiting for another process" in message for message in caplog.messages):
         time.sleep(0.01)
     assert not whole_parts(folder)
     other.lock.release()

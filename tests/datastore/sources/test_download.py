@@ -123,7 +123,7 @@ def test_two_fetches_of_one_file_wait_for_each_other(
     command = Thread(target=got, args=(server, tmp_path / "x"))
     with lock_file(tmp_path / ".x.fetching", lambda: None):
         command.start()
-        while not caplog.messages:
+        while command.is_alive() and not caplog.messages:
             time.sleep(0.01)
         assert server.asked == []
     command.join()

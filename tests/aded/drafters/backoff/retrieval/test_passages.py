@@ -106,19 +106,21 @@ def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Neares
     other = nearest.queue[1]
     for passage in (tokens, STREAM[other * PASSAGE : (other + 1) * PASSAGE]):
         for i in range(1, len(passage)):
-            for context in ((passage[i - 1],), tuple(passage[max(0, i - 2) : i])):
-                if VOCABULARY not in (*context, passage[i]):
-                    followed.setdefault(context, Counter())[passage[i]] += 1
-    pair = next(context for context in followed if len(context) == 2)
-    for context in (pair, pair[1:]):
+            for context in {tuple(passage[i - 1 : i]), tuple(passage[max(0, i - 2) : i])}:
+                followed.setdefault(context, Counter())[passage[i]] += 1
+    beyond = [context for context in followed if VOCABULARY in context]
+    assert beyond, "one of the two passages goes on in another document"
+    for context, after in followed.items():
         hashed = np.uint64(0)
         for token in reversed(context):
             hashed = np.uint64(extend_hash(hashed, int(token)))
         slot = find(nearest.table, hashed)
-        assert slot >= 0
-        weights = dict(zip(*nearest.table.rows[slot], strict=True))
-        if len(followed[context]) <= ROW:
-            assert {token: weight for token, weight in weights.items() if weight} == followed[context]
+        del after[VOCABULARY]
+        if context in beyond or not after:
+            assert slot < 0
+        elif len(after) <= ROW:
+            row = zip(*nearest.table.rows[slot], strict=True)
+            assert {token: weight for token, weight in row if weight} == after
 
 
 def drafter(path: Path, **given_settings: Any) -> BackoffDrafter:
