@@ -4,6 +4,7 @@ In the place of each token that is not decided stands a mask, and the head says 
 layers of the target computed at the tokens before (arXiv 2602.06036). The most probable token of each place is a
 chain. Places know nothing of each other's tokens, so a path's probability is the product of its tokens': DDTree
 (arXiv 2604.12989, algorithm 1; liranringel/ddtree, MIT, commit c96427a) verifies the most probable paths as a tree.
+Heads of JetSpec (arXiv 2606.18394) are read too; each place of theirs knows what stands before it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from baselines.heads.shared.paths import tree_of_logits
 class Dflash(Drafter):
     """Drafts the most probable tokens of a block.
 
-    heads: a folder with config.json and model.safetensors, such as the files of z-lab/Qwen3-8B-DFlash-b16
+    heads: a folder with config.json and model.safetensors, such as the files of z-lab/Qwen3-8B-DFlash-b16 or of
+        JetSpec/jetspec-qwen3-8b
     shape: chain, the most probable token of each place; tree, the most probable paths (DDTree)
     budget: most drafted nodes per step; a chain has no more than the block, one less than its published size
     """

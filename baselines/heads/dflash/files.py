@@ -1,6 +1,7 @@
 """The published files of DFlash's heads: a folder with config.json and model.safetensors.
 
-For instance z-lab/Qwen3-8B-DFlash-b16. Names, shapes and numbers are checked before anything is used.
+For instance z-lab/Qwen3-8B-DFlash-b16, or JetSpec/jetspec-qwen3-8b, whose config has one key more. Names, shapes and
+numbers are checked before anything is used.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from baselines.heads.shared.head_files import (
 from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
 OWN, SIZE, TARGET_LAYERS = "dflash_config", "block_size", "num_target_layers"
-MASK, READS = "mask_token_id", "target_layer_ids"
+MASK, READS, CAUSAL = "mask_token_id", "target_layer_ids", "causal_head"
 """Keys of the config, and keys below the first of them."""
 WHOLE_NUMBERS = frozenset({"d2t", "t2d"})
 
@@ -67,7 +68,8 @@ def load_head(place: str | None, *, hidden: int, vocabulary: int, layers: int) -
 def save_head(head: DFlashHead, folder: Path, metadata: dict[str, str], target_layers: int) -> None:
     """Write a head in bfloat16 and its config. target_layers: how many the target has. Raises BadInput."""
     block = head.block
-    own = {SIZE: block.size, TARGET_LAYERS: target_layers, OWN: {MASK: block.mask, READS: list(block.layers)}}
+    inner = {MASK: block.mask, READS: list(block.layers), CAUSAL: block.causal}
+    own = {SIZE: block.size, TARGET_LAYERS: target_layers, OWN: inner}
     write_head(head, folder, metadata, own)
 
 
@@ -87,13 +89,15 @@ def _block(settings: dict[str, Any], config: Qwen3Config, path: Path, vocabulary
     own = settings.get(OWN)
     if not isinstance(own, dict):
         raise BadInput(HEADS_KEY, f"{path} lacks {OWN}, a group of keys; it is no config of a head of DFlash")
-    size, mask = settings.get(SIZE), own.get(MASK)
+    size, mask, causal = settings.get(SIZE), own.get(MASK), own.get(CAUSAL, False)
     reads = own.get(READS, list(published_layers(layers, config.num_hidden_layers)))
     if type(size) is not int or size < 2:
         raise BadInput(HEADS_KEY, f"{path}: {SIZE} must be a whole number of 2 or more")
     if type(mask) is not int or not 0 <= mask < vocabulary:
         raise BadInput(HEADS_KEY, f"{path}: {MASK} must be one of the target's {vocabulary} tokens")
+    if type(causal) is not bool:
+        raise BadInput(HEADS_KEY, f"{path}: {CAUSAL} must be true or false")
     # What a layer puts out is read as what enters the next; behind the last there is the norm.
     if not are_layers(reads) or not all(0 <= layer < layers - 1 for layer in reads):
         raise BadInput(HEADS_KEY, f"{path}: {READS} must be a list of the target's layers, 0 to {layers - 2}")
-    return Block(size, mask, tuple(reads))
+    return Block(size, mask, tuple(reads), causal)

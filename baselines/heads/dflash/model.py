@@ -1,8 +1,9 @@
 """The network of DFlash (arXiv 2602.06036, z-lab/dflash, MIT, commit 44947fb), of transformers' own Qwen3 layers.
 
-A block is the last decided token and masks behind it. Its rows see each other in both directions, and in every layer
-the context: what several layers of the target computed at each decided token, joined by `fc` and `hidden_norm`. The
-context enters a layer's attention as keys and values alone. Row i of the block says what token i is.
+A block is the last decided token and masks behind it. Its rows see each other in both directions, those of JetSpec
+(arXiv 2606.18394, hao-ai-lab/JetSpec, MIT, commit 2c7b3fa) only the rows before them. In every layer they see the
+context: what several layers of the target computed at each decided token, joined by `fc` and `hidden_norm`. It enters
+a layer's attention as keys and values alone. Row i of the block says what token i is.
 
 The names of the tensors are those of the published files: fc, hidden_norm, layers.N, norm. Embedding and output
 projection are the target's. A file may have `d2t`, as EAGLE-3's: the head then knows some of the target's tokens.
@@ -35,11 +36,13 @@ class Block:
     size: its tokens, the last decided one among them.
     mask: the token in the place of those that are not decided.
     layers: of the target, counted from 0; their outputs are the context.
+    causal: each row sees the rows before it alone, as JetSpec's do.
     """
 
     size: int
     mask: int
     layers: tuple[int, ...]
+    causal: bool = False
 
 
 class BlockAttention(Qwen3Attention):
@@ -111,10 +114,14 @@ class DFlashHead(torch.nn.Module):
         features: [1, m, width], of decided tokens that are not in the cache: outputs of the target's layers.
         embedded: [1, rows, hidden], the block's tokens.
         positions: int64 [1, m + rows].
-        mask: bool [1, 1, rows, all], which rows each sees: of the cache, the context and the block; None: all.
+        mask: bool [1, 1, rows, all], which rows each sees: of the cache, the context and the block; None: those that
+            the head was made to see.
         cache: gets the keys and values of all rows; the block's are to be dropped.
         """
         context, out = self.hidden_norm(self.fc(features)), embedded
+        if mask is None and self.block.causal:
+            rows, every = embedded.shape[1], positions.shape[1] + (cache.get_seq_length() if cache is not None else 0)
+            mask = torch.ones(1, 1, rows, every, dtype=torch.bool, device=embedded.device).tril(every - rows)
         given = {"attention_mask": mask, CACHE: cache, "position_embeddings": self.rotary(embedded, positions)}
         for layer in self.layers:
             out = layer(out, context=context, **given)

@@ -101,6 +101,20 @@ def test_the_tree_is_the_references_node_by_node(case: str, engine: str, tmp_pat
     target.release()
 
 
+@pytest.mark.parametrize("case", ["chain", "tree"])
+def test_a_head_of_jetspec_sees_no_row_behind(case: str, tmp_path: Path) -> None:
+    own = {**CONFIG["dflash_config"], "causal_head": True}
+    state = {**random_state(CONFIG), **({"d2t": KNOWN - torch.arange(len(KNOWN))} if case == "tree" else {})}
+    model, folder = target_model(), dflash(tmp_path, state, dflash_config=own)
+    target, drafter = EagerTarget(model), Dflash(str(folder), **CASES[case])
+    drafter.setup(target)
+    compared = Compared(drafter, folder, model, {**CONFIG, "dflash_config": own})
+    decode(target, compared, PROMPT, Greedy(), max_new_tokens=7)
+    assert compared.trees > 2
+    with pytest.raises(AssertionError):  # the bidirectional reference has other trees
+        decode(target, Compared(drafter, folder, model, CONFIG), PROMPT, Greedy(), max_new_tokens=7)
+
+
 def test_accepted_tokens_are_read_like_all_others(tmp_path: Path) -> None:
     """Of a tree, where the accepted path's features are not those of neighbouring nodes."""
     model, folder = target_model(), dflash(tmp_path)

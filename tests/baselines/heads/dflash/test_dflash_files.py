@@ -48,7 +48,8 @@ def test_the_repository_has_a_head_for_the_default_model() -> None:
 
 def test_a_head_is_written_and_read_again(tmp_path: Path) -> None:
     tokens = {"d2t": torch.arange(20), "t2d": torch.arange(VOCABULARY) % 2 == 0}
-    head = load(dflash(tmp_path / "published", {**random_state(CONFIG), **tokens}))
+    own = {**CONFIG["dflash_config"], "causal_head": True}
+    head = load(dflash(tmp_path / "published", {**random_state(CONFIG), **tokens}, dflash_config=own))
     save_head(head, tmp_path / "ours", {"made": "here"}, 5)
     again = load(tmp_path / "ours")
     assert again.block == head.block
@@ -81,6 +82,7 @@ def test_a_head_for_another_model_is_refused(changed: dict[str, int], problem: s
         ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": [0, 4]}}, "target's layers, 0 to 3"),
         ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": [-1]}}, "target's layers, 0 to 3"),
         ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": "all"}}, "target's layers, 0 to 3"),
+        ({"dflash_config": {"mask_token_id": 1, "causal_head": "yes"}}, "causal_head must be true or false"),
         ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": [0]}}, r"fc.weight is \[32, 96\]"),
         ({"block_size": 1}, "block_size must be a whole number of 2 or more"),
         ({"block_size": None}, "block_size must be a whole number of 2 or more"),
