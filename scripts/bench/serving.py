@@ -79,6 +79,10 @@ class BenchServingSettings:
         if ("profile" in self.proposers) != (self.profile is not None):
             raise BadInput("profile", "a run's folder belongs to the proposer `profile`, and it to a folder")
 
+    @property
+    def folder(self) -> Path:
+        return Path(self.out).expanduser()
+
 
 def options_of(proposer: str, datastore: str, tokens: int, profile: str | None = None) -> list[str]:
     """Of vLLM's server. Raises BadInput."""
@@ -190,11 +194,12 @@ def run(overrides: list[str], settings: BenchServingSettings) -> None:
         speculation: dict[str, list[str]] = {
             one: options_of(one, here.datastore, settings.tokens, settings.profile) for one in settings.proposers
         }
-    show(
-        [row for at_once in settings.at_once for row in measured(here, at_once, speculation, settings)],
-        settings,
-        here,
-    )
+    rows: list[dict[str, Any]] = []
+    for at_once in settings.at_once:
+        for row in measured(here, at_once, speculation, settings):
+            rows.append(row)
+            write(rows, settings, here)  # each as it comes: a run takes long
+    show(rows, settings, here)
 
 
 def measured(
@@ -224,12 +229,19 @@ def in_turn(
     return arms[0][0], arms[1][0]
 
 
+def write(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Served) -> None:
+    """The numbers as JSON, and the plot."""
+    asked = {key: value for key, value in asdict(settings).items() if key not in ("python", "out")}
+    said = {"machine": asdict(machine()), "settings": asked, "requests": len(served.prompts), "rows": rows}
+    write_text(settings.folder / "serving.json", json.dumps(said, indent=1) + "\n", "out")
+    write_drawings(draw_serving(rows), settings.folder, "serving", "out")
+
+
 def show(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Served) -> None:
-    """Prints the table; writes it as JSON, and the plot."""
-    here, out = machine(), Path(settings.out).expanduser()
+    """Prints the table."""
     arrive = f", {settings.rate:g} a second" if settings.rate else ""
     asked = f"{len(served.prompts)} requests{arrive}, {settings.new_tokens} tokens each"
-    print(f"{here.processor}; {asked}, {served.dtype}")
+    print(f"{machine().processor}; {asked}, {served.dtype}")
     columns = ["proposer", "at_once", "tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens"]
     heads = ["proposer", "at once", "tokens/s", "without", "speedup", "accepted/step", "drafted/step"]
     latency_heads = {
@@ -245,10 +257,7 @@ def show(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Ser
     ]
     heads += [head for name in latency_heads.values() for head in (name, "without")]
     print(tabulate(table, [*heads, "different answers"], floatfmt=".2f"))
-    said = {"machine": asdict(here), "settings": asdict(settings), "requests": len(served.prompts), "rows": rows}
-    write_text(out / "serving.json", json.dumps(said, indent=1) + "\n", "out")
-    write_drawings(draw_serving(rows), out, "serving", "out")
-    print(f"numbers: {out / 'serving.json'}\nplot:    {out / 'serving.png'}")
+    print(f"numbers: {settings.folder / 'serving.json'}\nplot:    {settings.folder / 'serving.png'}")
 
 
 def main() -> None:
