@@ -129,15 +129,15 @@ class Bench:
         """All requests, `batch` at a time: the answers, and the seconds of all steps."""
         drafters = [build_drafter(self.configs[one], self.loaded) for _ in prompts]
         costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
-        size = TreeSizer(costs[-1])
+        sizer = TreeSizer(costs[-1])
         sized = [drafter for drafter in drafters if isinstance(drafter, SizedDrafter)]
         for drafter in sized[:1]:
-            drafter.size_trees_by(size)
+            drafter.size_trees_by(sizer)
         for drafter in sized[1:]:
             drafter.learn_with(sized[0])  # requests share the rate, and what is known of drafts
 
         def load(going: int) -> None:
-            size.cost = costs[going - 1]
+            sizer.cost = costs[going - 1]
 
         requests = [
             Request(prompt, drafter, Greedy(), self.settings.new_tokens)

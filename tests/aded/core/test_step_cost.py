@@ -36,12 +36,12 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
     best = max(
         (yields[0][a] + yields[1][b]) / (cost.seconds[a] + cost.seconds[b]) for a in range(17) for b in range(17)
     )
-    size = TreeSizer(cost)
+    sizer = TreeSizer(cost)
     tokens = seconds = 0.0
     for step in range(600):
-        n = size.choose_size(kinds[step % 2])
+        n = sizer.choose_size(kinds[step % 2])
         made = yields[step % 2][n - 1]
-        size.learn(n, float(made))
+        sizer.learn(n, float(made))
         if step >= 400:
             tokens, seconds = tokens + made, seconds + cost.seconds[n - 1]
     assert tokens / seconds > 0.999 * best
@@ -49,31 +49,31 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
 
 def test_text_that_cannot_be_predicted_is_decoded_as_without_drafts() -> None:
     """Without any experience a hopeless node is not worth its time."""
-    size = TreeSizer(StepCost(np.linspace(1.0, 1.6, 9)))
-    assert size.choose_size(np.array([1.0, 0.04, 0.02])) == 1
+    sizer = TreeSizer(StepCost(np.linspace(1.0, 1.6, 9)))
+    assert sizer.choose_size(np.array([1.0, 0.04, 0.02])) == 1
 
 
 def test_drafts_that_are_not_worth_their_time_are_left_out_and_tried_again() -> None:
-    size = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
-    size.draft_seconds = 0.5
-    assert size.is_worth_drafting()
+    sizer = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
+    sizer.draft_seconds = 0.5
+    assert sizer.is_worth_drafting()
     drafted = []
     for step in range(3000):
-        drafted.append(size.is_worth_drafting())
+        drafted.append(sizer.is_worth_drafting())
         useful = step >= 2000
         if drafted[-1]:
-            size.choose_size((0.9 if useful else 0.3) ** np.arange(17))
-        size.learn(1, 1.0)
+            sizer.choose_size((0.9 if useful else 0.3) ** np.arange(17))
+        sizer.learn(1, 1.0)
     assert np.mean(drafted[1000:2000]) < 2 / TreeSizer.LONGEST_WAIT
     assert all(drafted[2500:]), "one good draft brings others"
 
 
 def test_a_draft_that_takes_no_time_is_always_made() -> None:
-    size = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
+    sizer = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
     for _ in range(100):
-        assert size.is_worth_drafting()
-        size.choose_size(0.1 ** np.arange(17))
-        size.learn(1, 1.0)
+        assert sizer.is_worth_drafting()
+        sizer.choose_size(0.1 ** np.arange(17))
+        sizer.learn(1, 1.0)
 
 
 @given(
@@ -82,10 +82,10 @@ def test_a_draft_that_takes_no_time_is_always_made() -> None:
 def test_below_the_least_probability_no_further_draft_is_worth_it(
     probabilities: list[float], costs: list[float], kept: int
 ) -> None:
-    size = TreeSizer(StepCost(np.maximum.accumulate(np.array(costs))))
+    sizer = TreeSizer(StepCost(np.maximum.accumulate(np.array(costs))))
     most_probable_first = np.array([1.0, *sorted(probabilities, reverse=True)])
-    most_probable_first[kept:] = np.minimum(most_probable_first[kept:], 0.999 * size.least_probabilities[kept - 1])
-    assert size.choose_size(most_probable_first) <= kept
+    most_probable_first[kept:] = np.minimum(most_probable_first[kept:], 0.999 * sizer.least_probabilities[kept - 1])
+    assert sizer.choose_size(most_probable_first) <= kept
     assert TreeSizer(StepCost(np.ones(1))).least_probabilities[0] > 1.0
 
 

@@ -49,10 +49,11 @@ class Reference:
             for number, head in enumerate(self.heads(name, "q", read)):
                 query = self.turned(self.normed(f"{name}.self_attn.q_norm", head), place)
                 group = number * self.config["num_key_value_heads"] // self.config["num_attention_heads"]
-                last = place if self.config["dflash_config"].get("causal_head") else len(seen)
-                scores = torch.stack([query @ key[group] for key in keys[: last + 1]]) / math.sqrt(len(query))
+                rows_seen = place + 1 if self.config["dflash_config"].get("causal_head") else len(seen)
+                scores = torch.stack([query @ key[group] for key in keys[:rows_seen]]) / math.sqrt(len(query))
                 weights = scores.softmax(-1)
-                mixed.append(sum(weight * value[group] for weight, value in zip(weights, values, strict=False)))
+                pairs = zip(weights, values[:rows_seen], strict=True)
+                mixed.append(sum(weight * value[group] for weight, value in pairs))
             out = row + self.times(f"{name}.self_attn.o_proj", torch.cat(mixed))
             y = self.normed(f"{name}.post_attention_layernorm", out)
             gate, up = self.times(f"{name}.mlp.gate_proj", y), self.times(f"{name}.mlp.up_proj", y)
