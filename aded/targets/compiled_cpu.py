@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import perf_counter
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -85,15 +86,10 @@ class CompiledCpuTarget(EagerTarget):
         options: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
         if self._backend == "inductor":
             options |= self.tuning
-        # Isolated, or else the graph of one target would pass for another's.
-        compiled: Forward = torch.compile(  # type: ignore[call-overload]
-            self._forward_uncompiled,
-            backend=self._backend,
-            fullgraph=True,
-            dynamic=True,
-            isolate_recompiles=True,
-            options=options,
-        )
+        # The compiler keeps its graphs by code object: with one of their own, no graph passes for another target's.
+        method = type(self)._forward_uncompiled
+        own = MethodType(FunctionType(method.__code__.replace(), method.__globals__), self)
+        compiled: Forward = torch.compile(own, backend=self._backend, fullgraph=True, dynamic=True, options=options)
         traced = False
 
         def forward(

@@ -1,10 +1,12 @@
 """What every method must do, tested for every config in conf/method/: a new config is tested without a new test.
 
 check_drafter tries what every drafter must do. Here stands what it cannot know: budgets, real engines, limits, files.
+With TEST_DEVICE=cuda all of it runs on a GPU, whose compiled steps are captured.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
@@ -29,6 +31,7 @@ from aded.core.slices import Arm, take_turns
 from aded.extras import EXTRAS
 from aded.methods import datastore_kinds, with_whole_parts
 from aded.targets.compiled_cpu import CompiledCpuTarget
+from aded.targets.cuda_graph import CudaGraphTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from aded.testing import SESSION, VOCABULARY, Watched, check_drafter
@@ -57,6 +60,7 @@ SHORT: dict[str, object] = {
     "ngrams": {"_target_": "baselines.engines.llama_cpp_ngram.NgramMod", "n_match": 2, "n_min": 0}
 }
 """Settings for texts of a few dozen tokens, of methods that draft in longer ones only."""
+DEVICE = os.environ.get("TEST_DEVICE", "cpu")
 READ = (0, 1)
 """Layers that all targets read, since a drafter is set up for one of them and answers on the others too."""
 
@@ -64,15 +68,20 @@ Build = Callable[..., Drafter]
 Engine = Callable[[], EagerTarget]
 
 
+def placed_model(**settings: Any) -> Any:
+    """The tiny model, on the device that is tested."""
+    return tiny_model(**settings).to(DEVICE)
+
+
 @cache
 def target() -> EagerTarget:
-    return EagerTarget(tiny_model())
+    return EagerTarget(placed_model())
 
 
 @cache
 def short_target() -> EagerTarget:
     """A target with a context of 32 tokens."""
-    found = EagerTarget(tiny_model(max_position_embeddings=32))
+    found = EagerTarget(placed_model(max_position_embeddings=32))
     found.read_layers(READ)
     return found
 
@@ -80,7 +89,8 @@ def short_target() -> EagerTarget:
 @cache
 def compiled_target() -> EagerTarget:
     """Traced by torch.compile. tests/aded/kernels/test_attention.py tests what inductor makes of a trace."""
-    found = CompiledCpuTarget(tiny_model(), backend="eager")
+    compiled = CompiledCpuTarget if DEVICE == "cpu" else CudaGraphTarget
+    found = compiled(placed_model(), backend="eager")
     found.read_layers(READ)
     return found
 
