@@ -64,11 +64,15 @@ class StepProgram:
         self.logits = self.hidden = self._result = torch.empty(0)
         self.layers: dict[int, torch.Tensor] = {}
         # A capture carries out the step: over rows that hold nothing yet, since those seen are committed.
-        self._given[-1] = visible - nodes
+        self._upload(DraftTree.root(0), visible - nodes)
         self._run: Callable[[], None] = target.capture(self._compute)
 
     def __call__(self, tree: DraftTree, start: int) -> None:
         """Carry out the step; `logits`, `hidden` and `layers` hold until the next one of this size."""
+        self._upload(tree, start)
+        self._run()
+
+    def _upload(self, tree: DraftTree, start: int) -> None:
         n, host = len(tree), self._host.numpy()
         host[-1] = start
         table = host[:-1].reshape(4 + self.nodes, self.nodes)
@@ -79,7 +83,6 @@ class StepProgram:
         np.fill_diagonal(table[4:], 1)
         table[4 : 4 + n, :n] = tree.ancestors
         self._given.copy_(self._host, non_blocking=True)
-        self._run()
 
     def result(self) -> tuple[list[int], int]:
         """(path, bonus token) of a greedy step: the one transfer back."""
@@ -188,6 +191,7 @@ class CudaGraphTarget(CompiledCpuTarget):
         On a GPU `compute` runs a few times, so that all is compiled and tuned, and is then captured.
         """
         if self.device.type != "cuda":
+            compute()
             return compute
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
