@@ -80,12 +80,15 @@ class CompiledCpuTarget(EagerTarget):
         self.verify(DraftTree.chain(0, [1, 2]))
         self.compile_seconds += perf_counter() - began
 
-    def _new_graph(self) -> Forward:
-        """A compiled forward, traced when it is first called: for one node, or for every other number of them."""
+    def _new_graph(self, **tuning: object) -> Forward:
+        """A compiled forward, traced when it is first called: for one node, or for every other number of them.
+
+        tuning: further options of inductor.
+        """
         # A step's inputs are always of one kind: no call needs to look whether the graph fits.
         options: dict[str, Any] = {"guard_filter_fn": torch.compiler.skip_all_guards_unsafe}
         if self._backend == "inductor":
-            options |= self.tuning
+            options |= self.tuning | tuning
         # The compiler keeps its graphs by code object: with one of their own, no graph passes for another target's.
         method = type(self)._forward_uncompiled
         own = MethodType(FunctionType(method.__code__.replace(), method.__globals__), self)

@@ -38,7 +38,7 @@ def walk_on_device(
     """
     choices = logits.argmax(dim=-1)
     agrees = (tokens == choices[parents]) & live
-    agrees[0] = True
+    agrees[:1].fill_(True)  # `agrees[0] = True` would copy from the host, which no capture allows
     # A node is accepted when it and all above it are what the target chose at their parents.
     accepted = (agrees | ~ancestors).all(dim=1) & live
     order = torch.argsort(~accepted, stable=True)
@@ -110,7 +110,7 @@ class StepProgram:
 class CudaGraphTarget(CompiledCpuTarget):
     """See CompiledCpuTarget. `prepare` captures every size of step, for greedy and for other samplers."""
 
-    tuning = {"coordinate_descent_tuning": True, "size_asserts": False}  # noqa: RUF012 - read only
+    tuning = {"size_asserts": False}  # noqa: RUF012 - read only
 
     def __init__(self, model: PreTrainedModel, backend: str = "inductor", **settings: Any) -> None:
         mask = TreeMask(model.config.get_text_config(decoder=True), model.dtype)
@@ -128,10 +128,10 @@ class CudaGraphTarget(CompiledCpuTarget):
         return other
 
     def _compile(self) -> None:
-        """One row has a graph of its own: its products read the weights by another kernel."""
+        """One row has a graph of its own: inductor writes kernels for its products and tunes them, for minutes."""
         self._programs.clear()
         self._traced = False
-        self._one_forward = self._new_graph()
+        self._one_forward = self._new_graph(coordinate_descent_tuning=True)
         super()._compile()
         self._traced = True
 
