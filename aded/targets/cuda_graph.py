@@ -116,20 +116,25 @@ class CudaGraphTarget(CompiledCpuTarget):
         mask = TreeMask(model.config.get_text_config(decoder=True), model.dtype)
         if mask.window is not None or mask.additive:
             raise BadInput("engine", "on a GPU compiled steps need sdpa attention without sliding windows")
-        self._programs: dict[tuple[int, int, bool], StepProgram] = {}
-        self._pool: Any = None
+        self._programs: dict[tuple[int, int, bool], StepProgram]
+        self._pool: Any
+        self._forget_programs()
         super().__init__(model, backend, **settings)
 
     def fork(self) -> Self:
         """See Target.fork. Steps are captured over a cache, so each fork captures its own. The graphs of one pool of
         memory must run in the order of their capture, so each fork has a pool of its own too."""
         other = super().fork()
-        other._programs, other._pool = {}, None
+        other._forget_programs()
         return other
+
+    def _forget_programs(self) -> None:
+        """A pool of memory goes with the last graph that uses it, so the next capture begins a new one."""
+        self._programs, self._pool = {}, None
 
     def _compile(self) -> None:
         """One row has a graph of its own: inductor writes kernels for its products and tunes them, for minutes."""
-        self._programs.clear()
+        self._forget_programs()
         self._traced = False
         self._one_forward = self._new_graph(coordinate_descent_tuning=True)
         super()._compile()
@@ -144,7 +149,7 @@ class CudaGraphTarget(CompiledCpuTarget):
         before = self._cache
         super().prepare(rows + SIZES[-1], sampler)  # padding needs rows too
         if before is not self._cache:
-            self._programs.clear()  # captured over the old memory
+            self._forget_programs()  # captured over the old memory
         if self._traced:
             for visible in range(VISIBLE, self.cache.capacity + 1, VISIBLE):
                 for nodes in SIZES:
