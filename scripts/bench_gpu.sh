@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU but no weights, in under ten minutes: the tests, t(n) beside the copy bandwidth, and trace runs.
+# Everything that needs a GPU but no weights: the tests, t(n) beside the copy bandwidth, and trace runs.
 #
 #   scripts/bench_gpu.sh ANSWERS.jsonl QUESTIONS.jsonl TOKENIZER DATASTORE.ngrams,DATASTORE.suffixes
 #
@@ -19,7 +19,7 @@ out=${OUT:-results/gpu}/$card runs=outputs/gpu/$card
 mkdir -p "$out"
 
 if [ "$device" = cuda ]; then
-    $python -m pytest -q -m gpu
+    $python -m pytest -q -m gpu tests/aded/targets
     TEST_DEVICE=cuda $python -m pytest -q -n 8 tests/baselines/test_conformance.py
 fi
 for shape in $shapes; do

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 from command import Command
-from made_up_run import row, times, write_run
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.files.cost_table import read_batch_times, read_cost_table
@@ -61,20 +60,26 @@ def test_steps_of_several_requests_are_timed_together(command: Command, tmp_path
     assert "batch" in command.refusal(verify.main, model, "engines=[compiled]", "batch=[2]")
 
 
-def test_the_summary_of_a_card(command: Command, tmp_path: Path) -> None:
-    table = {"machine": {"gpu": "A card", "processor": "x"}, "bandwidth_gb_s": 4000.0, "floor_ms": 3.5}
-    (tmp_path / "verify-vicuna-7b.json").write_text(json.dumps({**table, "ms_by_nodes": {"1": 4.0, "64": 4.4}}))
-    timed = {**times(2.0, 4.0, 5), "verify_seconds": 1.9}
-    write_run(tmp_path / "vicuna-7b-aded", [row(81, 0, [2, 3], **timed)], engine="compiled")
+def test_the_table_of_a_card(command: Command, tmp_path: Path) -> None:
+    table = {"machine": {"gpu": "A card", "processor": "x"}, "floor_ms": 3.5, "context": 1024}
+    engines = [{"engine": "eager"}, {"engine": "compiled"}]
+    for shape, first in (("vicuna-7b", 4.0), ("vicuna-13b", 7.0)):
+        of_shape = {**table, "engines": engines, "ms_by_nodes": {"1": first, "64": 8.0}}
+        (tmp_path / f"verify-{shape}.json").write_text(json.dumps(of_shape))
     assert command(gpu_summary.main, str(tmp_path)).code == 0
-    found = json.loads((tmp_path / "summary.json").read_text())
-    assert found["verify"]["vicuna-7b"]["share_of_bandwidth"] == pytest.approx(0.875)
-    assert found["verify"]["vicuna-7b"]["price_of_64"] == pytest.approx(1.1)
-    assert found["runs"]["vicuna-7b-aded"]["share_outside_steps"] == pytest.approx(0.05)
-    assert found["runs"]["vicuna-7b-aded"]["speedup"] == pytest.approx(2.0)
-    before = (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes()
-    command.refusal(gpu_summary.main, str(tmp_path / "vicuna-7b-aded"))
-    assert (tmp_path / "vicuna-7b-aded" / "summary.json").read_bytes() == before, "a run's own summary stays"
+    head, _, *rows = [line.split("|")[1:-1] for line in (tmp_path / "step_times.md").read_text().splitlines()]
+    columns = [[cell.strip() for cell in column] for column in zip(head, *rows, strict=True)]
+    assert ["shape", "vicuna-13b", "vicuna-7b"] in columns
+    assert ["engine", "compiled", "compiled"] in columns
+    assert ["64 nodes", "8.00", "8.00"] in columns
+    assert ["share of bandwidth", "0.50", "0.88"] in columns
+
+
+@pytest.mark.parametrize("text", [None, "{}", "no JSON"])
+def test_a_folder_without_a_cards_tables_is_refused(text: str | None, command: Command, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "verify-x.json").write_text(text)
+    assert "FOLDER" in command.refusal(gpu_summary.main, str(tmp_path))
 
 
 @pytest.mark.parametrize(
