@@ -7,6 +7,7 @@ graph. On a processor the same programs run without being captured, which is how
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -68,7 +69,7 @@ class StepProgram:
         self._run: Callable[[], None] = target.capture(self._compute)
 
     def __call__(self, tree: DraftTree, start: int) -> None:
-        """Carry out the step; `logits`, `hidden` and `layers` hold until the next one of this size."""
+        """Carry out the step; `logits`, `hidden` and `layers` hold until the next step."""
         self._upload(tree, start)
         self._run()
 
@@ -99,12 +100,20 @@ class StepProgram:
         columns = torch.arange(self.visible, device=start.device)
         mask = (columns < start).expand(self.nodes, -1).clone()
         mask.index_copy_(1, rows, ancestors)
-        self.logits, self.hidden, self.layers = self.target.forward_of(self.nodes)(
+        self.logits, self.hidden, layers = self.target.forward_of(self.nodes)(
             cache, tokens[None], (start + depths)[None], mask[None, None], rows
         )
+        self.layers = dict(layers)  # the next capture writes into the same dictionary
         if self.greedy:
             self._result, order = walk_on_device(self.logits, tokens, parents, ancestors, live)
-            cache.move(start, order)
+            if self.nodes > 1:
+                cache.move(start, order)
+
+
+@functools.cache
+def side_stream(device: torch.device) -> torch.cuda.Stream:
+    """Where steps are warmed up and captured: each stream has memory of its own for products."""
+    return torch.cuda.Stream(device)
 
 
 class CudaGraphTarget(CompiledCpuTarget):
@@ -198,14 +207,17 @@ class CudaGraphTarget(CompiledCpuTarget):
         if self.device.type != "cuda":
             compute()
             return compute
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
+        before, side = torch.cuda.current_stream(), side_stream(self.device)
+        side.wait_stream(before)
         with torch.cuda.stream(side):
             for _ in range(3):
                 compute()
-        torch.cuda.current_stream().wait_stream(side)
+        before.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            compute()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=side):
+                compute()
+        finally:
+            torch.cuda.set_stream(before)  # a capture that fails leaves its own
         self._pool = graph.pool()
         return graph.replay

@@ -2,8 +2,8 @@
 
     python -m scripts.bench.gpu_summary FOLDER
 
-Reads FOLDER/verify-SHAPE.json, prints a table with a row per shape, and writes it to FOLDER/step_times.md: milliseconds
-of a step over so many nodes, and the floor, which is the time to read the weights and the KV cache once.
+Reads FOLDER/verify-SHAPE.json, prints a table with a row per shape, and writes it to FOLDER/step_times.md:
+milliseconds of a step over so many nodes, and the floor, the time to read the weights and the KV cache once.
 """
 
 from __future__ import annotations

@@ -70,7 +70,8 @@ Engine = Callable[[], EagerTarget]
 
 def placed_model(**settings: Any) -> Any:
     """The tiny model, on the device that is tested."""
-    return tiny_model(**settings).to(DEVICE)
+    model: Any = tiny_model(**settings)
+    return model.to(DEVICE)
 
 
 @cache

@@ -16,7 +16,7 @@ from aded.core.decoding import Decoding
 from aded.core.sampler import Greedy, Recorded, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.cuda_graph import CudaGraphTarget, walk_on_device
+from aded.targets.cuda_graph import SIZES, CudaGraphTarget, walk_on_device
 from aded.targets.eager import FIELDS, EagerTarget
 from aded.targets.engine import with_engine
 from baselines.autoregressive import Autoregressive
@@ -87,6 +87,17 @@ def test_every_size_is_made_before_the_clock_starts_and_none_after(sampler: Samp
     for nodes in (1, 5, 64, 100, 1):
         target.verify(random_tree(np.random.default_rng(nodes), nodes, 3))
     assert target._programs == before
+
+
+def test_each_size_keeps_what_its_own_capture_computed() -> None:
+    """A replay on a GPU writes where the capture did, and runs no Python."""
+    target = CudaGraphTarget(tiny_model(), backend="eager")
+    target.read_layers([0, 1])
+    target.prepare(len(PROMPT) + 300, Recorded([3] * 400))
+    assert {key[0] for key in target._programs} == set(SIZES)
+    for (nodes, _, _), program in target._programs.items():
+        assert [len(program.logits), len(program.hidden)] == [nodes, nodes]
+        assert {layer: len(rows) for layer, rows in program.layers.items()} == {0: nodes, 1: nodes}
 
 
 def test_a_tree_beyond_the_largest_size_is_refused() -> None:
