@@ -1,8 +1,8 @@
 """Compiled steps for a GPU: trees padded to a few sizes, each size captured as a CUDA graph.
 
-Between steps of tens of small kernels a GPU would wait for the host. Here a step is one upload of the tree, one
-launch and one transfer back: mask, forward, and for greedy choice the walk and the cache's compaction are in the
-graph. On a processor the same programs run without being captured, which is how they are tested.
+Between steps of tens of small kernels a GPU would wait for the host. Here a step is one upload of the tree and one
+launch, for mask and forward; the sampler walks; and where the accepted rows lie apart, a second launch moves them
+together. On a processor the same programs run without being captured, which is how they are tested.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from aded.core.sampler import Greedy, Sampler
+from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.targets.attention.kv_cache import in_place
 from aded.targets.attention.tree_mask import TreeMask
 from aded.targets.compiled_cpu import CompiledCpuTarget, Forward
 
@@ -28,45 +29,21 @@ VISIBLE = 512
 """The rows that attention reads are whole multiples of this."""
 
 
-def walk_on_device(
-    logits: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor, ancestors: torch.Tensor, live: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(result, order) of a greedy step, with one transfer to the host; the same path as Greedy.walk.
-
-    logits: [n, vocabulary]; tokens, parents: int64 [n], the root's parent any node; ancestors: bool [n, n], see
-    DraftTree; live: bool [n], False for nodes that only pad the tree. result: int64 [n + 2], the path's length, the
-    bonus token, then the order: the path's nodes (they increase) and behind them all others. order: int64 [n].
-    """
-    choices = logits.argmax(dim=-1)
-    agrees = (tokens == choices[parents]) & live
-    agrees[:1].fill_(True)  # `agrees[0] = True` would copy from the host, which no capture allows
-    # A node is accepted when it and all above it are what the target chose at their parents.
-    accepted = (agrees | ~ancestors).all(dim=1) & live
-    order = torch.argsort(~accepted, stable=True)
-    length = accepted.sum()
-    last = order.gather(0, (length - 1)[None])
-    return torch.cat([length[None], choices[last], order]), order
-
-
 class StepProgram:
     """One size of step: its inputs, which stay where they are, and what is computed from them.
 
-    nodes: of the padded tree; visible: rows that attention reads; greedy: walk and compact on the device too.
+    nodes: of the padded tree; visible: rows that attention reads.
     """
 
-    def __init__(self, target: CudaGraphTarget, nodes: int, visible: int, greedy: bool) -> None:
-        self.target, self.nodes, self.visible, self.greedy = target, nodes, visible, greedy
-        device = target.device
-        pinned = device.type == "cuda"
-        # Rows: tokens, parents, depths, live; then the rows of the ancestors; the last number is the start.
-        self._host = torch.zeros((4 + nodes) * nodes + 1, dtype=torch.int64, pin_memory=pinned)
-        self._given = torch.zeros_like(self._host, device=device)
-        self._result_host = torch.zeros(nodes + 2, dtype=torch.int64, pin_memory=pinned)
-        self.logits = self.hidden = self._result = torch.empty(0)
+    def __init__(self, target: CudaGraphTarget, nodes: int, visible: int) -> None:
+        self.target, self.nodes, self.visible = target, nodes, visible
+        # Rows: tokens, depths; then the rows of the ancestors; the last number is the start.
+        self._given = Uploaded((2 + nodes) * nodes + 1, target.device)
+        self.logits = self.hidden = torch.empty(0)
         self.layers: dict[int, torch.Tensor] = {}
         # A capture carries out the step: over rows that hold nothing yet, since those seen are committed.
         self._upload(DraftTree.root(0), visible - nodes)
-        self._run: Callable[[], None] = target.capture(self._compute)
+        self._run = target.capture(self._compute)
 
     def __call__(self, tree: DraftTree, start: int) -> None:
         """Carry out the step; `logits`, `hidden` and `layers` hold until the next step."""
@@ -74,40 +51,67 @@ class StepProgram:
         self._run()
 
     def _upload(self, tree: DraftTree, start: int) -> None:
-        n, host = len(tree), self._host.numpy()
+        n, host = len(tree), self._given.host
         host[-1] = start
-        table = host[:-1].reshape(4 + self.nodes, self.nodes)
+        table = host[:-1].reshape(2 + self.nodes, self.nodes)
         table[:] = 0
-        depths = tree.depths + self.target.first_position
-        table[0, :n], table[1, 1:n], table[2, :n], table[3, :n] = tree.tokens, tree.parents[1:], depths, 1
+        table[0, :n], table[1, :n] = tree.tokens, tree.depths + self.target.first_position
         # A padding node sees itself, since softmax must see something.
-        np.fill_diagonal(table[4:], 1)
-        table[4 : 4 + n, :n] = tree.ancestors
-        self._given.copy_(self._host, non_blocking=True)
-
-    def result(self) -> tuple[list[int], int]:
-        """(path, bonus token) of a greedy step: the one transfer back."""
-        self._result_host.copy_(self._result)
-        length, token, *order = self._result_host.tolist()
-        return order[:length], token
+        np.fill_diagonal(table[2:], 1)
+        table[2 : 2 + n, :n] = tree.ancestors
+        self._given.upload()
 
     def _compute(self) -> None:
-        cache = self.target.cache
-        start, table = self._given[-1], self._given[:-1].view(4 + self.nodes, self.nodes)
-        tokens, parents, depths, live = table[0], table[1], table[2], table[3].bool()
-        ancestors = table[4:].bool()
+        start, table = self._given.device[-1], self._given.device[:-1].view(2 + self.nodes, self.nodes)
         rows = start + torch.arange(self.nodes, device=start.device)
         columns = torch.arange(self.visible, device=start.device)
         mask = (columns < start).expand(self.nodes, -1).clone()
-        mask.index_copy_(1, rows, ancestors)
+        mask.index_copy_(1, rows, table[2:].bool())
         self.logits, self.hidden, layers = self.target.forward_of(self.nodes)(
-            cache, tokens[None], (start + depths)[None], mask[None, None], rows
+            self.target.cache, table[:1], (start + table[1])[None], mask[None, None], rows
         )
         self.layers = dict(layers)  # the next capture writes into the same dictionary
-        if self.greedy:
-            self._result, order = walk_on_device(self.logits, tokens, parents, ancestors, live)
-            if self.nodes > 1:
-                cache.move(start, order)
+
+
+class MoveProgram:
+    """Moves the accepted rows of a step of so many padded nodes together."""
+
+    def __init__(self, target: CudaGraphTarget, nodes: int) -> None:
+        self.target, self.nodes = target, nodes
+        # The path's nodes, then each other one where it is; the last number is the start.
+        self._given = Uploaded(nodes + 1, target.device)
+        self._upload(0, [])  # a capture moves nothing
+        self._run = target.capture(self._compute)
+
+    def __call__(self, start: int, path: list[int]) -> None:
+        self._upload(start, path)
+        self._run()
+
+    def _upload(self, start: int, path: list[int]) -> None:
+        self._given.host[:] = [*path, *range(len(path), self.nodes), start]
+        self._given.upload()
+
+    def _compute(self) -> None:
+        self.target.cache.move(self._given.device[-1], self._given.device[:-1])
+
+
+class Uploaded:
+    """int64 [n] that stay in the same place of the device's memory, and the host's copy to write to."""
+
+    def __init__(self, n: int, device: torch.device) -> None:
+        self._host = torch.zeros(n, dtype=torch.int64, pin_memory=device.type == "cuda")
+        self.host, self.device = self._host.numpy(), torch.zeros_like(self._host, device=device)
+
+    def upload(self) -> None:
+        """Copy to the device. The host's copy may be written to again when the sampler has walked: it waits."""
+        self.device.copy_(self._host, non_blocking=True)
+
+
+def padded(nodes: int) -> int:
+    """The size that a tree of so many nodes is padded to. Raises BadInput."""
+    if nodes > SIZES[-1]:
+        raise BadInput("method.budget", f"a tree of {nodes} nodes is more than the {SIZES[-1]} of compiled steps")
+    return next(size for size in SIZES if size >= nodes)
 
 
 @functools.cache
@@ -117,7 +121,7 @@ def side_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 class CudaGraphTarget(CompiledCpuTarget):
-    """See CompiledCpuTarget. `prepare` captures every size of step, for greedy and for other samplers."""
+    """See CompiledCpuTarget. `prepare` captures every size of step."""
 
     tuning = {"size_asserts": False}  # noqa: RUF012 - read only
 
@@ -125,7 +129,8 @@ class CudaGraphTarget(CompiledCpuTarget):
         mask = TreeMask(model.config.get_text_config(decoder=True), model.dtype)
         if mask.window is not None or mask.additive:
             raise BadInput("engine", "on a GPU compiled steps need sdpa attention without sliding windows")
-        self._programs: dict[tuple[int, int, bool], StepProgram]
+        self._programs: dict[tuple[int, int], StepProgram]
+        self._moves: dict[int, MoveProgram]
         self._pool: Any
         self._forget_programs()
         super().__init__(model, backend, **settings)
@@ -139,7 +144,7 @@ class CudaGraphTarget(CompiledCpuTarget):
 
     def _forget_programs(self) -> None:
         """A pool of memory goes with the last graph that uses it, so the next capture begins a new one."""
-        self._programs, self._pool = {}, None
+        self._programs, self._moves, self._pool = {}, {}, None
 
     def _compile(self) -> None:
         """One row has a graph of its own: inductor writes kernels for its products and tunes them, for minutes."""
@@ -160,44 +165,45 @@ class CudaGraphTarget(CompiledCpuTarget):
         if before is not self._cache:
             self._forget_programs()  # captured over the old memory
         if self._traced:
-            for visible in range(VISIBLE, self.cache.capacity + 1, VISIBLE):
-                for nodes in SIZES:
-                    self._program(nodes, visible, isinstance(sampler, Greedy))
+            for nodes in SIZES:
+                self._move(nodes)
+                for visible in range(VISIBLE, self.cache.capacity + 1, VISIBLE):
+                    self._program(nodes, visible)
 
-    def _program(self, nodes: int, visible: int, greedy: bool) -> StepProgram:
-        key = (nodes, visible, greedy)
-        if key not in self._programs:
-            self._programs[key] = StepProgram(self, *key)
-        return self._programs[key]
+    def _program(self, nodes: int, visible: int) -> StepProgram:
+        if (nodes, visible) not in self._programs:
+            self._programs[nodes, visible] = StepProgram(self, nodes, visible)
+        return self._programs[nodes, visible]
+
+    def _move(self, nodes: int) -> MoveProgram:
+        if nodes not in self._moves:
+            self._moves[nodes] = MoveProgram(self, nodes)
+        return self._moves[nodes]
 
     @torch.inference_mode()
     def verify(self, tree: DraftTree) -> Step:
         """See Target.verify."""
-        cache = self.cache
-        committed = cache.length
+        committed = self.cache.length
         position = committed + self.first_position
         tree = tree.up_to_depth(self.switch.deepest(position))
         if self.switch.needs_prefill(position):
             return super().verify(tree)
         n = len(tree)
-        if n > SIZES[-1]:
-            raise BadInput("method.budget", f"a tree of {n} nodes is more than the {SIZES[-1]} of compiled steps")
-        nodes = next(size for size in SIZES if size >= n)
-        visible = -(-(committed + nodes) // VISIBLE) * VISIBLE
-        greedy = isinstance(self._sampler, Greedy)
-        program = self._program(nodes, visible, greedy)
+        nodes = padded(n)
+        program = self._program(nodes, -(-(committed + nodes) // VISIBLE) * VISIBLE)
         program(tree, committed)
         self.states.last = program.hidden[:n]
         self.states.layers = {layer: rows[:n] for layer, rows in program.layers.items()}
         logits = program.logits[:n]
-        if greedy:
-            path, token = program.result()
-            cache.length = committed + len(path)
-            self._tokens += tree.tokens[path].tolist()
-        else:
-            path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
-            self._commit(tree, committed, path)
+        path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
+        self._commit(tree, committed, path)
         return self._step(tree, path, token, logits)
+
+    def _keep(self, tree: DraftTree, committed: int, path: list[int]) -> None:
+        """As KVCache.keep does, in one launch."""
+        self.cache.length = committed + len(path)
+        if not in_place(path):
+            self._move(padded(len(tree)))(committed, path)
 
     def capture(self, compute: Callable[[], None]) -> Callable[[], None]:
         """A function that does what `compute` does, from the same inputs to the same outputs.

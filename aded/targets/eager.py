@@ -146,6 +146,9 @@ class EagerTarget:
 
     def _commit(self, tree: DraftTree, committed: int, path: list[int]) -> None:
         self._tokens += tree.tokens[path].tolist()
+        self._keep(tree, committed, path)
+
+    def _keep(self, tree: DraftTree, committed: int, path: list[int]) -> None:
         self.cache.keep(committed, path)
 
     def _forward(

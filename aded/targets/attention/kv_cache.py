@@ -16,6 +16,11 @@ from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
 
+def in_place(path: list[int]) -> bool:
+    """Do the nodes of an accepted path lie side by side already, as the root alone or a chain does?"""
+    return path[-1] == len(path) - 1
+
+
 class Place:
     """Where the current step writes, shared by all layers.
 
@@ -131,14 +136,13 @@ class KVCache(Cache):
     def keep(self, start: int, path: list[int]) -> None:
         """Compact to the accepted path: indices of tree nodes, increasing, whose rows lie at start + index."""
         self.length = start + len(path)
-        if path[-1] == len(path) - 1:  # already in place, as the root alone or a chain is
-            return
-        self.move(start, torch.tensor(path, device=self.kv_layers[0].device))
+        if not in_place(path):
+            self.move(start, torch.tensor(path, device=self.kv_layers[0].device))
 
     def move(self, start: int | torch.Tensor, rows: torch.Tensor) -> None:
         """Copy the rows at start + `rows`, int64, to start, start + 1, ..."""
-        to = torch.arange(len(rows), device=rows.device) + start
+        to, source = torch.arange(len(rows), device=rows.device) + start, rows + start
         for layer in self.kv_layers:
             for memory in (layer.keys, layer.values):
                 assert memory is not None
-                memory.index_copy_(2, to, memory.index_select(2, rows + start))
+                memory.index_copy_(2, to, memory.index_select(2, source))

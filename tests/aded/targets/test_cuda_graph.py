@@ -1,4 +1,4 @@
-"""Padded steps with walk and compaction on the device: run here without being captured."""
+"""Padded steps and moves of rows: run here without being captured."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
-from tiny import random_tree, tiny_model, trees
+from tiny import random_tree, tiny_model
 
 from aded.core.decode import decode
 from aded.core.decoding import Decoding
 from aded.core.sampler import Greedy, Recorded, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.cuda_graph import SIZES, CudaGraphTarget, walk_on_device
+from aded.targets.cuda_graph import SIZES, CudaGraphTarget
 from aded.targets.eager import FIELDS, EagerTarget
 from aded.targets.engine import with_engine
 from baselines.autoregressive import Autoregressive
@@ -33,21 +31,6 @@ def graphs() -> CudaGraphTarget:
 @cache
 def eager() -> EagerTarget:
     return EagerTarget(tiny_model())
-
-
-@given(trees(vocabulary=3), st.integers(0, 2**31), st.integers(0, 5))
-def test_the_walk_is_that_of_greedy_choice(tree: DraftTree, seed: int, padding: int) -> None:
-    n, padded = len(tree), len(tree) + padding
-    logits = torch.from_numpy(np.random.default_rng(seed).random((padded, 3), np.float32))
-    tokens, parents = torch.zeros(2, padded, dtype=torch.int64)
-    tokens[:n], parents[1:n] = torch.from_numpy(tree.tokens), torch.from_numpy(tree.parents[1:])
-    ancestors, live = torch.eye(padded, dtype=torch.bool), torch.arange(padded) < n
-    ancestors[:n, :n] = torch.from_numpy(tree.ancestors)
-    result, order = walk_on_device(logits, tokens, parents, ancestors, live)
-    path, token = Greedy().walk(tree, logits[:n], 0)
-    assert result.tolist() == [len(path), token, *order.tolist()]
-    assert order[: len(path)].tolist() == path
-    assert sorted(order.tolist()) == list(range(padded))
 
 
 @pytest.mark.parametrize("decoding", [Decoding(), Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
@@ -82,11 +65,11 @@ def test_logits_and_hidden_states_are_those_of_the_eager_engine(nodes: int) -> N
 def test_every_size_is_made_before_the_clock_starts_and_none_after(sampler: Sampler) -> None:
     target = graphs()
     target.prepare(len(PROMPT) + 300, sampler)
-    before = dict(target._programs)
+    before = dict(target._programs), dict(target._moves)
     target.prefill(PROMPT, sampler, 300)
     for nodes in (1, 5, 64, 100, 1):
         target.verify(random_tree(np.random.default_rng(nodes), nodes, 3))
-    assert target._programs == before
+    assert (target._programs, target._moves) == before
 
 
 def test_each_size_keeps_what_its_own_capture_computed() -> None:
@@ -95,7 +78,7 @@ def test_each_size_keeps_what_its_own_capture_computed() -> None:
     target.read_layers([0, 1])
     target.prepare(len(PROMPT) + 300, Recorded([3] * 400))
     assert {key[0] for key in target._programs} == set(SIZES)
-    for (nodes, _, _), program in target._programs.items():
+    for (nodes, _), program in target._programs.items():
         assert [len(program.logits), len(program.hidden)] == [nodes, nodes]
         assert {layer: len(rows) for layer, rows in program.layers.items()} == {0: nodes, 1: nodes}
 
