@@ -90,6 +90,7 @@ class CompiledCpuTarget(EagerTarget):
         if self._backend == "inductor":
             options |= self.tuning | tuning
         # The compiler keeps its graphs by code object: with one of their own, no graph passes for another target's.
+        # `isolate_recompiles` does the same, but not in the torch 2.11 that GPU machines may have.
         method = type(self)._forward_uncompiled
         own = MethodType(FunctionType(method.__code__.replace(), method.__globals__), self)
         compiled: Forward = torch.compile(own, backend=self._backend, fullgraph=True, dynamic=True, options=options)

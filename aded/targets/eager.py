@@ -149,6 +149,7 @@ class EagerTarget:
         self._keep(tree, committed, path)
 
     def _keep(self, tree: DraftTree, committed: int, path: list[int]) -> None:
+        """Compact the cache, where the tree's rows begin at `committed`, to the accepted path."""
         self.cache.keep(committed, path)
 
     def _forward(
