@@ -65,7 +65,8 @@ class Proposer:
         # A step that also read prompts says little about drafts.
         if len(rows) == len(sampled_token_ids) and all(one.steps for one in requests.values()):
             self._learn(list(requests.values()), seconds)
-        found = {at: request.draft(rows[at], self._fitting(rows[at])) for at, request in requests.items()}
+        longest = self._longest if self._step_times is None else self._step_times.longest(len(requests))
+        found = {at: request.draft(rows[at], self._fitting(rows[at], longest)) for at, request in requests.items()}
         self._ended = perf_counter()
         return [found.get(at, []) for at in range(len(sampled_token_ids))]
 
@@ -73,7 +74,6 @@ class Proposer:
         if self._step_times is not None and requests:
             self._step_times.learn(len(requests), sum(len(one.drafted) for one in requests), seconds)
 
-    def _fitting(self, row: BatchRow) -> int:
-        """Most tokens of the row's draft; the next step may decide one token more."""
-        longest = self._longest if self._step_times is None else self._step_times.longest
+    def _fitting(self, row: BatchRow, longest: int) -> int:
+        """Most tokens of the row's draft, of `longest`; the next step may decide one token more."""
         return max(0, min(longest, self._room - len(row.tokens) - 1))
