@@ -80,6 +80,9 @@ class TreeSizer:
     """Before the first draft: it gains so many times what it takes."""
     LONGEST_WAIT = 64
     """Steps without a draft, after which one is tried at the latest."""
+    TIMID = 0.5
+    """Nodes so many times less probable than pays, by what the drafter says, are drafted too: what is learned of its
+    nodes may say that they pay. With 16 requests at once drafters without this never came to know it."""
 
     def __init__(self, cost: StepCost) -> None:
         self.cost, self.draft_seconds = cost, 0.0
@@ -100,7 +103,7 @@ class TreeSizer:
     def least_probabilities(self) -> np.ndarray:
         """float64 [largest tree]: at n nodes, stop if every remaining candidate is less probable than
         least_probabilities[n - 1]."""
-        return self.rate * self.cost.seconds_per_draft
+        return self.TIMID * self.rate * self.cost.seconds_per_draft
 
     def is_worth_drafting(self) -> bool:
         """Is a draft worth its time, by what the latest ones gained? If not, is it time to try again?"""

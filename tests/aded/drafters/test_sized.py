@@ -97,6 +97,24 @@ def test_no_other_part_of_a_tree_is_worth_more(tree: DraftTree, data: st.DataObj
                 assert true[list(nodes)].sum() - node * size <= worth + 1e-9
 
 
+class Timid(Drafter):
+    """Drafts the text that recurs, says 0.6 of what is sure, and stops where its own word for it does not pay."""
+
+    tree_sizer: TreeSizer | None = None
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        assert self.tree_sizer is not None
+        pays = 0.6 >= self.tree_sizer.least_probabilities[0]
+        tokens = [int(context[-1]), *([int(context[-1] + 1) % 7] if pays else [])]
+        return drafted(tokens, [-1, 0][: len(tokens)], [1.0, 0.6][: len(tokens)])
+
+
+def test_a_drafter_that_thinks_too_little_of_its_drafts_is_found_out() -> None:
+    """A node costs 0.8 of a step, which 0.6 is not worth and its true probability is."""
+    sizes = replayed(sized(Timid(), StepCost(np.array([1.0, 1.8]))), np.arange(200) % 7)
+    assert np.mean(sizes[-50:]) == 2
+
+
 @pytest.mark.parametrize("node", [0.03, 0.1])
 def test_an_unpredictable_text_costs_little(tmp_path: Path, node: float) -> None:
     """On random tokens, of which one in fifty can be guessed, the steps together take at most 3 % longer than
