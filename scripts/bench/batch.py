@@ -11,14 +11,16 @@
     rounds=3                  of these measurements, each time
 
 Takes the keys of aded.run; the engine is eager. All requests are there at once, and a request that ends makes room
-for the next. Methods take turns at each batch size, so that a busy machine slows them alike. Prefill is outside all
-times. Predicted: the same steps, each with the time that t(batch, nodes) gives. A second table has the sums over the
-batch sizes. The last line of the output is JSON.
+for the next. At each batch size autoregressive decoding takes its turn before each method and after the last; a
+speedup is over both of its neighbours. Prefill is outside all times. Predicted: the same steps, each with the time
+that t(batch, nodes) gives; `off by` compares speedups, since the machine's own speed changes from minute to minute. A
+second table has the sums over the batch sizes. The last line of the output is JSON.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -115,10 +117,11 @@ class Bench:
             cfg.method.adaptation = "prompt"  # requests know nothing of each other
         return checked_config(cfg)
 
-    def times(self) -> BatchTimes:
-        """t(batch, nodes) now, at the middle of an answer."""
+    def times(self, most: int) -> BatchTimes:
+        """t(batch, nodes) now, at the middle of an answer, of up to `most` requests."""
         context = int(np.mean([len(prompt) for prompt in self.prompts])) + self.settings.new_tokens // 2
-        sizes, batches = sorted(self.settings.nodes), sorted({1, *self.settings.batches})
+        sizes = sorted(self.settings.nodes)
+        batches = sorted({1, *(batch for batch in self.settings.batches if batch <= most)})
         found = measure_batches(self.target, batches, context, sizes, self.settings.rounds)
         seconds = np.array([[np.median(found[batch][size]) for size in sizes] for batch in batches])
         return BatchTimes.levelled(batches, sizes, seconds)
@@ -157,34 +160,54 @@ def steps_of_answer(answer: Answer) -> Steps:
 
 
 def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
-    """A row per method. Times are measured before the methods and after them."""
-    before = bench.times()
-    decoded = {one: bench.decode(one, bench.prompts, batch, before) for one in bench.settings.contenders}
-    after = bench.times()
+    """A row per method. Times are measured before the methods and after them.
+
+    Autoregressive decoding takes its turn before each method and after the last, and a speedup is over both of its
+    neighbours: machines have slow minutes.
+    """
+    before = bench.times(batch)
+    plain, *others = bench.settings.contenders
+    turns = [bench.decode(plain, bench.prompts, batch, before)]
+    decoded = {}
+    for one in others:
+        decoded[one] = bench.decode(one, bench.prompts, batch, before)
+        turns.append(bench.decode(plain, bench.prompts, batch, before))
+    after = bench.times(batch)
     times = BatchTimes.levelled(before.batches, before.sizes, (before.table + after.table) / 2)
-    rates = {
-        one: sum(answer.new_tokens for answer in answers) / seconds for one, (answers, seconds) in decoded.items()
-    }
-    plain = Contender(PLAIN, None)
-    rows = []
-    for one, (answers, _) in decoded.items():
+    right, rates = turns[0][0], [_rate(*turn) for turn in turns]
+    lone = simulate([steps_of_answer(answer) for answer in right], times, batch).tokens_per_second
+    rows = [_row(batch, plain, right, right) | {"tokens_per_second": float(np.median(rates)), "predicted": lone}]
+    for one, earlier, later in zip(others, rates, rates[1:], strict=False):
+        answers, seconds = decoded[one]
+        rate = _rate(answers, seconds)
         predicted = simulate([steps_of_answer(answer) for answer in answers], times, batch).tokens_per_second
-        same = sum(
-            mine.token_ids == theirs.token_ids for mine, theirs in zip(answers, decoded[plain][0], strict=True)
-        )
         rows.append(
-            {
-                "batch": batch,
-                "method": one.method,
-                "trees": one.trees,
-                "tokens_per_second": rates[one],
-                "speedup": rates[one] / rates[plain],
+            _row(batch, one, answers, right)
+            | {
+                "tokens_per_second": rate,
+                "speedup": 2 * rate / (earlier + later),
                 "predicted": predicted,
-                "mean_accepted_tokens": _mean_accepted(answers),
-                "identical": same,
+                "predicted_speedup": predicted / lone,
             }
         )
     return rows
+
+
+def _rate(answers: Sequence[Answer], seconds: float) -> float:
+    return sum(answer.new_tokens for answer in answers) / seconds
+
+
+def _row(batch: int, one: Contender, answers: Sequence[Answer], right: Sequence[Answer]) -> dict[str, Any]:
+    """right: of autoregressive decoding."""
+    return {
+        "batch": batch,
+        "method": one.method,
+        "trees": one.trees,
+        "speedup": 1.0,
+        "predicted_speedup": 1.0,
+        "mean_accepted_tokens": _mean_accepted(answers),
+        "identical": sum(mine.token_ids == theirs.token_ids for mine, theirs in zip(answers, right, strict=True)),
+    }
 
 
 def _mean_accepted(answers: Sequence[Answer]) -> float:
@@ -203,19 +226,23 @@ def sums_over_batches(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def run(overrides: list[str], settings: BenchBatchSettings) -> None:
     bench = Bench(overrides, settings)
-    times = bench.times()
+    times = bench.times(1)
     for one in settings.contenders:  # warms up and compiles
         bench.decode(one, bench.prompts[:1], 1, times)
-    rows = [row for batch in settings.batches for row in measure(bench, batch)]
+    rows: list[dict[str, Any]] = []
+    for batch in settings.batches:
+        rows += measure(bench, batch)
+        print(f"measured: {batch} at once", file=sys.stderr)
     lines = [
         {
             "batch": row["batch"],
             "method": row["method"],
             "trees": row["trees"],
             "tokens/s": f"{row['tokens_per_second']:.1f}",
-            "speedup": f"{row['speedup']:.2f}",
             "predicted": f"{row['predicted']:.1f}",
-            "off by": f"{row['predicted'] / row['tokens_per_second'] - 1:+.1%}",
+            "speedup": f"{row['speedup']:.2f}",
+            "predicted speedup": f"{row['predicted_speedup']:.2f}",
+            "off by": f"{row['predicted_speedup'] / row['speedup'] - 1:+.1%}",
             "mean accepted tokens": f"{row['mean_accepted_tokens']:.2f}",
             "identical": f"{row['identical']} of {settings.requests}",
         }
