@@ -1,0 +1,76 @@
+"""The commands by which the results were made are ones that the program takes: names, keys and values."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import fields
+from importlib import import_module
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from command_rules import ROOT, gpu_script
+
+from aded.__main__ import COMMANDS
+from aded.bench.build import RUN
+from aded.config.command_line import compose_config
+from datastore.build import BUILD
+from datastore.sources.catalogue import read_source
+from scripts import NoSettings
+from scripts.sweep import combinations
+
+PAGES = sorted((ROOT / "results").rglob("README.md"))
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The arguments of each command in a fenced block. `...` stands for those of the command above, or for a file."""
+    above: list[str] = []
+    for block in re.findall(r"^```\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            found = [one.strip("[]") if one.startswith("[") else one for one in shlex.split(line, comments=True)]
+            if found == ["..."]:
+                continue
+            if "..." in found:
+                keys = {one.partition("=")[0] for one in found}
+                found += [one for one in above if "=" in one and one.partition("=")[0] not in keys]
+            if above := [one for one in found if one != "..."]:
+                yield [one.replace("METHOD", "prompt_lookup").replace("=...", "=FILE") for one in above]
+
+
+def compose(name: str, arguments: list[str], folder: Path) -> None:
+    """Raises BadInput for what the command does not take."""
+    if name == "sweep":
+        # Which datastore belongs to a method is read from the files, which are not here.
+        kept = [one for one in arguments[1:] if not one.startswith("datastore.path=")]
+        for run in combinations(arguments[0], kept):
+            compose_config(run, schema=RUN)
+    elif name == "build":
+        compose_config(arguments, "build", BUILD)
+    elif name == "fetch":
+        for source in arguments:
+            if "=" not in source:
+                read_source(source)
+    elif name == "scripts/bench_gpu.sh":
+        gpu_script(arguments, folder)
+    else:
+        module = import_module(COMMANDS.get(name, name))
+        own = (one for key, one in vars(module).items() if key.endswith("Settings"))
+        settings = next((one for one in own if one.__module__ == module.__name__), NoSettings)
+        keys = {one.name for one in fields(settings)}
+        rest = [one for one in arguments if one.partition("=")[0] not in keys]
+        compose_config([one for one in rest if "=" in one], schema=RUN)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.relative_to(ROOT).as_posix())
+def test_the_commands_of_a_results_page_are_taken(page: Path, tmp_path: Path) -> None:
+    for arguments in commands(page):
+        words = [one for one in arguments if one not in ("aded", "python", "-m")]
+        compose(words[0], words[1:], tmp_path)
+
+
+def test_commands_are_found() -> None:
+    found = list(chain.from_iterable(map(commands, PAGES)))
+    assert len(found) > 30
+    assert {"sweep", "build", "record"} <= {arguments[1] for arguments in found}
