@@ -85,6 +85,7 @@ def test_no_other_part_of_a_tree_is_worth_more(tree: DraftTree, data: st.DataObj
     places = whole.find(cut)
     assert (places >= 0).all()
     assert cut.probabilities is not None
+    node *= TreeSizer.MARGIN
     worth = cut.probabilities[1:].sum() - node * cut.drafted
     # What it takes for true are its drafter's probabilities, as interpolated between knots.
     table = mine._acceptance
@@ -104,7 +105,7 @@ class Timid(Drafter):
 
     def draft(self, context: np.ndarray) -> DraftTree:
         assert self.tree_sizer is not None
-        pays = 0.6 >= self.tree_sizer.least_probabilities[0]
+        pays = self.tree_sizer.least_probabilities[0] <= 0.6
         tokens = [int(context[-1]), *([int(context[-1] + 1) % 7] if pays else [])]
         return drafted(tokens, [-1, 0][: len(tokens)], [1.0, 0.6][: len(tokens)])
 
@@ -112,7 +113,7 @@ class Timid(Drafter):
 def test_a_drafter_that_thinks_too_little_of_its_drafts_is_found_out() -> None:
     """A node costs 0.8 of a step, which 0.6 is not worth and its true probability is."""
     sizes = replayed(sized(Timid(), StepCost(np.array([1.0, 1.8]))), np.arange(200) % 7)
-    assert np.mean(sizes[-50:]) == 2
+    assert set(sizes[-50:-1]) == {2}
 
 
 @pytest.mark.parametrize("node", [0.03, 0.1])
