@@ -9,6 +9,7 @@
     requests=16  new_tokens=64
     nodes=[1,2,3,4,6,8]       sizes at which t(batch, nodes) is measured, between the methods
     rounds=3                  of these measurements, each time
+    turns=1                   of each method at each batch size; their median counts
 
 Takes the keys of aded.run; the engine is eager. All requests are there at once, and a request that ends makes room
 for the next. At each batch size autoregressive decoding takes its turn before each method and after the last; a
@@ -34,8 +35,9 @@ from tabulate import tabulate
 from aded.bench.build import RunConfig, build_drafter, checked_config, load_model
 from aded.config.command_line import compose_config, run_command
 from aded.core.decode import Answer, Request, decode_batch
+from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy
-from aded.core.step_cost import TreeSizer
+from aded.core.step_cost import StepCost, TreeSizer
 from aded.drafters.sized import SizedDrafter
 from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
@@ -75,6 +77,7 @@ class BenchBatchSettings:
     new_tokens: Positive = 64
     nodes: list[Positive] = field(default_factory=lambda: [1, 2, 3, 4, 6, 8])
     rounds: Positive = 3
+    turns: Positive = 1
 
     def __post_init__(self) -> None:
         if PLAIN not in self.methods:
@@ -108,6 +111,7 @@ class Bench:
         prompts = [np.array(one.prompt_ids([], self.loaded.tokenizer, template), np.int64) for one in questions]
         self.prompts = [prompts[number % len(prompts)] for number in range(settings.requests)]
         self.rows = max(map(len, self.prompts)) + settings.new_tokens + settings.most + 2
+        self._kept: dict[Contender, tuple[TreeSizer, list[Drafter]]] = {}
 
     def _config(self, overrides: Sequence[str], one: Contender) -> RunConfig:
         budget, cost = (self.settings.budget, "measured") if one.fixed is None else (one.fixed, "none")
@@ -126,18 +130,29 @@ class Bench:
         seconds = np.array([[np.median(found[batch][size]) for size in sizes] for batch in batches])
         return BatchTimes.levelled(batches, sizes, seconds)
 
-    def decode(
-        self, one: Contender, prompts: Sequence[np.ndarray], batch: int, times: BatchTimes
-    ) -> tuple[list[Answer], float]:
-        """All requests, `batch` at a time: the answers, and the seconds of all steps."""
-        drafters = [build_drafter(self.configs[one], self.loaded) for _ in prompts]
-        costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
-        sizer = TreeSizer(costs[-1])
+    def _drafters(self, one: Contender, count: int, cost: StepCost) -> tuple[TreeSizer, list[Drafter]]:
+        """What sizes the trees, and a drafter for each request: all have forgotten what they learned, and keep their
+        memory from turn to turn, as a server's do."""
+        sizer, kept = self._kept.setdefault(one, (TreeSizer(cost), []))
+        kept += [build_drafter(self.configs[one], self.loaded) for _ in range(count - len(kept))]
+        drafters = kept[:count]
+        for drafter in drafters:
+            drafter.reset()
+        sizer.cost = cost
+        sizer.restart()
         sized = [drafter for drafter in drafters if isinstance(drafter, SizedDrafter)]
         for drafter in sized[:1]:
             drafter.size_trees_by(sizer)
         for drafter in sized[1:]:
             drafter.learn_with(sized[0])  # requests share the rate, and what is known of drafts
+        return sizer, drafters
+
+    def decode(
+        self, one: Contender, prompts: Sequence[np.ndarray], batch: int, times: BatchTimes
+    ) -> tuple[list[Answer], float]:
+        """All requests, `batch` at a time: the answers, and the seconds of all steps."""
+        costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
+        sizer, drafters = self._drafters(one, len(prompts), costs[-1])
 
         def load(going: int) -> None:
             sizer.cost = costs[going - 1]
@@ -167,47 +182,44 @@ def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
     """
     before = bench.times(batch)
     plain, *others = bench.settings.contenders
-    turns = [bench.decode(plain, bench.prompts, batch, before)]
-    decoded = {}
-    for one in others:
-        decoded[one] = bench.decode(one, bench.prompts, batch, before)
-        turns.append(bench.decode(plain, bench.prompts, batch, before))
+
+    def decode(one: Contender) -> tuple[list[Answer], float]:
+        answers, seconds = bench.decode(one, bench.prompts, batch, before)
+        return answers, sum(answer.new_tokens for answer in answers) / seconds
+
+    right, rate = decode(plain)
+    answers, alone, rates, speedups = dict[Contender, list[Answer]](), [rate], defaultdict(list), defaultdict(list)
+    for _ in range(bench.settings.turns):
+        for one in others:
+            answers[one], rate = decode(one)
+            alone.append(decode(plain)[1])
+            rates[one].append(rate)
+            speedups[one].append(2 * rate / (alone[-2] + alone[-1]))
     after = bench.times(batch)
     times = BatchTimes.levelled(before.batches, before.sizes, (before.table + after.table) / 2)
-    right, rates = turns[0][0], [_rate(*turn) for turn in turns]
-    lone = simulate([steps_of_answer(answer) for answer in right], times, batch).tokens_per_second
-    rows = [_row(batch, plain, right, right) | {"tokens_per_second": float(np.median(rates)), "predicted": lone}]
-    for one, earlier, later in zip(others, rates, rates[1:], strict=False):
-        answers, seconds = decoded[one]
-        rate = _rate(answers, seconds)
-        predicted = simulate([steps_of_answer(answer) for answer in answers], times, batch).tokens_per_second
-        rows.append(
-            _row(batch, one, answers, right)
-            | {
-                "tokens_per_second": rate,
-                "speedup": 2 * rate / (earlier + later),
-                "predicted": predicted,
-                "predicted_speedup": predicted / lone,
-            }
-        )
-    return rows
+    rates[plain], speedups[plain], answers[plain] = alone, [1.0], right
+    lone = _predicted(right, times, batch)
+    return [
+        {
+            "batch": batch,
+            "method": one.method,
+            "trees": one.trees,
+            "tokens_per_second": float(np.median(rates[one])),
+            "speedup": float(np.median(speedups[one])),
+            "speedups": speedups[one],
+            "predicted": _predicted(answers[one], times, batch),
+            "predicted_speedup": _predicted(answers[one], times, batch) / lone,
+            "mean_accepted_tokens": _mean_accepted(answers[one]),
+            "identical": sum(
+                mine.token_ids == theirs.token_ids for mine, theirs in zip(answers[one], right, strict=True)
+            ),
+        }
+        for one in (plain, *others)
+    ]
 
 
-def _rate(answers: Sequence[Answer], seconds: float) -> float:
-    return sum(answer.new_tokens for answer in answers) / seconds
-
-
-def _row(batch: int, one: Contender, answers: Sequence[Answer], right: Sequence[Answer]) -> dict[str, Any]:
-    """right: of autoregressive decoding."""
-    return {
-        "batch": batch,
-        "method": one.method,
-        "trees": one.trees,
-        "speedup": 1.0,
-        "predicted_speedup": 1.0,
-        "mean_accepted_tokens": _mean_accepted(answers),
-        "identical": sum(mine.token_ids == theirs.token_ids for mine, theirs in zip(answers, right, strict=True)),
-    }
+def _predicted(answers: Sequence[Answer], times: BatchTimes, batch: int) -> float:
+    return simulate([steps_of_answer(answer) for answer in answers], times, batch).tokens_per_second
 
 
 def _mean_accepted(answers: Sequence[Answer]) -> float:
