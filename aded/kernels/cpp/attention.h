@@ -35,6 +35,9 @@ struct Seen {
   int64_t begin = 0, end = 0;
   std::vector<int64_t> more;
   int64_t count() const { return end - begin + int64_t(more.size()); }
+  bool any_of(int64_t from, int64_t until) const {  // may say yes where gaps lie between
+    return begin < until && (more.empty() ? end : more.back() + 1) > from;
+  }
 };
 
 inline Seen seen_of(const bool* mask, int64_t rows) {
@@ -238,9 +241,15 @@ void attend(const Attention<Stored>& a) {
     float* tile = kept(tile_memory, a.d * TILE);
     const int64_t kv = chunk / stretches, begin = chunk % stretches * STRETCH;
     for (int64_t key = begin; key < std::min(begin + STRETCH, a.rows); key += TILE) {
-      turn_keys(a.keys + (kv * a.capacity + key) * a.d, std::min<int64_t>(TILE, a.rows - key), a.d, tile);
+      bool turned = false;
       for (int64_t row = 0; row < shared; row += TOGETHER)
         with_rows(shared - row, [&](auto rows) {
+          bool any = false;  // requests that share a step see keys of their own alone
+          for (int i = 0; i < rows.value; i++) any |= seen[(row + i) % a.n].any_of(key, key + TILE);
+          if (!any) return;
+          if (!turned)
+            turn_keys(a.keys + (kv * a.capacity + key) * a.d, std::min<int64_t>(TILE, a.rows - key), a.d, tile);
+          turned = true;
           const int64_t query = kv * shared + row;
           score<rows.value>(a.query + query * a.d, a.d, tile, scores + query * stride + key, stride);
         });
