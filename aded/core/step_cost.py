@@ -82,8 +82,8 @@ class TreeSizer:
     """Steps without a draft, after which one is tried at the latest."""
     MARGIN = 1.1
     """A node must be worth so many times what it costs: probabilities and times are estimates, and of the nodes that
-    seem just worth it most are not. Replayed with exact times, tokens per second change by -0.4 to +0.3 %, with up to a
-    fifth fewer nodes; where a node takes longer than was measured, as in large batches, fewer are a guard."""
+    seem just worth it most are not. Replayed with exact times, tokens per second change by -0.4 to +0.3 %, with up
+    to a fifth fewer nodes; where a node takes longer than was measured, as in large batches, fewer are a guard."""
     TIMID = 0.5
     """Nodes so many times less probable than pays, by what the drafter says, are drafted too: what is learned of its
     nodes may say that they pay. With 16 requests at once drafters without this never came to know it."""

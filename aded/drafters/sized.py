@@ -25,7 +25,8 @@ from aded.files.cost_table import read_cost_table
 
 NONE, MEASURED = "none", "measured"
 DRAFTS_TIMED = 8
-"""The median of so many drafts, those after the first, is what a draft takes."""
+"""The median of so many drafts is what a draft takes. A drafter's first one, which compiles or reads from disk, is
+none of them."""
 
 
 def check_cost(cost: str, key: str) -> str:
@@ -46,7 +47,7 @@ class SizedDrafter(WrappedDrafter):
         super().__init__(drafter)
         self.cost = cost
         self.sizer: TreeSizer | None = None
-        self._left_to_time, self._draft_times = 0, list[float]()
+        self._timed, self._has_drafted, self._draft_times = False, False, list[float]()
         self._forget()
 
     def _forget(self) -> None:
@@ -71,7 +72,7 @@ class SizedDrafter(WrappedDrafter):
             cost = read_cost_table(self.cost, target.describe()["engine"], self.budget)
         elif timed:
             cost = measure(target, self.budget)
-        self._left_to_time, self._draft_times = DRAFTS_TIMED + 1 if timed else 0, []
+        self._timed, self._has_drafted, self._draft_times = timed, False, []
         self.size_trees_by(None if cost is None else TreeSizer(cost))
         super().setup(target)
 
@@ -80,8 +81,9 @@ class SizedDrafter(WrappedDrafter):
         self.sizer = self.drafter.tree_sizer = sizer
 
     def learn_with(self, other: SizedDrafter) -> None:
-        """Cut trees by the costs of `other`, and by what is accepted of the drafts of both."""
+        """Cut trees by the costs of `other`, and by what the drafts of both take and what is accepted of them."""
         self.size_trees_by(other.sizer)
+        self._draft_times = other._draft_times
         self._acceptance = other._acceptance.of_another_text()
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
@@ -100,12 +102,10 @@ class SizedDrafter(WrappedDrafter):
         """The part of the drafter's tree that is worth most."""
         began = perf_counter()
         tree = self.drafter.draft(context)
-        if self._left_to_time > DRAFTS_TIMED:
-            self._left_to_time -= 1  # it compiled, or read from disk
-        elif self._left_to_time > 0:
-            self._left_to_time -= 1
+        if self._timed and self._has_drafted and len(self._draft_times) < DRAFTS_TIMED:
             self._draft_times.append(perf_counter() - began)
             sizer.draft_seconds = float(np.median(self._draft_times))
+        self._has_drafted = True
         if tree.drawn is not None:
             return tree  # what was drawn may not be left out for what it is
         self._drafted, self._cells = tree, self._acceptance.cells_of(tree)
@@ -127,5 +127,5 @@ class SizedDrafter(WrappedDrafter):
     def reset(self) -> None:
         self._forget()
         if self._draft_times:
-            self._left_to_time = 0  # the answers that follow are to have the same trees whenever they are decoded
+            self._timed = False  # the answers that follow are to have the same trees whenever they are decoded
         super().reset()
