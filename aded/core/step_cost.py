@@ -85,8 +85,8 @@ class TreeSizer:
     seem just worth it most are not. Replayed with exact times, tokens per second change by -0.4 to +0.3 %, with up
     to a fifth fewer nodes; where a node takes longer than was measured, as in large batches, fewer are a guard."""
     TIMID = 0.5
-    """Nodes so many times less probable than pays, by what the drafter says, are drafted too: what is learned of its
-    nodes may say that they pay. With 16 requests at once drafters without this never came to know it."""
+    """Drafters go on to nodes that are, by their own word, half as probable as pays: they may be too timid, and what
+    is learned of their nodes tells. With 16 requests at once it could not be learned without."""
 
     def __init__(self, cost: StepCost) -> None:
         self.cost, self.draft_seconds = cost, 0.0

@@ -226,8 +226,9 @@ def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) 
     probabilities = mine.draft(np.arange(21) % 10).probabilities
     assert probabilities is not None
     assert len(probabilities) == 9
-    # Each further node costs as much as the chain's fourth draft yields, at one token per second.
-    mine.tree_sizer = TreeSizer(StepCost(1.0 + float(probabilities[4]) * 1.001 * np.arange(9)))
+    # Each further node costs what a draft twice as probable as the chain's fourth yields, at one token per second.
+    price = 1.001 * float(probabilities[4]) / TreeSizer.TIMID
+    mine.tree_sizer = TreeSizer(StepCost(1.0 + price * np.arange(9)))
     assert mine.draft(np.arange(21) % 10).drafted == 3
 
 
