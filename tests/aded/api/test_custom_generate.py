@@ -62,6 +62,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def both(settings: dict[str, Any], name: str = "prompt_lookup", ids: torch.Tensor = IDS, **more: Any) -> list[Any]:
     found = []
+    model()  # making it seeds torch
     for custom in ({}, {"custom_generate": drafter(name).generate}):
         torch.manual_seed(5)
         given = {"do_sample": False, "max_new_tokens": TOKENS, **settings, **more, **custom}
