@@ -183,8 +183,14 @@ def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
     before = bench.times(batch)
     plain, *others = bench.settings.contenders
 
+    right: list[Answer] = []
+    identical = dict.fromkeys(bench.settings.contenders, bench.settings.requests)
+    """In the turn that had fewest."""
+
     def decode(one: Contender) -> tuple[list[Answer], float]:
         answers, seconds = bench.decode(one, bench.prompts, batch, before)
+        pairs = zip(answers, right or answers, strict=True)
+        identical[one] = min(identical[one], sum(mine.token_ids == theirs.token_ids for mine, theirs in pairs))
         return answers, sum(answer.new_tokens for answer in answers) / seconds
 
     right, rate = decode(plain)
@@ -198,7 +204,7 @@ def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
     after = bench.times(batch)
     times = BatchTimes.levelled(before.batches, before.sizes, (before.table + after.table) / 2)
     rates[plain], speedups[plain], answers[plain] = alone, [1.0], right
-    lone = _predicted(right, times, batch)
+    predicted = {one: _predicted(answers[one], times, batch) for one in (plain, *others)}
     return [
         {
             "batch": batch,
@@ -207,12 +213,10 @@ def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
             "tokens_per_second": float(np.median(rates[one])),
             "speedup": float(np.median(speedups[one])),
             "speedups": speedups[one],
-            "predicted": _predicted(answers[one], times, batch),
-            "predicted_speedup": _predicted(answers[one], times, batch) / lone,
+            "predicted": predicted[one],
+            "predicted_speedup": predicted[one] / predicted[plain],
             "mean_accepted_tokens": _mean_accepted(answers[one]),
-            "identical": sum(
-                mine.token_ids == theirs.token_ids for mine, theirs in zip(answers[one], right, strict=True)
-            ),
+            "identical": identical[one],
         }
         for one in (plain, *others)
     ]
