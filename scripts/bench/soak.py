@@ -1,15 +1,16 @@
-"""Many clients on vLLM's server with our proposer, some of which misbehave: is each answer right, does memory stay?
+"""Many clients on vLLM's server with a proposer, some of which misbehave: is each answer right, does memory stay?
 
     python -m scripts.bench.soak python=PROGRAM [KEY=VALUE ...]
 
-    python=PROGRAM      the Python in whose environment vllm and hydra-core are installed
-    datastore=FILE      of aded_backoff; by default the embedded corpus, built once
+    python=PROGRAM          the Python in whose environment vllm and hydra-core are installed
+    proposer=aded_backoff   or vLLM's own ngram, or none: is it the engine itself that grows?
+    datastore=FILE          of aded_backoff; by default the embedded corpus, built once
     minutes=5  clients=16  tokens=5 (num_speculative_tokens)  new_tokens=64  requests=32 (prompts)  context=2048
-    break_every=10      seconds after which the next client closes its connection in the midst of an answer
-    out=outputs/soak    the folder for soak.json
+    break_every=10          seconds after which the next client closes its connection in the midst of an answer
+    out=outputs/soak        the folder for soak.json
 
 Takes the keys of aded.run for model and benchmark too. A server without drafts answers each prompt once; then the
-clients ask a server with drafts, over and over, and compare. One request in ten is malformed, and must be refused.
+clients ask one with the proposer, over and over, and compare. One request in ten is malformed, and must be refused.
 Latencies are those of summary.json; memory is what the server and its children have to themselves.
 """
 
@@ -24,7 +25,7 @@ from dataclasses import asdict, dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Literal
 from urllib.error import HTTPError
 
 import psutil
@@ -54,6 +55,7 @@ class SoakSettings:
     """See above."""
 
     python: str
+    proposer: Literal["aded_backoff", "ngram", "none"] = "aded_backoff"
     datastore: str | None = None
     minutes: Rate = 5.0
     clients: Positive = 16
@@ -163,9 +165,9 @@ def run(overrides: list[str], settings: SoakSettings) -> None:
     options = [*here.options, "--max-num-seqs", str(settings.clients)]
     with server(settings.python, here.model, options, settings.new_tokens) as plain:
         right = [reply.text for reply in plain.ask(here.prompts, settings.clients)[0]]
-    own = options_of("aded_backoff", here.datastore, settings.tokens)
-    with server(settings.python, here.model, [*options, *own], settings.new_tokens) as drafting:
-        soak = soaked(drafting, here.prompts, right, settings)
+    own = [] if settings.proposer == "none" else options_of(settings.proposer, here.datastore, settings.tokens)
+    with server(settings.python, here.model, [*options, *own], settings.new_tokens) as asked:
+        soak = soaked(asked, here.prompts, right, settings)
     measured, growth = latencies(soak.replies), soak.growth()
     for what, count in sorted(soak.counts.items()):
         print(f"{what}: {count}")

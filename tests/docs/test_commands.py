@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import NamedTuple
 
 import forked
 import numpy as np
 import pytest
 from code_corpus import write_corpus
 from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, run_command
+from fenced_blocks import Block, fenced_blocks
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.files.models.embedded_model import embedded_model
@@ -41,32 +40,6 @@ FIRST = (ROOT / "README.md", ROOT / "docs" / "python_api.md")
 """Their Python needs no file."""
 
 
-class Block(NamedTuple):
-    """A fenced block of a page; line: of its fence."""
-
-    page: Path
-    line: int
-    language: str
-    text: str
-
-    @property
-    def place(self) -> str:
-        return f"{self.page.relative_to(ROOT)}, line {self.line}"
-
-
-def blocks(page: Path) -> Iterator[Block]:
-    text = page.read_text(encoding="utf-8")
-    for match in re.finditer(r"^```(.*)\n((?:.*\n)*?)```$", text, re.MULTILINE):
-        yield Block(page, text[: match.start()].count("\n") + 1, match[1].strip(), match[2])
-
-
-def commands(block: Block, folder: Path) -> Iterator[list[str]]:
-    """The arguments of each command of a bash block."""
-    for line in block.text.replace("\\\n", " ").splitlines():
-        if arguments := shlex.split(line.replace("$PWD", str(folder)), comments=True):
-            yield arguments
-
-
 def run_python(block: Block, folder: Path) -> None:
     done = forked.run([sys.executable, "-c", block.text], env=os.environ, cwd=folder)
     assert done.returncode == 0, f"{block.place}\n{done.stderr[-3000:]}"
@@ -81,8 +54,8 @@ def run_block(block: Block, folder: Path) -> None:
     elif block.language == "python":
         run_python(block, Path(mkdtemp(dir=folder)) if block.page in FIRST else folder)
     elif block.language == "bash":
-        for arguments in commands(block, folder):
-            run_command(arguments, folder, block.place)
+        for arguments in block.commands():
+            run_command([one.replace("$PWD", str(folder)) for one in arguments], folder, block.place)
     else:
         pytest.fail(f"{block.place}: a block of {block.language or 'no language'}")
 
@@ -143,7 +116,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_commands_of_a_page_run(page: Path, files: Path, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     shutil.copytree(files, folder, symlinks=True)
-    for block in blocks(page):
+    for block in fenced_blocks(page):
         run_block(block, folder)
 
 
@@ -152,7 +125,7 @@ def test_no_block_of_a_page_is_overlooked(page: Path) -> None:
     fences = [
         line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith(("```", "~~~"))
     ]
-    assert len(fences) == 2 * len(list(blocks(page)))
+    assert len(fences) == 2 * len(list(fenced_blocks(page)))
 
 
 def test_a_block_that_no_rule_covers_fails(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib import import_module
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_rules import ROOT, gpu_script
+from fenced_blocks import fenced_blocks
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN
@@ -25,18 +24,17 @@ PAGES = sorted((ROOT / "results").rglob("README.md"))
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The arguments of each command in a fenced block. `...` stands for those of the command above, or for a file."""
+    """The words of each command of a page. `...` stands for the settings of the command above, or for a file."""
     above: list[str] = []
-    for block in re.findall(r"^```\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            found = [one.strip("[]") if one.startswith("[") else one for one in shlex.split(line, comments=True)]
-            if found == ["..."]:
-                continue
-            if "..." in found:
-                keys = {one.partition("=")[0] for one in found}
-                found += [one for one in above if "=" in one and one.partition("=")[0] not in keys]
-            if above := [one for one in found if one != "..."]:
-                yield [one.replace("METHOD", "prompt_lookup").replace("=...", "=FILE") for one in above]
+    for words in chain.from_iterable(block.commands() for block in fenced_blocks(page)):
+        found = [one.strip("[]") if one.startswith("[") else one for one in words]
+        if found == ["..."]:
+            continue
+        if "..." in found:
+            keys = {one.partition("=")[0] for one in found}
+            found += [one for one in above if "=" in one and one.partition("=")[0] not in keys]
+        if above := [one for one in found if one != "..."]:
+            yield [one.replace("METHOD", "prompt_lookup").replace("=...", "=FILE") for one in above]
 
 
 def compose(name: str, arguments: list[str], folder: Path) -> None:
