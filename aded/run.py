@@ -29,7 +29,7 @@ from aded.config.settings_page import settings_page
 from aded.identity import run_ids
 from aded.records.config import fingerprints
 from aded.records.metrics import summarise
-from aded.records.numbers import number, with_interval
+from aded.records.numbers import formatted, with_interval
 from aded.records.run_directory import RunDirectory
 from aded.records.summary import Summary
 
@@ -71,10 +71,10 @@ def default_folder(config: RunConfig, identities: list[str]) -> Path:
 def format_summary(summary: Summary) -> str:
     """The summary in one line, and its marks in another."""
     lines = [
-        f"{summary.method}, {summary.benchmark}: {number(summary.tokens_per_second, '.1f')} tokens/s, "
+        f"{summary.method}, {summary.benchmark}: {formatted(summary.tokens_per_second, '.1f')} tokens/s, "
         f"speedup {with_interval(summary.speedup, summary.speedup_low, summary.speedup_high)}, "
-        f"mean accepted tokens {number(summary.mean_accepted_tokens)}, "
-        f"identical {number(summary.identical_outputs, 'd')} of {summary.turns}",
+        f"mean accepted tokens {formatted(summary.mean_accepted_tokens)}, "
+        f"identical {formatted(summary.identical_outputs, 'd')} of {summary.turns}",
         *([f"  marked: {'; '.join(summary.marks)}"] if summary.marks else []),
     ]
     return "\n".join(lines)

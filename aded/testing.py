@@ -64,7 +64,7 @@ def _maker(given: Any) -> Callable[[], Drafter]:
     """Of the drafter itself: to what trees are cut depends on the machine."""
     if isinstance(given, str | Drafter):
         named = as_drafter(given)
-        return lambda: named.fresh().whole
+        return lambda: named.fresh().unsized
     found: Callable[[], Drafter] = given
     return found
 

@@ -126,7 +126,7 @@ def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchS
 def as_markdown(frame: pd.DataFrame) -> str:
     """batch.md: the speedup of each line at each batch, and where it stops paying."""
     sections = []
-    for place, mine in frame.groupby(["benchmark", "model"], sort=False):
+    for workload, mine in frame.groupby(["benchmark", "model"], sort=False):
         rows = []
         for name, line in mine.drop_duplicates(["method", "batch"]).groupby("method", sort=False):
             speedups, batches = line["speedup"].tolist(), line["batch"].tolist()
@@ -136,7 +136,7 @@ def as_markdown(frame: pd.DataFrame) -> str:
         own = mine[~mine["method"].isin([PLAIN, ORACLE])]
         best = own.loc[own.groupby("batch")["tokens_per_second"].idxmax()]
         chosen = ", ".join(f"{batch}: {name}" for batch, name in zip(best["batch"], best["method"], strict=True))
-        sections += [f"## {', '.join(map(str, place))}", markdown(pd.DataFrame(rows)), f"Best by batch: {chosen}."]
+        sections += [f"## {', '.join(map(str, workload))}", markdown(pd.DataFrame(rows)), f"Best by batch: {chosen}."]
     return "\n\n".join([*sections, f"- {EXPLAINED}"]) + "\n"
 
 

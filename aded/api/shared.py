@@ -65,7 +65,7 @@ class SharedDrafter(WrappedDrafter):
         return self._use.target is None and not self.given
 
     @property
-    def whole(self) -> Drafter:
+    def unsized(self) -> Drafter:
         """The method itself, whose trees are not cut by cost."""
         return self.drafter.drafter if isinstance(self.drafter, SizedDrafter) else self.drafter
 

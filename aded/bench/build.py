@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from os.path import expanduser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from omegaconf import DictConfig
-from pydantic import Field
 
 from aded.bench.experiment import Asked, Experiment, Pairing, build_experiment
 from aded.bench.questions import Benchmark, PromptTemplate, limited
@@ -24,7 +23,7 @@ from aded.core.drafter import Drafter, set_up
 from aded.core.target import Target
 from aded.files.datastores.array_file import ArrayFile
 from aded.methods import Method, checked_method, with_whole_parts
-from aded.settings import Engine, FilePath, checked_keys
+from aded.settings import Engine, FilePath, NonNegative, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
 
@@ -34,7 +33,7 @@ RUN: Kinds = {
     "pairing": Pairing,
     "engine": Engine,
     "output_dir": FilePath | None,
-    "record": {"trees": Annotated[int, Field(ge=0)]},
+    "record": {"trees": NonNegative},
     "progress": bool,
 }
 """The keys at the top of conf/config.yaml; those of a group are the arguments of what it names."""

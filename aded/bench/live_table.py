@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aded.records.metrics import summarise
-from aded.records.numbers import MISSING, number, with_interval
+from aded.records.numbers import MISSING, formatted, with_interval
 from aded.records.rows import Row
 from aded.records.summary import Summary
 
@@ -34,7 +34,7 @@ class _Line:
         numbers = [MISSING] * 3
         if (one := self.summary) is not None:
             speedup = with_interval(one.speedup, one.speedup_low, one.speedup_high)
-            numbers = [number(one.mean_accepted_tokens), speedup, number(one.disturbed_share, ".0%")]
+            numbers = [formatted(one.mean_accepted_tokens), speedup, formatted(one.disturbed_share, ".0%")]
         return [self.label, f"{self.done} of {self.questions}", *numbers]
 
 

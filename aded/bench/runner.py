@@ -18,7 +18,7 @@ from aded.bench.recording import RecordedAnswer, feed_answer
 from aded.core.decode import Answer, decode, largest_tree, last, steps
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded, Sampler
-from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
+from aded.core.slices import SECONDS, WHOLE_ANSWER, Arm, take_turns
 from aded.core.step import Step
 from aded.core.target import Target
 from aded.files.answer_file import sha256_of
@@ -62,7 +62,7 @@ class Runner:
         # A replay without a model has nothing to compare with: the answer is given, and no model's time is taken.
         paired = experiment.pairing != "off" and "seconds" in self.target.provides
         self.baseline = autoregressive() if paired else None
-        self.slice_seconds = SECONDS if experiment.pairing == "slices" else WHOLE
+        self.slice_seconds = SECONDS if experiment.pairing == "slices" else WHOLE_ANSWER
         """Method and baseline take turns in slices of so many seconds, where memory holds a KV cache for each."""
         self.trees = TreeRecorder(experiment.trees, self.tokenizer) if experiment.trees else None
         self._other: Target | None = None
@@ -194,12 +194,12 @@ class Runner:
     def _second_target(self, prompt_tokens: int) -> Target:
         """The baseline's target: one with a cache of its own, where arms take turns in slices."""
         cache_rows = prompt_tokens + self.experiment.max_new_tokens + largest_tree(self.drafter)
-        if self.slice_seconds < WHOLE and cache_rows > self._cache_rows:
+        if self.slice_seconds < WHOLE_ANSWER and cache_rows > self._cache_rows:
             if self.target.has_memory_for(cache_rows):
                 self._cache_rows, self._other = cache_rows, self._other or self.target.fork()
             else:
                 log.warning("pairing=slices: no memory for a second KV cache; whole answers take turns")
-                self.slice_seconds, self._other = WHOLE, None
+                self.slice_seconds, self._other = WHOLE_ANSWER, None
         return self._other or self.target
 
     def _steps(

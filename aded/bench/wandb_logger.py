@@ -59,12 +59,12 @@ class WandbLogger:
 
     def log(self, folder: Path, config: Mapping[str, Any], rows: Sequence[Row], summary: Summary) -> None:
         """Log a finished run once: its config, a table of its rows, its accepted lengths, plots, its summary."""
-        mark = folder / "wandb" / f".logged-{self.mode}"
-        if self.mode == "disabled" or mark.exists():
+        logged = folder / "wandb" / f".logged-{self.mode}"
+        if self.mode == "disabled" or logged.exists():
             return
         try:
             self._log(folder, config, rows, summary)
-            mark.touch()
+            logged.touch()
         except Exception as error:
             log.warning(
                 "logger: %s is not in W&B (%s); its record stays as it is", folder, " ".join(str(error).split())

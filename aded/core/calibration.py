@@ -22,14 +22,14 @@ def calibration_histogram(walks: Iterable[tuple[np.ndarray | None, Sequence[int]
 
     A walk is the probabilities of a tree's nodes, float [n], the root's first, and the tree's accepted path.
     """
-    predicted, reached = [], []
+    predicted, accepted = [], []
     for probabilities, path in walks:
         if probabilities is not None:
-            accepted = np.zeros(len(probabilities), bool)
-            accepted[path] = True
+            on_path = np.zeros(len(probabilities), bool)
+            on_path[path] = True
             predicted.append(probabilities[1:])
-            reached.append(accepted[1:])
-    return _histogram(np.concatenate(predicted), np.concatenate(reached)) if predicted else None
+            accepted.append(on_path[1:])
+    return _histogram(np.concatenate(predicted), np.concatenate(accepted)) if predicted else None
 
 
 def _histogram(probabilities: np.ndarray, accepted: np.ndarray) -> Histogram:

@@ -244,42 +244,42 @@ def decode_batch(
 ) -> Iterator[tuple[int, Answer]]:
     """Continuous batching: one forward verifies the trees of all requests that are going.
 
-    A request enters when a place is free: its prompt is read alone, while the others wait. What it accepts depends on
-    itself alone, so its answer is the one that it has alone. Yields (number of the request, its answer), as they are
-    completed. A step's time is that of the whole forward. Raises BadInput for a prompt that fills its place, and for
+    A request enters when a slot is free: its prompt is read alone, while the others wait. What it accepts depends on
+    itself alone, so its answer is the one that it has alone. Yields (index of the request, its answer), as they are
+    completed. A step's time is that of the whole forward. Raises BadInput for a prompt that fills its slot, and for
     drafters that read more than logits.
 
     before_step: called before each step with the number of requests that are going; trees may be sized by it.
     """
     waiting, going = deque(enumerate(requests)), dict[int, tuple[int, Generation]]()
     while waiting or going:
-        for place in range(target.requests):
-            if place not in going and waiting:
-                number, request = waiting.popleft()
-                going[place] = number, _begin(target, place, request, eos_token_ids)
-        unfinished = {place: generation for place, (_, generation) in going.items() if generation.reason is None}
+        for slot in range(target.requests):
+            if slot not in going and waiting:
+                index, request = waiting.popleft()
+                going[slot] = index, _begin(target, slot, request, eos_token_ids)
+        unfinished = {slot: generation for slot, (_, generation) in going.items() if generation.reason is None}
         if unfinished:
             before_step(len(unfinished))
-            trees = {place: generation.draft() for place, generation in unfinished.items()}
+            trees = {slot: generation.draft() for slot, generation in unfinished.items()}
             began = perf_counter()
             steps = target.verify(trees)
             seconds = perf_counter() - began
-            for place, step in steps.items():
-                going[place][1].take(step, seconds)
-        for place, (number, generation) in list(going.items()):
+            for slot, step in steps.items():
+                going[slot][1].take(step, seconds)
+        for slot, (index, generation) in list(going.items()):
             if generation.reason is not None:
-                del going[place]
-                yield number, generation.finish()
+                del going[slot]
+                yield index, generation.finish()
 
 
-def _begin(target: BatchTarget, place: int, request: Request, eos_token_ids: Collection[int]) -> Generation:
+def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Collection[int]) -> Generation:
     room = min(target.context_length, target.rows - request.drafter.budget - 1) - len(request.prompt_ids)
     if room < 1:
         raise BadInput("requests", f"a prompt of {len(request.prompt_ids)} tokens leaves no room for an answer")
     if beyond := request.drafter.requires - {"logits"}:
         raise BadInput("methods", f"one reads {', '.join(sorted(beyond))}, which batched verification does not have")
     began = perf_counter()
-    first = target.prefill(place, request.prompt_ids, request.sampler, request.drafter.requires)
+    first = target.prefill(slot, request.prompt_ids, request.sampler, request.drafter.requires)
     seconds = perf_counter() - began
     limit = min(request.max_new_tokens, room)
     return Generation(request.drafter, request.prompt_ids, first, seconds, request.sampler, limit, eos_token_ids)

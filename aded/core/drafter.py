@@ -20,7 +20,7 @@ from aded.core.step_cost import TreeSizer
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.settings import STRICT, Whole
+from aded.settings import STRICT, NonNegative
 
 Teacher = Literal[
     "a corpus", "a smaller model", "other models' answers", "the target's answers", "the target's weights"
@@ -30,24 +30,24 @@ Teacher = Literal[
 
 @dataclass
 class PartUse:
-    """What one part of a drafter did for an answer. Of nodes of the verified trees, the root apart.
+    """What one part of a drafter did for an answer. Counts are of nodes of the verified trees, without the root.
 
     A row holds it as it is (aded.records.rows).
     """
 
     __pydantic_config__ = STRICT
-    drafted: Whole
+    drafted: NonNegative
     """Nodes that it drafted, alone or with others."""
-    accepted: Whole
+    accepted: NonNegative
     """How many of them were accepted."""
-    accepted_alone: Whole
+    accepted_alone: NonNegative
     """How many of these no other part drafted."""
     seconds: Annotated[float, Field(ge=0)]
     """Its time in begin, draft and observe."""
 
 
 class Drafter(ABC):
-    """Base class of all methods. Deterministic for a given seed; never guesses a made-up token."""
+    """Base class of all methods. Deterministic for a given seed; where it knows nothing, it drafts nothing."""
 
     requires: frozenset[str] = frozenset()
     """The fields of `Step` that `observe` needs: any of "logits", "hidden", "layers", "prompt_hidden" and

@@ -19,7 +19,7 @@ from aded.core.decode import Answer
 
 SECONDS = 0.25
 """A slice of the arm that goes first."""
-WHOLE = inf
+WHOLE_ANSWER = inf
 """Seconds of a slice that is a whole answer."""
 
 
@@ -46,7 +46,7 @@ class Arm:
     @property
     def steps(self) -> int:
         """Steps so far."""
-        return len(self.answer.accept_lengths)
+        return self.answer.steps
 
 
 def take_turns(leader: Arm, follower: Arm, seconds: float = SECONDS) -> Iterator[Arm]:

@@ -72,19 +72,19 @@ class TreeSizer:
         and then.
     """
 
-    KEPT = 0.999
+    DECAY = 0.999
     """The weight of earlier steps in the rate shrinks by this factor at each step."""
-    KEPT_OF_GAIN = 0.9
+    GAIN_DECAY = 0.9
     """The same for earlier drafts in what a draft gains."""
-    HOPE = 2.0
-    """Before the first draft: it gains so many times what it takes."""
+    FIRST_GAIN = 2.0
+    """The gain that is assumed before the first draft, in multiples of what a draft takes."""
     LONGEST_WAIT = 64
     """Steps without a draft, after which one is tried at the latest."""
     MARGIN = 1.1
     """A node must be worth so many times what it costs: probabilities and times are estimates, and of the nodes that
     seem just worth it most are not. Replayed with exact times, tokens per second change by -0.4 to +0.3 %, with up
     to a fifth fewer nodes; where a node takes longer than was measured, as in large batches, fewer are a guard."""
-    TIMID = 0.5
+    LEEWAY = 0.5
     """Drafters go on to nodes that are, by their own word, half as probable as pays: they may be too timid, and what
     is learned of their nodes tells. With 16 requests at once it could not be learned without."""
 
@@ -107,7 +107,7 @@ class TreeSizer:
     def least_probabilities(self) -> np.ndarray:
         """float64 [largest tree]: at n nodes, stop if every remaining candidate is less probable than
         least_probabilities[n - 1]."""
-        return self.TIMID * self.rate * self.cost.seconds_per_draft
+        return self.LEEWAY * self.rate * self.cost.seconds_per_draft
 
     def is_worth_drafting(self) -> bool:
         """Is a draft worth its time, by what the latest ones gained? If not, is it time to try again?"""
@@ -130,15 +130,15 @@ class TreeSizer:
         n = self.cost.best_size(probabilities, self.MARGIN * self.rate)
         seconds = self.cost.seconds
         gain = float(probabilities[1:n].sum()) - self.rate * float(seconds[n - 1] - seconds[0])
-        before = self.HOPE * self._price if self._gain is None else self._gain
-        self._gain = self.KEPT_OF_GAIN * before + (1 - self.KEPT_OF_GAIN) * gain
+        before = self.FIRST_GAIN * self._price if self._gain is None else self._gain
+        self._gain = self.GAIN_DECAY * before + (1 - self.GAIN_DECAY) * gain
         return n
 
     def learn(self, nodes: int, tokens: float, drafted: bool = True) -> None:
         """A step over `nodes` nodes yielded `tokens` tokens. drafted: was a draft made for it?"""
         seconds = float(self.cost.seconds[nodes - 1]) + drafted * self.draft_seconds
-        self._tokens = self.KEPT * self._tokens + tokens
-        self._seconds = self.KEPT * self._seconds + seconds
+        self._tokens = self.DECAY * self._tokens + tokens
+        self._seconds = self.DECAY * self._seconds + seconds
 
 
 LEAST_MEASURED = 64

@@ -46,17 +46,17 @@ class Target(Protocol):
 
 
 class BatchTarget(Protocol):
-    """A target with places for several requests."""
+    """A target with slots for several requests."""
 
     requests: int
-    """How many places."""
+    """How many slots."""
     rows: int
-    """Of a place: most tokens of a request, with the nodes of a tree."""
+    """Of a slot: most tokens of a request, with the nodes of a tree."""
     context_length: int
     """Most tokens of a request, see Target."""
 
-    def prefill(self, place: int, prompt_ids: np.ndarray, sampler: Sampler, requires: Collection[str] = ()) -> Step:
-        """Read a prompt, int64 [m], into a place, whose request is gone."""
+    def prefill(self, slot: int, prompt_ids: np.ndarray, sampler: Sampler, requires: Collection[str] = ()) -> Step:
+        """Read a prompt, int64 [m], into a slot, whose request is gone."""
 
     def verify(self, trees: Mapping[int, DraftTree]) -> dict[int, Step]:
-        """One forward over the trees, by their places; commits the accepted paths."""
+        """One forward over the trees, by their slots; commits the accepted paths."""

@@ -206,7 +206,7 @@ class DraftTree:
         """
         parents, drawn = among(self.parents, nodes), self.drawn
         if drawn is not None:
-            drawn = {place: drawn[node] for place, node in enumerate(nodes.tolist()) if node in drawn}
+            drawn = {index: drawn[node] for index, node in enumerate(nodes.tolist()) if node in drawn}
         return DraftTree(self.tokens[nodes], parents, None if probabilities is None else probabilities[nodes], drawn)
 
 
@@ -219,10 +219,10 @@ def _are_probabilities(found: np.ndarray, nodes: int) -> bool:
 
 
 def among(parents: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """int64 [m]: the parents of some nodes, int64 [m], by their places among these nodes. parents: int64 [n]"""
-    place = np.empty(len(parents), np.int64)
-    place[nodes] = np.arange(len(nodes))
-    found = place[parents[nodes]]
+    """int64 [m]: the parents of some nodes, int64 [m], by their indices among these nodes. parents: int64 [n]"""
+    new_index = np.empty(len(parents), np.int64)
+    new_index[nodes] = np.arange(len(nodes))
+    found = new_index[parents[nodes]]
     found[0] = -1
     return found
 

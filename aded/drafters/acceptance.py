@@ -26,12 +26,13 @@ BY_KNOT = 1 / (1 + np.exp(-(np.arange(KNOTS) - (KNOTS - 1) / 2) / PER_LOGIT))
 BY_RANK = 0.4 * 0.5 ** np.arange(KNOTS)
 """float64 [KNOTS]: of each rank, half as probable as the one before."""
 KNOT_WEIGHT, RANK_WEIGHT, ROW_WEIGHT = 8.0, 4.0, 8.0
-"""Nodes for which what is taken for true before any was counted counts: at a knot, at a rank, and, in each other row,
-the row of all steps and depths."""
+"""Prior pseudo-counts, in nodes: of the drafter's own probability at a knot, of BY_RANK at a rank, and, in every row
+but the first, of the first row's rate."""
 DEPTHS = 16
 """Deeper nodes are counted with those of this depth."""
 LATELY = (1, 2, 4)
-"""Accepted nodes of the draft before, from each of which on nodes are counted apart."""
+"""Steps are told apart by how many nodes of the previous draft were accepted: 0, 1, 2 to 3, 4 or more. Each of these
+classes has DEPTHS rows of its own."""
 ROWS = 1 + (len(LATELY) + 1) * DEPTHS
 
 
@@ -55,7 +56,7 @@ class AcceptanceTable:
         self.counts = np.zeros((2, ROWS, KNOTS, 2))
         self._lately = 0
 
-    def of_another_text(self) -> AcceptanceTable:
+    def with_shared_counts(self) -> AcceptanceTable:
         """A table with the same counts, which both go on to add to."""
         made = AcceptanceTable()
         made.counts = self.counts

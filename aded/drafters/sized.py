@@ -59,7 +59,7 @@ class SizedDrafter(WrappedDrafter):
     def _begin(self) -> None:
         """No step of this answer has been drafted for."""
         self._nodes, self._length = 0, 0
-        self._drafted: DraftTree | None = None
+        self._latest_draft: DraftTree | None = None
 
     @property
     def remembers_answers(self) -> bool:
@@ -84,7 +84,7 @@ class SizedDrafter(WrappedDrafter):
         """Cut trees by the costs of `other`, and by what the drafts of both take and what is accepted of them."""
         self.size_trees_by(other.sizer)
         self._draft_times = other._draft_times
-        self._acceptance = other._acceptance.of_another_text()
+        self._acceptance = other._acceptance.with_shared_counts()
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._begin()
@@ -108,7 +108,7 @@ class SizedDrafter(WrappedDrafter):
         self._has_drafted = True
         if tree.drawn is not None:
             return tree  # what was drawn may not be left out for what it is
-        self._drafted, self._cells = tree, self._acceptance.cells_of(tree)
+        self._latest_draft, self._cells = tree, self._acceptance.cells_of(tree)
         reached = reach(tree.parents, self._acceptance.given_parent(tree, self._cells))
         best = most_probable(reached, self.budget)
         return tree.part(best[: sizer.choose_size(reached[best])], reached)
@@ -119,10 +119,10 @@ class SizedDrafter(WrappedDrafter):
         Only what rows hold is learned from: so a run that goes on, or decodes an answer again, has the same trees.
         """
         if self._nodes > 0:
-            sizer.learn(self._nodes, len(decided), self._drafted is not None)
-        if self._drafted is not None:
-            self._acceptance.learn(self._drafted, self._cells, decided)
-            self._drafted = None
+            sizer.learn(self._nodes, len(decided), self._latest_draft is not None)
+        if self._latest_draft is not None:
+            self._acceptance.learn(self._latest_draft, self._cells, decided)
+            self._latest_draft = None
 
     def reset(self) -> None:
         self._forget()

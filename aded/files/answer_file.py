@@ -27,7 +27,7 @@ from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.pack import Ids, PackedTurn, StopReason, is_pack, read_pack
 from aded.identity import sha256
-from aded.settings import Id, Text
+from aded.settings import Id, NonNegative, Text
 
 ANSWERS_KEY = "model.answers"
 
@@ -81,10 +81,10 @@ class RunRow:
 
     __pydantic_config__ = LINE
     question_id: Id
-    turn: Annotated[int, Field(ge=0)]
+    turn: NonNegative
     token_ids: Ids
     stop_reason: StopReason
-    prompt_tokens: Annotated[int, Field(ge=0)]
+    prompt_tokens: NonNegative
     token_ids_sha256: str | None = None
 
 

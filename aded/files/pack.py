@@ -27,7 +27,7 @@ from aded.errors import BadInput
 from aded.files.atomic import write_bytes
 from aded.files.json_lines import LINE, json_value, read_text, typed
 from aded.identity import sha256
-from aded.settings import LARGEST_VOCABULARY, Id, PlainName, TokenId, Whole
+from aded.settings import LARGEST_VOCABULARY, Id, NonNegative, PlainName, TokenId
 
 ABOUT, ANSWERS = "pack.json", "answers.jsonl.xz"
 MOST_BYTES = 1 << 30
@@ -42,7 +42,7 @@ class PackedTurn:
 
     __pydantic_config__ = LINE
     question_id: Id
-    turn: Whole
+    turn: NonNegative
     category: str
     prompt_ids: Annotated[Ids, Field(min_length=1)]
     """What the model read, with earlier turns and answers."""
@@ -65,10 +65,10 @@ class About:
     tokenizer: str
     """Its fingerprint (aded.identity): what a datastore is checked against."""
     vocabulary: Annotated[int, Field(ge=1, le=LARGEST_VOCABULARY)]
-    questions: Whole
-    turns: Whole
-    prompt_tokens: Whole
-    answer_tokens: Whole
+    questions: NonNegative
+    turns: NonNegative
+    prompt_tokens: NonNegative
+    answer_tokens: NonNegative
     answers_bytes: Annotated[int, Field(ge=0, le=MOST_BYTES)]
     """Of the lines, before compression."""
     answers_sha256: str

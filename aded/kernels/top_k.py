@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def top_k(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """(values float32 [n, k], places int64 [n, k]) of float [n, size], the largest first."""
+    """(values float32 [n, k], indices int64 [n, k]) of float [n, size], the largest first."""
     if _ours(rows):
         import torch
 
@@ -19,7 +19,7 @@ def top_k(rows: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def argmax(row: torch.Tensor) -> int:
-    """The place of the largest of float [size], the first of several equal ones."""
+    """The index of the largest of float [size], the first of several equal ones."""
     if _ours(row):
         import torch
 

@@ -37,8 +37,8 @@ def fingerprints(config: Mapping[str, Any]) -> dict[str, str]:
     for key, text in flat({group: config.get(group) for group in READING}):
         if not isinstance(text, str) or not text or key.endswith(".name"):
             continue
-        if mark := _fingerprint(key, text):
-            found[key] = mark
+        if fingerprint := _fingerprint(key, text):
+            found[key] = fingerprint
     return found
 
 
@@ -46,8 +46,8 @@ def _fingerprint(key: str, text: str) -> str | None:
     if key.endswith(TARGET):
         code = [] if is_ours(text) else source_files(text)
         return files_fingerprint(code) if code else None
-    mark = files_fingerprint(named_files(text, key)) if key == CORPUS else file_fingerprint(text)
-    return mark or file_fingerprint(ROOT / text)
+    fingerprint = files_fingerprint(named_files(text, key)) if key == CORPUS else file_fingerprint(text)
+    return fingerprint or file_fingerprint(ROOT / text)
 
 
 def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

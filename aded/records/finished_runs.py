@@ -108,7 +108,7 @@ class FinishedRun:
         }
         names = ("engine", "datastore", "datastore_tokens", "datastore_prompts", "answers_sha256")
         facts = {name: getattr(self.environment, name) for name in names}
-        files = {key: mark for key, mark in self.environment.files.items() if key not in DESCRIBED}
+        files = {key: fingerprint for key, fingerprint in self.environment.files.items() if key not in DESCRIBED}
         return kept | files | {key: value for key, value in facts.items() if value is not None}
 
 
@@ -143,11 +143,11 @@ def read_runs(
         except (OSError, ValueError) as error:
             leave_out(f"{reason(error)}; the run is left out")
             continue
-        mark = sha256(folder / "rows.jsonl") + run.summary.run_id
-        if mark in copies:
-            leave_out(f"{folder}: a copy of {copies[mark]}; it counts once")
+        identity = sha256(folder / "rows.jsonl") + run.summary.run_id
+        if identity in copies:
+            leave_out(f"{folder}: a copy of {copies[identity]}; it counts once")
             continue
-        copies[mark] = folder
+        copies[identity] = folder
         found.append(run)
     return found
 

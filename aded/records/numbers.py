@@ -5,11 +5,11 @@ from __future__ import annotations
 MISSING = "–"
 
 
-def number(value: float | None, form: str = ".2f") -> str:
+def formatted(value: float | None, form: str = ".2f") -> str:
     return MISSING if value is None else format(value, form)
 
 
 def with_interval(value: float | None, low: float | None, high: float | None, form: str = ".2f") -> str:
     """The number and, where it has one, its interval: 1.20 [1.10, 1.30]."""
     ends = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
-    return f"{number(value, form)}{ends}"
+    return f"{formatted(value, form)}{ends}"

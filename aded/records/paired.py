@@ -26,7 +26,7 @@ FEWEST = 6
 
 @dataclass(frozen=True)
 class Difference:
-    """A number of one run beside that of another, over the same questions."""
+    """A measure of one run beside that of another, over the same questions."""
 
     questions: int
     first: float
@@ -45,19 +45,19 @@ class Difference:
         return self.low is None or self.high is None or self.low <= 1 <= self.high or self.p >= NOISE
 
 
-def difference(first: Sequence[Row], second: Sequence[Row], number: Measure) -> Difference | None:
-    """The difference in a number over the questions that both answered; None where it was measured in none."""
+def difference(first: Sequence[Row], second: Sequence[Row], measure: Measure) -> Difference | None:
+    """The difference in a measure over the questions that both answered; None where it was measured in none."""
     ours, others = totals_by_question(first), totals_by_question(second)
     shared = [question for question in ours if question in others]
     a, b = (stacked(totals[question] for question in shared) for totals in (ours, others))
-    one, other = value_of(number, a), value_of(number, b)
+    one, other = value_of(measure, a), value_of(measure, b)
     if not one or not other:
         return None
-    low, high = bootstrap_interval(lambda a, b: number(a) / number(b), a, b)
-    return Difference(len(shared), one, other, one / other, low, high, swapped(number, a, b))
+    low, high = bootstrap_interval(lambda a, b: measure(a) / measure(b), a, b)
+    return Difference(len(shared), one, other, one / other, low, high, swapped(measure, a, b))
 
 
-def swapped(number: Measure, a: Totals, b: Totals, most: int = RESAMPLES) -> float:
+def swapped(measure: Measure, a: Totals, b: Totals, most: int = RESAMPLES) -> float:
     """The share of swaps that show a difference at least as large: a paired randomisation test (Noreen 1989).
 
     It asks nothing of the numbers' distribution, so it holds for a few questions too. All swaps where there are no
@@ -66,8 +66,8 @@ def swapped(number: Measure, a: Totals, b: Totals, most: int = RESAMPLES) -> flo
     swap = _swaps(len(a.columns()[0]), most)
     both = list(zip(a.columns(), b.columns(), strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = np.log(number(Totals(*(np.where(swap, theirs, mine).sum(axis=1) for mine, theirs in both))))
-        drawn -= np.log(number(Totals(*(np.where(swap, mine, theirs).sum(axis=1) for mine, theirs in both))))
+        drawn = np.log(measure(Totals(*(np.where(swap, theirs, mine).sum(axis=1) for mine, theirs in both))))
+        drawn -= np.log(measure(Totals(*(np.where(swap, mine, theirs).sum(axis=1) for mine, theirs in both))))
     drawn = np.abs(drawn)
     return float(np.mean(drawn[np.isfinite(drawn)] >= drawn[0] - 1e-12))
 

@@ -17,7 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from aded.core.drafter import PartUse
 from aded.files.answer_file import sha256_of
-from aded.settings import STRICT, Whole
+from aded.settings import STRICT, NonNegative
 
 Record = TypeVar("Record")
 Number = Annotated[float, Field(ge=0)]
@@ -34,9 +34,9 @@ class Calibration:
     """The drafter's probabilities against acceptance, in 20 equal bins of the probability (aded.core.calibration)."""
 
     __pydantic_config__ = STRICT
-    nodes: list[Whole] = about("drafted nodes in each bin", unit="nodes")
+    nodes: list[NonNegative] = about("drafted nodes in each bin", unit="nodes")
     probabilities: list[Number] = about("sum of the nodes' probabilities")
-    accepted: list[Whole] = about("how many of the nodes were accepted", unit="nodes")
+    accepted: list[NonNegative] = about("how many of the nodes were accepted", unit="nodes")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Divergence:
     """Where an answer first differs from autoregressive decoding."""
 
     __pydantic_config__ = STRICT
-    position: Whole = about("index in the answer", unit="tokens")
+    position: NonNegative = about("index in the answer", unit="tokens")
     logit_gap: Number = about("distance between the two largest logits of autoregressive decoding there")
 
 
@@ -66,7 +66,7 @@ class MachineUse:
     throttled: bool | None = about(
         "was the processor or the GPU slowed down by its temperature", null="cannot be read"
     )
-    gpu_processes: Whole | None = about("other processes on the GPU", null="no GPU, or cannot be read")
+    gpu_processes: NonNegative | None = about("other processes on the GPU", null="no GPU, or cannot be read")
     peak_memory_mb: Number | None = about(
         "most memory of the process that was resident at a time, pages of files that it has mapped included",
         unit="MB",
@@ -86,8 +86,8 @@ class Slices:
     """The pairs of slices in which method and baseline took turns (aded.core.slices), a value per pair."""
 
     __pydantic_config__ = STRICT
-    steps: list[Whole] = about("steps of the method")
-    autoregressive_steps: list[Whole] = about("steps of autoregressive decoding")
+    steps: list[NonNegative] = about("steps of the method")
+    autoregressive_steps: list[NonNegative] = about("steps of autoregressive decoding")
     others: list[Number] = about("share that other programs took; of the pair's slices the larger")
     steal: list[Number] = about("share that other virtual machines took; of the pair's slices the larger")
 
@@ -117,16 +117,16 @@ class Row:
 
     __pydantic_config__ = STRICT
     question_id: str = about("id of the question, unique in its benchmark")
-    turn: Whole = about("0 for the first turn")
+    turn: NonNegative = about("0 for the first turn")
     category: str = about("the benchmark's category of the question")
-    prompt_tokens: Whole = about("tokens of the prompt, with earlier turns and answers", unit="tokens")
-    new_tokens: Whole = about("tokens that the steps decided: the sum of accept_lengths", unit="tokens")
-    steps: Whole = about("target forwards over a draft tree; prefill is no step")
-    accept_lengths: list[Whole] = about(
+    prompt_tokens: NonNegative = about("tokens of the prompt, with earlier turns and answers", unit="tokens")
+    new_tokens: NonNegative = about("tokens that the steps decided: the sum of accept_lengths", unit="tokens")
+    steps: NonNegative = about("target forwards over a draft tree; prefill is no step")
+    accept_lengths: list[NonNegative] = about(
         "tokens that each step added to the answer: accepted drafts and the bonus token, up to the stop",
         unit="tokens",
     )
-    drafted_nodes: list[Whole] = about("nodes drafted at each step, without the root", unit="nodes")
+    drafted_nodes: list[NonNegative] = about("nodes drafted at each step, without the root", unit="nodes")
     calibration: Calibration | None = about(
         "probabilities of the drafted nodes against acceptance", null="the drafter has no probabilities"
     )
@@ -135,7 +135,7 @@ class Row:
     decode_seconds: Number | None = about("draft_seconds + verify_seconds", unit="s", null=REPLAY)
     prefill_seconds: Number | None = about("the forward over the prompt", unit="s", null=REPLAY)
     stop_reason: str = about("eos, stop_string, limit (most tokens) or context (the prompt is too long)")
-    token_ids: list[Whole] = about("the whole answer, the token that prefill decided first")
+    token_ids: list[NonNegative] = about("the whole answer, the token that prefill decided first")
     token_ids_sha256: str = about("sha256 of token_ids as JSON without spaces")
     identical: bool | None = about(
         "does the answer equal that of autoregressive decoding", null=f"{UNPAIRED}, or sampled by rejection"
@@ -144,7 +144,7 @@ class Row:
         "where the answer first differs",
         null="they are equal, or one is the beginning of the other; unpaired, or sampled by rejection",
     )
-    autoregressive_new_tokens: Whole | None = about(
+    autoregressive_new_tokens: NonNegative | None = about(
         "new_tokens of autoregressive decoding of the same prompt", unit="tokens", null=UNPAIRED
     )
     autoregressive_decode_seconds: Number | None = about("its decode_seconds", unit="s", null=UNPAIRED)
@@ -168,11 +168,11 @@ class Machine:
 
     __pydantic_config__ = STRICT
     processor: str = about("name of the processor")
-    cores: Whole | None = about("cores of the machine", null="unknown")
-    torch_threads: Whole = about("threads that torch uses")
+    cores: NonNegative | None = about("cores of the machine", null="unknown")
+    torch_threads: NonNegative = about("threads that torch uses")
     gpu: str | None = about("name of the first GPU", null="there is none")
     system: str = about("operating system")
-    kernel_threads: Whole | None = about(
+    kernel_threads: NonNegative | None = about(
         "threads that our kernels use", null=f"torch does all work, no model runs, or {OLDER}", default=None
     )
 

@@ -83,9 +83,9 @@ class RunDirectory:
 
     def _check_owner(self) -> None:
         """Raise BadInput, naming what differs, when the folder holds the record of another run."""
-        mark = self.folder / RUN_ID_FILE
-        if mark.exists():
-            found = mark.read_bytes()
+        id_file = self.folder / RUN_ID_FILE
+        if id_file.exists():
+            found = id_file.read_bytes()
             self.identity = next((one for one in self._before if one.encode() == found), self.identity)
             if not self._has_results() or found == self.identity.encode():
                 return
@@ -101,9 +101,9 @@ class RunDirectory:
                 OUTPUT_KEY,
                 f"{self.folder} holds another run: {', '.join(changes)}; go back to it, or name another folder",
             )
-        if mark.exists():
+        if id_file.exists():
             raise BadInput(
-                OUTPUT_KEY, f"{mark} is damaged, it should hold {self.identity}; remove it, or name another folder"
+                OUTPUT_KEY, f"{id_file} is damaged, it should hold {self.identity}; remove it, or name another folder"
             )
 
     def _has_results(self) -> bool:

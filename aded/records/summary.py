@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from aded.records.rows import OLDER, REPLAY, STRICT, UNPAIRED, Number, Whole, about
+from aded.records.rows import OLDER, REPLAY, STRICT, UNPAIRED, NonNegative, Number, about
 
 KEPT = "in its undisturbed slices, or, with a mark, in all slices where each was disturbed"
 """Which slices the times of a paired run are of."""
@@ -61,10 +61,10 @@ class Summary:
     method: str = about("name of the method's config")
     model: str = about("name of the model's config")
     benchmark: str = about("name of the benchmark's config")
-    questions: Whole = about("questions answered")
+    questions: NonNegative = about("questions answered")
     turns: Annotated[int, Field(ge=1)] = about("turns answered: rows")
-    steps: Whole = about("sum over rows")
-    new_tokens: Whole = about("sum over rows", unit="tokens")
+    steps: NonNegative = about("sum over rows")
+    new_tokens: NonNegative = about("sum over rows", unit="tokens")
     mean_accepted_tokens: Number | None = about(
         "new_tokens / steps; 1.00 for autoregressive decoding", unit="tokens per step", null="no step was needed"
     )
@@ -93,7 +93,7 @@ class Summary:
     )
     speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
     speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=UNPAIRED)
-    slices: Whole | None = about("slices of both arms", null=UNPAIRED)
+    slices: NonNegative | None = about("slices of both arms", null=UNPAIRED)
     disturbed_share: Number | None = about(
         "slices that were disturbed, or whose pair was / slices (aded.records.noise.disturbance)", null=UNPAIRED
     )
@@ -104,7 +104,7 @@ class Summary:
         "share of the processors' time that other programs and virtual machines took, 0 to 1"
     )
     marks: list[str] = about("reasons to doubt the speedup, a sentence each; empty when there is none")
-    identical_outputs: Whole | None = about(
+    identical_outputs: NonNegative | None = about(
         "turns whose answer equals autoregressive decoding's", null=f"{UNPAIRED}, or sampled by rejection"
     )
     run_id: str = about("hash of the resolved config without volatile keys, files by their contents")

@@ -92,17 +92,19 @@ def stacked(totals: Iterable[Totals]) -> Totals:
     return Totals(*np.array([one.columns() for one in totals], float).reshape(-1, len(fields(Totals))).T)
 
 
-def value_of(number: Measure, questions: Totals) -> float | None:
+def value_of(measure: Measure, questions: Totals) -> float | None:
     """A number of all questions together; None where it was not measured, or there is nothing to divide by."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = float(number(questions.changed(_added)))
+        value = float(measure(questions.changed(_added)))
     return value if np.isfinite(value) else None
 
 
-def bootstrap_interval(number: Callable[..., float | np.ndarray], *runs: Totals) -> tuple[float | None, float | None]:
+def bootstrap_interval(
+    measure: Callable[..., float | np.ndarray], *runs: Totals
+) -> tuple[float | None, float | None]:
     """95 % percentile bootstrap over questions (Efron 1979), seeded; (None, None) for fewer than two.
 
-    number: of the totals of each run. runs: totals of the same questions; a resample draws the same ones in all.
+    measure: of the totals of each run. runs: totals of the same questions; a resample draws the same ones in all.
     """
     questions = len(runs[0].columns()[0])
     if questions < 2:
@@ -110,7 +112,7 @@ def bootstrap_interval(number: Callable[..., float | np.ndarray], *runs: Totals)
     # Laid out so that numpy adds question after question.
     picks = np.ascontiguousarray(np.random.default_rng(0).integers(questions, size=(RESAMPLES, questions)).T)
     with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = np.asarray(number(*(run.changed(lambda values: values[picks].sum(axis=0)) for run in runs)))
+        drawn = np.asarray(measure(*(run.changed(lambda values: values[picks].sum(axis=0)) for run in runs)))
     values = drawn[np.isfinite(drawn)]
     if not len(values):
         return None, None

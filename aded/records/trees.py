@@ -15,7 +15,7 @@ import numpy as np
 
 from aded.core.drafter import Drafter
 from aded.core.step import Step
-from aded.records.rows import STRICT, Number, Row, Whole, about, parse
+from aded.records.rows import STRICT, NonNegative, Number, Row, about, parse
 
 NAME = "trees.jsonl"
 MOST_NODES = 20_000
@@ -29,7 +29,7 @@ class RecordedTree:
     """One step: the tree that was verified, and what the target decided."""
 
     __pydantic_config__ = STRICT
-    tokens: list[Whole] = about("the token of each node, the root's first")
+    tokens: list[NonNegative] = about("the token of each node, the root's first")
     parents: list[int] = about("the parent of each node, -1 for the root's")
     probabilities: list[Number] | None = about(
         "the drafter's probability that the walk reaches each node", null="the drafter has no probabilities"
@@ -38,8 +38,8 @@ class RecordedTree:
         "the part of the method that drafted each node, or several, with commas; the root's is empty",
         null="the method does not say",
     )
-    path: list[Whole] = about("the accepted path: nodes, the root first")
-    bonus: Whole = about("the bonus token")
+    path: list[NonNegative] = about("the accepted path: nodes, the root first")
+    bonus: NonNegative = about("the bonus token")
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class AnswerTrees:
 
     __pydantic_config__ = STRICT
     question_id: str = about("as in rows.jsonl")
-    turn: Whole = about("as in rows.jsonl")
+    turn: NonNegative = about("as in rows.jsonl")
     prompt: str = about("the end of the prompt, as text")
     texts: dict[str, str] = about("the text of each token that occurs, by its id; empty: it has none of its own")
     steps: list[RecordedTree] = about(f"the steps in order, up to {MOST_NODES} nodes")
-    steps_left_out: Whole = about("steps after them")
+    steps_left_out: NonNegative = about("steps after them")
 
 
 def read_trees(folder: Path, rows: Iterable[Row]) -> list[AnswerTrees]:

@@ -1,7 +1,7 @@
 """Several requests in one forward: their draft trees side by side, each of which sees its own request alone.
 
-Each request has a place of so many rows in one KV cache. The rows of all trees are one sequence for the model, and
-the mask lets a node see the rows of its own place: the committed ones, its ancestors and itself. Contexts may be of
+Each request has a slot of so many rows in one KV cache. The rows of all trees are one sequence for the model, and
+the mask lets a node see the rows of its own slot: the committed ones, its ancestors and itself. Contexts may be of
 any lengths; nothing is padded. Where a model computes a row from the rows that it sees alone, as with our kernels, a
 request has the same logits as alone.
 """
@@ -17,12 +17,12 @@ from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.attention.kv_cache import KVCache
+from aded.targets.attention.kv_cache import KVCache, in_place
 from aded.targets.eager import EagerTarget
 
 
-class BatchTarget:
-    """requests: how many places; rows: of each, for the prompt, the answer and its trees.
+class EagerBatchTarget:
+    """requests: how many slots; rows: of each, for the prompt, the answer and its trees.
 
     Raises BadInput where the model's attention needs more than such a mask.
     """
@@ -36,25 +36,25 @@ class BatchTarget:
         self._samplers: dict[int, Sampler] = {}
         self._prompts: dict[int, int] = {}
         self.lengths = np.zeros(requests, np.int64)
-        """Committed rows of each place."""
+        """Committed rows of each slot."""
 
-    def prefill(self, place: int, prompt_ids: np.ndarray, sampler: Sampler, requires: Collection[str] = ()) -> Step:
-        """Read a prompt, alone, and take the place; see Target.prefill. requires: at most logits."""
+    def prefill(self, slot: int, prompt_ids: np.ndarray, sampler: Sampler, requires: Collection[str] = ()) -> Step:
+        """Read a prompt, alone, and take the slot; see Target.prefill. requires: at most logits."""
         step = self.target.prefill(prompt_ids, sampler, 0, requires)
         length, alone = len(prompt_ids), self.target.cache
         if self._cache is None:
             self._cache = alone.larger(self.requests * self.rows)
-        self._cache.copy_rows(alone, length, place * self.rows)
-        self._samplers[place], self._prompts[place], self.lengths[place] = sampler, length, length
+        self._cache.copy_rows(alone, length, slot * self.rows)
+        self._samplers[slot], self._prompts[slot], self.lengths[slot] = sampler, length, length
         return step
 
     @torch.inference_mode()
     def verify(self, trees: Mapping[int, DraftTree]) -> dict[int, Step]:
-        """One forward over the trees, by their places; commits the accepted paths."""
+        """One forward over the trees, by their slots; commits the accepted paths."""
         assert self._cache is not None, "prefill comes first"
-        device, starts = self.target.device, {place: place * self.rows + int(self.lengths[place]) for place in trees}
-        rows = np.concatenate([starts[place] + np.arange(len(tree)) for place, tree in trees.items()])
-        positions = np.concatenate([self.lengths[place] + tree.depths for place, tree in trees.items()])
+        device, starts = self.target.device, {slot: slot * self.rows + int(self.lengths[slot]) for slot in trees}
+        rows = np.concatenate([starts[slot] + np.arange(len(tree)) for slot, tree in trees.items()])
+        positions = np.concatenate([self.lengths[slot] + tree.depths for slot, tree in trees.items()])
         tokens = np.concatenate([tree.tokens for tree in trees.values()])
         self._cache.write_to(torch.from_numpy(rows).to(device))
         logits = self.target.call_model(
@@ -64,27 +64,27 @@ class BatchTarget:
             self.target.mask.as_taken(self._visible(trees, int(rows.max()) + 1).to(device)),
         )
         found, first = {}, 0
-        for place, tree in trees.items():
+        for slot, tree in trees.items():
             own = logits[first : first + len(tree)]
-            found[place] = self._commit(place, tree, own, starts[place])
+            found[slot] = self._commit(slot, tree, own, starts[slot])
             first += len(tree)
         return found
 
-    def _commit(self, place: int, tree: DraftTree, logits: torch.Tensor, start: int) -> Step:
+    def _commit(self, slot: int, tree: DraftTree, logits: torch.Tensor, start: int) -> Step:
         assert self._cache is not None
-        position = int(self.lengths[place]) - self._prompts[place] + 1
-        path, token = self._samplers[place].walk(tree, logits, position)
-        if path[-1] != len(path) - 1:
+        position = int(self.lengths[slot]) - self._prompts[slot] + 1
+        path, token = self._samplers[slot].walk(tree, logits, position)
+        if not in_place(path):
             self._cache.move(start, torch.tensor(path, device=logits.device))
-        self.lengths[place] += len(path)
+        self.lengths[slot] += len(path)
         return Step(tree, path, token, logits=logits)
 
     def _visible(self, trees: Mapping[int, DraftTree], rows: int) -> torch.Tensor:
         """bool [1, 1, nodes of all trees, rows]: what each node sees."""
         mask = np.zeros((sum(map(len, trees.values())), rows), bool)
         first = 0
-        for place, tree in trees.items():
-            begin, length = place * self.rows, int(self.lengths[place])
+        for slot, tree in trees.items():
+            begin, length = slot * self.rows, int(self.lengths[slot])
             own = mask[first : first + len(tree)]
             own[:, begin : begin + length] = True
             own[:, begin + length : begin + length + len(tree)] = tree.ancestors

@@ -120,8 +120,8 @@ class CompiledCpuTarget(EagerTarget):
         self, cache: KVCache, ids: torch.Tensor, positions: torch.Tensor, mask: Mask, rows: torch.Tensor
     ) -> Output:
         """What is compiled, see Forward."""
-        cache.place.rows = rows
-        cache.place.visible = _masks(mask)[0].shape[-1]
+        cache.current.rows = rows
+        cache.current.visible = _masks(mask)[0].shape[-1]
         logits = self.call_model(cache, ids, positions, mask)
         assert self.states.last is not None
         return logits, self.states.last, self.states.layers

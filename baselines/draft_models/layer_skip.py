@@ -11,20 +11,15 @@ cache of their own and read every token again, which costs one forward of theirs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
-
-from pydantic import Field
 
 from aded.core.target import Target
 from aded.errors import BadInput
-from aded.settings import Budget, Count, FilePath, Share
+from aded.settings import Budget, Count, FilePath, NonNegative, Share
 from aded.targets.eager import EagerTarget
 from aded.targets.twin import twin_with_layers
 from baselines.draft_models.model_drafter import Branches, ModelDrafter
 from baselines.draft_models.reader import model_beside
 from baselines.growth import Shape
-
-Number = Annotated[int, Field(ge=0)]
 
 
 class LayerSkip(ModelDrafter):
@@ -46,7 +41,7 @@ class LayerSkip(ModelDrafter):
         layers: Count,
         cache: FilePath,
         *,
-        left_out: Sequence[Number] = (),
+        left_out: Sequence[NonNegative] = (),
         budget: Budget = 4,
         depth: Count = 4,
         branches: Branches = (1,),

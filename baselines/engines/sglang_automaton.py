@@ -42,8 +42,8 @@ def _latest_tokens(corpus: Suffixes, start: int, end: int, span: int, separator:
     for i in range(len(found)):
         _, token, first, stop = found[i]
         place = 0
-        for number in range(first, stop):
-            place = max(place, suffix_at(corpus, number))
+        for rank in range(first, stop):
+            place = max(place, suffix_at(corpus, rank))
         found[i] = -place, token, first, stop
     found.sort()
     return found

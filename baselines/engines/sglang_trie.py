@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from baselines.trie_buckets import bucket_of
+
 TOKEN, PARENT, COUNT, CHILD, BEFORE, AFTER, CHAIN, NEWER, OLDER = range(9)
 """Columns of Trie.nodes: token, parent, insertions, latest child, the siblings used just later and just earlier, the
 next node of the bucket, and the neighbours in the order of use. 0 is none. Of the root, COUNT is how many nodes are
@@ -49,19 +51,13 @@ def with_room(trie: Trie, least: int, capacity: int) -> Trie:
     return larger
 
 
-@njit(cache=True, inline="always")
-def _bucket(buckets: np.ndarray, parent: int, token: int) -> int:
-    hashed = (np.uint64(parent) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(token) * np.uint64(0xC2B2AE3D27D4EB4F))
-    return int((hashed ^ (hashed >> np.uint64(31))) & np.uint64(len(buckets) - 1))
-
-
 @njit(cache=True)
 def fill_buckets(trie: Trie) -> None:
     """Put all nodes in use into the empty buckets."""
     nodes, buckets = trie
     node = nodes[0, OLDER]
     while node > 0:
-        bucket = _bucket(buckets, nodes[node, PARENT], nodes[node, TOKEN])
+        bucket = bucket_of(buckets, nodes[node, PARENT], nodes[node, TOKEN])
         nodes[node, CHAIN], buckets[bucket] = buckets[bucket], node
         node = nodes[node, OLDER]
 
@@ -70,7 +66,7 @@ def fill_buckets(trie: Trie) -> None:
 def child_of(trie: Trie, parent: int, token: int) -> int:
     """The child with this token, or 0."""
     nodes = trie.nodes
-    node = trie.buckets[_bucket(trie.buckets, parent, token)]
+    node = trie.buckets[bucket_of(trie.buckets, parent, token)]
     while node > 0 and (nodes[node, PARENT] != parent or nodes[node, TOKEN] != token):
         node = nodes[node, CHAIN]
     return node
@@ -83,7 +79,7 @@ def _add(trie: Trie, parent: int, token: int) -> int:
     node = nodes[0, CHAIN]
     nodes[0, CHAIN] = nodes[node, CHAIN]
     nodes[0, COUNT] += 1
-    bucket = _bucket(buckets, parent, token)
+    bucket = bucket_of(buckets, parent, token)
     nodes[node] = 0
     nodes[node, TOKEN], nodes[node, PARENT] = token, parent
     nodes[node, NEWER] = nodes[node, OLDER] = node
@@ -121,7 +117,7 @@ def _evict(trie: Trie) -> None:
     older, newer = nodes[node, OLDER], nodes[node, NEWER]
     nodes[older, NEWER], nodes[newer, OLDER] = newer, older
     _part_from_siblings(nodes, node)
-    bucket = _bucket(buckets, nodes[node, PARENT], nodes[node, TOKEN])
+    bucket = bucket_of(buckets, nodes[node, PARENT], nodes[node, TOKEN])
     if buckets[bucket] == node:
         buckets[bucket] = nodes[node, CHAIN]
     else:

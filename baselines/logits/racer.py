@@ -25,6 +25,7 @@ from aded.core.tree import DraftTree, with_child
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
 from baselines.logits.prompt_logits import best_after_prompt
+from baselines.trie_buckets import bucket_of
 
 TOKEN, PARENT, COUNT, CHILD, SIBLING, CHAIN, NEWER, OLDER = range(8)
 """Rows of Trie.nodes: token, parent, occurrences, latest child, next child of the parent, next node of the bucket,
@@ -49,17 +50,11 @@ def empty_trie(capacity: int) -> Trie:
     return Trie(nodes, np.zeros(1 << capacity.bit_length(), np.int64))
 
 
-@njit(cache=True, inline="always")
-def _bucket(buckets: np.ndarray, parent: int, token: int) -> int:
-    hashed = (np.uint64(parent) * np.uint64(0x9E3779B97F4A7C15)) ^ (np.uint64(token) * np.uint64(0xC2B2AE3D27D4EB4F))
-    return int((hashed ^ (hashed >> np.uint64(31))) & np.uint64(len(buckets) - 1))
-
-
 @njit(cache=True)
 def _child(trie: Trie, parent: int, token: int) -> int:
     """The child with this token, or 0."""
     nodes = trie.nodes
-    node = trie.buckets[_bucket(trie.buckets, parent, token)]
+    node = trie.buckets[bucket_of(trie.buckets, parent, token)]
     while node > 0 and (nodes[PARENT, node] != parent or nodes[TOKEN, node] != token):
         node = nodes[CHAIN, node]
     return node
@@ -89,8 +84,8 @@ def _add(trie: Trie, parent: int, token: int) -> int:
     above = nodes[PARENT, node]
     if above >= 0:
         _unlink(nodes[SIBLING], nodes[CHILD], above, node)
-        _unlink(nodes[CHAIN], buckets, _bucket(buckets, above, nodes[TOKEN, node]), node)
-    bucket = _bucket(buckets, parent, token)
+        _unlink(nodes[CHAIN], buckets, bucket_of(buckets, above, nodes[TOKEN, node]), node)
+    bucket = bucket_of(buckets, parent, token)
     nodes[TOKEN, node], nodes[PARENT, node], nodes[COUNT, node], nodes[CHILD, node] = token, parent, 0, 0
     nodes[SIBLING, node], nodes[CHILD, parent] = nodes[CHILD, parent], node
     nodes[CHAIN, node], buckets[bucket] = buckets[bucket], node

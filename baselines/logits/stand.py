@@ -2,10 +2,9 @@
 
 For each context of one to three tokens a table has the mean of what the target said there, at every node that it
 verified, accepted or not: the ten most probable next tokens with their probabilities, 0 for a token that is not among
-the ten of a node. The longest known context
-drafts. The draft tree has a fixed shape: each node has a rank, and its token is the candidate of this rank of its
-parent. Where verification is by rejection, candidates come in the order of draws from these probabilities without
-replacement (Gumbel-top-k); else the most probable comes first.
+the ten of a node. The longest known context drafts. The draft tree has a fixed shape: each node has a rank, and its
+token is the candidate of this rank of its parent. Where verification is by rejection, candidates come in the order of
+draws from these probabilities without replacement (Gumbel-top-k); else the most probable comes first.
 
 No code of the authors is public, and their tree is a figure alone: of 625 nodes the 80 that were accepted most often,
 13 levels deep. Here it has the nodes that are accepted most often by a rate for each rank: see `ACCEPTED`.

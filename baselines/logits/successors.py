@@ -1,6 +1,6 @@
 """What the target held most probable after contexts of a few tokens.
 
-Each context has one place among the eight of its hash. Where all eight are taken, the context that was learned
+Each context has one slot among the eight of its hash. Where all eight are taken, the context that was learned
 longest ago gives way, so memory is bounded.
 """
 
@@ -44,33 +44,33 @@ def _first_way(keys: np.ndarray, key: np.uint64) -> int:
 
 
 @njit(cache=True)
-def _place(keys: np.ndarray, key: np.uint64) -> int:
+def _find_slot(keys: np.ndarray, key: np.uint64) -> int:
     """Where the context is, or -1."""
     first = _first_way(keys, key)
-    for place in range(first, first + WAYS):
-        if keys[place] == key:
-            return place
+    for slot in range(first, first + WAYS):
+        if keys[slot] == key:
+            return slot
     return -1
 
 
 @njit(cache=True)
 def longest_known(table: Table, text: np.ndarray, shortest: int, longest: int) -> int:
-    """The place of the longest known context at the end of the text, int64 [m], or -1."""
+    """The slot of the longest known context at the end of the text, int64 [m], or -1."""
     found, key = -1, np.uint64(0)
     for n in range(1, min(longest, len(text)) + 1):
         key = _with_token(key, text[len(text) - n])
         if n >= shortest:
-            place = _place(table.keys, key)
-            found = place if place >= 0 else found
+            slot = _find_slot(table.keys, key)
+            found = slot if slot >= 0 else found
     return found
 
 
 @njit(cache=True)
-def _mix(table: Table, place: int, tokens: np.ndarray, shares: np.ndarray, weight: float) -> None:
+def _mix(table: Table, slot: int, tokens: np.ndarray, shares: np.ndarray, weight: float) -> None:
     """Mix a distribution, int64 [k] and float64 [k], into that of a context, and keep the most probable tokens."""
     kept = table.tokens.shape[1]
     all_tokens, all_shares = np.full(kept + len(tokens), -1), np.zeros(kept + len(tokens))
-    all_tokens[:kept], all_shares[:kept] = table.tokens[place], (1.0 - weight) * table.shares[place]
+    all_tokens[:kept], all_shares[:kept] = table.tokens[slot], (1.0 - weight) * table.shares[slot]
     n = kept
     for i in range(len(tokens)):
         at = 0
@@ -82,7 +82,7 @@ def _mix(table: Table, place: int, tokens: np.ndarray, shares: np.ndarray, weigh
         all_tokens[at] = tokens[i]
         all_shares[at] += weight * shares[i]
     best = np.argsort(-all_shares[:n], kind="mergesort")[:kept]
-    table.tokens[place], table.shares[place] = all_tokens[best], all_shares[best]
+    table.tokens[slot], table.shares[slot] = all_tokens[best], all_shares[best]
 
 
 @njit(cache=True)
@@ -117,23 +117,23 @@ def learn(
                 break
             key = _with_token(key, token)
             if n >= shortest:
-                place = _learned_place(table, key, now)
-                weight = 1.0 / (min(table.counts[place], memory) + 1)
-                _mix(table, place, best[0][node], best[1][node], weight)
-                table.counts[place] += 1
+                slot = _slot_to_learn(table, key, now)
+                weight = 1.0 / (min(table.counts[slot], memory) + 1)
+                _mix(table, slot, best[0][node], best[1][node], weight)
+                table.counts[slot] += 1
 
 
 @njit(cache=True)
-def _learned_place(table: Table, key: np.uint64, now: int) -> int:
-    """The place of a context that is learned now; a new one takes that of the one learned longest ago."""
-    place = _place(table.keys, key)
-    if place < 0:
+def _slot_to_learn(table: Table, key: np.uint64, now: int) -> int:
+    """The slot of a context that is learned now; a new one takes that of the one learned longest ago."""
+    slot = _find_slot(table.keys, key)
+    if slot < 0:
         first = _first_way(table.keys, key)
-        place = first + int(np.argmin(table.used[first : first + WAYS]))
-        table.keys[place], table.counts[place] = key, 0
-        table.tokens[place], table.shares[place] = -1, 0.0
-    table.used[place] = now
-    return place
+        slot = first + int(np.argmin(table.used[first : first + WAYS]))
+        table.keys[slot], table.counts[slot] = key, 0
+        table.tokens[slot], table.shares[slot] = -1, 0.0
+    table.used[slot] = now
+    return slot
 
 
 class Successors:
@@ -144,13 +144,13 @@ class Successors:
 
     def __init__(self, shortest: int, longest: int, contexts: int, memory: int) -> None:
         self.lengths, self.memory = (shortest, longest), memory
-        places = -(-contexts // WAYS) * WAYS
+        slots = -(-contexts // WAYS) * WAYS
         self.table = Table(
-            np.zeros(places, np.uint64),
-            np.zeros(places, np.int64),
-            np.zeros(places, np.int64),
-            np.full((places, CANDIDATES), -1),
-            np.zeros((places, CANDIDATES)),
+            np.zeros(slots, np.uint64),
+            np.zeros(slots, np.int64),
+            np.zeros(slots, np.int64),
+            np.full((slots, CANDIDATES), -1),
+            np.zeros((slots, CANDIDATES)),
         )
         self._now = 0
 
@@ -168,8 +168,8 @@ class Successors:
 
     def after(self, text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(tokens int64 [k], shares float64 [k]) after the longest known context at the end of the text."""
-        place = longest_known(self.table, text, *self.lengths)
-        if place < 0:
+        slot = longest_known(self.table, text, *self.lengths)
+        if slot < 0:
             return np.empty(0, np.int64), np.empty(0)
-        known = int(np.count_nonzero(self.table.shares[place]))
-        return self.table.tokens[place, :known], self.table.shares[place, :known]
+        known = int(np.count_nonzero(self.table.shares[slot]))
+        return self.table.tokens[slot, :known], self.table.shares[slot, :known]

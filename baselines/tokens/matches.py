@@ -35,9 +35,9 @@ def matches_before(context: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def _compare(corpus: Suffixes, number: int, query: np.ndarray) -> int:
+def _compare(corpus: Suffixes, rank: int, query: np.ndarray) -> int:
     """-1, 0 or 1: the suffix sorts below the query, starts with it, or sorts above it."""
-    start = suffix_at(corpus, number)
+    start = suffix_at(corpus, rank)
     for i in range(len(query)):
         token = token_at(corpus, start + i)  # -1, below all, at the end
         if token != query[i]:
@@ -47,7 +47,7 @@ def _compare(corpus: Suffixes, number: int, query: np.ndarray) -> int:
 
 @njit(cache=True)
 def _first_from(corpus: Suffixes, query: np.ndarray, low: int, least: int) -> int:
-    """The number of the first suffix, from `low` on, that `_compare` gives `least` or more: the first one that starts
+    """The rank of the first suffix, from `low` on, that `_compare` gives `least` or more: the first one that starts
     with the query for 0, and the one after the last for 1.
     """
     high = len(corpus.suffixes)

@@ -25,9 +25,9 @@ from baselines.tokens.matches import matches_before, occurrences
 
 
 @njit(cache=True)
-def token_of(corpus: Suffixes, number: int, ahead: int) -> int:
+def token_of(corpus: Suffixes, rank: int, ahead: int) -> int:
     """The token of a suffix at `ahead`."""
-    return token_at(corpus, suffix_at(corpus, number) + ahead)
+    return token_at(corpus, suffix_at(corpus, rank) + ahead)
 
 
 @njit(cache=True)
@@ -54,8 +54,8 @@ def end_of_token(corpus: Suffixes, low: int, high: int, ahead: int, token: int) 
 def first_of(corpus: Suffixes, start: int, end: int) -> int:
     """Where the first one in the corpus of the suffixes `start` to `end` - 1 begins."""
     first = len(corpus.tokens)
-    for number in range(start, end):
-        first = min(first, suffix_at(corpus, number))
+    for rank in range(start, end):
+        first = min(first, suffix_at(corpus, rank))
     return first
 
 

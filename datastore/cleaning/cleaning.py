@@ -11,7 +11,7 @@ import numpy as np
 
 from aded.errors import BadInput
 from aded.files.atomic import Named
-from aded.files.datastores.contamination import MARK, to_header
+from aded.files.datastores.contamination import FINGERPRINT_PREFIX, to_header
 from aded.identity import file_fingerprint
 from aded.settings import Text
 from datastore.cleaning.benchmarks import asked_texts
@@ -107,6 +107,6 @@ def _overlap(cleaning: Cleaning) -> Overlap:
             if name in benchmarks:
                 raise BadInput(key, f"{name} is named twice; name a benchmark once, in exclude or in report")
             benchmarks[name], left_out[name] = asked_texts(choice, key), key == "corpus.exclude"
-            if mark := file_fingerprint(file) if file else None:
-                files[name] = mark[:MARK]
+            if fingerprint := file_fingerprint(file) if file else None:
+                files[name] = fingerprint[:FINGERPRINT_PREFIX]
     return Overlap(benchmarks, left_out, files)

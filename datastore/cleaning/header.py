@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from json import dumps
-from typing import Annotated
-
-from pydantic import Field
 
 from aded.files.datastores.array_file import DATASTORE_KEY
 from aded.files.datastores.contamination import HEADER, NOT_CHECKED, from_header, in_short, summed, to_header
 from aded.files.json_lines import json_value, typed
+from aded.settings import NonNegative
 
 LEFT_OUT = "left_out"
 """Reason -> conversations, as JSON."""
@@ -26,9 +24,7 @@ def left_out_to_header(left_out: Mapping[str, int]) -> dict[str, str]:
 def left_out_of(header: Mapping[str, str], where: str) -> dict[str, int]:
     """Raises BadInput."""
     value = json_value(header.get(LEFT_OUT, "{}"), DATASTORE_KEY, where)
-    found: dict[str, int] = typed(
-        value, dict[str, Annotated[int, Field(ge=0)]], DATASTORE_KEY, where, "numbers by reason"
-    )
+    found: dict[str, int] = typed(value, dict[str, NonNegative], DATASTORE_KEY, where, "numbers by reason")
     return found
 
 

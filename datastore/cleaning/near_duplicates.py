@@ -78,13 +78,13 @@ def _band_keys(digests: np.ndarray, rows: int) -> np.ndarray:
 
 
 @njit(cache=True)
-def _place(table: np.ndarray, key: np.uint64) -> int:
-    """Where the key is, or the empty place where it belongs."""
+def _find_slot(table: np.ndarray, key: np.uint64) -> int:
+    """Where the key is, or the empty slot where it belongs."""
     last = np.uint64(len(table) - 1)
-    place = key & last
-    while table[place] != 0 and table[place] != key:
-        place = (place + np.uint64(1)) & last
-    return int(place)
+    slot = key & last
+    while table[slot] != 0 and table[slot] != key:
+        slot = (slot + np.uint64(1)) & last
+    return int(slot)
 
 
 @njit(cache=True)
@@ -93,7 +93,7 @@ def _all_met(table: np.ndarray, bands: np.ndarray) -> bool:
     for keys in bands:
         met = False
         for key in keys:
-            met |= table[_place(table, key)] == key
+            met |= table[_find_slot(table, key)] == key
         if not met:
             return False
     return True
@@ -105,7 +105,7 @@ def _add(table: np.ndarray, keys: np.ndarray) -> int:
     new = 0
     for key in keys:
         if key != 0:
-            place = _place(table, key)
-            new += table[place] == 0
-            table[place] = key
+            slot = _find_slot(table, key)
+            new += table[slot] == 0
+            table[slot] = key
     return new

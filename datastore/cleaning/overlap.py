@@ -36,7 +36,7 @@ class Overlap:
 
     benchmarks: name -> its questions.
     left_out: are conversations that hold a question left out?
-    files: the mark of the question file of each that was given one, as Check has it.
+    files: the fingerprint of the question file of each that was given one, as Check has it.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class Overlap:
         for name, questions in benchmarks.items():
             self._index(name, questions)
             texts = [text for one in questions for text in (one.id, *one.turns, *one.references)]
-            mark = sha256("\0".join(texts).encode("utf-8", "surrogatepass"))[:16]
-            self.checks[name] = Check(len(questions), mark, left_out[name], {}, files.get(name))
+            texts_hash = sha256("\0".join(texts).encode("utf-8", "surrogatepass"))[:16]
+            self.checks[name] = Check(len(questions), texts_hash, left_out[name], {}, files.get(name))
         self._filter = np.zeros(1 << FILTER_BITS, np.bool_)
         self._filter[np.array(list(self._owners), np.uint64) >> np.uint64(64 - FILTER_BITS)] = True
 

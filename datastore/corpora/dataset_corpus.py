@@ -13,7 +13,7 @@ from pydantic import Field
 
 from aded.errors import BadInput
 from aded.files.parquet import parquet_rows
-from aded.settings import FilePath, Positive, Text
+from aded.settings import FilePath, NonNegative, Positive, Text
 from datastore.cleaning.cleaning import Benchmarks, Cleaning, Rules
 from datastore.corpora.corpus import Conversation, Corpus
 from datastore.corpora.local_file import BLOCK, BROKEN, json_rows, open_text, split_text
@@ -50,7 +50,7 @@ class DatasetCorpus(Corpus):
         files: str | None = None,
         shards: Shards = (0, 1),
         field: str | None = None,
-        skip: Annotated[int, Field(ge=0)] = 0,
+        skip: NonNegative = 0,
         limit: Positive | None = None,
         clean: Rules = (),
         exclude: Benchmarks = (),

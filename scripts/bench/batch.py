@@ -43,7 +43,7 @@ from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
 from aded.records.environment import machine
 from aded.settings import Positive
-from aded.targets.batch import BatchTarget
+from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from scripts.bench.timing.batches import measure_batches
@@ -161,7 +161,7 @@ class Bench:
             Request(prompt, drafter, Greedy(), self.settings.new_tokens)
             for prompt, drafter in zip(prompts, drafters, strict=True)
         ]
-        target = BatchTarget(self.target, batch, self.rows)
+        target = EagerBatchTarget(self.target, batch, self.rows)
         began = perf_counter()
         found = dict(decode_batch(target, requests, self.loaded.eos_token_ids, load))
         seconds = perf_counter() - began - sum(answer.prefill_seconds for answer in found.values())

@@ -68,10 +68,8 @@ class Outcome:
         return float(np.percentile(self.waits / self.tokens, percentile))
 
 
-def simulate(
-    requests: Sequence[Steps], times: BatchTimes, places: int, arrivals: np.ndarray | None = None
-) -> Outcome:
-    """Continuous batching of at most `places` requests; who arrives first enters first.
+def simulate(requests: Sequence[Steps], times: BatchTimes, slots: int, arrivals: np.ndarray | None = None) -> Outcome:
+    """Continuous batching of at most `slots` requests; who arrives first enters first.
 
     arrivals: float [requests], rising, in seconds; None: all at once. Raises BadInput where the times do not reach.
     """
@@ -86,7 +84,7 @@ def simulate(
     while entered < count or len(going):
         if not len(going):
             now = max(now, float(arrivals[entered]))
-        new = min(int(np.searchsorted(arrivals, now, side="right")), entered + places - len(going))
+        new = min(int(np.searchsorted(arrivals, now, side="right")), entered + slots - len(going))
         going, entered = np.append(going, np.arange(entered, max(new, entered))), max(new, entered)
         now += times.seconds(len(going), float(nodes[going, at[going]].mean())) + drafting[going, at[going]].sum()
         at[going] += 1
@@ -96,12 +94,12 @@ def simulate(
     return Outcome(now - float(arrivals[0]), ended - arrivals, tokens)
 
 
-def enough(requests: Sequence[Steps], places: int) -> list[Steps]:
-    """The requests, asked again in turn until there are four for each place. Raises BadInput without a step."""
+def enough(requests: Sequence[Steps], slots: int) -> list[Steps]:
+    """The requests, asked again in turn until there are four for each slot. Raises BadInput without a step."""
     known = [one for one in requests if len(one.tokens)]
     if not known:
         raise BadInput("RUN", "has no steps")
-    return [known[number % len(known)] for number in range(max(len(known), 4 * places))]
+    return [known[number % len(known)] for number in range(max(len(known), 4 * slots))]
 
 
 def poisson(count: int, rate: float, seed: int = 0) -> np.ndarray:

@@ -17,7 +17,7 @@ import pandas as pd
 from aded.files.datastores.contamination import NOT_CHECKED, held_of
 from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import Estimate
-from aded.records.numbers import MISSING, number, with_interval
+from aded.records.numbers import MISSING, formatted, with_interval
 from aded.records.rows import Row
 from aded.records.summary import Summary
 from scripts.report.lines import ACCEPTED, SCOPES, Line
@@ -50,7 +50,7 @@ def shown(value: Any, form: str = ".2f") -> Any:
     """The text of a value; texts stay as they are."""
     if isinstance(value, Estimate):
         return with_interval(*value, form)
-    return value if isinstance(value, str | list) else number(value, form)
+    return value if isinstance(value, str | list) else formatted(value, form)
 
 
 def frame(lines: Iterable[Line], columns: Columns) -> pd.DataFrame:
@@ -300,6 +300,6 @@ def chosen(*heads: str) -> dict[str, Column]:
     return {head: COLUMNS[head] for head in heads}
 
 
-def differing_places(lines: Sequence[Line]) -> list[str]:
+def differing_workload(lines: Sequence[Line]) -> list[str]:
     """model and benchmark, where not all lines have the same."""
     return [head for head in ("model", "benchmark") if len({COLUMNS[head].value(line) for line in lines}) > 1]

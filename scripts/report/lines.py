@@ -63,7 +63,7 @@ class Line:
         return "autoregressive" if self.is_baseline else self.first.method
 
     @property
-    def place(self) -> tuple[str, str]:
+    def workload(self) -> tuple[str, str]:
         """Benchmark and model."""
         return self.first.benchmark, self.first.model
 
@@ -119,25 +119,25 @@ class Line:
         """
         totals = [totals_by_question(run.rows) for run in self.runs]
         metrics = BASELINE_METRICS if self.is_baseline else METRICS
-        found = {name: self._estimate(totals, number) for name, number in metrics.items()}
+        found = {name: self._estimate(totals, measure) for name, measure in metrics.items()}
         scored = self.measuring("pass@1").runs
         if scored and not self.is_baseline:
             rates = [run.score["pass@1"] for run in scored if run.score is not None]
             found["pass@1"] = self._of_several(scored, rates, (None, None))
         return {name: estimate for name, estimate in found.items() if estimate is not None}
 
-    def _estimate(self, totals: Sequence[Mapping[str, Totals]], number: Measure) -> Estimate | None:
+    def _estimate(self, totals: Sequence[Mapping[str, Totals]], measure: Measure) -> Estimate | None:
         """totals: of each run, by question."""
-        whole = [value_of(number, stacked(mine.values())) for mine in totals]
-        measured = [place for place, value in enumerate(whole) if value is not None]
-        by_run = [totals[place] for place in measured]
+        whole = [value_of(measure, stacked(mine.values())) for mine in totals]
+        measured = [index for index, value in enumerate(whole) if value is not None]
+        by_run = [totals[index] for index in measured]
         shared = [question for question in by_run[0] if all(question in mine for mine in by_run)] if by_run else []
         same = [stacked(mine[question] for question in shared) for mine in by_run]
-        values = [value for one in same if (value := value_of(number, one)) is not None]
+        values = [value for one in same if (value := value_of(measure, one)) is not None]
         if not values or len(values) < len(same):
             return None
-        interval = bootstrap_interval(lambda *runs: np.median([number(run) for run in runs], axis=0), *same)
-        return self._of_several([self.runs[place] for place in measured], values, interval)
+        interval = bootstrap_interval(lambda *runs: np.median([measure(run) for run in runs], axis=0), *same)
+        return self._of_several([self.runs[index] for index in measured], values, interval)
 
     def _of_several(
         self, runs: Sequence[FinishedRun], values: Sequence[float], over_questions: tuple[float | None, float | None]
@@ -176,7 +176,7 @@ def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[L
     names = line_names(runs, (SEED, *without))
     found: dict[tuple[Any, ...], list[FinishedRun]] = defaultdict(list)
     for one in each_run(runs):
-        found[one.place, names[one.first.folder]].append(one.first)
+        found[one.workload, names[one.first.folder]].append(one.first)
     return [Line(name, tuple(mine)) for (_, name), mine in found.items()]
 
 
@@ -221,23 +221,23 @@ def baselines(runs: Sequence[FinishedRun]) -> list[Line]:
     return [Line(name, tuple(mine), is_baseline=True) for (_, _, name), mine in sorted(groups.items())]
 
 
-def by_place(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
+def by_workload(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
     """The lines of each benchmark and model."""
     found: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
-        found.setdefault(line.place, []).append(line)
+        found.setdefault(line.workload, []).append(line)
     return found
 
 
 def in_order(lines: Iterable[Line]) -> list[Line]:
     """The order of every table and plot: best first, by speedup, then by accepted tokens; equal ones by name."""
-    return sorted(lines, key=place_in_table)
+    return sorted(lines, key=sort_key)
 
 
-def place_in_table(line: Line) -> tuple[Any, ...]:
+def sort_key(line: Line) -> tuple[Any, ...]:
     speedup, accepted = (line.number(key) for key in ("speedup", ACCEPTED))
     return (
-        *line.place,
+        *line.workload,
         -(speedup.value if speedup else 0.0),
         -(accepted.value if accepted else 0.0),
         by_number(line.name),

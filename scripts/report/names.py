@@ -79,8 +79,8 @@ def _distinct(
     found = {}
     for run in runs:
         same = ids[run.benchmark, run.model, names[run.folder]]
-        mark = f" [{same[json.dumps(facts[run.folder], sort_keys=True)][:6]}]" if len(same) > 1 else ""
-        found[run.folder] = names[run.folder] + mark
+        suffix = f" [{same[json.dumps(facts[run.folder], sort_keys=True)][:6]}]" if len(same) > 1 else ""
+        found[run.folder] = names[run.folder] + suffix
     return found
 
 

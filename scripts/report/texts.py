@@ -78,7 +78,7 @@ def undecided(speedup: Estimate | None) -> bool:
 
 
 def reasons(marked: Iterable[Line]) -> list[str]:
-    """Why speedups are marked: a line for each place and kind of reason, with the methods that it is of.
+    """Why speedups are marked: a line for each benchmark, model and kind of reason, with the methods.
 
     Marks that differ in their numbers alone are of one kind.
     """
@@ -86,7 +86,7 @@ def reasons(marked: Iterable[Line]) -> list[str]:
     texts: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for line in marked:
         for mark in line.marks:
-            kind = ", ".join(line.place), NUMBER.sub("0", mark)
+            kind = ", ".join(line.workload), NUMBER.sub("0", mark)
             methods[kind][line.name] = texts[kind][mark] = None
     return [
         f"{MARK} {kind[0]}: {_merged([*texts[kind]])}: {', '.join(mine)}."

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 SPEEDUPS = {"human_eval": "HumanEval, in a chat", "mt_bench": "MT-Bench", "human_eval_raw": "HumanEval, raw"}
 """The folders of results/live, and what they are called."""
 ARMS = {
-    "aded_backoff (lookup=a file, retrieval=a file)": f"{NAMES['aded_backoff']}, with corpus look-up",
+    "aded_backoff (lookup=a file, retrieval=a file)": f"{NAMES['aded_backoff']}, look-up, retrieval",
     "aded_backoff (lookup=none, retrieval=none)": NAMES["aded_backoff"],
     "prompt_lookup": NAMES["prompt_lookup"],
 }

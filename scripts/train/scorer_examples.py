@@ -123,8 +123,8 @@ class FeatureCollector(Drafter):
         taken_as = self._random.choice(PROBABILITIES, read, p=SHARES) * (self._random.random(read) < self._share)
         self._make_room(read)
         self._count = _collect(drafter.state, context, first, drafter.keep, taken_as, self._examples, self._count)
-        if drafter.corpus is not None:
-            retrieve_for_answer(drafter.nearest, context, first, drafter.experts.on.longest[NEAREST])
+        if drafter.retrieval_file is not None:
+            retrieve_for_answer(drafter.nearest, context, first, drafter.experts.options.longest[NEAREST])
         # The target's distribution names the token that was just read: only now may the drafter know it.
         if self._late is not None:
             drafter.observe(self._late)

@@ -64,7 +64,7 @@ def test_arrays_that_do_not_fit_together_are_refused(arrays: dict[str, list[int]
 @pytest.mark.parametrize("suffixes", [[0, 2], [-1, 0], [2**31 - 1, -(2**31)]])
 def test_no_lookup_leaves_the_stream(suffixes: list[int], tmp_path: Path) -> None:
     corpus = open_suffixes(crafted(tmp_path, tokens=[1, 2], suffixes=suffixes)).corpus
-    starts = [suffix_at(corpus, number) for number in range(2)]
+    starts = [suffix_at(corpus, rank) for rank in range(2)]
     assert starts == suffixes
     assert [token_at(corpus, start) for start in starts] == [{0: 1}.get(start, -1) for start in starts]
     assert all(0 <= start <= 2**31 for start in starts_behind(corpus, 0, 2, 1, 4).tolist())

@@ -31,7 +31,7 @@ MOST_FEATURES = 512
 TOKEN_BUCKETS = 128
 UNITS = 32
 """Hidden units of the scorer."""
-Whole = int | np.integer[Any]
+Integer = int | np.integer[Any]
 Real = float | np.floating[Any]
 
 
@@ -91,7 +91,7 @@ def clear(candidates: Candidates) -> None:
 
 
 @inner
-def propose(candidates: Candidates, token: Whole) -> int:
+def propose(candidates: Candidates, token: Integer) -> int:
     """The token's place among the candidates, at their end if it is new; -1 if they are full."""
     bucket = token & (TOKEN_BUCKETS - 1)
     at = candidates.first[bucket]
@@ -110,7 +110,7 @@ def propose(candidates: Candidates, token: Whole) -> int:
 
 @inner
 def add_feature(
-    candidates: Candidates, token: Whole, source: int, length: int, expert: int, share: Real, count: Real
+    candidates: Candidates, token: Integer, source: int, length: int, expert: int, share: Real, count: Real
 ) -> None:
     """A feature of a token, which becomes a candidate. Call it for longer contexts first.
 

@@ -32,8 +32,8 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.contexts.context_table import ROW, clear_table, empty_table, reset_table
 from aded.drafters.backoff.contexts.corpus import LONGEST_CONTEXT, open_beside, open_corpus
 from aded.drafters.backoff.contexts.history import clear_history, empty_history
-from aded.drafters.backoff.contexts.unigrams import clear_unigrams, no_unigrams
-from aded.drafters.backoff.experts import IN_USE, Experts
+from aded.drafters.backoff.contexts.unigrams import clear_unigrams, empty_unigrams
+from aded.drafters.backoff.experts import OPTIONS, Experts
 from aded.drafters.backoff.external_candidates import set_external_candidates
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
 from aded.drafters.backoff.lookup import lookup_of, no_lookup
@@ -113,12 +113,12 @@ class BackoffDrafter(Drafter):
             longest[CORPUS] = 0
         self.lookup = None if lookup is None else open_beside("method.lookup", lookup, open_lookup, datastore)
         learns = adaptation != "off"
-        self.corpus = None
+        self.retrieval_file = None
         if retrieval and learns and longest[NEAREST]:
-            self.corpus = open_beside("method.retrieval", retrieval, open_suffixes, datastore)
-        if self.corpus is None:
+            self.retrieval_file = open_beside("method.retrieval", retrieval, open_suffixes, datastore)
+        if self.retrieval_file is None:
             longest[NEAREST] = 0
-        self.nearest = open_nearest(self.corpus)
+        self.nearest = open_nearest(self.retrieval_file)
         self.experts = Experts(
             open_corpus(datastore, int(longest[CORPUS]), top_k),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
@@ -126,34 +126,36 @@ class BackoffDrafter(Drafter):
             prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
             nearest=self.nearest.table,
             history=empty_history(max_history),
-            unigrams=no_unigrams(),
+            unigrams=empty_unigrams(),
             lookup=no_lookup() if self.lookup is None else lookup_of(self.lookup.model),
-            on=new_record(IN_USE),
+            options=new_record(OPTIONS),
         )
-        on = self.experts.on
-        on.longest[:], on.vocabulary = longest, datastore.vocabulary
-        on.copies, on.skip_grams, on.unigrams = copy and learns, skip_grams and learns, unigrams and learns
-        on.lookup = self.lookup is not None
+        options = self.experts.options
+        options.longest[:], options.vocabulary = longest, datastore.vocabulary
+        options.copies, options.skip_grams = copy and learns, skip_grams and learns
+        options.unigrams = unigrams and learns
+        options.lookup = self.lookup is not None
         self._scorers = {
-            asked: read_scorer(scorer, self.corpus is not None, asked) for asked in {False, self.lookup is not None}
+            asked: read_scorer(scorer, self.retrieval_file is not None, asked)
+            for asked in {False, self.lookup is not None}
         }
-        reads_corpus = bool(longest[CORPUS]) or self.corpus is not None or self.lookup is not None
-        corpus: frozenset[Teacher] = frozenset({"a corpus"} if reads_corpus else ())
-        self.learned_from = corpus | {"other models' answers"}
+        reads_corpus = bool(longest[CORPUS]) or self.retrieval_file is not None or self.lookup is not None
+        teachers: frozenset[Teacher] = frozenset({"a corpus"} if reads_corpus else ())
+        self.learned_from = teachers | {"other models' answers"}
         self._no_stop = np.zeros(self.budget + 1)
         self._read_nothing()
 
     def _read_nothing(self) -> None:
         self.scratch = new_scratch(self.budget)
-        self._ask_lookup(bool(self.experts.on.lookup))
-        self.context, self._drafted = np.empty(0, np.int64), DraftTree.root(0)
+        self._ask_lookup(bool(self.experts.options.lookup))
+        self.context, self._latest_draft = np.empty(0, np.int64), DraftTree.root(0)
         self._observed: Step | None = None
         self._follows_draft = True
 
     def _ask_lookup(self, asked: bool) -> None:
         """Is the look-up model asked, if there is one?"""
-        self.experts.on.lookup = asked and self.lookup is not None
-        scorer, self.scorer_source = self._scorers[bool(self.experts.on.lookup)]
+        self.experts.options.lookup = asked and self.lookup is not None
+        scorer, self.scorer_source = self._scorers[bool(self.experts.options.lookup)]
         self.state = NumbaState((self.experts, scorer, self.scratch))
 
     def sibling(self) -> BackoffDrafter:
@@ -165,18 +167,18 @@ class BackoffDrafter(Drafter):
         other, experts = shallow_copy(self), self.experts
         other.nearest = another(self.nearest)
         other.experts = experts._replace(
-            prompt=empty_table(len(experts.prompt.marks)),
+            prompt=empty_table(len(experts.prompt.tags)),
             nearest=other.nearest.table,
             history=empty_history(len(experts.history.tokens)),
-            unigrams=no_unigrams(),
+            unigrams=empty_unigrams(),
         )
         if self.adaptation != "session":
-            other.experts = other.experts._replace(target=empty_table(len(experts.target.marks)))
+            other.experts = other.experts._replace(target=empty_table(len(experts.target.tags)))
         other._read_nothing()
         return other
 
     def setup(self, target: Target) -> None:
-        recycles = self.experts.on.longest[TARGET] and "logits" in target.provides
+        recycles = self.experts.options.longest[TARGET] and "logits" in target.provides
         self.requires = frozenset({"logits"} if recycles else ())
         self._ask_lookup(self.tree_sizer is None or self.tree_sizer.cost.seconds[0] >= LOOKUP_PAYS)
 
@@ -193,25 +195,25 @@ class BackoffDrafter(Drafter):
             clear_text(self.nearest)
             first = 0
         read_prompt(self.state, prompt_ids, first, self.keep)
-        if self.corpus is not None:
-            retrieve_for_prompt(self.nearest, prompt_ids, first, self.experts.on.longest[NEAREST])
+        if self.retrieval_file is not None:
+            retrieve_for_prompt(self.nearest, prompt_ids, first, self.experts.options.longest[NEAREST])
         self.context = prompt_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
         nodes, first = self.scratch.nodes, len(self.context)
         self.learn_observed(context)
         read_decided(self.state, context, first, self.keep)
-        if self.corpus is not None:
-            retrieve_for_answer(self.nearest, context, first, self.experts.on.longest[NEAREST])
+        if self.retrieval_file is not None:
+            retrieve_for_answer(self.nearest, context, first, self.experts.options.longest[NEAREST])
         least = self._no_stop if self.tree_sizer is None else self.tree_sizer.least_probabilities
         n = (chain_below if self.chain else tree_below)(self.state, self.budget, self.depth, least)
-        for file in (self.datastore, self.corpus):
+        for file in (self.datastore, self.retrieval_file):
             if file is not None:
                 file.check_blocks()
         self.context = context
         tokens, parents, reached = (nodes[name][:n].copy() for name in ("token", "parent", "probability"))
-        self._drafted = DraftTree(tokens, parents, reached)
-        return self._drafted
+        self._latest_draft = DraftTree(tokens, parents, reached)
+        return self._latest_draft
 
     def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
@@ -237,7 +239,7 @@ class BackoffDrafter(Drafter):
     def learn_observed(self, context: np.ndarray) -> None:
         """Recycle the target's own probabilities at the nodes of the latest step. context: behind its tokens."""
         step, self._observed = self._observed, None
-        if step is None or step.logits is None or not self.experts.on.longest[TARGET]:
+        if step is None or step.logits is None or not self.experts.options.longest[TARGET]:
             return
         best, logits = step.top_k(ROW)
         # Normalised over the best tokens: a sum over the vocabulary would cost more than the search.
@@ -245,7 +247,7 @@ class BackoffDrafter(Drafter):
         probabilities /= probabilities.sum(1, keepdims=True)
         recycle(
             self.experts.target,
-            int(self.experts.on.longest[TARGET]),
+            int(self.experts.options.longest[TARGET]),
             context[: len(context) - len(step.new_tokens)],
             step.tree.tokens,
             step.tree.parents,
@@ -259,7 +261,7 @@ class BackoffDrafter(Drafter):
         `copy` is the longest match; `skip-gram or unigram` stands where neither a source nor the match drafted the
         node.
         """
-        nodes, drafted = self.scratch.nodes, self._drafted.find(tree)[1:]
+        nodes, drafted = self.scratch.nodes, self._latest_draft.find(tree)[1:]
         known_by, copied = nodes["known_by"], nodes["match"][:, 0] >= 0
         return ["", *(_known_by(known_by[node], copied[node]) if node >= 0 else "" for node in drafted)]
 
@@ -273,12 +275,12 @@ class BackoffDrafter(Drafter):
 
     def describe(self) -> dict[str, str]:
         facts = {**self.datastore.describe(), "scorer": self.scorer_source}
-        if self.lookup is not None and self.experts.on.lookup:
+        if self.lookup is not None and self.experts.options.lookup:
             facts["lookup"] = self.lookup.header["fingerprint"]
-        if self.corpus is not None:
-            facts["retrieval"] = self.corpus.header["fingerprint"]
+        if self.retrieval_file is not None:
+            facts["retrieval"] = self.retrieval_file.header["fingerprint"]
             # A check of one corpus for a benchmark's questions says nothing of another corpus.
-            if (key := "datastore_questions") in facts and facts[key] != self.corpus.describe().get(key):
+            if (key := "datastore_questions") in facts and facts[key] != self.retrieval_file.describe().get(key):
                 del facts[key]
         return facts
 

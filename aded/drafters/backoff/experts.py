@@ -40,16 +40,16 @@ from aded.drafters.backoff.candidates import (
 from aded.drafters.backoff.contexts.context_table import ROW, ContextTable, extend_hash, find
 from aded.drafters.backoff.contexts.corpus import CorpusNgrams, read_context
 from aded.drafters.backoff.contexts.history import History, token_at
-from aded.drafters.backoff.contexts.unigrams import FREQUENT, Unigrams, place
+from aded.drafters.backoff.contexts.unigrams import FREQUENT, Unigrams, counter_of
 from aded.drafters.backoff.lookup import (
     LEAST,
     PROPOSE_FROM,
     READ_FROM,
     Lookup,
-    own_row,
     read_node,
     score_frequent,
     score_of,
+    unshared_row,
 )
 from aded.drafters.backoff.scorer import exponential
 
@@ -58,13 +58,13 @@ LIKELY = 0.05
 tree has room for what they add."""
 SCALE = np.float32(1 / 8)
 """Of logarithms: it keeps the inputs of the scorer near 1."""
-NATS = SCALE / np.float32(np.log(2))
-"""What turns natural logarithms into those of `log`."""
+FROM_NATURAL_LOG = SCALE / np.float32(np.log(2))
+"""What turns natural logarithms into those of `scaled_log2`."""
 LIKELY_NEXT = np.float32(np.log(0.004))
 """The look-up model proposes tokens of higher logarithms."""
 
 
-IN_USE = np.dtype(
+OPTIONS = np.dtype(
     [
         ("longest", np.int64, SOURCES),
         ("copies", np.bool_),
@@ -75,7 +75,7 @@ IN_USE = np.dtype(
     ],
     align=True,
 )
-"""What is on.
+"""Settings of the experts.
 
 longest: the longest context of each source in tokens, 0: the source is off
 copies, skip_grams, unigrams: are matches copied, skip-grams looked up, and tokens counted?
@@ -88,7 +88,7 @@ class Experts(NamedTuple):
     """Everything that predicts.
 
     nearest: what followed each context in the nearest passages
-    on: a record of IN_USE
+    options: a record of OPTIONS
     """
 
     corpus: CorpusNgrams
@@ -99,12 +99,12 @@ class Experts(NamedTuple):
     history: History
     unigrams: Unigrams
     lookup: Lookup
-    on: np.record
+    options: np.record
 
 
 @inner
-def log(number: Real) -> Real:
-    """Base 2, scaled, between powers of 2 a straight line: the bits of a floating point number are that."""
+def scaled_log2(number: Real) -> Real:
+    """About log2(number) * SCALE: exact at powers of two, linear between them, read off the bits of the float."""
     bits = np.float32(number).view(np.int32)
     return (np.float32(bits) * np.float32(2.0**-23) - np.float32(127.0)) * SCALE
 
@@ -144,9 +144,9 @@ def collect_features(
     """
     clear(candidates)
     for source in range(SOURCES):
-        candidates.seen[SOURCE_BIAS + source] = experts.on.longest[source] > 0
+        candidates.seen[SOURCE_BIAS + source] = experts.options.longest[source] > 0
     if match[0] >= 0:
-        matched = log(match[1])
+        matched = scaled_log2(match[1])
         candidates.seen[COPY] = True
         candidates.evidence[COPY, 0], candidates.evidence[COPY, 1] = matched, 1.0
         add_feature(candidates, token_at(experts.history, match[0]), PROMPT, LENGTHS, COPY, np.float32(0.0), matched)
@@ -165,16 +165,16 @@ def collect_features(
             _table_features(experts.nearest, hashes[length], NEAREST, length, candidates)
         if length <= longest[CORPUS] and indices[length - 1] >= 0:
             _corpus_features(experts.corpus, indices[length - 1], length, candidates)
-    if experts.on.skip_grams and probability >= LIKELY and len(context) >= 3:
+    if experts.options.skip_grams and probability >= LIKELY and len(context) >= 3:
         for kind in range(SKIP_GRAMS):
             hashed = skip_gram_hash(context, len(context), kind)
             if longest[PROMPT] > 0:
                 _table_features(experts.prompt, hashed, PROMPT, LENGTHS + 1 + kind, candidates)
             if longest[SESSION] > 0:
                 _table_features(experts.session, hashed, SESSION, LENGTHS + 1 + kind, candidates)
-    if experts.on.unigrams:
+    if experts.options.unigrams:
         _unigram_features(experts.unigrams, probability >= LIKELY, candidates)
-    if experts.on.lookup and probability >= READ_FROM:
+    if experts.options.lookup and probability >= READ_FROM:
         _lookup_features(experts.lookup, context, memory, probability >= PROPOSE_FROM, candidates)
 
 
@@ -186,14 +186,14 @@ def _unigram_features(unigrams: Unigrams, fill: bool, candidates: Candidates) ->
     """
     if fill:
         for token in unigrams.frequent:
-            if token == -1 or unigrams.session[place(token)] < 2 or candidates.sizes[0] >= FREQUENT:
+            if token == -1 or unigrams.session[counter_of(token)] < 2 or candidates.sizes[0] >= FREQUENT:
                 break
             propose(candidates, token)
     for i in range(candidates.sizes[0]):
         token = candidates.tokens[i]
-        times = unigrams.prompt[place(token)]
+        times = unigrams.prompt[counter_of(token)]
         if times > 0:
-            add_feature(candidates, token, PROMPT, 0, UNIGRAM, np.float32(0.0), log(times))
+            add_feature(candidates, token, PROMPT, 0, UNIGRAM, np.float32(0.0), scaled_log2(times))
 
 
 @inner
@@ -213,15 +213,15 @@ def _lookup_features(
     largest, mass = LEAST, 0.0
     for i in range(candidates.sizes[0]):
         token = candidates.tokens[i]
-        row = own_row(lookup.model, token)
+        row = unshared_row(lookup.model, token)
         if row >= 0:
             logarithm = score_of(lookup, row)
             largest = max(largest, logarithm)
             mass += exponential(np.float64(logarithm))
-            add_feature(candidates, token, PROMPT, 0, LOOKUP, logarithm * NATS, np.float32(0.0))
+            add_feature(candidates, token, PROMPT, 0, LOOKUP, logarithm * FROM_NATURAL_LOG, np.float32(0.0))
     candidates.seen[LOOKUP] = True
-    candidates.evidence[LOOKUP, 0] = largest * NATS
-    candidates.evidence[LOOKUP, 1] = log(max(0.01, 1.0 - mass))
+    candidates.evidence[LOOKUP, 0] = largest * FROM_NATURAL_LOG
+    candidates.evidence[LOOKUP, 1] = scaled_log2(max(0.01, 1.0 - mass))
 
 
 @inner
@@ -249,11 +249,11 @@ def _row_features(
 ) -> None:
     """row: the tokens' counts in falling order, 0 where the row is free; total: the count of all successors"""
     expert, known_length = (length - 1) * SOURCES + source, length if length <= LENGTHS else 0
-    whole = log(total)
+    whole = scaled_log2(total)
     candidates.seen[expert] = True
     candidates.evidence[expert, 0], candidates.evidence[expert, 1] = whole, np.float32(row[0]) / total
     for i in range(len(row)):
         if row[i] == 0:
             break
-        count = log(np.float32(row[i]))
+        count = scaled_log2(np.float32(row[i]))
         add_feature(candidates, np.int64(tokens[i]), source, known_length, expert, count - whole, count)

@@ -32,7 +32,7 @@ mixing: the weights of the search's own probability and theirs (aded.drafters.mi
 """
 
 
-def no_external_candidates() -> ExternalCandidates:
+def empty_external_candidates() -> ExternalCandidates:
     external: ExternalCandidates = new_record(EXTERNAL_TYPE)
     return external
 

@@ -23,21 +23,21 @@ def read(experts: Experts, context: np.ndarray, first: int, keep: float) -> None
         for length in range(1, min(LENGTHS, i) + 1):
             hashed = extend_hash(hashed, context[i - length])
             _count(experts, hashed, length, context[i], keep)
-        if experts.on.skip_grams and i >= 3:
+        if experts.options.skip_grams and i >= 3:
             for kind in range(SKIP_GRAMS):
                 _count(experts, skip_gram_hash(context, i, kind), 1, context[i], keep)
-        if experts.on.unigrams:
+        if experts.options.unigrams:
             count_token(experts.unigrams, context[i])
-        if experts.on.copies:
+        if experts.options.copies:
             append(experts.history, context[i])
 
 
 @inner
 def _count(experts: Experts, hashed: np.uint64, length: int, token: int, keep: float) -> None:
     """The token followed a context, in the prompt and in the session."""
-    if length <= experts.on.longest[SESSION]:
+    if length <= experts.options.longest[SESSION]:
         count_successor(experts.session, hashed, token, keep)
-    if length <= experts.on.longest[PROMPT]:
+    if length <= experts.options.longest[PROMPT]:
         count_successor(experts.prompt, hashed, token, keep)
 
 

@@ -86,8 +86,8 @@ def no_lookup() -> Lookup:
 
 
 @inner
-def number(bits: np.uint16) -> np.float32:
-    """Of a bfloat16."""
+def widen(bits: np.uint16) -> np.float32:
+    """The float32 of a bfloat16."""
     return np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32)
 
 
@@ -98,7 +98,7 @@ def row_of(model: LookupModel, token: int) -> int:
 
 
 @inner
-def own_row(model: LookupModel, token: int) -> int:
+def unshared_row(model: LookupModel, token: int) -> int:
     """The token's row if no other token shares it, else -1."""
     row = row_of(model, token)
     return row if row < len(model.bias) - 2 else -1
@@ -116,7 +116,7 @@ def remember(model: LookupModel, token: int, before: np.ndarray, after: np.ndarr
     """The memory with one more token, float32 [HIDDEN]. The two may be one array."""
     tables = model.tables[row_of(model, token)]
     for u in range(HIDDEN):
-        after[u] = number(tables[KEEP, u]) * before[u] + number(tables[ADD, u])
+        after[u] = widen(tables[KEEP, u]) * before[u] + widen(tables[ADD, u])
 
 
 @inner
@@ -132,7 +132,7 @@ def read_node(lookup: Lookup, recent: np.ndarray, memory: np.ndarray) -> None:
         token = recent[len(recent) - 1 - i] if i < len(recent) else len(model.rows) - 1
         before = model.tables[row_of(model, token), i]
         for u in range(HIDDEN):
-            h[u] += number(before[u])
+            h[u] += widen(before[u])
     first, second = h[:HIDDEN], h[HIDDEN:]
     for u in range(HIDDEN):
         second[u] = model.b1[u]
@@ -206,7 +206,7 @@ def score_of(lookup: Lookup, row: int) -> np.float32:
     sums[:] = ZERO
     for k in range(0, WIDTH, LANES):
         for u in range(LANES):
-            sums[u] += y[k + u] * number(output[k + u])
+            sums[u] += y[k + u] * widen(output[k + u])
     score = sum_of(sums) + (lookup.model.bias[row] + lookup.level[0])
     return min(score, ZERO) if score > LEAST else LEAST  # also of what is no number
 
@@ -225,6 +225,6 @@ def score_frequent(lookup: Lookup) -> None:
             w0, w1, w2, w3 = tile[k], tile[k + 1], tile[k + 2], tile[k + 3]
             w4, w5, w6, w7 = tile[k + 4], tile[k + 5], tile[k + 6], tile[k + 7]
             for i in range(TILE):
-                low = (y0 * number(w0[i]) + y1 * number(w1[i])) + (y2 * number(w2[i]) + y3 * number(w3[i]))
-                high = (y4 * number(w4[i]) + y5 * number(w5[i])) + (y6 * number(w6[i]) + y7 * number(w7[i]))
+                low = (y0 * widen(w0[i]) + y1 * widen(w1[i])) + (y2 * widen(w2[i]) + y3 * widen(w3[i]))
+                high = (y4 * widen(w4[i]) + y5 * widen(w5[i])) + (y6 * widen(w6[i]) + y7 * widen(w7[i]))
                 scores[i] += low + high

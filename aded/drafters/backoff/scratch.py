@@ -8,7 +8,7 @@ import numpy as np
 
 from aded.drafters.backoff.candidates import LENGTHS, SOURCES, Candidates, new_candidates
 from aded.drafters.backoff.contexts.corpus import LONGEST_CONTEXT
-from aded.drafters.backoff.external_candidates import ExternalCandidates, no_external_candidates
+from aded.drafters.backoff.external_candidates import ExternalCandidates, empty_external_candidates
 from aded.files.datastores.lookup_file import HIDDEN, PAST
 
 PROBABILITY_BUCKETS = 104
@@ -16,7 +16,7 @@ PROBABILITY_BUCKETS = 104
 RECENT = max(LENGTHS, PAST)
 """Tokens that a node knows of its context."""
 LEAST_WAITING, WAITING_PER_NODE = 2048, 16
-"""Most drafts that one search puts into the heap: so many, or so many for each node of a large budget."""
+"""Most nodes that one search puts into the heap: so many, or so many for each node of a large budget."""
 
 
 NODE = np.dtype(
@@ -45,7 +45,7 @@ match: position in the history of the token to copy, or -1, and the match's leng
 external: the node of the external candidates that is the same, or -1
 own: the scorer's own probability of the node given its parent, 0: only others draft it
 """
-DRAFT = np.dtype(
+FRONTIER_NODE = np.dtype(
     [
         ("parent", np.int64),
         ("token", np.int64),
@@ -61,16 +61,16 @@ class BackoffScratch(NamedTuple):
     """
     nodes: NODE [budget + 1], of the tree, the root first
     memories: float32 [budget + 1, HIDDEN], the look-up model's at each node
-    drafts: DRAFT [most that wait]
+    frontier: FRONTIER_NODE [most that wait]
     heap: float64 [most that wait, 2]
-    waiting_at: int64 [PROBABILITY_BUCKETS], how many drafts wait, by the bucket of their probability
+    waiting_at: int64 [PROBABILITY_BUCKETS], how many of them wait, by the bucket of their probability
     candidates: of the latest `predict`
     external: of other drafters
     """
 
     nodes: np.ndarray
     memories: np.ndarray
-    drafts: np.ndarray
+    frontier: np.ndarray
     heap: np.ndarray
     waiting_at: np.ndarray
     candidates: Candidates
@@ -79,9 +79,9 @@ class BackoffScratch(NamedTuple):
 
 def new_scratch(budget: int) -> BackoffScratch:
     waiting = max(LEAST_WAITING, WAITING_PER_NODE * budget)
-    nodes, drafts = np.zeros(budget + 1, NODE), np.zeros(waiting, DRAFT)
-    for memory in (nodes, drafts):
+    nodes, frontier = np.zeros(budget + 1, NODE), np.zeros(waiting, FRONTIER_NODE)
+    for memory in (nodes, frontier):
         memory["external"], memory["own"] = -1, 1
     heap, waiting_at = np.zeros((waiting, 2)), np.zeros(PROBABILITY_BUCKETS, np.int64)
     memories = np.zeros((budget + 1, HIDDEN), np.float32)
-    return BackoffScratch(nodes, memories, drafts, heap, waiting_at, new_candidates(), no_external_candidates())
+    return BackoffScratch(nodes, memories, frontier, heap, waiting_at, new_candidates(), empty_external_candidates())

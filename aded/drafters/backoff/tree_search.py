@@ -34,12 +34,12 @@ def start(experts: Experts, scratch: BackoffScratch, context: np.ndarray, first:
     for i in range(length):
         root.recent[RECENT - length + i] = context[len(context) - length + i]
     for source in range(SOURCES):
-        root.longest[source] = experts.on.longest[source]
-    locate(experts.corpus, experts.on.vocabulary, context, root.indices)
+        root.longest[source] = experts.options.longest[source]
+    locate(experts.corpus, experts.options.vocabulary, context, root.indices)
     root.match[0], root.match[1] = -1, 0
-    if experts.on.copies:
+    if experts.options.copies:
         longest_match(experts.history, root.match)
-    if experts.on.lookup:
+    if experts.options.lookup:
         model, memory = experts.lookup.model, scratch.memories[ROOT]
         if first == 0:
             start_text(model, memory)
@@ -53,9 +53,9 @@ def move_root(experts: Experts, scratch: BackoffScratch, token: int) -> None:
     root = scratch.nodes[ROOT]
     _set_token(experts, root, token, root)
     root.match[1] = min(root.match[1], MAX_MATCH)
-    if root.match[0] < 0 and experts.on.copies:
+    if root.match[0] < 0 and experts.options.copies:
         longest_match(experts.history, root.match)
-    if experts.on.lookup:
+    if experts.options.lookup:
         remember(experts.lookup.model, token, scratch.memories[ROOT], scratch.memories[ROOT])
 
 
@@ -63,7 +63,7 @@ def move_root(experts: Experts, scratch: BackoffScratch, token: int) -> None:
 def _set_token(experts: Experts, parent: np.record, token: int, node: np.record) -> None:
     """Set the node's token, and its contexts and match, which follow from its parent's. The two may be one node."""
     longest = node.longest[CORPUS]
-    follow_token(experts.corpus, experts.on.vocabulary, parent.indices, token, longest, node.indices)
+    follow_token(experts.corpus, experts.options.vocabulary, parent.indices, token, longest, node.indices)
     node.token = token
     node.recent_length = min(RECENT, parent.recent_length + 1)
     for i in range(RECENT - 1):
@@ -77,24 +77,24 @@ def _set_token(experts: Experts, parent: np.record, token: int, node: np.record)
 
 
 @inner
-def _add_node(experts: Experts, scratch: BackoffScratch, at: int, draft: np.record, probability: float) -> None:
-    """Make a draft node `at` of the tree.
+def _add_node(experts: Experts, scratch: BackoffScratch, at: int, entry: np.record, probability: float) -> None:
+    """Make an entry of the frontier node `at` of the tree.
 
     A source can only have a context one token longer if the parent's context had the token as a successor there. The
     target's table is an exception: it also stores rejected nodes.
     """
-    node, parent = scratch.nodes[at], scratch.nodes[draft.parent]
+    node, parent = scratch.nodes[at], scratch.nodes[entry.parent]
     for source in range(SOURCES):
-        known = draft.known_lengths[source]
+        known = entry.known_lengths[source]
         node.known_by[source] = known
-        node.longest[source] = min(experts.on.longest[source], known + 1)
-    node.longest[TARGET] = experts.on.longest[TARGET]
-    node.parent, node.depth = draft.parent, parent.depth + 1
+        node.longest[source] = min(experts.options.longest[source], known + 1)
+    node.longest[TARGET] = experts.options.longest[TARGET]
+    node.parent, node.depth = entry.parent, parent.depth + 1
     node.probability = probability
-    node.external, node.own = draft.external, draft.own
-    if experts.on.lookup and probability >= READ_FROM:
-        remember(experts.lookup.model, draft.token, scratch.memories[draft.parent], scratch.memories[at])
-    _set_token(experts, parent, draft.token, node)
+    node.external, node.own = entry.external, entry.own
+    if experts.options.lookup and probability >= READ_FROM:
+        remember(experts.lookup.model, entry.token, scratch.memories[entry.parent], scratch.memories[at])
+    _set_token(experts, parent, entry.token, node)
 
 
 @inner
@@ -119,12 +119,12 @@ def _candidates_at(experts: Experts, scorer: Scorer, scratch: BackoffScratch, at
 
 
 @inner
-def _draft(candidates: Candidates, i: int, parent: int, draft: np.record) -> None:
-    """Candidate i below the node `parent`, as a draft."""
-    draft.parent, draft.token = parent, candidates.tokens[i]
+def _fill_entry(candidates: Candidates, i: int, parent: int, entry: np.record) -> None:
+    """Write candidate i, below the node `parent`, to an entry of the frontier."""
+    entry.parent, entry.token = parent, candidates.tokens[i]
     for source in range(SOURCES):
-        draft.known_lengths[source] = candidates.known_lengths[i, source]
-    draft.external, draft.own = candidates.external[i], candidates.own[i]
+        entry.known_lengths[source] = candidates.known_lengths[i, source]
+    entry.external, entry.own = candidates.external[i], candidates.own[i]
 
 
 @inner
@@ -150,20 +150,20 @@ def search(
 ) -> int:
     """Fill the nodes below the root, the most probable first; return how many there are, the root included.
 
-    A draft stays out of the heap if more probable drafts already fill the budget, or if its probability is far below
-    the budget's average share.
+    A candidate stays out of the heap if more probable ones already fill the budget, or if its probability is far
+    below the budget's average share.
 
     depth: most tokens on one path
-    least_probabilities: float64 [budget + 1], at n nodes, stop if every remaining draft is less probable than
+    least_probabilities: float64 [budget + 1], at n nodes, stop if every remaining one is less probable than
         least_probabilities[n - 1]
     """
     if budget < 1:
         return ROOT + 1
     nodes, candidates, waiting_at = scratch.nodes, scratch.candidates, scratch.waiting_at
     waiting_at[:] = 0
-    n, waiting, drafts, at = ROOT + 1, 0, 0, ROOT
+    n, waiting, entries, at = ROOT + 1, 0, 0, ROOT
     nodes[ROOT].external = 0 if scratch.external.nodes > 0 else -1
-    # Drafts below the bucket `cutoff` are never taken; `above` drafts wait in that bucket and higher ones.
+    # Entries below the bucket `cutoff` are never taken; `above` of them wait in that bucket and higher ones.
     cutoff, above = max(0, _bucket(0.1 / (budget + 1))), 0
     while True:
         useful = _smallest_of(cutoff)
@@ -172,10 +172,10 @@ def search(
             for i in range(found):
                 probability = nodes[at].probability * candidates.probabilities[i]
                 bucket = _bucket(probability)
-                if bucket >= cutoff and drafts < len(scratch.drafts):
-                    _draft(candidates, i, at, scratch.drafts[drafts])
-                    push(scratch.heap, waiting, probability, drafts)
-                    drafts += 1
+                if bucket >= cutoff and entries < len(scratch.frontier):
+                    _fill_entry(candidates, i, at, scratch.frontier[entries])
+                    push(scratch.heap, waiting, probability, entries)
+                    entries += 1
                     waiting += 1
                     above += 1
                     waiting_at[bucket] += 1
@@ -187,13 +187,13 @@ def search(
         probability = -scratch.heap[0, 0]
         if probability < least_probabilities[n - 1]:
             return n
-        draft = pop(scratch.heap, waiting)
+        entry = pop(scratch.heap, waiting)
         waiting -= 1
         bucket = _bucket(probability)
         if bucket >= cutoff:
             waiting_at[bucket] -= 1
             above -= 1
-        _add_node(experts, scratch, n, scratch.drafts[draft], probability)
+        _add_node(experts, scratch, n, scratch.frontier[entry], probability)
         at = n
         n += 1
         if n > budget:
@@ -210,7 +210,7 @@ def search_chain(
     least_probabilities: np.ndarray,
 ) -> int:
     """`search` for a tree without branches: below each node its most probable token alone."""
-    n, nodes, candidates, draft = ROOT + 1, scratch.nodes, scratch.candidates, scratch.drafts[0]
+    n, nodes, candidates, entry = ROOT + 1, scratch.nodes, scratch.candidates, scratch.frontier[0]
     candidates.external[:] = -1
     while n <= min(budget, depth):
         found = predict(experts, scorer, scratch, n - 1)
@@ -220,7 +220,7 @@ def search_chain(
         probability = nodes[n - 1].probability * candidates.probabilities[best]
         if probability < least_probabilities[n - 1]:
             return n
-        _draft(candidates, best, n - 1, draft)
-        _add_node(experts, scratch, n, draft, probability)
+        _fill_entry(candidates, best, n - 1, entry)
+        _add_node(experts, scratch, n, entry, probability)
         n += 1
     return n

@@ -103,14 +103,14 @@ class Hybrid(DrafterOfParts[HybridPart]):
         self._merged = merged = MergedTree(int(context[-1]))
         drafted = [part.draft(context, merged) for part in self.parts.values()]
         reached = merged.reach()
-        chosen = most_probable(reached, self.budget)
+        kept = most_probable(reached, self.budget)
         by = np.zeros((len(drafted), len(merged)), bool)
         for row, nodes in zip(by, drafted, strict=True):
             row[nodes] = True
-        return self.drafted(merged.subtree(chosen, reached), by[:, chosen])
+        return self.note_draft(merged.subtree(kept, reached), by[:, kept])
 
     def observe(self, step: Step) -> None:
-        if self._drafted:
+        if self._awaits_step:
             decided = np.array(step.new_tokens, np.int64)
             reachable, chosen = walked(self._merged.tokens, self._merged.parents, decided)
             for part in self.parts.values():

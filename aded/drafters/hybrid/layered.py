@@ -52,4 +52,4 @@ class Layered(DrafterOfParts[Part]):
         if tree.drafted > self.budget:
             tree = tree.part(np.arange(self.budget + 1), tree.probabilities)
         by = [[one is part] * len(tree) for one in self.parts.values()]
-        return self.drafted(tree, np.array(by))
+        return self.note_draft(tree, np.array(by))

@@ -64,8 +64,8 @@ class DrafterOfParts(Drafter, Generic[AnyPart]):
 
     def _forget_answer(self) -> None:
         self._tree: DraftTree | None = None
-        """The latest."""
-        self._drafted = self._prefilled = False
+        """The latest draft."""
+        self._awaits_step = self._prefilled = False
         self._accepted_by: list[np.ndarray] = []
 
     def _required(self) -> frozenset[str]:
@@ -87,25 +87,25 @@ class DrafterOfParts(Drafter, Generic[AnyPart]):
             with part.timed() as drafter:
                 drafter.begin(prompt_ids, seed)
 
-    def drafted(self, tree: DraftTree, by: np.ndarray) -> DraftTree:
+    def note_draft(self, tree: DraftTree, by: np.ndarray) -> DraftTree:
         """Note who drafted each node of the tree, bool [parts, n]. Returns the tree."""
-        self._tree, self._drafted_by, self._drafted = tree, by, True
+        self._tree, self._drafted_by, self._awaits_step = tree, by, True
         return tree
 
     def observe(self, step: Step) -> None:
-        if self._drafted and self._tree is not None:
+        if self._awaits_step and self._tree is not None:
             self._accepted_by.append(self._account(self._tree, step))
         elif self._prefilled:  # nothing was asked for
             self._accepted_by.append(np.zeros((len(self.parts), 0), bool))
-        self._drafted, self._prefilled = False, True
+        self._awaits_step, self._prefilled = False, True
         for part in self.parts.values():
             with part.timed() as drafter:
                 drafter.observe(step)
 
-    def _account(self, drafted: DraftTree, step: Step) -> np.ndarray:
+    def _account(self, tree: DraftTree, step: Step) -> np.ndarray:
         """Count who drafted the nodes that were verified; bool [parts, accepted], who drafted those on the path."""
         by = np.pad(self._drafted_by, ((0, 0), (0, 1)))  # nobody here drafted node -1, which is another's
-        verified = by[:, drafted.find(step.tree)]
+        verified = by[:, tree.find(step.tree)]
         for part, mine in zip(self.parts.values(), verified, strict=True):
             part.use.drafted += int(mine[1:].sum())
         return verified[:, step.path[1:]]

@@ -49,6 +49,15 @@ class Overlay(NamedTuple):
     used: np.ndarray
 
 
+class Matrix(NamedTuple):
+    """What compiled code reads of a TrigramMatrix; see there."""
+
+    base: Ngrams
+    overlay: Overlay
+    top_k: int
+    order: int
+
+
 def empty_overlay(rows: int) -> Overlay:
     """An overlay for `rows` states; its hash table is at most half full."""
     slots = 1 << max(4, (2 * rows - 1).bit_length())
@@ -100,10 +109,9 @@ def state_below(tokens: np.ndarray, parents: np.ndarray, node: int, root_state: 
 
 
 @njit(**UNCOUNTED)
-def read_row(
-    base: Ngrams, overlay: Overlay, top_k: int, order: int, state: int, tokens: np.ndarray, weights: np.ndarray
-) -> int:
+def read_row(matrix: Matrix, state: int, tokens: np.ndarray, weights: np.ndarray) -> int:
     """Write a state's successors and their falling weights to tokens, weights [>= ROW or top_k]; return how many."""
+    overlay = matrix.overlay
     if overlay.used[0] > 0:
         slot = _slot(overlay, state)
         if overlay.slots[slot] != 0:
@@ -113,7 +121,7 @@ def read_row(
                 tokens[i] = overlay.tokens[row, i]
                 weights[i] = overlay.weights[row, i]
             return n
-    return read_base(base, top_k, order, state, tokens, weights)
+    return read_base(matrix.base, matrix.top_k, matrix.order, state, tokens, weights)
 
 
 @inner
@@ -133,18 +141,10 @@ def read_base(base: Ngrams, top_k: int, order: int, state: int, tokens: np.ndarr
 
 
 @njit(cache=True)
-def reached(
-    base: Ngrams,
-    overlay: Overlay,
-    top_k: int,
-    order: int,
-    context: np.ndarray,
-    nodes: np.ndarray,
-    parents: np.ndarray,
-) -> np.ndarray:
+def reached(matrix: Matrix, context: np.ndarray, nodes: np.ndarray, parents: np.ndarray) -> np.ndarray:
     """float64 [n]: what the matrix says of each node of a draft tree, (nodes, parents): the product of the weights
     along its path, each at most 1."""
-    root, size = state_of(context, order), max(ROW, top_k)
+    root, size = state_of(context, matrix.order), max(ROW, matrix.top_k)
     tokens, weights, found = np.empty(size, np.int32), np.empty(size, np.float32), np.zeros(len(nodes))
     found[0] = 1.0
     for parent in range(len(nodes)):
@@ -152,8 +152,8 @@ def reached(
         for node in range(parent + 1, len(nodes)):
             if parents[node] == parent:
                 if n < 0:
-                    state = state_below(nodes, parents, parent, root, order)
-                    n = read_row(base, overlay, top_k, order, state, tokens, weights)
+                    state = state_below(nodes, parents, parent, root, matrix.order)
+                    n = read_row(matrix, state, tokens, weights)
                 for i in range(n):
                     if tokens[i] == nodes[node]:
                         found[node] = found[parent] * min(1.0, np.float64(weights[i]))
@@ -161,30 +161,28 @@ def reached(
 
 
 @njit(**UNCOUNTED)
-def adapt(
-    base: Ngrams, overlay: Overlay, top_k: int, order: int, context: np.ndarray, window: int, gain: float, cap: float
-) -> None:
+def adapt(matrix: Matrix, context: np.ndarray, window: int, gain: float, cap: float) -> None:
     """Add `gain` to every n-gram within the last `window` tokens of `context`, up to a weight of `cap`."""
     state = 0
     start = max(0, len(context) - window)
     for i in range(start, len(context)):
-        if i - start >= order - 1:
-            _gain(base, overlay, top_k, order, state, context[i], gain, cap)
-        state = next_state(state, context[i], order)
+        if i - start >= matrix.order - 1:
+            _gain(matrix, state, context[i], gain, cap)
+        state = next_state(state, context[i], matrix.order)
 
 
 @inner
-def _gain(
-    base: Ngrams, overlay: Overlay, top_k: int, order: int, state: int, token: int, gain: float, cap: float
-) -> None:
+def _gain(matrix: Matrix, state: int, token: int, gain: float, cap: float) -> None:
     """Add `gain` to the weight of a state's successor."""
+    overlay, top_k = matrix.overlay, min(matrix.top_k, ROW)
     slot = _slot(overlay, state)
     if overlay.slots[slot] == 0:
         row = np.int32(overlay.used[0])
         overlay.used[0] += 1
         overlay.slots[slot] = state + 1
         overlay.row_of[slot] = row
-        overlay.sizes[row] = read_base(base, min(top_k, ROW), order, state, overlay.tokens[row], overlay.weights[row])
+        tokens, weights = overlay.tokens[row], overlay.weights[row]
+        overlay.sizes[row] = read_base(matrix.base, top_k, matrix.order, state, tokens, weights)
     row = overlay.row_of[slot]
     tokens, weights, size = overlay.tokens[row], overlay.weights[row], overlay.sizes[row]
     at = size
@@ -224,6 +222,11 @@ class TrigramMatrix:
         self.gain, self.cap, self.window, self.max_pairs = gain, cap, window, max_pairs
         self.forget()
 
+    @property
+    def arrays(self) -> Matrix:
+        """For compiled code. The overlay is another one after it has grown."""
+        return Matrix(self.base, self.overlay, self.top_k, self.order)
+
     def forget(self) -> None:
         """Empty the overlay."""
         self.overlay = empty_overlay(min(FIRST_ROWS, self.max_pairs))
@@ -231,24 +234,24 @@ class TrigramMatrix:
     def adapt(self, context: np.ndarray) -> None:
         """Learn from the last `window` tokens of `context`, int64 [m]."""
         self._reserve(self.window)
-        adapt(self.base, self.overlay, self.top_k, self.order, context, self.window, self.gain, self.cap)
+        adapt(self.arrays, context, self.window, self.gain, self.cap)
 
     def adapt_to_prompt(self, prompt: np.ndarray) -> None:
         """Learn from the whole prompt, int64 [m], as if the window had moved over it by one token per step."""
         passes = max(0, self.window - self.order + 1)  # steps that an n-gram is in the window
         self._reserve(len(prompt))
-        adapt(self.base, self.overlay, self.top_k, self.order, prompt, len(prompt), passes * self.gain, self.cap)
+        adapt(self.arrays, prompt, len(prompt), passes * self.gain, self.cap)
 
     def reached(self, context: np.ndarray, tokens: np.ndarray, parents: np.ndarray) -> np.ndarray:
         """See the function; of a draft tree, both int64 [n], below a context, int64 [m]."""
-        return reached(self.base, self.overlay, self.top_k, self.order, context, tokens, parents)
+        return reached(self.arrays, context, tokens, parents)
 
     def row(self, *context: int) -> tuple[np.ndarray, np.ndarray]:
         """(tokens int32 [n], weights float32 [n]) after the last order - 1 tokens of `context`, in falling weight."""
         state = state_of(np.array(context, np.int64), self.order)
         size = max(ROW, self.top_k)
         tokens, weights = np.empty(size, np.int32), np.empty(size, np.float32)
-        n = read_row(self.base, self.overlay, self.top_k, self.order, state, tokens, weights)
+        n = read_row(self.arrays, state, tokens, weights)
         return tokens[:n], weights[:n]
 
     def _reserve(self, more: int) -> None:

@@ -10,12 +10,12 @@ from typing import Annotated
 from pydantic import Field
 
 from aded.files.json_lines import LINE, json_value, typed
-from aded.settings import Positive
+from aded.settings import NonNegative, Positive
 
 HEADER = "contamination"
 NOT_CHECKED = "not checked"
 """Of a file that was built without a check, or was checked for other benchmarks or other files of questions."""
-MARK = 8
+FINGERPRINT_PREFIX = 8
 """Characters of a question file's fingerprint that tell it from others."""
 
 
@@ -24,7 +24,7 @@ class Check:
     """One benchmark, looked for in one corpus."""
 
     __pydantic_config__ = LINE
-    questions: Annotated[int, Field(ge=0)]
+    questions: NonNegative
     """Of the benchmark."""
     texts: str
     """The beginning of the sha256 of the questions' ids, texts and reference answers."""
@@ -32,7 +32,7 @@ class Check:
     """Conversations that hold a question are not in the file."""
     met: dict[str, Positive]
     """Question id -> conversations that hold it: those in the file, or those that were left out for it."""
-    file: Annotated[str, Field(pattern=f"^[0-9a-f]{{{MARK}}}$")] | None = None
+    file: Annotated[str, Field(pattern=f"^[0-9a-f]{{{FINGERPRINT_PREFIX}}}$")] | None = None
     """The beginning of the fingerprint of the question file that was given; None: the benchmark's own questions."""
 
     @property
@@ -57,8 +57,9 @@ def from_header(header: Mapping[str, str], key: str, where: str) -> dict[str, Ch
 
 
 def in_short(checks: Mapping[str, Check]) -> str:
-    """As in a run's record: "human_eval 0 of 164, prompts:1f03a9c2 3 of 80". The mark is that of a question file."""
-    return ", ".join(f"{_marked(name, check.file)} {check.held}" for name, check in sorted(checks.items()))
+    """As in a run's record: "human_eval 0 of 164, prompts:1f03a9c2 3 of 80", the latter by a question file's
+    fingerprint."""
+    return ", ".join(f"{_labelled(name, check.file)} {check.held}" for name, check in sorted(checks.items()))
 
 
 def held_of(in_short: str | None, benchmark: str, question_file: str | None) -> str:
@@ -67,11 +68,11 @@ def held_of(in_short: str | None, benchmark: str, question_file: str | None) -> 
     question_file: the fingerprint of the file that was given to the run; None: the benchmark's own questions.
     """
     entries = dict(entry.split(" ", 1) for entry in (in_short or "").split(", ") if " " in entry)
-    return entries.get(_marked(benchmark, question_file), NOT_CHECKED)
+    return entries.get(_labelled(benchmark, question_file), NOT_CHECKED)
 
 
-def _marked(benchmark: str, question_file: str | None) -> str:
-    return f"{benchmark}:{question_file[:MARK]}" if question_file else benchmark
+def _labelled(benchmark: str, question_file: str | None) -> str:
+    return f"{benchmark}:{question_file[:FINGERPRINT_PREFIX]}" if question_file else benchmark
 
 
 def summed(parts: Sequence[Mapping[str, Check]]) -> dict[str, Check]:

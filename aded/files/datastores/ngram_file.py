@@ -10,10 +10,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from aded.errors import BadInput
 from aded.files.datastores.array_file import DATASTORE_KEY, ArrayFile, open_arrays
@@ -34,11 +32,10 @@ from aded.files.datastores.ngram_trie import (
     read_successors,
 )
 from aded.files.json_lines import json_value
-from aded.settings import LARGEST_VOCABULARY, NgramOrder, checked
+from aded.settings import LARGEST_VOCABULARY, NgramOrder, NonNegative, checked
 
 FORMAT = "aded-ngrams"
 VERSION = "3"
-Size = Annotated[int, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -147,7 +144,7 @@ def open_ngrams(path: str | Path) -> NgramFile:
     path = Path(path)
     header, arrays, starts, blocks = open_arrays(path, FORMAT, VERSION)
     try:
-        levels = checked(json_value(header["levels"], DATASTORE_KEY, "levels"), list[Size], "levels")
+        levels = checked(json_value(header["levels"], DATASTORE_KEY, "levels"), list[NonNegative], "levels")
         names = Ngrams._fields[:-2]
         at = np.array([starts[name] for name in names])
         ngrams = Ngrams(**{name: arrays[name] for name in names}, at=at, blocks=blocks)

@@ -60,10 +60,10 @@ def token_at(corpus: Suffixes, position: int) -> int:
 
 
 @njit(**INLINED)
-def suffix_at(corpus: Suffixes, number: int) -> int:
-    """Where the suffix begins; -1 in a damaged block."""
-    first = corpus.at[1] + number * corpus.suffixes.itemsize
-    return int(np.int64(corpus.suffixes[number])) if are_whole(corpus.blocks, first, first) else -1
+def suffix_at(corpus: Suffixes, rank: int) -> int:
+    """Where the suffix of this rank begins; -1 in a damaged block."""
+    first = corpus.at[1] + rank * corpus.suffixes.itemsize
+    return int(np.int64(corpus.suffixes[rank])) if are_whole(corpus.blocks, first, first) else -1
 
 
 @dataclass(frozen=True)

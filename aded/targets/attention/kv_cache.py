@@ -21,7 +21,7 @@ def in_place(path: list[int]) -> bool:
     return path[-1] == len(path) - 1
 
 
-class Place:
+class CurrentStep:
     """Where the current step writes, shared by all layers.
 
     rows: cache rows of the n new tokens, int64 [n].
@@ -38,9 +38,9 @@ class KVLayer(CacheLayerMixin):
 
     is_sliding = False
 
-    def __init__(self, capacity: int, place: Place) -> None:
+    def __init__(self, capacity: int, current: CurrentStep) -> None:
         super().__init__()
-        self.capacity, self.place = capacity, place
+        self.capacity, self.current = capacity, current
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         self.dtype, self.device = key_states.dtype, key_states.device
@@ -57,16 +57,16 @@ class KVLayer(CacheLayerMixin):
             self.lazy_initialization(key_states, value_states)
         assert self.keys is not None
         assert self.values is not None
-        self.keys.index_copy_(2, self.place.rows, key_states)
-        self.values.index_copy_(2, self.place.rows, value_states)
-        return self.keys[:, :, : self.place.visible], self.values[:, :, : self.place.visible]
+        self.keys.index_copy_(2, self.current.rows, key_states)
+        self.values.index_copy_(2, self.current.rows, value_states)
+        return self.keys[:, :, : self.current.visible], self.values[:, :, : self.current.visible]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.place.visible, 0
+        return self.current.visible, 0
 
     def get_seq_length(self) -> int:
         """Rows before those of the current step."""
-        return self.place.visible - self.place.rows.shape[0]
+        return self.current.visible - self.current.rows.shape[0]
 
     def get_max_length(self) -> int:
         return self.capacity
@@ -81,10 +81,10 @@ class KVCache(Cache):
     """
 
     def __init__(self, capacity: int) -> None:
-        self.place, self.capacity = Place(), capacity
+        self.current, self.capacity = CurrentStep(), capacity
         self.length = 0
         """Committed rows, between steps."""
-        super().__init__(layer_class_to_replicate=partial(KVLayer, capacity, self.place))  # type: ignore[arg-type]
+        super().__init__(layer_class_to_replicate=partial(KVLayer, capacity, self.current))  # type: ignore[arg-type]
 
     @property
     def kv_layers(self) -> list[KVLayer]:
@@ -104,7 +104,7 @@ class KVCache(Cache):
         for layer in self.kv_layers:
             assert layer.keys is not None
             assert layer.values is not None
-            copy = KVLayer(capacity, cache.place)
+            copy = KVLayer(capacity, cache.current)
             copy.lazy_initialization(layer.keys, layer.values)
             cache.layers.append(copy)
         cache.copy_rows(self, self.length, 0)
@@ -116,14 +116,14 @@ class KVCache(Cache):
 
     def extend(self, n: int, device: torch.device) -> torch.Tensor:
         """Make the next n rows those of the current step; return them, int64 [n]."""
-        self.place.rows = torch.arange(self.length, self.length + n, device=device)
+        self.current.rows = torch.arange(self.length, self.length + n, device=device)
         self.length += n
-        self.place.visible = self.length
-        return self.place.rows
+        self.current.visible = self.length
+        return self.current.rows
 
     def write_to(self, rows: torch.Tensor) -> None:
         """Make these rows, int64 [n], those of the current step. Attention sees all up to the last of them."""
-        self.place.rows, self.place.visible = rows, int(rows.max()) + 1
+        self.current.rows, self.current.visible = rows, int(rows.max()) + 1
 
     def copy_rows(self, other: KVCache, count: int, start: int) -> None:
         """Copy the first rows of another cache of the same layers to `start` and behind."""

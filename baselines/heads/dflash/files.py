@@ -13,20 +13,12 @@ from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 
 from aded.errors import BadInput
 from baselines.heads.dflash.model import Block, DFlashHead
-from baselines.heads.shared.head_files import (
-    CONFIG,
-    WEIGHTS,
-    are_layers,
-    check_tokens,
-    read_config,
-    write_head,
-)
-from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
+from baselines.heads.shared.head_files import CONFIG, WEIGHTS, are_layers, read_config, read_weights, write_head
+from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, with_numbers
 
 OWN, SIZE, TARGET_LAYERS = "dflash_config", "block_size", "num_target_layers"
 MASK, READS, CAUSAL = "mask_token_id", "target_layer_ids", "causal_head"
 """Keys of the config, and keys below the first of them."""
-WHOLE_NUMBERS = frozenset({"d2t", "t2d"})
 
 
 def published_layers(layers: int, draft_layers: int) -> tuple[int, ...]:
@@ -54,13 +46,11 @@ def load_head(place: str | None, *, hidden: int, vocabulary: int, layers: int) -
             f"{where}; it must be a folder that holds {CONFIG} and {WEIGHTS}: train one with "
             "python -m scripts.train.dflash",
         )
-    place_of_config = path.parent / CONFIG
-    settings, config = read_config(place_of_config, Qwen3Config, vocabulary, ("attention_bias", "layer_types"))
-    _check_sizes(settings, config, place_of_config, {"hidden_size": hidden, TARGET_LAYERS: layers})
-    block = _block(settings, config, place_of_config, vocabulary, layers)
-    state = read_tensors(path, WHOLE_NUMBERS)
-    state.pop("t2d", None)  # which of the target's tokens d2t names, once more
-    check_tokens(state.get("d2t"), path, vocabulary)
+    config_path = path.parent / CONFIG
+    settings, config = read_config(config_path, Qwen3Config, vocabulary, ("attention_bias", "layer_types"))
+    _check_sizes(settings, config, config_path, {"hidden_size": hidden, TARGET_LAYERS: layers})
+    block = _block(settings, config, config_path, vocabulary, layers)
+    state = read_weights(path, vocabulary)
     known = len(state["d2t"]) if "d2t" in state else None
     return with_numbers(lambda: DFlashHead(config, block, draft_vocabulary=known), state, path, "head of DFlash")
 

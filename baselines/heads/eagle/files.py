@@ -14,20 +14,12 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 
 from aded.errors import BadInput
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from baselines.heads.shared.head_files import (
-    CONFIG,
-    WEIGHTS,
-    are_layers,
-    check_tokens,
-    read_config,
-    write_head,
-)
-from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
+from baselines.heads.shared.head_files import CONFIG, WEIGHTS, are_layers, read_config, read_weights, write_head
+from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, with_numbers
 
 PUBLISHED = "pytorch_model.bin"
 LAYERS = "eagle_aux_hidden_state_layer_ids"
 """Key of the config for the layers that EAGLE-3 reads, as vLLM has it; where it is missing they are the published."""
-WHOLE_NUMBERS = frozenset({"d2t", "t2d"})
 
 
 def published_layers(count: int) -> tuple[int, ...]:
@@ -60,10 +52,8 @@ def load_head(
     if not (named is None or are_layers(named)):
         raise BadInput(HEADS_KEY, f"{path.parent / CONFIG}: {LAYERS} must be a list of layers")
     reads = tuple(named or published_layers(layers)) if kind is Eagle3Head else ()
-    state = read_tensors(path, WHOLE_NUMBERS)
-    state.pop("t2d", None)  # which of the target's tokens d2t names, once more
+    state = read_weights(path, vocabulary)
     state = {name: value for name, value in state.items() if not name.endswith("rotary_emb.inv_freq")}
-    check_tokens(state.get("d2t"), path, vocabulary)
     name = kind.__name__.removesuffix("Head").upper().replace("3", "-3")
     width = len(reads) * hidden or hidden
     head = with_numbers(lambda: _built(kind, config, width, state), state, path, f"head of {name}")

@@ -13,7 +13,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from aded.errors import BadInput, first_line
 from aded.files.atomic import write_bytes
-from baselines.heads.shared.tensor_file import HEADS_KEY
+from baselines.heads.shared.tensor_file import HEADS_KEY, read_tensors
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -65,7 +65,15 @@ def are_layers(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(layer) is int for layer in value)
 
 
-def check_tokens(d2t: torch.Tensor | None, path: Path, vocabulary: int) -> None:
+def read_weights(path: Path, vocabulary: int) -> dict[str, torch.Tensor]:
+    """The tensors of a head's file. vocabulary: of the target. Raises BadInput naming the file."""
+    state = read_tensors(path, frozenset({"d2t", "t2d"}))
+    state.pop("t2d", None)  # which of the target's tokens d2t names, once more
+    _check_tokens(state.get("d2t"), path, vocabulary)
+    return state
+
+
+def _check_tokens(d2t: torch.Tensor | None, path: Path, vocabulary: int) -> None:
     """Of a head that knows some tokens only: do the differences between its tokens and the target's name them?
 
     Lookups check no bounds, and a tree has no equal siblings. Raises BadInput naming the file.

@@ -9,7 +9,7 @@ import numpy as np
 
 from aded.core.sampler import Greedy
 from aded.core.step_cost import unlikely_chain
-from aded.targets.batch import BatchTarget
+from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
 
 SPREAD = (0.5, 1.0, 1.5, 1.0)
@@ -27,11 +27,11 @@ def measure_batches(
     together = {batch: _filled(target, contexts_of(batch, context), room) for batch in batches}
     times: dict[int, dict[int, list[float]]] = {batch: {size: [] for size in nodes} for batch in batches}
     for number in range(rounds + 1):  # the first round warms up
-        for batch, places in together.items():
+        for batch, filled in together.items():
             for size in nodes:
                 trees = dict.fromkeys(range(batch), unlikely_chain(size))
                 began = perf_counter()
-                places.verify(trees)
+                filled.verify(trees)
                 if number:
                     times[batch][size].append(perf_counter() - began)
     return times
@@ -43,9 +43,10 @@ def contexts_of(batch: int, mean: int) -> list[int]:
     return [max(1, int(length)) for length in mean * relative / relative.mean()]
 
 
-def _filled(target: EagerTarget, contexts: Sequence[int], room: int) -> BatchTarget:
-    """A target whose every place has read a prompt. room: tokens that are verified after it."""
-    places, random = BatchTarget(target, len(contexts), max(contexts) + room), np.random.default_rng(len(contexts))
-    for place, length in enumerate(contexts):
-        places.prefill(place, random.integers(8, size=length), Greedy())
-    return places
+def _filled(target: EagerTarget, contexts: Sequence[int], room: int) -> EagerBatchTarget:
+    """A target whose every slot has read a prompt. room: tokens that are verified after it."""
+    filled = EagerBatchTarget(target, len(contexts), max(contexts) + room)
+    random = np.random.default_rng(len(contexts))
+    for slot, length in enumerate(contexts):
+        filled.prefill(slot, random.integers(8, size=length), Greedy())
+    return filled

@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from scripts.report.lines import ACCEPTED, Line, by_place
+from scripts.report.lines import ACCEPTED, Line, by_workload
 from scripts.report.plots.catalogue import PLOTS
 from scripts.report.plots.style import MOST_LINES, accepted_lines
 
@@ -45,7 +45,7 @@ def draw(lines: Sequence[Line]) -> dict[str, Drawn]:
 def best_lines(lines: Sequence[Line]) -> list[Line]:
     """As many lines of each benchmark and model as there are colours, those of the most accepted tokens."""
     accepted = sorted(accepted_lines(lines), key=lambda line: -line.estimates[ACCEPTED].value)
-    kept = [line for mine in by_place(accepted).values() for line in mine[:MOST_LINES]]
+    kept = [line for mine in by_workload(accepted).values() for line in mine[:MOST_LINES]]
     return [line for line in lines if line in kept]
 
 

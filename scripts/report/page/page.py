@@ -13,9 +13,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from aded import __version__
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import number
+from aded.records.numbers import formatted
 from aded.records.trees import NAME as TREES
-from scripts.report.lines import ACCEPTED, Line, by_place, each_run, lines_by_seed, lines_of
+from scripts.report.lines import ACCEPTED, Line, by_workload, each_run, lines_by_seed, lines_of
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
 from scripts.report.texts import literal, literal_run, undecided
@@ -53,7 +53,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
     environment.filters["file_name"] = lambda name: re.sub(r"[^\w.-]+", "_", name)
     return environment.get_template("page.html.jinja").render(
         title=f"Report on {len(runs)} run{'s' if len(runs) > 1 else ''}",
-        summary=[_in_words(mine) for mine in by_place(lines_by_seed(runs)).values()],
+        summary=[_in_words(mine) for mine in by_workload(lines_by_seed(runs)).values()],
         tabs=tabs,
         drawn=drawn,
         left_out=[literal(one) for one in left_out],
@@ -134,10 +134,10 @@ def _in_words(lines: Sequence[Line]) -> dict[str, Any]:
         "best": best.name,
         "methods": len(methods),
         "faster": bool(methods and speedup and speedup.value > 1),
-        "speedup": speedup and number(speedup.value),
+        "speedup": speedup and formatted(speedup.value),
         "interval": speedup and speedup.low and f"{speedup.low:.2f} to {speedup.high:.2f}",
         "undecided": bool(methods and undecided(speedup)),
-        "accepted": accepted and number(accepted.value),
+        "accepted": accepted and formatted(accepted.value),
         "marked": len(best.marks),
         "turns": sum(line.count("turns") or 0 for line in paired),
         "same": sum(line.count("identical_outputs") or 0 for line in paired),

@@ -10,8 +10,8 @@ import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
-from scripts.report.columns import COLUMNS, KEYS, chosen, differing_places, explained, frame
-from scripts.report.lines import Line, by_place, lines_by_seed
+from scripts.report.columns import COLUMNS, KEYS, chosen, differing_workload, explained, frame
+from scripts.report.lines import Line, by_workload, lines_by_seed
 from scripts.report.paper.comparison import Sources
 from scripts.report.tables.accepted import BY_POSITION, headline, in_both_scopes, in_detail
 from scripts.report.tables.parts import EXPLAINED, parts_table
@@ -77,7 +77,7 @@ def ranking(runs: Sequence[FinishedRun]) -> Table:
 
 def _of_each(name: str, each: Sequence[Line], heads: Sequence[str]) -> Table:
     """A row per run. each: a line for each run."""
-    columns = chosen("method", *differing_places(each), *heads)
+    columns = chosen("method", *differing_workload(each), *heads)
     numbers = pd.DataFrame([{head: column.number(line) for head, column in columns.items()} for line in each])
     return Table(name, "", frame(each, columns), numbers=numbers)
 
@@ -102,8 +102,8 @@ def runs_shown(each: Sequence[Line], with_trees: set[Path]) -> Table:
 def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
     """By category and by position, a table per benchmark, model and scope."""
     return [
-        Table(f"{'-'.join(place)}-{title}", f"{', '.join(place)}: {title}", frame, [BY_POSITION], ACCEPTED)
-        for place, mine in by_place(in_both_scopes(runs)).items()
+        Table(f"{'-'.join(workload)}-{title}", f"{', '.join(workload)}: {title}", frame, [BY_POSITION], ACCEPTED)
+        for workload, mine in by_workload(in_both_scopes(runs)).items()
         for title, frame in in_detail(mine).items()
     ]
 
@@ -116,8 +116,13 @@ def parts_of_hybrids(runs: Sequence[FinishedRun]) -> list[Table]:
 
 def cold_and_session(runs: Sequence[FinishedRun]) -> list[Table]:
     return [
-        Table(f"cold-session-{'-'.join(place)}", ", ".join(place), headline(mine, [], [], Sources()), file=ACCEPTED)
-        for place, mine in by_place(in_both_scopes(runs)).items()
+        Table(
+            f"cold-session-{'-'.join(workload)}",
+            ", ".join(workload),
+            headline(mine, [], [], Sources()),
+            file=ACCEPTED,
+        )
+        for workload, mine in by_workload(in_both_scopes(runs)).items()
     ]
 
 

@@ -30,7 +30,7 @@ def recorded_trees(each: Sequence[Line]) -> dict[str, Any]:
             continue
         size += len(packed)
         question = literal(trees.question_id) + (f", turn {trees.turn + 1}" if trees.turn else "")
-        answers.append({"run": line.name, "question": f"{', '.join(line.place)}: {question}", "packed": packed})
+        answers.append({"run": line.name, "question": f"{', '.join(line.workload)}: {question}", "packed": packed})
     return {"answers": answers, "left_out": len(found) - len(answers)}
 
 

@@ -107,7 +107,7 @@ def _original_code(figure: Published, ours: Line, lines: Sequence[Line]) -> floa
     if (settings.get("order"), settings.get("draft_maker")) != ("3", "Mcts") or "session" not in ours.first.columns:
         return None
     for line in lines:
-        same = line.place == ours.place and metric in line.estimates
+        same = line.workload == ours.workload and metric in line.estimates
         if same and line.method == ORIGINAL and _tokens(line) == _tokens(ours):
             return line.estimates[metric].value - ours.estimates[metric].value
     return None

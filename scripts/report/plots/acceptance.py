@@ -23,7 +23,7 @@ from scripts.report.plots.style import (
     grouped_bars,
     label_panel,
     line_style,
-    panels_by_place,
+    panels_by_workload,
     panels_of_bars,
     panels_of_lines,
     title_of,
@@ -48,7 +48,7 @@ ACCEPTED_LABEL = "mean accepted tokens"
 
 def panels_of_acceptance(lines: Sequence[Line]) -> list[list[Line]]:
     """Lines with mean accepted tokens by benchmark and model; none where they are more than the colours."""
-    return [mine for mine in panels_by_place(accepted_lines(lines)) if len(mine) <= MOST_LINES]
+    return [mine for mine in panels_by_workload(accepted_lines(lines)) if len(mine) <= MOST_LINES]
 
 
 def by_category(lines: Sequence[Line]) -> Figure | None:

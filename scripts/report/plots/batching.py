@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from scripts.report.plots.style import DARK, MOST_LINES, label_panel, line_style, log_axis, panels_of_lines
+from scripts.report.plots.style import DARK, MOST_LINES, NAMES, label_panel, line_style, log_axis, panels_of_lines
 
 
 def draw_batches(frame: pd.DataFrame) -> Figure:
@@ -36,18 +36,20 @@ def _highest(frame: pd.DataFrame) -> pd.DataFrame:
 def draw_serving(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Throughput over the 95th percentile of end-to-end latency, a point for each number of requests at a time.
 
+    Beside each proposer runs a server without drafts, in whatever minutes the machine has then.
+
     rows: see scripts.bench.serving.
     """
-    proposers = list(dict.fromkeys(row["proposer"] for row in rows))
-    figure, (axes,) = panels_of_lines([[*proposers, "without drafts"]])
-    for number, name in enumerate(proposers):
+    proposers = {name: f"without drafts, beside {NAMES.get(name, name)}" for name in dict.fromkeys(row["proposer"] for row in rows)}
+    figure, (axes,) = panels_of_lines([[*proposers, *proposers.values()]])
+    for number, (name, beside) in enumerate(proposers.items()):
         mine = [row for row in rows if row["proposer"] == name]
-        seconds = [row["latencies"]["end_to_end_ms"]["p95"] / 1000 for row in mine]
-        axes.plot(seconds, [row["tokens_per_second"] for row in mine], label=name, **line_style(number))
-        if number == 0:  # beside each proposer it is the same server, measured again
-            seconds = [row["latencies_without"]["end_to_end_ms"]["p95"] / 1000 for row in mine]
-            style = line_style(len(proposers)) | {"color": DARK}
-            axes.plot(seconds, [row["without"] for row in mine], label="without drafts", **style)
+        for label, latencies, rate, own in (
+            (name, "latencies", "tokens_per_second", {}),
+            (beside, "latencies_without", "without", {"linestyle": ":", "markerfacecolor": "none"}),
+        ):
+            seconds = [row[latencies]["end_to_end_ms"]["p95"] / 1000 for row in mine]
+            axes.plot(seconds, [row[rate] for row in mine], label=label, **line_style(number) | own)
     axes.set(xlim=(0, None), ylim=(0, None))
     label_panel(axes, "", xlabel="end-to-end latency, 95th percentile, s", ylabel="tokens per second")
     return figure

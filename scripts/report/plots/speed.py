@@ -17,7 +17,7 @@ from scripts.report.plots.style import (
     error_bars,
     grouped_bars,
     label_panel,
-    panels_by_place,
+    panels_by_workload,
     panels_of_bars,
     title_of,
 )
@@ -63,7 +63,7 @@ def throughput_bars(lines: Sequence[Line]) -> Figure | None:
 def _methods(lines: Sequence[Line], metric: str) -> list[list[Line]]:
     """The lines of each benchmark and model that have the number, the highest speedup first."""
     mine = [line for line in lines if metric in line.estimates]
-    return panels_by_place(sorted(mine, key=lambda line: -line.estimates.get("speedup", (0.0,))[0]))
+    return panels_by_workload(sorted(mine, key=lambda line: -line.estimates.get("speedup", (0.0,))[0]))
 
 
 def _names(lines: Sequence[Line]) -> list[str]:

@@ -24,7 +24,7 @@ from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
 from aded.files.atomic import write_bytes
 from aded.records.metrics import Estimate
-from scripts.report.lines import ACCEPTED, Line, by_place
+from scripts.report.lines import ACCEPTED, Line, by_workload
 
 # Okabe and Ito's palette.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -226,14 +226,14 @@ def log_axis(axes: Axes) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def panels_by_place(lines: Sequence[Line]) -> list[list[Line]]:
+def panels_by_workload(lines: Sequence[Line]) -> list[list[Line]]:
     """The lines of each benchmark and model: those of a panel."""
-    return [mine for _, mine in sorted(by_place(lines).items())]
+    return [mine for _, mine in sorted(by_workload(lines).items())]
 
 
 def title_of(lines: Sequence[Line]) -> str:
     """Of a panel."""
-    benchmark, model = lines[0].place
+    benchmark, model = lines[0].workload
     return f"{model}, {benchmark}"
 
 

@@ -25,7 +25,7 @@ from aded.records.numbers import MISSING
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
 from scripts.report.columns import COLUMNS, shown, without_empty_columns
-from scripts.report.lines import ACCEPTED, SCOPES, Line, by_place, categories_of, in_both_scopes
+from scripts.report.lines import ACCEPTED, SCOPES, Line, by_workload, categories_of, in_both_scopes
 from scripts.report.paper.comparison import Sources
 from scripts.report.paper.published import Published, benchmark_family, beside
 from scripts.report.texts import listed, markdown
@@ -72,7 +72,7 @@ def headline(
         rows.append(row)
     known = {line.first.method for line in mine}
     others: dict[str, list[Published]] = {}
-    for figure in _peers(published, *mine[0].place):
+    for figure in _peers(published, *mine[0].workload):
         if figure.method not in known:
             others.setdefault(figure.method, []).append(figure)
     peers = {f"{method}, published": _listed(figures, sources) for method, figures in others.items()}
@@ -159,15 +159,15 @@ def in_detail(mine: Sequence[Line], elsewhere: Sequence[RunFile] = ()) -> dict[s
 def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], published: Sequence[Published]) -> str:
     """mean_accepted_tokens.md: a section per benchmark and model."""
     sections: list[str] = []
-    sources, groups = Sources(), by_place(in_both_scopes(runs))
-    places = {file.name: _place_of(file, groups) for file in elsewhere}
-    for place, mine in groups.items():
-        files = [file for file in elsewhere if places[file.name] == place]
-        sections += [f"## {', '.join(place)}", markdown(headline(mine, files, published, sources))]
+    sources, groups = Sources(), by_workload(in_both_scopes(runs))
+    workloads = {file.name: _workload_of(file, groups) for file in elsewhere}
+    for workload, mine in groups.items():
+        files = [file for file in elsewhere if workloads[file.name] == workload]
+        sections += [f"## {', '.join(workload)}", markdown(headline(mine, files, published, sources))]
         for title, frame in in_detail(mine, files).items():
             sections += [f"### {title}", markdown(frame)]
     for file in elsewhere:
-        if places[file.name] is None:
+        if workloads[file.name] is None:
             numbers = {name: repr(value) for name, value in _numbers_of(file).items()}
             frame = pd.DataFrame([{"method": _elsewhere(file)} | numbers])
             sections += [f"## {file.benchmark}, {file.name}", markdown(frame)]
@@ -175,9 +175,9 @@ def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], publi
     return "\n\n".join([*sections, EXPLAINED, BY_POSITION, *([legend] if legend else [])]) + "\n"
 
 
-def _place_of(file: RunFile, places: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+def _workload_of(file: RunFile, workloads: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
     """Where a file stands beside runs, since it names their model; None where it fits nowhere."""
-    fits = [one for one in places if one[0] == file.benchmark and file.name.lower().startswith(one[1].lower())]
+    fits = [one for one in workloads if one[0] == file.benchmark and file.name.lower().startswith(one[1].lower())]
     return max(fits, key=lambda one: len(one[1]), default=None)
 
 
@@ -196,12 +196,12 @@ def long_table(
         for scope in line.by_scope:
             for name, number in numbers.items():
                 estimate = _number(line, scope, number)
-                rows.append((*line.place, line.name, scope, name, estimate and estimate.value, "here"))
+                rows.append((*line.workload, line.name, scope, name, estimate and estimate.value, "here"))
     for file in elsewhere:
         for name, value in _numbers_of(file).items():
             named = f"category {name}" if name in file.by_category else name
             rows.append((file.benchmark, "", file.name, "elsewhere", named, value, "measured elsewhere"))
-    for benchmark, model in dict.fromkeys(line.place for line in found):
+    for benchmark, model in dict.fromkeys(line.workload for line in found):
         rows += [
             (benchmark, model, one.method, "elsewhere", "micro", one.value, f"{one.source}; {one.machine}")
             for one in _peers(published, benchmark, model)

@@ -72,7 +72,7 @@ def growths(lines: Sequence[Line]) -> list[Growth]:
     names = line_names([line.first for line in known], without=(SEED, "datastore"))
     families: dict[tuple[str, ...], list[Line]] = defaultdict(list)
     for line in known:
-        families[*line.place, names[line.first.folder]].append(line)
+        families[*line.workload, names[line.first.folder]].append(line)
     found = []
     for (benchmark, model, name), mine in sorted(families.items()):
         for unit in UNITS:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from aded.records.finished_runs import FinishedRun
-from aded.records.numbers import MISSING, number
+from aded.records.numbers import MISSING, formatted
 from aded.records.summary import PartShare
 from scripts.report.columns import without_empty_columns
 from scripts.report.lines import each_run
@@ -43,8 +43,8 @@ def _of_part(run: FinishedRun, share: PartShare, alone: float | None) -> dict[st
         "share alone": f"{share.accepted_alone / accepted:.0%}" if accepted else MISSING,
         "ms": f"{share.milliseconds:.2f}",
         "hybrid, accepted tokens": f"{whole:.2f}",
-        "part alone": number(alone),
-        "gain": number(alone and whole / alone - 1, "+.1%"),
+        "part alone": formatted(alone),
+        "gain": formatted(alone and whole / alone - 1, "+.1%"),
     }
 
 

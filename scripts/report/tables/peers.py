@@ -14,7 +14,7 @@ import pandas as pd
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
 from scripts.report.columns import COLUMNS, median_ms, shown, without_empty_columns
-from scripts.report.lines import ACCEPTED, SCOPES, Line, in_both_scopes, place_in_table
+from scripts.report.lines import ACCEPTED, SCOPES, Line, in_both_scopes, sort_key
 
 EXPLAINED = (
     "Nodes: the most that a method may draft in a step (method.budget); drafted: what it drafted, the root apart. "
@@ -38,7 +38,7 @@ def entries(runs: Sequence[FinishedRun]) -> Groups:
                 by_budget[int(budget)].append(run)
         if by_budget:
             mine = [Line(line.name, tuple(own)) for _, own in sorted(by_budget.items())]
-            found.setdefault(line.place, []).append(mine)
+            found.setdefault(line.workload, []).append(mine)
     return found
 
 
@@ -101,10 +101,10 @@ def peers_equal(groups: Groups) -> pd.DataFrame:
 
 
 def _rank(line: Line) -> tuple[Any, ...]:
-    return place_in_table(_main(line))
+    return sort_key(_main(line))
 
 
 def _named(line: Line) -> dict[str, str]:
-    benchmark, model = line.place
+    benchmark, model = line.workload
     learned_from = COLUMNS["learned from"].text(line)
     return {"benchmark": benchmark, "model": model, "method": line.name, "learned from": learned_from}

@@ -11,7 +11,7 @@ import pandas as pd
 from aded.records.config import BEFORE
 from aded.records.finished_runs import FinishedRun
 from aded.records.rows import to_json
-from scripts.report.columns import COLUMNS, chosen, differing_places, frame
+from scripts.report.columns import COLUMNS, chosen, differing_workload, frame
 from scripts.report.lines import Line, each_run, lines_by_seed
 from scripts.report.names import settings_key
 from scripts.report.texts import (
@@ -74,7 +74,7 @@ def summary_frame(lines: Sequence[Line]) -> pd.DataFrame:
 
 def ranking_frame(lines: Sequence[Line]) -> pd.DataFrame:
     """The same lines for a newcomer: without settings."""
-    return frame(lines, chosen("method", "seeds", *differing_places(lines), *RANKED))
+    return frame(lines, chosen("method", "seeds", *differing_workload(lines), *RANKED))
 
 
 def ranking(runs: Sequence[FinishedRun], shown: Callable[[str], str] = str) -> str:
@@ -121,7 +121,7 @@ def doubts(lines: Sequence[Line]) -> list[str]:
     for line in lines:
         if (rate := line.number("autoregressive_tokens_per_second")) is not None:
             settings = settings_key(line.first, ("method.", "datastore"))
-            rates[*line.place, line.first.machine, settings].append(rate.value)
+            rates[*line.workload, line.first.machine, settings].append(rate.value)
     for (benchmark, model, *_), mine in sorted(rates.items()):
         if max(mine) > DRIFT * min(mine):
             found.append(

@@ -29,12 +29,12 @@ def over_temperatures(lines: Sequence[Line]) -> dict[tuple[str, str], dict[str, 
     names = line_names([line.first for line in sampled], without=(SEED, TEMPERATURE, *ANSWERS))
     found: dict[tuple[str, str], dict[str, ByTemperature]] = defaultdict(lambda: defaultdict(dict))
     for line in sorted(sampled, key=_temperature):
-        mine, temperature = found[line.place][names[line.first.folder]], _temperature(line)
+        mine, temperature = found[line.workload][names[line.first.folder]], _temperature(line)
         before = mine[temperature].runs if temperature in mine else ()
         mine[temperature] = Line(line.name, (*before, *line.runs))
     return {
-        place: dict(sorted(several.items(), key=lambda named: -_at_lowest(named[1])))
-        for place, methods in sorted(found.items())
+        workload: dict(sorted(several.items(), key=lambda named: -_at_lowest(named[1])))
+        for workload, methods in sorted(found.items())
         if (several := {name: mine for name, mine in methods.items() if len(mine) > 1})
     }
 

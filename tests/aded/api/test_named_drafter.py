@@ -46,11 +46,11 @@ def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
 
 def test_settings_are_merged_into_the_config() -> None:
     drafter = aded.drafter("aded_backoff", contexts={"prompt": 2}, budget=5)
-    assert drafter.whole.experts.on.longest.tolist() == [0, 3, 5, 2, 0]  # type: ignore[attr-defined]
-    assert drafter.whole.budget == 5
-    maker = aded.drafter("aded", draft_maker="full").whole.draft_maker  # type: ignore[attr-defined]
+    assert drafter.unsized.experts.options.longest.tolist() == [0, 3, 5, 2, 0]  # type: ignore[attr-defined]
+    assert drafter.unsized.budget == 5
+    maker = aded.drafter("aded", draft_maker="full").unsized.draft_maker  # type: ignore[attr-defined]
     assert type(maker).__name__ == "Full"
-    maker = aded.drafter("aded", draft_maker={"iterations": 9}).whole.draft_maker  # type: ignore[attr-defined]
+    maker = aded.drafter("aded", draft_maker={"iterations": 9}).unsized.draft_maker  # type: ignore[attr-defined]
     assert maker.iterations == 9
 
 

@@ -13,7 +13,7 @@ from shell import Shell
 from aded.bench.answering import taken_by_others
 from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.runner import _with_timing
-from aded.core.slices import SECONDS, WHOLE, Arm, take_turns
+from aded.core.slices import SECONDS, WHOLE_ANSWER, Arm, take_turns
 from aded.core.step_cost import StepCost
 from aded.records.noise.warm_up import MOST_WARM_UP
 from aded.targets.eager import EagerTarget
@@ -27,7 +27,7 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
     """Slices of one step each."""
 
     def turns(one: Arm, other: Arm, seconds: float) -> Iterator[Arm]:
-        return take_turns(one, other, WHOLE if seconds == WHOLE else 0.0)
+        return take_turns(one, other, WHOLE_ANSWER if seconds == WHOLE_ANSWER else 0.0)
 
     monkeypatch.setattr("aded.bench.runner.take_turns", turns)
     usual = ["benchmark.limit=4", "benchmark.max_new_tokens=12", "model.dtype=float32", "method.cost=none"]
@@ -181,7 +181,7 @@ def test_method_and_baseline_take_turns_at_going_first_and_slices_grow_where_tur
 
     def turns(one: Arm, other: Arm, seconds: float) -> Iterator[Arm]:
         slices.append(seconds)
-        yield from take_turns(one, other, WHOLE)
+        yield from take_turns(one, other, WHOLE_ANSWER)
         first.append("method" if max(one.answer.drafted_nodes) else "baseline")
 
     monkeypatch.setattr("aded.bench.runner.take_turns", turns)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.core.decode import Answer
-from aded.core.slices import WHOLE, Arm, take_turns
+from aded.core.slices import WHOLE_ANSWER, Arm, take_turns
 
 lengths = st.lists(st.integers(1, 5), max_size=30)
 
@@ -27,7 +27,7 @@ def arm(name: str, accept_lengths: Sequence[int], seconds: float, log: list[tupl
     return Arm(steps())
 
 
-@given(lengths, lengths, st.sampled_from([0.0, 0.1, 0.25, WHOLE]))
+@given(lengths, lengths, st.sampled_from([0.0, 0.1, 0.25, WHOLE_ANSWER]))
 def test_both_answers_are_decoded_to_their_ends(first: list[int], second: list[int], seconds: float) -> None:
     log: list[tuple[str, int]] = []
     arms = arm("first", first, 0.05, log), arm("second", second, 0.1, log)
@@ -51,13 +51,13 @@ def test_the_second_arm_follows_to_the_same_tokens() -> None:
 def test_slices_without_an_end_are_whole_answers() -> None:
     """The second arm does not even read its prompt before the first is complete: both may share a KV cache."""
     log: list[tuple[str, int]] = []
-    turns = take_turns(arm("first", [2] * 40, 1.0, log), arm("second", [1] * 80, 1.0, log), WHOLE)
+    turns = take_turns(arm("first", [2] * 40, 1.0, log), arm("second", [1] * 80, 1.0, log), WHOLE_ANSWER)
     next(turns)
     assert log == [("first", 2 * n) for n in range(1, 41)]
     assert len(list(turns)) == 1
 
 
-@pytest.mark.parametrize("seconds", [0.0, WHOLE])
+@pytest.mark.parametrize("seconds", [0.0, WHOLE_ANSWER])
 def test_an_answer_without_steps_is_complete(seconds: float) -> None:
     """The prompt filled the context, or the first token ended it."""
     arms = Arm(iter([Answer()])), arm("second", [1, 1], 0.1, [])

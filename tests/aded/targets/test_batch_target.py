@@ -15,7 +15,7 @@ from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy, Sampled, Sampler
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.targets.batch import BatchTarget
+from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
 
 ROWS, TOKENS = 160, 24
@@ -60,9 +60,9 @@ def prompts(lengths: list[int]) -> list[np.ndarray]:
 )
 @settings(max_examples=25, deadline=None)
 def test_each_request_has_the_answer_that_it_has_alone(
-    requests: list[tuple[int, int]], places: int, greedy: bool
+    requests: list[tuple[int, int]], slots: int, greedy: bool
 ) -> None:
-    """Prompts of different lengths, trees of 1 to 64 nodes, more requests than places."""
+    """Prompts of different lengths, trees of 1 to 64 nodes, more requests than slots."""
     asked = prompts([length for length, _ in requests])
     samplers: list[Sampler] = [Greedy() if greedy else Sampled(1.0, 0.9, seed) for seed in range(len(asked))]
     alone = [
@@ -73,7 +73,7 @@ def test_each_request_has_the_answer_that_it_has_alone(
         Request(prompt, Guesser(answer, nodes), sampler, TOKENS)
         for prompt, sampler, answer, (_, nodes) in zip(asked, samplers, alone, requests, strict=True)
     ]
-    found = dict(decode_batch(BatchTarget(target(), places, ROWS), batch))
+    found = dict(decode_batch(EagerBatchTarget(target(), slots, ROWS), batch))
     assert [found[number].token_ids for number in range(len(batch))] == alone
 
 
@@ -88,25 +88,25 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
 
     batch = [Request(one, Oracle(answer, 3), Greedy(), TOKENS) for one, answer in zip(asked, alone, strict=True)]
     loads: list[int] = []
-    found = dict(decode_batch(BatchTarget(target(), 3, ROWS), batch, before_step=loads.append))
+    found = dict(decode_batch(EagerBatchTarget(target(), 3, ROWS), batch, before_step=loads.append))
     assert min(loads) > 0
     assert [found[number].token_ids for number in range(3)] == alone
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
 
 
-def test_a_prompt_that_fills_its_place_is_refused() -> None:
+def test_a_prompt_that_fills_its_slot_is_refused() -> None:
     (prompt,) = prompts([40])
     with pytest.raises(BadInput, match="leaves no room"):
-        list(decode_batch(BatchTarget(target(), 1, 44), [Request(prompt, Guesser([], 3), Greedy(), TOKENS)]))
+        list(decode_batch(EagerBatchTarget(target(), 1, 44), [Request(prompt, Guesser([], 3), Greedy(), TOKENS)]))
 
 
 def test_a_drafter_that_reads_hidden_states_is_refused() -> None:
     drafter = Guesser([], 3)
     drafter.requires = frozenset({"logits", "hidden"})
     with pytest.raises(BadInput, match=r"^methods: one reads hidden"):
-        list(decode_batch(BatchTarget(target(), 1, ROWS), [Request(prompts([4])[0], drafter, Greedy(), TOKENS)]))
+        list(decode_batch(EagerBatchTarget(target(), 1, ROWS), [Request(prompts([4])[0], drafter, Greedy(), TOKENS)]))
 
 
 def test_a_model_with_a_sliding_window_is_refused() -> None:
     with pytest.raises(BadInput, match="attention to all rows"):
-        BatchTarget(EagerTarget(tiny_model("mistral-window")), 2, ROWS)
+        EagerBatchTarget(EagerTarget(tiny_model("mistral-window")), 2, ROWS)

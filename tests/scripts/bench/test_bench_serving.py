@@ -116,9 +116,16 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("proposer", ["aded_backoff", "none"])
 def test_right_answers_are_told_from_wrong_broken_and_refused_ones(
-    folder: Path, tmp_path: Path, proposer: str
+    folder: Path, tmp_path: Path, proposer: Any
 ) -> None:
-    asked: dict[str, Any] = {"proposer": proposer, "minutes": 0.05, "clients": 3, "requests": 4, "new_tokens": 9, "break_every": 0.5}
+    asked: dict[str, Any] = {
+        "proposer": proposer,
+        "minutes": 0.05,
+        "clients": 3,
+        "requests": 4,
+        "new_tokens": 9,
+        "break_every": 0.5,
+    }
     soak.run([f"model={folder}"], soak.SoakSettings(sys.executable, datastore="x", out=str(tmp_path), **asked))
     found = json.loads((tmp_path / "soak.json").read_text())
     assert found["counts"].keys() == {"right", "malformed and refused", "broken off"}

@@ -20,7 +20,7 @@ BUCKET = 8
 """Slots in a bucket."""
 CACHE_LINE = 64
 """Bytes."""
-MARK = np.dtype([("tag", np.uint32), ("updated", np.uint32)])
+TAG = np.dtype([("tag", np.uint32), ("updated", np.uint32)])
 """Of a slot: its tag, 0 while the slot is free, and the clock at its last update."""
 SUCCESSORS = np.dtype([("tokens", np.int32, ROW), ("weights", np.float32, ROW)])
 """What followed the slot's context; the weights in falling order, 0 where the row is free."""
@@ -32,12 +32,12 @@ ONE = np.uint32(1)
 class ContextTable(NamedTuple):
     """A table with S slots.
 
-    marks: MARK [S]
+    tags: TAG [S]
     rows: SUCCESSORS [S]
     state: STATE
     """
 
-    marks: np.ndarray
+    tags: np.ndarray
     rows: np.ndarray
     state: np.record
 
@@ -45,7 +45,7 @@ class ContextTable(NamedTuple):
 def empty_table(contexts: int) -> ContextTable:
     """A table for about `contexts` contexts, 72 bytes each; the system provides the memory as the table fills."""
     size = max(BUCKET, 1 << (max(1, contexts) - 1).bit_length())
-    table = ContextTable(_aligned_zeros(size, MARK), _aligned_zeros(size, SUCCESSORS), new_record(STATE))
+    table = ContextTable(_aligned_zeros(size, TAG), _aligned_zeros(size, SUCCESSORS), new_record(STATE))
     table.state.clock = table.state.salt = 1
     return table
 
@@ -66,7 +66,7 @@ def clear_table(table: ContextTable) -> None:
 def reset_table(table: ContextTable) -> None:
     """Make it the table that it was when it was new: which contexts share a bucket depends on how often a table was
     cleared."""
-    table.marks[:] = 0
+    table.tags[:] = 0
     table.state.clock = table.state.salt = 1
 
 
@@ -81,7 +81,7 @@ def extend_hash(hashed: np.uint64, token: int) -> np.uint64:
 def _bucket_and_tag(table: ContextTable, hashed: np.uint64) -> tuple[int, np.uint32]:
     """The first slot of the context's bucket, and the context's tag."""
     key = hashed * table.state.salt
-    bucket = (key >> np.uint64(8)) & np.uint64(len(table.marks) - BUCKET)
+    bucket = (key >> np.uint64(8)) & np.uint64(len(table.tags) - BUCKET)
     return int(np.int64(bucket)), np.uint32(key >> np.uint64(32)) | ONE
 
 
@@ -90,7 +90,7 @@ def find(table: ContextTable, hashed: np.uint64) -> int:
     """The context's slot, or -1."""
     start, tag = _bucket_and_tag(table, hashed)
     for slot in range(start, start + BUCKET):
-        if table.marks[slot].tag == tag:
+        if table.tags[slot].tag == tag:
             return slot
     return -1
 
@@ -102,14 +102,14 @@ def find_or_replace(table: ContextTable, hashed: np.uint64) -> int:
     table.state.clock += ONE
     now, oldest, greatest_age = table.state.clock, start, -1
     for slot in range(start, start + BUCKET):
-        if table.marks[slot].tag == tag:
-            table.marks[slot].updated = now
+        if table.tags[slot].tag == tag:
+            table.tags[slot].updated = now
             return slot
         # The clock wraps around after 2^32 updates. A difference modulo 2^32 is right all the same.
-        age = int(np.int64(now - table.marks[slot].updated)) & 0xFFFFFFFF
+        age = int(np.int64(now - table.tags[slot].updated)) & 0xFFFFFFFF
         if age > greatest_age:
             oldest, greatest_age = slot, age
-    table.marks[oldest].tag, table.marks[oldest].updated = tag, now
+    table.tags[oldest].tag, table.tags[oldest].updated = tag, now
     table.rows[oldest].weights[:] = 0.0
     return oldest
 

@@ -36,7 +36,7 @@ K1 = 1.2
 TABLE_CONTEXTS = 1 << 17
 """Contexts of the table."""
 UNRANKED, WAITING, DONE = 0, 1, 2
-"""Places in Nearest.numbers."""
+"""Indices of Nearest.counters."""
 
 
 class Nearest(NamedTuple):
@@ -50,7 +50,7 @@ class Nearest(NamedTuple):
     was_read: bool [P]
     queue: int64 [MOST_PASSAGES], passages, those of the highest scores first
     best: float32 [MOST_PASSAGES], their scores
-    numbers: int64 [3], tokens since the last ranking; passages in the queue; how many of them are done with
+    counters: int64 [3], tokens since the last ranking; passages in the queue; how many of them are done with
     """
 
     library: Library
@@ -62,7 +62,7 @@ class Nearest(NamedTuple):
     was_read: np.ndarray
     queue: np.ndarray
     best: np.ndarray
-    numbers: np.ndarray
+    counters: np.ndarray
 
 
 def open_nearest(file: SuffixFile | None) -> Nearest:
@@ -87,21 +87,22 @@ def open_nearest(file: SuffixFile | None) -> Nearest:
 
 def another(nearest: Nearest) -> Nearest:
     """Retrieval from the same corpus for another text."""
-    own = {name: np.zeros_like(getattr(nearest, name)) for name in ("scores", "was_read", "queue", "best", "numbers")}
-    return nearest._replace(table=empty_table(len(nearest.table.marks)), **own)
+    names = ("scores", "was_read", "queue", "best", "counters")
+    own = {name: np.zeros_like(getattr(nearest, name)) for name in names}
+    return nearest._replace(table=empty_table(len(nearest.table.tags)), **own)
 
 
 def clear_text(nearest: Nearest) -> None:
     """A new text begins. The table becomes as new: contexts crowd in it, and which ones stay must not depend on the
     texts before."""
-    nearest.table.marks[:], nearest.table.state.clock = 0, 1
-    nearest.scores[:], nearest.was_read[:], nearest.numbers[:] = 0, False, 0
+    nearest.table.tags[:], nearest.table.state.clock = 0, 1
+    nearest.scores[:], nearest.was_read[:], nearest.counters[:] = 0, False, 0
 
 
 @inner
 def update_bm25_scores(nearest: Nearest, context: np.ndarray, i: int) -> None:
     """The text went on to context[i]: score the passages with the rare n-gram that begins SPAN - 1 tokens before."""
-    nearest.numbers[UNRANKED] += 1
+    nearest.counters[UNRANKED] += 1
     if i < SPAN - 1:
         return
     corpus, found, times = nearest.library.corpus, nearest.found, nearest.times
@@ -132,16 +133,16 @@ def rank(nearest: Nearest) -> None:
                 at -= 1
             queue[at], best[at] = passage, score
             n = min(n + 1, MOST_PASSAGES)
-    nearest.numbers[UNRANKED], nearest.numbers[WAITING], nearest.numbers[DONE] = 0, n, 0
+    nearest.counters[UNRANKED], nearest.counters[WAITING], nearest.counters[DONE] = 0, n, 0
 
 
 @inner
 def read_waiting(nearest: Nearest, longest: int, most: int) -> None:
     """Read at most `most` passages of the queue into the table. longest: tokens of the longest context"""
-    numbers = nearest.numbers
-    while numbers[DONE] < numbers[WAITING] and most > 0:
-        passage = int(nearest.queue[numbers[DONE]])
-        numbers[DONE] += 1
+    counters = nearest.counters
+    while counters[DONE] < counters[WAITING] and most > 0:
+        passage = int(nearest.queue[counters[DONE]])
+        counters[DONE] += 1
         if not nearest.was_read[passage]:
             nearest.was_read[passage] = True
             _read_passage(nearest, passage, longest)
@@ -181,7 +182,7 @@ def retrieve_for_answer(nearest: Nearest, context: np.ndarray, first: int, longe
     passages."""
     for i in range(first, len(context)):
         update_bm25_scores(nearest, context, i)
-    if nearest.numbers[UNRANKED] >= REFRESH:
+    if nearest.counters[UNRANKED] >= REFRESH:
         rank(nearest)
     else:
         read_waiting(nearest, longest, EACH_STEP)

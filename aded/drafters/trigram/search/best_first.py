@@ -17,14 +17,13 @@ from aded.drafters.heap import pop, push
 from aded.drafters.trigram.matrix import (
     LATEST,
     ROW,
-    Overlay,
+    Matrix,
     TrigramMatrix,
     read_row,
     state_below,
     state_of,
 )
 from aded.drafters.trigram.search.draft_maker import DraftMaker
-from aded.files.datastores.ngram_trie import Ngrams
 from aded.settings import Count
 
 
@@ -53,10 +52,7 @@ class BestFirstScratch(NamedTuple):
 
 @inner
 def _grow(
-    base: Ngrams,
-    overlay: Overlay,
-    top_k: int,
-    order: int,
+    matrix: Matrix,
     root: int,
     depth: int,
     scratch: BestFirstScratch,
@@ -74,8 +70,8 @@ def _grow(
     while True:
         sizes[at] = 0
         if depths[at] < depth:
-            state = state_below(tokens, parents, at, root, order)
-            sizes[at] = read_row(base, overlay, top_k, order, state, rows[at], weights[at])
+            state = state_below(tokens, parents, at, root, matrix.order)
+            sizes[at] = read_row(matrix, state, rows[at], weights[at])
             sums[at] = 0.0
             for i in range(sizes[at]):
                 sums[at] += weights[at, i]
@@ -98,11 +94,9 @@ def _grow(
 
 
 @njit(cache=True)
-def search(
-    base: Ngrams, overlay: Overlay, top_k: int, order: int, context: np.ndarray, budget: int, depth: int
-) -> tuple[np.ndarray, np.ndarray]:
+def search(matrix: Matrix, context: np.ndarray, budget: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
     """Allocate the memory and search, in one call from Python."""
-    nodes, longest = budget + 1, max(ROW, top_k)
+    nodes, longest = budget + 1, max(ROW, matrix.top_k)
     tokens, parents = np.empty(nodes, np.int64), np.empty(nodes, np.int64)
     scratch = BestFirstScratch(
         np.empty(nodes, np.int64),
@@ -113,7 +107,7 @@ def search(
         np.empty((nodes, longest), np.float32),
         np.empty((2 * nodes, 2)),
     )
-    n = _grow(base, overlay, top_k, order, state_of(context, order), depth, scratch, tokens, parents)
+    n = _grow(matrix, state_of(context, matrix.order), depth, scratch, tokens, parents)
     return tokens[:n], parents[:n]
 
 
@@ -124,4 +118,4 @@ class BestFirst(DraftMaker):
         self.depth = depth
 
     def make(self, matrix: TrigramMatrix, context: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray]:
-        return search(matrix.base, matrix.overlay, matrix.top_k, matrix.order, context, budget, self.depth)
+        return search(matrix.arrays, context, budget, self.depth)

@@ -34,7 +34,7 @@ from aded.compiled import inner
 from aded.drafters.trigram.matrix import (
     LATEST,
     ROW,
-    Overlay,
+    Matrix,
     TrigramMatrix,
     next_state,
     read_row,
@@ -58,7 +58,6 @@ from aded.drafters.trigram.search.mcts_scratch import (
     new_mcts_scratch,
     open_state,
 )
-from aded.files.datastores.ngram_trie import Ngrams
 from aded.settings import Count, Weight
 
 
@@ -72,10 +71,7 @@ def _weight_of(tokens: np.ndarray, weights: np.ndarray, start: int, n: int, toke
 
 @inner
 def _roll_out(
-    base: Ngrams,
-    overlay: Overlay,
-    top_k: int,
-    order: int,
+    matrix: Matrix,
     state: int,
     steps: int,
     original_reward: bool,
@@ -90,12 +86,12 @@ def _roll_out(
     """
     reward = 0.0
     for _ in range(steps):
-        n = read_row(base, overlay, top_k, order, state, tokens, weights)
+        n = read_row(matrix, state, tokens, weights)
         if n == 0:
             break
         drawn = pick(weights, n, stream)
         reward += _weight_of(tokens, weights, 0, n, state & LATEST) if original_reward else weights[drawn]
-        state = next_state(state, tokens[drawn], order)
+        state = next_state(state, tokens[drawn], matrix.order)
     return reward
 
 
@@ -112,10 +108,7 @@ def _best_child(q: np.ndarray, share: np.ndarray, first: int, n: int, scale: flo
 
 @inner
 def search(
-    base: Ngrams,
-    overlay: Overlay,
-    top_k: int,
-    order: int,
+    matrix: Matrix,
     root: int,
     depth: int,
     scales: np.ndarray,
@@ -142,7 +135,7 @@ def search(
         path[0] = 0
         while walking and length < depth:
             if size[at] < 0:
-                n = read_row(base, overlay, top_k, order, state, tokens[slots:], weights[slots:])
+                n = read_row(matrix, state, tokens[slots:], weights[slots:])
                 first[at], size[at] = slots, n
                 slots += n
                 walking = False
@@ -157,13 +150,11 @@ def search(
             else:
                 at = _best_child(q, share, start, n, scales[visits[parent]])
             reward += _weight_of(tokens, weights, start, n, state & LATEST) if original_reward else weights[at]
-            state = next_state(state, tokens[at], order)
+            state = next_state(state, tokens[at], matrix.order)
             path[length] = at
             length += 1
         free_tokens, free_weights, steps = tokens[slots:], weights[slots:], depth - length
-        reward += _roll_out(
-            base, overlay, top_k, order, state, steps, original_reward, stream, free_tokens, free_weights
-        )
+        reward += _roll_out(matrix, state, steps, original_reward, stream, free_tokens, free_weights)
         for i in range(length):
             s = path[i]
             visits[s] += 1
@@ -174,9 +165,7 @@ def search(
 
 @inner
 def collect(
-    base: Ngrams,
-    overlay: Overlay,
-    order: int,
+    matrix: Matrix,
     root: int,
     slots: int,
     scratch: MctsScratch,
@@ -193,12 +182,14 @@ def collect(
     states, _, weights, _, best, lengths = scratch
     token, parent, first, size, node = states[TOKEN], states[PARENT], states[FIRST], states[SIZE], states[NODE]
     sequences = most_visited(states, best)
+    one: int = np.int64(1)  # type: ignore[assignment]  # of the type of top_k, for which read_row is compiled
+    most_probable = Matrix(matrix.base, matrix.overlay, one, matrix.order)
     for i in range(sequences):
         s = best[i]
         if size[s] < 0:  # no walk went on from here, so its most probable successor is still to be read
-            state = state_below(token, parent, s, root, order)
+            state = state_below(token, parent, s, root, matrix.order)
             first[s] = slots
-            size[s] = read_row(base, overlay, 1, order, state, token[slots:], weights[slots:])
+            size[s] = read_row(most_probable, state, token[slots:], weights[slots:])
             slots += size[s]
         lengths[i] = size[s] > 0
         while s > 0:
@@ -224,10 +215,7 @@ def collect(
 
 @njit(cache=True)
 def draft(
-    base: Ngrams,
-    overlay: Overlay,
-    top_k: int,
-    order: int,
+    matrix: Matrix,
     context: np.ndarray,
     depth: int,
     scales: np.ndarray,
@@ -237,10 +225,10 @@ def draft(
     scratch: MctsScratch,
 ) -> tuple[np.ndarray, np.ndarray]:
     """`search`, then `collect`, in one call from Python."""
-    root = state_of(context, order)
-    slots = search(base, overlay, top_k, order, root, depth, scales, original_reward, stream, scratch)
+    root = state_of(context, matrix.order)
+    slots = search(matrix, root, depth, scales, original_reward, stream, scratch)
     tokens, parents = np.empty(budget + 1, np.int64), np.empty(budget + 1, np.int64)
-    n = collect(base, overlay, order, root, slots, scratch, depth, budget, tokens, parents)
+    n = collect(matrix, root, slots, scratch, depth, budget, tokens, parents)
     return tokens[:n], parents[:n]
 
 
@@ -281,10 +269,7 @@ class Mcts(DraftMaker):
         if self._row < matrix.top_k:
             self._reserve(matrix.top_k)
         return draft(
-            matrix.base,
-            matrix.overlay,
-            matrix.top_k,
-            matrix.order,
+            matrix.arrays,
             context,
             self.depth,
             self._scales,

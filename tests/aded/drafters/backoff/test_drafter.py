@@ -227,7 +227,7 @@ def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) 
     assert probabilities is not None
     assert len(probabilities) == 9
     # Each further node costs what a draft twice as probable as the chain's fourth yields, at one token per second.
-    price = 1.001 * float(probabilities[4]) / TreeSizer.TIMID
+    price = 1.001 * float(probabilities[4]) / TreeSizer.LEEWAY
     mine.tree_sizer = TreeSizer(StepCost(1.0 + price * np.arange(9)))
     assert mine.draft(np.arange(21) % 10).drafted == 3
 

@@ -32,7 +32,7 @@ CORPUS_TEXT = np.random.default_rng(0).integers(VOCABULARY, size=200)
 LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
 CORPUS_NGRAMS = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
 DRAFTER = BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, keep=KEEP)
-log = compiled(experts.log)
+scaled_log2 = compiled(experts.scaled_log2)
 Successors = dict[int, dict[int, float]]
 """By expert, the weight of each token."""
 
@@ -92,7 +92,7 @@ def test_every_expert_has_features_of_what_followed_its_context(text: list[int])
         assert token not in found[expert]
         found[expert][token] = float(candidates.feature_values[k, 1])
         if expert not in (COPY, UNIGRAM):
-            whole = float(log(sum(expected[expert].values())))
+            whole = float(scaled_log2(sum(expected[expert].values())))
             np.testing.assert_allclose(candidates.feature_values[k, 0], found[expert][token] - whole, atol=1e-5)
             np.testing.assert_allclose(
                 candidates.evidence[expert],
@@ -104,10 +104,10 @@ def test_every_expert_has_features_of_what_followed_its_context(text: list[int])
     for expert, tokens in expected.items():
         assert found[expert].keys() == tokens.keys()
         for token, weight in tokens.items():
-            np.testing.assert_allclose(found[expert][token], log(weight), atol=1e-5)
+            np.testing.assert_allclose(found[expert][token], scaled_log2(weight), atol=1e-5)
     assert candidates.seen[[SOURCE_BIAS + CORPUS, SOURCE_BIAS + SESSION, SOURCE_BIAS + PROMPT]].all()
     assert set(candidates.tokens[:n].tolist()) >= set(text[: FREQUENT if n < FREQUENT else 0])
 
 
 def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
-    assert [float(log(x)) for x in (1, 2, 3, 4, 0.5)] == [0, 1 / 8, 1.5 / 8, 2 / 8, -1 / 8]
+    assert [float(scaled_log2(x)) for x in (1, 2, 3, 4, 0.5)] == [0, 1 / 8, 1.5 / 8, 2 / 8, -1 / 8]

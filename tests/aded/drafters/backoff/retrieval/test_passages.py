@@ -89,7 +89,7 @@ def test_passages_are_ranked_by_bm25(nearest: Nearest) -> None:
     rank(nearest)
     best = np.argsort(-nearest.scores, kind="stable")[:MOST_PASSAGES]
     best = best[nearest.scores[best] > 0]
-    waiting = nearest.queue[: nearest.numbers[1]]
+    waiting = nearest.queue[: nearest.counters[1]]
     np.testing.assert_array_equal(waiting, best)
     assert waiting[0] == (40 * 701 + 130) // PASSAGE
 
@@ -139,10 +139,10 @@ def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -
     assert mine.node_parts(tree)[node].startswith("nearest")
     for end in range(62, 62 + 2 * REFRESH):
         mine.draft(text[:end])
-    assert mine.nearest.numbers[0] < REFRESH, "ranked again"
+    assert mine.nearest.counters[0] < REFRESH, "ranked again"
     for other_settings in ({"adaptation": "off"}, {"retrieval": None}, {"contexts": {"prompt": 6}}):
         other = drafter(path, **other_settings)
-        assert not other.experts.on.longest[NEAREST]
+        assert not other.experts.options.longest[NEAREST]
         assert "retrieval" not in other.describe()
     assert mine.describe()["retrieval"] == open_suffixes(path).header["fingerprint"]
 
