@@ -104,9 +104,9 @@ class Line:
         values = [getattr(run.summary, key) for run in self.runs]
         return None if None in values else sum(values)
 
-    def of_rows(self, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
+    def of_rows(self, measure: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
         """A number of each run's rows; of several runs as in `estimates`."""
-        found = [(value, run) for run in self.runs if (value := number(run.rows)) is not None]
+        found = [(value, run) for run in self.runs if (value := measure(run.rows)) is not None]
         values = [value for value, _ in found]
         return self._of_several([run for _, run in found], values, (None, None)) if found else None
 

@@ -249,11 +249,11 @@ def _row_features(
 ) -> None:
     """row: the tokens' counts in falling order, 0 where the row is free; total: the count of all successors"""
     expert, known_length = (length - 1) * SOURCES + source, length if length <= LENGTHS else 0
-    whole = scaled_log2(total)
+    log_total = scaled_log2(total)
     candidates.seen[expert] = True
-    candidates.evidence[expert, 0], candidates.evidence[expert, 1] = whole, np.float32(row[0]) / total
+    candidates.evidence[expert, 0], candidates.evidence[expert, 1] = log_total, np.float32(row[0]) / total
     for i in range(len(row)):
         if row[i] == 0:
             break
         count = scaled_log2(np.float32(row[i]))
-        add_feature(candidates, np.int64(tokens[i]), source, known_length, expert, count - whole, count)
+        add_feature(candidates, np.int64(tokens[i]), source, known_length, expert, count - log_total, count)

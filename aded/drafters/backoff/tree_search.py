@@ -78,7 +78,7 @@ def _set_token(experts: Experts, parent: np.record, token: int, node: np.record)
 
 @inner
 def _add_node(experts: Experts, scratch: BackoffScratch, at: int, entry: np.record, probability: float) -> None:
-    """Make an entry of the frontier node `at` of the tree.
+    """Make node `at` of the tree from an entry of the frontier.
 
     A source can only have a context one token longer if the parent's context had the token as a successor there. The
     target's table is an exception: it also stores rejected nodes.

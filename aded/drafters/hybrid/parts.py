@@ -42,7 +42,7 @@ AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 class DrafterOfParts(Drafter, Generic[AnyPart]):
-    """A subclass says in `draft` what it makes of the parts' trees, and calls `drafted` with it.
+    """A subclass says in `draft` what it makes of the parts' trees, and calls `note_draft` with it.
 
     parts: by their names
     budget: most drafted nodes per step

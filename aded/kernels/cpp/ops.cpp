@@ -149,17 +149,17 @@ at::Tensor tree_attention(const at::Tensor& query, const at::Tensor& keys, const
 
 // --- The largest logits.
 
-// rows [n, size]. Returns (values float32 [n, k], places int64 [n, k]), the largest first.
+// rows [n, size]. Returns (values float32 [n, k], indices int64 [n, k]), the largest first.
 std::tuple<at::Tensor, at::Tensor> largest(const at::Tensor& rows, int64_t k) {
   const auto given = rows.contiguous();
   const int64_t n = given.size(0), size = given.size(1);
   TORCH_CHECK(0 < k && k <= size, "1 to ", size, " numbers of a row expected, ", k, " found");
   auto values = at::empty({n, k}, given.options().dtype(at::kFloat));
-  auto places = at::empty({n, k}, given.options().dtype(at::kLong));
+  auto indices = at::empty({n, k}, given.options().dtype(at::kLong));
   by_type(given, [&](auto* from) {
-    top_k(from, n, size, k, values.mutable_data_ptr<float>(), places.mutable_data_ptr<int64_t>());
+    top_k(from, n, size, k, values.mutable_data_ptr<float>(), indices.mutable_data_ptr<int64_t>());
   });
-  return {values, places};
+  return {values, indices};
 }
 
 }  // namespace

@@ -22,29 +22,29 @@ float highest_of(const Number* numbers) {
   return one;
 }
 
-// row: `size` numbers. values, places [k], k <= size: the k largest and where they are, the largest first; of equal
+// row: `size` numbers. values, indices [k], k <= size: the k largest and where they are, the largest first; of equal
 // ones the first comes first.
 template <class Number>
-void largest_of_row(const Number* row, int64_t size, int64_t k, float* values, int64_t* places) {
+void largest_of_row(const Number* row, int64_t size, int64_t k, float* values, int64_t* indices) {
   int64_t found = 0;
-  const auto offer = [&](int64_t place) {
-    const float value = widened(row[place]);
+  const auto offer = [&](int64_t index) {
+    const float value = widened(row[index]);
     if (found == k && !(value > values[k - 1])) return;
     int64_t at = found < k ? found++ : k - 1;
-    for (; at > 0 && value > values[at - 1]; at--) values[at] = values[at - 1], places[at] = places[at - 1];
-    values[at] = value, places[at] = place;
+    for (; at > 0 && value > values[at - 1]; at--) values[at] = values[at - 1], indices[at] = indices[at - 1];
+    values[at] = value, indices[at] = index;
   };
-  int64_t place = 0;
-  for (; place < k; place++) offer(place);
-  for (; place + GLANCE <= size; place += GLANCE)
-    if (highest_of(row + place) > values[k - 1])
-      for (int64_t i = 0; i < GLANCE; i++) offer(place + i);
-  for (; place < size; place++) offer(place);
+  int64_t index = 0;
+  for (; index < k; index++) offer(index);
+  for (; index + GLANCE <= size; index += GLANCE)
+    if (highest_of(row + index) > values[k - 1])
+      for (int64_t i = 0; i < GLANCE; i++) offer(index + i);
+  for (; index < size; index++) offer(index);
 }
 
 template <class Number>
-void top_k(const Number* rows, int64_t n, int64_t size, int64_t k, float* values, int64_t* places) {
-  pool().run(n, [&](uint32_t row) { largest_of_row(rows + row * size, size, k, values + row * k, places + row * k); });
+void top_k(const Number* rows, int64_t n, int64_t size, int64_t k, float* values, int64_t* indices) {
+  pool().run(n, [&](uint32_t row) { largest_of_row(rows + row * size, size, k, values + row * k, indices + row * k); });
 }
 
 }  // namespace aded

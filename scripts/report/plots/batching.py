@@ -17,7 +17,7 @@ def draw_batches(frame: pd.DataFrame) -> Figure:
     Of more methods than colours, those with the highest speedups.
     """
     shown = frame[frame["method"] != "autoregressive"].drop_duplicates(["benchmark", "model", "method", "batch"])
-    groups = [(place, _highest(mine)) for place, mine in shown.groupby(["benchmark", "model"], sort=False)]
+    groups = [(workload, _highest(mine)) for workload, mine in shown.groupby(["benchmark", "model"], sort=False)]
     figure, all_axes = panels_of_lines([mine["method"].unique().tolist() for _, mine in groups])
     for axes, ((benchmark, model), mine) in zip(all_axes, groups, strict=True):
         for number, (name, line) in enumerate(mine.groupby("method", sort=False)):
@@ -36,11 +36,12 @@ def _highest(frame: pd.DataFrame) -> pd.DataFrame:
 def draw_serving(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Throughput over the 95th percentile of end-to-end latency, a point for each number of requests at a time.
 
-    Beside each proposer runs a server without drafts, in whatever minutes the machine has then.
+    Beside each proposer a server without drafts was measured, in turn with it: compare a proposer with that one.
 
     rows: see scripts.bench.serving.
     """
-    proposers = {name: f"without drafts, beside {NAMES.get(name, name)}" for name in dict.fromkeys(row["proposer"] for row in rows)}
+    names = dict.fromkeys(row["proposer"] for row in rows)
+    proposers = {name: f"without drafts, beside {NAMES.get(name, name)}" for name in names}
     figure, (axes,) = panels_of_lines([[*proposers, *proposers.values()]])
     for number, (name, beside) in enumerate(proposers.items()):
         mine = [row for row in rows if row["proposer"] == name]

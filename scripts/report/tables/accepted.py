@@ -45,9 +45,9 @@ BY_POSITION = (
 )
 
 
-def _number(line: Line, scope: str, number: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
+def _number(line: Line, scope: str, measure: Callable[[Sequence[Row]], float | None]) -> Estimate | None:
     """A number of the runs of a scope; over several seeds the mean."""
-    return line.by_scope[scope].of_rows(number) if scope in line.by_scope else None
+    return line.by_scope[scope].of_rows(measure) if scope in line.by_scope else None
 
 
 NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
@@ -176,7 +176,7 @@ def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], publi
 
 
 def _workload_of(file: RunFile, workloads: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
-    """Where a file stands beside runs, since it names their model; None where it fits nowhere."""
+    """Benchmark and model of the runs that a file stands beside, since it names their model; None where it fits none."""
     fits = [one for one in workloads if one[0] == file.benchmark and file.name.lower().startswith(one[1].lower())]
     return max(fits, key=lambda one: len(one[1]), default=None)
 
@@ -194,8 +194,8 @@ def long_table(
     for line in found:
         numbers = NUMBERS | {f"category {name}": _of(name) for name in categories_of([line])}
         for scope in line.by_scope:
-            for name, number in numbers.items():
-                estimate = _number(line, scope, number)
+            for name, measure in numbers.items():
+                estimate = _number(line, scope, measure)
                 rows.append((*line.workload, line.name, scope, name, estimate and estimate.value, "here"))
     for file in elsewhere:
         for name, value in _numbers_of(file).items():

@@ -17,15 +17,15 @@ ops.load()
 def test_equals_torchs(dtype: torch.dtype, rows: int, size: int, k: int) -> None:
     torch.manual_seed(size)
     numbers = torch.randn(rows, size).to(dtype)
-    values, places = torch.ops.aded.top_k(numbers, k)
+    values, indices = torch.ops.aded.top_k(numbers, k)
     assert torch.equal(values, numbers.float().topk(k).values)
-    assert torch.equal(numbers.float().gather(1, places), values)
+    assert torch.equal(numbers.float().gather(1, indices), values)
 
 
 @given(st.lists(st.sampled_from([-torch.inf, -1.0, 0.0, 1.0, 2.0]), min_size=1, max_size=400), st.data())
 def test_of_equal_numbers_the_first_comes_first(row: list[float], data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(row)))
-    values, places = torch.ops.aded.top_k(torch.tensor([row]), k)
-    wanted = sorted(range(len(row)), key=lambda place: (-row[place], place))[:k]
-    assert places[0].tolist() == wanted
-    assert values[0].tolist() == [row[place] for place in wanted]
+    values, indices = torch.ops.aded.top_k(torch.tensor([row]), k)
+    wanted = sorted(range(len(row)), key=lambda index: (-row[index], index))[:k]
+    assert indices[0].tolist() == wanted
+    assert values[0].tolist() == [row[index] for index in wanted]

@@ -34,7 +34,7 @@ def fingerprint_of(message: str) -> str:
     return message.rpartition("(")[2].rstrip(")")
 
 
-@pytest.mark.parametrize(
+@pytest.fingerprint.parametrize(
     ("convert", "digits", "eos", "special"),
     [(llama_3, ["123", "4"], "<|eot_id|>", 256), (qwen, ["1", "2", "3", "4"], "<|im_end|>", 3)],
 )
@@ -43,9 +43,9 @@ def test_tiktoken_files(tmp_path: Path, convert: object, digits: list[str], eos:
     raw = tiktoken_file(tmp_path)
     with pytest.raises(BadInput, match="read the vocabulary otherwise") as error:
         convert(raw, fingerprint="0" * 64)
-    mark = fingerprint_of(str(error.value))
-    tokenizer = AutoTokenizer.from_pretrained(saved(tmp_path, convert(raw, fingerprint=mark)))
-    assert tokenizer_fingerprint(tokenizer) == mark
+    fingerprint = fingerprint_of(str(error.value))
+    tokenizer = AutoTokenizer.from_pretrained(saved(tmp_path, convert(raw, fingerprint=fingerprint)))
+    assert tokenizer_fingerprint(tokenizer) == fingerprint
     assert [tokenizer.decode([each]) for each in tokenizer(TEXT)["input_ids"]][-len(digits) :] == digits
     assert tokenizer.decode(tokenizer(TEXT)["input_ids"]) == TEXT
     assert (tokenizer.eos_token, len(tokenizer)) == (eos, 260 + special)
@@ -64,7 +64,7 @@ def test_a_sentencepiece_model(tmp_path: Path) -> None:
     path.write_bytes(model.SerializeToString())
     with pytest.raises(BadInput) as error:
         llama_2([path], fingerprint="0" * 64)
-    mark = fingerprint_of(str(error.value))
-    tokenizer = AutoTokenizer.from_pretrained(saved(tmp_path, llama_2([path], fingerprint=mark)))
+    fingerprint = fingerprint_of(str(error.value))
+    tokenizer = AutoTokenizer.from_pretrained(saved(tmp_path, llama_2([path], fingerprint=fingerprint)))
     assert tokenizer.convert_ids_to_tokens(tokenizer("the")["input_ids"]) == ["<s>", "▁the"]
     assert tokenizer.eos_token == "</s>"

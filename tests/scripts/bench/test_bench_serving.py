@@ -116,7 +116,7 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("proposer", ["aded_backoff", "none"])
 def test_right_answers_are_told_from_wrong_broken_and_refused_ones(
-    folder: Path, tmp_path: Path, proposer: Any
+    folder: Path, tmp_path: Path, proposer: str
 ) -> None:
     asked: dict[str, Any] = {
         "proposer": proposer,

@@ -24,9 +24,7 @@ def steps(values: list[tuple[int, int, float]]) -> Steps:
 
 
 @given(st.lists(STEPS, min_size=1, max_size=7), st.integers(1, 4), st.booleans())
-def test_it_is_what_a_queue_and_places_do(
-    values: list[list[tuple[int, int, float]]], places: int, late: bool
-) -> None:
+def test_it_is_what_a_queue_and_slots_do(values: list[list[tuple[int, int, float]]], slots: int, late: bool) -> None:
     requests = [steps(one) for one in values]
     arrivals = poisson(len(requests), rate=3.0) if late else np.zeros(len(requests))
     now, waiting = float(arrivals[0]), list(range(len(requests)))
@@ -34,7 +32,7 @@ def test_it_is_what_a_queue_and_places_do(
     while waiting or going:
         if not going and arrivals[waiting[0]] > now:
             now = float(arrivals[waiting[0]])
-        while waiting and arrivals[waiting[0]] <= now and len(going) < places:
+        while waiting and arrivals[waiting[0]] <= now and len(going) < slots:
             going[waiting.pop(0)] = 0
         nodes = [requests[one].nodes[at] for one, at in going.items()]
         now += TIMES.seconds(len(going), float(np.mean(nodes)))
@@ -43,7 +41,7 @@ def test_it_is_what_a_queue_and_places_do(
         for one in [one for one, at in going.items() if at == len(requests[one].tokens)]:
             del going[one]
             ended[one] = now
-    found = simulate(requests, TIMES, places, arrivals)
+    found = simulate(requests, TIMES, slots, arrivals)
     assert found.seconds == pytest.approx(now - arrivals[0])
     assert found.waits.tolist() == pytest.approx([ended[one] - arrivals[one] for one in range(len(requests))])
     assert found.tokens.tolist() == [int(one.tokens.sum()) for one in requests]
@@ -57,7 +55,7 @@ def test_autoregressive_decoding_and_the_oracle_answer_the_same() -> None:
     assert simulate([plain], TIMES, 1).tokens_per_second == pytest.approx(10.0)
 
 
-def test_requests_are_asked_again_until_all_places_are_busy_for_long() -> None:
+def test_requests_are_asked_again_until_all_slots_are_busy_for_long() -> None:
     one = steps([(1, 1, 0.0)])
     assert len(enough([one] * 3, 2)) == 8
     with pytest.raises(BadInput, match="no steps"):

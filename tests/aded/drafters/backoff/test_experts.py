@@ -92,11 +92,11 @@ def test_every_expert_has_features_of_what_followed_its_context(text: list[int])
         assert token not in found[expert]
         found[expert][token] = float(candidates.feature_values[k, 1])
         if expert not in (COPY, UNIGRAM):
-            whole = float(scaled_log2(sum(expected[expert].values())))
-            np.testing.assert_allclose(candidates.feature_values[k, 0], found[expert][token] - whole, atol=1e-5)
+            log_total = float(scaled_log2(sum(expected[expert].values())))
+            np.testing.assert_allclose(candidates.feature_values[k, 0], found[expert][token] - log_total, atol=1e-5)
             np.testing.assert_allclose(
                 candidates.evidence[expert],
-                [whole, max(expected[expert].values()) / sum(expected[expert].values())],
+                [log_total, max(expected[expert].values()) / sum(expected[expert].values())],
                 rtol=1e-5,
             )
     found.pop(COPY, None)

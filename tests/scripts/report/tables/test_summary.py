@@ -108,8 +108,8 @@ def test_every_table_says_how_many_questions_the_corpus_holds(tmp_path: Path, co
     write_run(tmp_path / "b", [row(81, 0, [2, 2])], method="prompt_lookup")
     assert COLUMN not in frame(tmp_path)
     write_run(tmp_path / "c", [row(81, 0, [2, 1])], method="rest", **checked)
-    for folder, mark in (("e", "0123abcd" * 4), ("f", "0123abce" * 4)):
-        asked: dict[str, Any] = {"benchmark": "prompts", "files": {"benchmark.question_file": mark}}
+    for folder, fingerprint in (("e", "0123abcd" * 4), ("f", "0123abce" * 4)):
+        asked: dict[str, Any] = {"benchmark": "prompts", "files": {"benchmark.question_file": fingerprint}}
         write_run(tmp_path / folder, [row(83, 0, [2, 1])], method=f"rest {folder}", **asked, **checked)
     right = {
         "aded": "not checked",
