@@ -44,7 +44,9 @@ void largest_of_row(const Number* row, int64_t size, int64_t k, float* values, i
 
 template <class Number>
 void top_k(const Number* rows, int64_t n, int64_t size, int64_t k, float* values, int64_t* indices) {
-  pool().run(n, [&](uint32_t row) { largest_of_row(rows + row * size, size, k, values + row * k, indices + row * k); });
+  pool().run(n, [&](uint32_t row) {
+    largest_of_row(rows + row * size, size, k, values + row * k, indices + row * k);
+  });
 }
 
 }  // namespace aded

@@ -176,7 +176,7 @@ def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], publi
 
 
 def _workload_of(file: RunFile, workloads: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
-    """Benchmark and model of the runs that a file stands beside, since it names their model; None where it fits none."""
+    """Benchmark and model of the runs that a file belongs to: its name begins with their model. None: of no run."""
     fits = [one for one in workloads if one[0] == file.benchmark and file.name.lower().startswith(one[1].lower())]
     return max(fits, key=lambda one: len(one[1]), default=None)
 
