@@ -241,13 +241,13 @@ def decode_batch(
     requests: Iterable[Request],
     eos_token_ids: Collection[int] = (),
     before_step: Callable[[int], None] = lambda going: None,
-) -> Iterator[tuple[int, Answer]]:
+) -> Iterator[dict[int, Answer]]:
     """Continuous batching: one forward verifies the trees of all requests that are going.
 
     A request enters when a slot is free: its prompt is read alone, while the others wait. What it accepts depends on
-    itself alone, so its answer is the one that it has alone. Yields (index of the request, its answer), as they are
-    completed. A step's time is that of the whole forward. Raises BadInput for a prompt that fills its slot, and for
-    drafters that read more than logits.
+    itself alone, so its answer is the one that it has alone. Yields after each step the answers that it completed, by
+    the indices of their requests. A step's time is that of the whole forward. Raises BadInput for a prompt that fills
+    its slot, and for drafters that read more than logits.
 
     before_step: called before each step with the number of requests that are going; trees may be sized by it.
     """
@@ -266,10 +266,9 @@ def decode_batch(
             seconds = perf_counter() - began
             for slot, step in steps.items():
                 going[slot][1].take(step, seconds)
-        for slot, (index, generation) in list(going.items()):
-            if generation.reason is not None:
-                del going[slot]
-                yield index, generation.finish()
+        complete = [slot for slot, (_, generation) in going.items() if generation.reason is not None]
+        ended = [going.pop(slot) for slot in complete]
+        yield {index: generation.finish() for index, generation in ended}
 
 
 def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Collection[int]) -> Generation:

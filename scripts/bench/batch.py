@@ -12,10 +12,10 @@
     turns=1                   of each method at each batch size; their median counts
 
 Takes the keys of aded.run; the engine is eager. All requests are there at once, and a request that ends makes room
-for the next. At each batch size autoregressive decoding takes its turn before each method and after the last; a
-speedup is over both of its neighbours. Prefill is outside all times. Predicted: the same steps, each with the time
-that t(batch, nodes) gives; `off by` compares speedups, since the machine's own speed changes from minute to minute. A
-second table has the sums over the batch sizes. The last line of the output is JSON.
+for the next. Each method takes turns with autoregressive decoding, step by step, since the machine's own speed
+changes from moment to moment. Prefill is outside all times. Predicted: the same steps, each with the time that
+t(batch, nodes) gives; `off by` compares speedups. A second table has the sums over the batch sizes. The last line of
+the output is JSON.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from time import perf_counter
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from scripts.bench.timing.batches import measure_batches
+from scripts.bench.timing.turns import Arm, take_turns
 from scripts.report.batching import Steps, simulate
 
 PLAIN = "autoregressive"
@@ -147,25 +148,21 @@ class Bench:
             drafter.learn_with(sized[0])  # requests share the rate, and what is known of drafts
         return sizer, drafters
 
-    def decode(
-        self, one: Contender, prompts: Sequence[np.ndarray], batch: int, times: BatchTimes
-    ) -> tuple[list[Answer], float]:
-        """All requests, `batch` at a time: the answers, and the seconds of all steps."""
+    def steps(self, one: Contender, batch: int, times: BatchTimes) -> Iterator[dict[int, Answer]]:
+        """All requests, `batch` at a time; see decode_batch."""
         costs = [times.share_of_one(going, self.settings.budget) for going in range(1, batch + 1)]
-        sizer, drafters = self._drafters(one, len(prompts), costs[-1])
+        sizer, drafters = self._drafters(one, len(self.prompts), costs[-1])
 
         def load(going: int) -> None:
             sizer.cost = costs[going - 1]
 
         requests = [
             Request(prompt, drafter, Greedy(), self.settings.new_tokens)
-            for prompt, drafter in zip(prompts, drafters, strict=True)
+            for prompt, drafter in zip(self.prompts, drafters, strict=True)
         ]
-        target = EagerBatchTarget(self.target, batch, self.rows)
-        began = perf_counter()
-        found = dict(decode_batch(target, requests, self.loaded.eos_token_ids, load))
-        seconds = perf_counter() - began - sum(answer.prefill_seconds for answer in found.values())
-        return [found[number] for number in range(len(requests))], seconds
+        return decode_batch(
+            EagerBatchTarget(self.target, batch, self.rows), requests, self.loaded.eos_token_ids, load
+        )
 
 
 def steps_of_answer(answer: Answer) -> Steps:
@@ -175,50 +172,40 @@ def steps_of_answer(answer: Answer) -> Steps:
 
 
 def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
-    """A row per method. Times are measured before the methods and after them.
-
-    Autoregressive decoding takes its turn before each method and after the last, and a speedup is over both of its
-    neighbours: machines have slow minutes.
-    """
+    """A row per method. Times are measured before the methods and after them."""
     before = bench.times(batch)
     plain, *others = bench.settings.contenders
 
-    right: list[Answer] = []
-    identical = dict.fromkeys(bench.settings.contenders, bench.settings.requests)
-    """In the turn that had fewest."""
+    def arm(one: Contender) -> Arm:
+        return Arm(partial(bench.steps, one, batch, before), bench.settings.requests)
 
-    def decode(one: Contender) -> tuple[list[Answer], float]:
-        answers, seconds = bench.decode(one, bench.prompts, batch, before)
-        pairs = zip(answers, right or answers, strict=True)
-        identical[one] = min(identical[one], sum(mine.token_ids == theirs.token_ids for mine, theirs in pairs))
-        return answers, sum(answer.new_tokens for answer in answers) / seconds
-
-    right, rate = decode(plain)
-    answers, alone, rates, speedups = dict[Contender, list[Answer]](), [rate], defaultdict(list), defaultdict(list)
+    pairs = defaultdict[Contender, list[tuple[Arm, Arm]]](list)
     for _ in range(bench.settings.turns):
-        for one in others:
-            answers[one], rate = decode(one)
-            alone.append(decode(plain)[1])
-            rates[one].append(rate)
-            speedups[one].append(2 * rate / (alone[-2] + alone[-1]))
+        for one in others or [plain]:
+            pairs[one].append((arm(plain), arm(one)))
+            take_turns(*pairs[one][-1])
     after = bench.times(batch)
     times = BatchTimes.levelled(before.batches, before.sizes, (before.table + after.table) / 2)
-    rates[plain], speedups[plain], answers[plain] = alone, [1.0], right
-    predicted = {one: _predicted(answers[one], times, batch) for one in (plain, *others)}
+    alone = [first for several in pairs.values() for first, _ in several]
+    arms = {plain: alone, **{one: [second for _, second in pairs[one]] for one in others}}
+    speedups = {one: [second.rate / first.rate for first, second in pairs[one]] for one in others}
+    (right, _), *_ = alone[0].runs
+    answers = {one: mine[-1].runs[-1][0] for one, mine in arms.items()}
+    predicted = {one: _predicted(mine, times, batch) for one, mine in answers.items()}
     return [
         {
             "batch": batch,
             "method": one.method,
             "trees": one.trees,
-            "tokens_per_second": float(np.median(rates[one])),
-            "speedup": float(np.median(speedups[one])),
-            "speedups": speedups[one],
+            "tokens_per_second": float(np.median([each.rate for each in mine])),
+            "speedup": float(np.median(speedups.get(one, [1.0]))),
+            "speedups": speedups.get(one, [1.0]),
             "predicted": predicted[one],
             "predicted_speedup": predicted[one] / predicted[plain],
             "mean_accepted_tokens": _mean_accepted(answers[one]),
-            "identical": identical[one],
+            "identical": min(each.identical(right) for each in mine),
         }
-        for one in (plain, *others)
+        for one, mine in arms.items()
     ]
 
 
@@ -244,7 +231,7 @@ def run(overrides: list[str], settings: BenchBatchSettings) -> None:
     bench = Bench(overrides, settings)
     times = bench.times(1)
     for one in settings.contenders:  # warms up and compiles
-        bench.decode(one, bench.prompts[:1], 1, times)
+        next(answers for answers in bench.steps(one, 1, times) if answers)
     rows: list[dict[str, Any]] = []
     for batch in settings.batches:
         rows += measure(bench, batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import VOCABULARY, random_tree, tiny_model
 
-from aded.core.decode import Request, decode, decode_batch
+from aded.core.decode import Answer, Request, decode, decode_batch
 from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy, Sampled, Sampler
 from aded.core.tree import DraftTree
@@ -53,6 +54,13 @@ def prompts(lengths: list[int]) -> list[np.ndarray]:
     return [random.integers(VOCABULARY, size=length) for length in lengths]
 
 
+def answers(batch_target: EagerBatchTarget, requests: list[Request], **options: Any) -> dict[int, Answer]:
+    steps = list(decode_batch(batch_target, requests, **options))
+    found = {index: answer for completed in steps for index, answer in completed.items()}
+    assert len(found) == sum(map(len, steps)), "each once"
+    return found
+
+
 @given(
     st.lists(st.tuples(st.integers(1, 60), st.integers(0, 63)), min_size=1, max_size=6),
     st.integers(1, 4),
@@ -73,7 +81,7 @@ def test_each_request_has_the_answer_that_it_has_alone(
         Request(prompt, Guesser(answer, nodes), sampler, TOKENS)
         for prompt, sampler, answer, (_, nodes) in zip(asked, samplers, alone, requests, strict=True)
     ]
-    found = dict(decode_batch(EagerBatchTarget(target(), slots, ROWS), batch))
+    found = answers(EagerBatchTarget(target(), slots, ROWS), batch)
     assert [found[number].token_ids for number in range(len(batch))] == alone
 
 
@@ -88,7 +96,7 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
 
     batch = [Request(one, Oracle(answer, 3), Greedy(), TOKENS) for one, answer in zip(asked, alone, strict=True)]
     loads: list[int] = []
-    found = dict(decode_batch(EagerBatchTarget(target(), 3, ROWS), batch, before_step=loads.append))
+    found = answers(EagerBatchTarget(target(), 3, ROWS), batch, before_step=loads.append)
     assert min(loads) > 0
     assert [found[number].token_ids for number in range(3)] == alone
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
