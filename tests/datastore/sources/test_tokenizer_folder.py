@@ -34,7 +34,7 @@ def fingerprint_of(message: str) -> str:
     return message.rpartition("(")[2].rstrip(")")
 
 
-@pytest.fingerprint.parametrize(
+@pytest.mark.parametrize(
     ("convert", "digits", "eos", "special"),
     [(llama_3, ["123", "4"], "<|eot_id|>", 256), (qwen, ["1", "2", "3", "4"], "<|im_end|>", 3)],
 )
