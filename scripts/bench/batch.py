@@ -14,7 +14,7 @@
 Takes the keys of aded.run; the engine is eager. All requests are there at once, and a request that ends makes room
 for the next. Each method takes turns with autoregressive decoding, step by step, since the machine's own speed
 changes from moment to moment. Prefill is outside all times. Predicted: the same steps, each with the time that
-t(batch, nodes) gives; `off by` compares speedups. A second table has the sums over the batch sizes. The last line of
+t(batch, nodes) gives; `off by` compares speedups. A second table has the means over the batch sizes. The last line of
 the output is JSON.
 """
 
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -217,14 +217,16 @@ def _mean_accepted(answers: Sequence[Answer]) -> float:
     return sum(answer.new_tokens for answer in answers) / sum(answer.steps for answer in answers)
 
 
-def sums_over_batches(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line per method, a column for each kind of trees: tokens per second, summed over the batch sizes."""
-    sums = defaultdict[str, Counter[str]](Counter)
+def means_over_batches(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line per method, a column for each kind of trees: the speedup, as the mean over the batch sizes."""
+    found = defaultdict[str, defaultdict[str, list[float]]](lambda: defaultdict(list))
     for row in rows:
-        sums[row["method"]][row["trees"]] += row["tokens_per_second"]
-    heads = list(dict.fromkeys(trees for of_method in sums.values() for trees in of_method))
-    lines = [[name, *(f"{found[one]:.1f}" if one in found else "" for one in heads)] for name, found in sums.items()]
-    return tabulate(lines, ["sum over batches", *heads], disable_numparse=True)
+        found[row["method"]][row["trees"]].append(row["speedup"])
+    heads = list(dict.fromkeys(trees for of_method in found.values() for trees in of_method))
+    lines = [
+        [name, *(f"{np.mean(mine[one]):.3f}" if one in mine else "" for one in heads)] for name, mine in found.items()
+    ]
+    return tabulate(lines, ["mean speedup over batches", *heads], disable_numparse=True)
 
 
 def run(overrides: list[str], settings: BenchBatchSettings) -> None:
@@ -252,7 +254,7 @@ def run(overrides: list[str], settings: BenchBatchSettings) -> None:
         for row in rows
     ]
     print(tabulate(lines, "keys", disable_numparse=True))
-    print("\n" + sums_over_batches(rows))
+    print("\n" + means_over_batches(rows))
     print(json.dumps({"settings": asdict(settings), "rows": rows, "machine": asdict(machine())}), flush=True)
 
 
