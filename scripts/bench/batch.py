@@ -47,7 +47,7 @@ from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from scripts.bench.timing.batches import measure_batches
-from scripts.bench.timing.turns import Arm, take_turns
+from scripts.bench.timing.turns import BatchArm, alternate
 from scripts.report.batching import Steps, simulate
 
 PLAIN = "autoregressive"
@@ -176,14 +176,14 @@ def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:
     before = bench.times(batch)
     plain, *others = bench.settings.contenders
 
-    def arm(one: Contender) -> Arm:
-        return Arm(partial(bench.steps, one, batch, before), bench.settings.requests)
+    def arm(one: Contender) -> BatchArm:
+        return BatchArm(partial(bench.steps, one, batch, before), bench.settings.requests)
 
-    pairs = defaultdict[Contender, list[tuple[Arm, Arm]]](list)
+    pairs = defaultdict[Contender, list[tuple[BatchArm, BatchArm]]](list)
     for _ in range(bench.settings.turns):
         for one in others or [plain]:
             pairs[one].append((arm(plain), arm(one)))
-            take_turns(*pairs[one][-1])
+            alternate(*pairs[one][-1])
     after = bench.times(batch)
     times = BatchTimes.levelled(before.batches, before.sizes, (before.table + after.table) / 2)
     alone = [first for several in pairs.values() for first, _ in several]

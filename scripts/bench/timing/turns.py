@@ -1,4 +1,8 @@
-"""Two ways to answer the same requests, step by step in turn, so that both meet the same machine."""
+"""Two ways to answer the same requests, step by step in turn, so that both meet the same machine.
+
+aded.core.slices does so for one answer at a time, and pairs slices of as many tokens. Many requests end at different
+steps, so here the faster one begins again until the slower has answered all.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from time import perf_counter
 from aded.core.decode import Answer
 
 
-class Arm:
+class BatchArm:
     """A contender that answers all requests over and over.
 
     begin: of the steps that answer all once
@@ -20,13 +24,13 @@ class Arm:
         self._begin, self._requests = begin, requests
         self.runs: list[tuple[list[Answer], float]] = []
         self.seconds = 0.0
-        self._start()
-
-    def _start(self) -> None:
-        self._steps, self._answers, self._started_at = self._begin(), dict[int, Answer](), self.seconds
+        self._steps: Iterator[dict[int, Answer]] | None = None
+        """Of the run under way."""
 
     def advance(self) -> None:
         """A step; before it requests enter, which reads their prompts."""
+        if self._steps is None:
+            self._steps, self._answers, self._started_at = self._begin(), dict[int, Answer](), self.seconds
         began = perf_counter()
         self._answers |= next(self._steps)
         self.seconds += perf_counter() - began
@@ -34,7 +38,11 @@ class Arm:
             answers = [self._answers[index] for index in range(self._requests)]
             reading = sum(answer.prefill_seconds for answer in answers)
             self.runs.append((answers, self.seconds - self._started_at - reading))
-            self._start()
+            self.stop()
+
+    def stop(self) -> None:
+        """Drop the run under way, and its KV cache."""
+        self._steps = None
 
     @property
     def rate(self) -> float:
@@ -50,7 +58,9 @@ class Arm:
         )
 
 
-def take_turns(first: Arm, second: Arm) -> None:
+def alternate(first: BatchArm, second: BatchArm) -> None:
     """Step by step, whoever had less time, until each has answered all requests: both meet the same machine."""
     while not (first.runs and second.runs):
         min(first, second, key=lambda arm: arm.seconds).advance()
+    for arm in (first, second):
+        arm.stop()
