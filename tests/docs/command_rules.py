@@ -22,7 +22,7 @@ from typing import Any
 import forked
 import numpy as np
 import pytest
-from code_corpus import CORPUS
+from texts import CODE
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN
@@ -61,7 +61,7 @@ REPLACED = {
 DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=", "cluster.slurm_")
 """Launchers start processes that import everything anew: tests/aded/bench/test_launchers.py."""
 MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
-TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CORPUS, *MODEL]
+TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CODE, *MODEL]
 SMALL = {
     "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],

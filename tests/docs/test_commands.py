@@ -20,9 +20,9 @@ from tempfile import mkdtemp
 import forked
 import numpy as np
 import pytest
-from code_corpus import write_corpus
 from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, run_command
 from fenced_blocks import Block, fenced_blocks
+from texts import write_code
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.files.models.embedded_model import embedded_model
@@ -95,7 +95,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "results" / "leaderboard.csv", folder / "results")
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
     write_lines(folder / "gsm8k.jsonl", [{"question": f"{n} + 1?", "answer": f"#### {n + 1}"} for n in range(3)])
-    write_corpus(folder)
+    write_code(folder)
     (folder / "src").mkdir()
     for number, text in enumerate(TEXTS):
         (folder / "src" / f"{number}.py").write_text(text)

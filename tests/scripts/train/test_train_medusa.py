@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from code_corpus import CORPUS, write_corpus
 from command import Command
 from safetensors import safe_open
 from safetensors.torch import load_file
+from texts import CODE, write_code
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.questions import ChatTemplate
@@ -163,12 +163,12 @@ def test_the_command_asks_prompts_of_conversations_too(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     """Beside those of code, whose answers are kept. Of so few answers none is set aside for validation."""
-    write_corpus(tmp_path)
+    write_code(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
     rows = [{"conversations": [{"from": "human", "value": f"hi {n}"}]} for n in range(4)]
     (tmp_path / "chat.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = [f"model={folder}", "prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", *CORPUS]
+    settings = [f"model={folder}", "prompts=8", "asking.max_new_tokens=8", "epochs=1", "out=heads", *CODE]
 
     def train_heads(*more: str) -> dict[Path, int]:
         done = command(main, *settings, *more)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from code_corpus import CORPUS, write_corpus
 from lookup_files import random_network, write_lookup
 from omegaconf import DictConfig
 from small_ngrams import write_small_ngrams
 from test_train_medusa import SOURCE
+from texts import CODE, write_code
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.api.drafter import drafter as method
@@ -90,9 +90,9 @@ def test_the_command_writes_weights_that_a_drafter_reads(
         "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams, "
         "retrieval: tiny.suffixes, lookup: tiny.lookup}"
     )
-    write_corpus(tmp_path)
+    write_code(tmp_path)
     settings = [
-        *CORPUS,
+        *CODE,
         "prompts=2",
         "asking.max_new_tokens=8",
         "passes=2",

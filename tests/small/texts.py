@@ -1,12 +1,16 @@
-"""A small corpus for tests of what reads one."""
+"""Small corpora: texts to read, and code for trainings, for which the standard library would take seconds to read."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from datastore.corpora.corpus import Conversation, Corpus
 
 TEXTS = ["abcab", "ab", "the cat sat on the mat", "a", "the dog sat on the log"]
+CODE = ["corpus@datastore.corpus=jsonl", "datastore.corpus.path=code.jsonl"]
+"""The settings that take the corpus of code from the working directory."""
 
 
 class Texts(Corpus):
@@ -19,3 +23,8 @@ class Texts(Corpus):
     def conversations(self) -> Iterator[Conversation]:
         self.reads += 1
         yield from (Conversation([text], 0) for text in self.all)
+
+
+def write_code(folder: Path) -> None:
+    functions = [f'def add_{n}(x):\n    """Adds {n}."""\n    return x + {n}\n' for n in range(200)]
+    (folder / "code.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in functions))
