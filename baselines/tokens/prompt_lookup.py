@@ -7,26 +7,11 @@ as vLLM's n-gram drafting, whose `prompt_lookup_min` is `min_ngram` here.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.settings import Budget, Count
-from baselines.tokens.matches import check_ngrams
-
-
-@njit(cache=True)
-def first_continuation(context: np.ndarray, longest: int, shortest: int) -> int:
-    """The position after the first earlier occurrence of the last n tokens, or -1. n: from longest to shortest."""
-    last = len(context) - 1
-    for n in range(min(longest, last), shortest - 1, -1):
-        for end in range(n - 1, last):
-            equal = 0
-            while equal < n and context[end - equal] == context[last - equal]:
-                equal += 1
-            if equal == n:
-                return end + 1
-    return -1
+from baselines.tokens.matches import check_ngrams, matches_before
 
 
 class PromptLookup(Drafter):
@@ -45,6 +30,7 @@ class PromptLookup(Drafter):
         self.budget, self.max_ngram, self.min_ngram = budget, max_ngram, min_ngram
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        start = first_continuation(context, self.max_ngram, self.min_ngram)
-        found = [] if start < 0 else context[start : start + self.budget].tolist()
+        lengths = np.minimum(matches_before(context), self.max_ngram)
+        start = int(lengths.argmax())  # the first of the longest
+        found = context[start : start + self.budget].tolist() if lengths[start] >= self.min_ngram else []
         return DraftTree.chain(int(context[-1]), found)
