@@ -31,17 +31,8 @@ from aded.identity import tokenizer_fingerprint
 from aded.settings import Budget, Count, FilePath, LearningScope, Positive
 from baselines.engines.probable_heap import pop, push
 from baselines.engines.sglang_automaton import frequent_from_corpus, latest_from_corpus
-from baselines.engines.sglang_trie import (
-    AFTER,
-    CHILD,
-    TOKEN,
-    Trie,
-    empty_trie,
-    frequent_children,
-    insert_suffixes,
-    matches,
-    with_room,
-)
+from baselines.engines.sglang_trie import empty_trie, frequent_children, insert_suffixes, matches, with_room
+from baselines.lru_trie import AFTER, CHILD, TOKEN, Trie
 
 CORPUS = "method.external_corpus_path"
 Entry = tuple[float, int, int]

@@ -1,32 +1,35 @@
-"""A trie of bounded size: how often each path was inserted, and which of its nodes were used last.
+"""SGLang's trie (trie.cpp of baselines.engines.sglang_ngram), in arrays that grow with what they hold.
 
-As SGLang's (trie.cpp of baselines.engines.sglang_ngram), in arrays that grow with what they hold.
+COUNT of the root is how many nodes are in use below it, and CHAIN the first free one, from which CHAIN leads to the
+others. Children are in the order of their use: AFTER is the sibling that was used just before.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from baselines.trie_buckets import bucket_of
+from baselines.lru_trie import (
+    AFTER,
+    CHAIN,
+    CHILD,
+    COUNT,
+    NEWER,
+    OLDER,
+    PARENT,
+    TOKEN,
+    Trie,
+    child_of,
+    enter_bucket,
+    leave_bucket,
+    node_of,
+    use,
+)
 
-TOKEN, PARENT, COUNT, CHILD, BEFORE, AFTER, CHAIN, NEWER, OLDER = range(9)
-"""Columns of Trie.nodes: token, parent, insertions, latest child, the siblings used just later and just earlier, the
-next node of the bucket, and the neighbours in the order of use. 0 is none. Of the root, COUNT is how many nodes are
-in use below it, and CHAIN the first free one, from which CHAIN leads to the others."""
+BEFORE = 8
+"""A further column: the sibling used just after."""
 SMALLEST = 1 << 12
 """Nodes for which a trie has room at first. A full one is copied to one of twice the size, up to the capacity."""
-
-
-class Trie(NamedTuple):
-    """nodes: int32 [n, 9], node 0 is the root and both ends of the order of use; buckets: int32 [2^b], the first node
-    of each bucket of a hash table of nodes by parent and token.
-    """
-
-    nodes: np.ndarray
-    buckets: np.ndarray
 
 
 def empty_trie() -> Trie:
@@ -54,36 +57,23 @@ def with_room(trie: Trie, least: int, capacity: int) -> Trie:
 @njit(cache=True)
 def fill_buckets(trie: Trie) -> None:
     """Put all nodes in use into the empty buckets."""
-    nodes, buckets = trie
-    node = nodes[0, OLDER]
+    node = trie.nodes[0, OLDER]
     while node > 0:
-        bucket = bucket_of(buckets, nodes[node, PARENT], nodes[node, TOKEN])
-        nodes[node, CHAIN], buckets[bucket] = buckets[bucket], node
-        node = nodes[node, OLDER]
-
-
-@njit(cache=True)
-def child_of(trie: Trie, parent: int, token: int) -> int:
-    """The child with this token, or 0."""
-    nodes = trie.nodes
-    node = trie.buckets[bucket_of(trie.buckets, parent, token)]
-    while node > 0 and (nodes[node, PARENT] != parent or nodes[node, TOKEN] != token):
-        node = nodes[node, CHAIN]
-    return node
+        enter_bucket(trie, node)
+        node = trie.nodes[node, OLDER]
 
 
 @njit(cache=True)
 def _add(trie: Trie, parent: int, token: int) -> int:
     """A new child, which is in no list of siblings and not in the order of use yet."""
-    nodes, buckets = trie
+    nodes = trie.nodes
     node = nodes[0, CHAIN]
     nodes[0, CHAIN] = nodes[node, CHAIN]
     nodes[0, COUNT] += 1
-    bucket = bucket_of(buckets, parent, token)
     nodes[node] = 0
     nodes[node, TOKEN], nodes[node, PARENT] = token, parent
     nodes[node, NEWER] = nodes[node, OLDER] = node
-    nodes[node, CHAIN], buckets[bucket] = buckets[bucket], node
+    enter_bucket(trie, node)
     return node
 
 
@@ -112,19 +102,12 @@ def _put_first(nodes: np.ndarray, node: int) -> None:
 @njit(cache=True)
 def _evict(trie: Trie) -> None:
     """Free the node that was used longest ago. It has no children, since parents are used after them."""
-    nodes, buckets = trie
+    nodes = trie.nodes
     node = nodes[0, NEWER]
     older, newer = nodes[node, OLDER], nodes[node, NEWER]
     nodes[older, NEWER], nodes[newer, OLDER] = newer, older
     _part_from_siblings(nodes, node)
-    bucket = bucket_of(buckets, nodes[node, PARENT], nodes[node, TOKEN])
-    if buckets[bucket] == node:
-        buckets[bucket] = nodes[node, CHAIN]
-    else:
-        at = buckets[bucket]
-        while nodes[at, CHAIN] != node:
-            at = nodes[at, CHAIN]
-        nodes[at, CHAIN] = nodes[node, CHAIN]
+    leave_bucket(trie, node)
     nodes[node, CHAIN], nodes[0, CHAIN] = nodes[0, CHAIN], node
     nodes[0, COUNT] -= 1
 
@@ -149,13 +132,7 @@ def insert_suffixes(trie: Trie, text: np.ndarray, capacity: int) -> None:
             _put_first(nodes, child)
             nodes[child, COUNT] += 1
             node = child
-        while node > 0:  # up to the root, so that parents are used after their children
-            older, newer, latest = nodes[node, OLDER], nodes[node, NEWER], nodes[0, OLDER]
-            if latest != node:
-                nodes[older, NEWER], nodes[newer, OLDER] = newer, older
-                nodes[node, OLDER], nodes[node, NEWER] = latest, 0
-                nodes[latest, NEWER], nodes[0, OLDER] = node, node
-            node = nodes[node, PARENT]
+        use(nodes, node)
 
 
 @njit(cache=True)
@@ -163,11 +140,7 @@ def matches(trie: Trie, context: np.ndarray, depth: int) -> list[tuple[int, int]
     """(node, tokens) of all suffixes of the context that the trie holds with something below them, longest first."""
     found = [(0, 0) for _ in range(0)]
     for span in range(min(depth, len(context)), 0, -1):
-        node = 0
-        for token in context[len(context) - span :]:
-            node = child_of(trie, node, token)
-            if node == 0:
-                break
+        node = node_of(trie, context[len(context) - span :])
         if node > 0 and trie.nodes[node, CHILD] > 0:
             found.append((node, span))
     return found

@@ -13,7 +13,7 @@ from the trie's root, so nothing known is missed. In a full trie the node that w
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from numba import njit
@@ -25,51 +25,33 @@ from aded.core.tree import DraftTree, with_child
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
 from baselines.logits.prompt_logits import best_after_prompt
-from baselines.trie_buckets import bucket_of
+from baselines.lru_trie import (
+    AFTER,
+    CHILD,
+    COUNT,
+    NEWER,
+    OLDER,
+    PARENT,
+    TOKEN,
+    Trie,
+    child_of,
+    enter_bucket,
+    leave_bucket,
+    node_of,
+    unlink,
+    use,
+)
 
-TOKEN, PARENT, COUNT, CHILD, SIBLING, CHAIN, NEWER, OLDER = range(8)
-"""Rows of Trie.nodes: token, parent, occurrences, latest child, next child of the parent, next node of the bucket,
-and the neighbours in the order of use. 0 is none, since no list has the root; PARENT is -1 for a free node."""
 SHORTEST = 2
 """Tokens of the shortest match."""
 
 
-class Trie(NamedTuple):
-    """nodes: int64 [8, capacity], node 0 is the root and both ends of the order of use; buckets: int64 [2^b], the
-    first node of each bucket of a hash table of nodes by parent and token.
-    """
-
-    nodes: np.ndarray
-    buckets: np.ndarray
-
-
 def empty_trie(capacity: int) -> Trie:
-    nodes = np.zeros((8, capacity), np.int64)
-    nodes[PARENT] = -1
-    nodes[OLDER], nodes[NEWER] = np.roll(np.arange(capacity), -1), np.roll(np.arange(capacity), 1)
+    """All nodes are in the order of use; the PARENT of a free one is -1."""
+    nodes = np.zeros((capacity, 8), np.int64)
+    nodes[:, PARENT] = -1
+    nodes[:, OLDER], nodes[:, NEWER] = np.roll(np.arange(capacity), -1), np.roll(np.arange(capacity), 1)
     return Trie(nodes, np.zeros(1 << capacity.bit_length(), np.int64))
-
-
-@njit(cache=True)
-def _child(trie: Trie, parent: int, token: int) -> int:
-    """The child with this token, or 0."""
-    nodes = trie.nodes
-    node = trie.buckets[bucket_of(trie.buckets, parent, token)]
-    while node > 0 and (nodes[PARENT, node] != parent or nodes[TOKEN, node] != token):
-        node = nodes[CHAIN, node]
-    return node
-
-
-@njit(cache=True)
-def _touch(nodes: np.ndarray, node: int) -> None:
-    """Make the nodes from here up to the root the latest in the order of use, parents after their children."""
-    while node > 0:
-        older, newer = nodes[OLDER, node], nodes[NEWER, node]
-        nodes[NEWER, older], nodes[OLDER, newer] = newer, older
-        latest = nodes[OLDER, 0]
-        nodes[OLDER, node], nodes[NEWER, node] = latest, 0
-        nodes[NEWER, latest], nodes[OLDER, 0] = node, node
-        node = nodes[PARENT, node]
 
 
 @njit(cache=True)
@@ -78,31 +60,18 @@ def _add(trie: Trie, parent: int, token: int) -> int:
 
     That node has no children, since they were used before it, and is not above the new one, which is used now.
     """
-    nodes, buckets = trie
-    _touch(nodes, parent)
-    node = nodes[NEWER, 0]
-    above = nodes[PARENT, node]
+    nodes = trie.nodes
+    use(nodes, parent)
+    node = nodes[0, NEWER]
+    above = nodes[node, PARENT]
     if above >= 0:
-        _unlink(nodes[SIBLING], nodes[CHILD], above, node)
-        _unlink(nodes[CHAIN], buckets, bucket_of(buckets, above, nodes[TOKEN, node]), node)
-    bucket = bucket_of(buckets, parent, token)
-    nodes[TOKEN, node], nodes[PARENT, node], nodes[COUNT, node], nodes[CHILD, node] = token, parent, 0, 0
-    nodes[SIBLING, node], nodes[CHILD, parent] = nodes[CHILD, parent], node
-    nodes[CHAIN, node], buckets[bucket] = buckets[bucket], node
-    _touch(nodes, node)
+        unlink(nodes[:, AFTER], nodes[:, CHILD], above, node)
+        leave_bucket(trie, node)
+    nodes[node, TOKEN], nodes[node, PARENT], nodes[node, COUNT], nodes[node, CHILD] = token, parent, 0, 0
+    nodes[node, AFTER], nodes[parent, CHILD] = nodes[parent, CHILD], node
+    enter_bucket(trie, node)
+    use(nodes, node)
     return node
-
-
-@njit(cache=True, inline="always")
-def _unlink(following: np.ndarray, first: np.ndarray, lst: int, node: int) -> None:
-    """Take a node out of a list: first[lst] is its first node, following[n] the one after n."""
-    if first[lst] == node:
-        first[lst] = following[node]
-        return
-    at = first[lst]
-    while following[at] != node:
-        at = following[at]
-    following[at] = following[node]
 
 
 @njit(cache=True)
@@ -111,10 +80,10 @@ def insert_ngrams(trie: Trie, text: np.ndarray, length: int) -> None:
     for start in range(len(text) - length + 1):
         node = 0
         for token in text[start : start + length]:
-            child = _child(trie, node, token)
+            child = child_of(trie, node, token)
             node = child if child > 0 else _add(trie, node, token)
-            trie.nodes[COUNT, node] += 1
-        _touch(trie.nodes, node)
+            trie.nodes[node, COUNT] += 1
+        use(trie.nodes, node)
 
 
 @njit(cache=True)
@@ -128,14 +97,10 @@ def retrieve(trie: Trie, context: np.ndarray, length: int, most: int, tokens: np
     heap.clear()
     number = 0
     for span in range(min(length, len(context)), SHORTEST - 1, -1):
-        node = 0
-        for token in context[len(context) - span :]:
-            node = _child(trie, node, token)
-            if node == 0:
-                break
+        node = node_of(trie, context[len(context) - span :])
         if node > 0:
-            _touch(trie.nodes, node)
-            heappush(heap, (-trie.nodes[COUNT, node], number, node, -1))
+            use(trie.nodes, node)
+            heappush(heap, (-trie.nodes[node, COUNT], number, node, -1))
             number += 1
     n = 1
     while len(heap) > 0 and most > 0:
@@ -143,12 +108,12 @@ def retrieve(trie: Trie, context: np.ndarray, length: int, most: int, tokens: np
         most -= 1
         at = 0
         if above >= 0:
-            at, n = with_child(tokens, parents, n, above, trie.nodes[TOKEN, node])
-        child = trie.nodes[CHILD, node]
+            at, n = with_child(tokens, parents, n, above, trie.nodes[node, TOKEN])
+        child = trie.nodes[node, CHILD]
         while child > 0:
-            heappush(heap, (-trie.nodes[COUNT, child], number, child, at))
+            heappush(heap, (-trie.nodes[child, COUNT], number, child, at))
             number += 1
-            child = trie.nodes[SIBLING, child]
+            child = trie.nodes[child, AFTER]
     return n
 
 

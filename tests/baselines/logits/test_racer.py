@@ -12,7 +12,8 @@ from tiny import paths_of
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from baselines.logits.racer import CHILD, COUNT, PARENT, SIBLING, TOKEN, Racer
+from baselines.logits.racer import Racer
+from baselines.lru_trie import AFTER, CHILD, COUNT, PARENT, TOKEN
 
 VOCABULARY = 10
 Path = tuple[int, ...]
@@ -90,13 +91,13 @@ def nodes_of(drafter: Racer) -> dict[Path, int]:
     left: list[tuple[int, Path]] = [(0, ())]
     while left:
         node, path = left.pop()
-        child = int(nodes[CHILD, node])
+        child = int(nodes[node, CHILD])
         while child > 0:
-            assert nodes[PARENT, child] == node
-            below = (*path, int(nodes[TOKEN, child]))
-            found[below] = int(nodes[COUNT, child])
+            assert nodes[child, PARENT] == node
+            below = (*path, int(nodes[child, TOKEN]))
+            found[below] = int(nodes[child, COUNT])
             left.append((child, below))
-            child = int(nodes[SIBLING, child])
+            child = int(nodes[child, AFTER])
     return found
 
 
