@@ -49,6 +49,22 @@ class Step:
         return tokens.cpu().numpy(), values.cpu().numpy()
 
     @property
+    def text_hidden(self) -> torch.Tensor:
+        """float [r, hidden]: `hidden` of the text that this step read: all of a prompt, later the accepted path."""
+        if self.prompt_hidden is not None:
+            return self.prompt_hidden
+        assert self.hidden is not None
+        return self.hidden[self.path]
+
+    @property
+    def text_layers(self) -> dict[int, torch.Tensor]:
+        """float [r, hidden] by layer: `layers` of the text that this step read."""
+        if self.prompt_layers is not None:
+            return self.prompt_layers
+        assert self.layers is not None
+        return {layer: states[self.path] for layer, states in self.layers.items()}
+
+    @property
     def new_tokens(self) -> list[int]:
         """The tokens this step decided: the accepted drafts, then the bonus token."""
         return [*self.tree.tokens[self.path[1:]].tolist(), self.next_token]

@@ -57,9 +57,7 @@ class Hydra(Drafter):
     @torch.inference_mode()
     def observe(self, step: Step) -> None:
         """Read the states of the tokens that are decided: after a prompt all of its own, then the accepted path's."""
-        assert step.hidden is not None
-        states = step.hidden[step.path] if step.prompt_hidden is None else step.prompt_hidden
-        self._read = self.heads.read(states.to(self.shared.dtype), self._cache)[-1:]
+        self._read = self.heads.read(step.text_hidden.to(self.shared.dtype), self._cache)[-1:]
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:

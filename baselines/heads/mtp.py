@@ -58,16 +58,12 @@ class Mtp(Drafter):
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.reset()
-        self._prompt = prompt_ids
+        self._following = prompt_ids[1:].tolist()
 
     def observe(self, step: Step) -> None:
-        if self.depth == 0:
-            return
-        if step.prompt_hidden is not None:
-            self._unread.append((step.prompt_hidden, [*self._prompt[1:].tolist(), step.next_token]))
-        else:
-            assert step.hidden is not None
-            self._unread.append((step.hidden[step.path], step.new_tokens))
+        if self.depth > 0:
+            self._unread.append((step.text_hidden, [*self._following, *step.new_tokens]))
+            self._following = []
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:

@@ -53,9 +53,7 @@ class PldPlus(Drafter):
         self.reset()
 
     def observe(self, step: Step) -> None:
-        assert step.layers is not None
-        whole = step.prompt_layers
-        self._keep(step.layers[self.layer][step.path] if whole is None else whole[self.layer])
+        self._keep(step.text_layers[self.layer])
 
     def _keep(self, states: torch.Tensor) -> None:
         """The states of the next tokens of the text, float [n, hidden], become rows of length 1; room is doubled."""

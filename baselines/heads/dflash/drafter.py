@@ -67,11 +67,7 @@ class Dflash(Drafter):
 
     def observe(self, step: Step) -> None:
         """Keep the features of what was decided, until the next draft reads them."""
-        if step.prompt_layers is not None:
-            self._unread.append(side_by_side(step.prompt_layers, self.reads))
-        else:
-            assert step.layers is not None
-            self._unread.append(side_by_side(step.layers, self.reads)[step.path])
+        self._unread.append(side_by_side(step.text_layers, self.reads))
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:

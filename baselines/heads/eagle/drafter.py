@@ -123,24 +123,16 @@ class Eagle(Drafter):
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.reset()
-        self._prompt = prompt_ids
+        self._following = prompt_ids[1:].tolist()
 
     def observe(self, step: Step) -> None:
         """Keep what was decided, until the next draft reads it: features, and the token after each."""
-        features = self._prompt_features(step)
-        if features is None:
-            self._unread.append((self._node_features(step)[step.path], step.new_tokens))
-        else:
-            self._unread.append((features, [*self._prompt[1:].tolist(), step.next_token]))
+        self._unread.append((self._features(step), [*self._following, *step.new_tokens]))
+        self._following = []
 
-    def _prompt_features(self, step: Step) -> torch.Tensor | None:
-        """float [m, width], after the prompt."""
-        return step.prompt_hidden
-
-    def _node_features(self, step: Step) -> torch.Tensor:
-        """float [n, width]."""
-        assert step.hidden is not None
-        return step.hidden
+    def _features(self, step: Step) -> torch.Tensor:
+        """float [r, width], of the text that the step read."""
+        return step.text_hidden
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:
@@ -196,9 +188,5 @@ class Eagle3(Eagle2):
     def __init__(self, heads: FilePath, *, budget: Budget = 59, depth: Count = 8, top_k: Count = 10) -> None:
         super().__init__(heads, budget=budget, depth=depth, top_k=top_k)
 
-    def _prompt_features(self, step: Step) -> torch.Tensor | None:
-        return None if step.prompt_layers is None else side_by_side(step.prompt_layers, self.reads)
-
-    def _node_features(self, step: Step) -> torch.Tensor:
-        assert step.layers is not None
-        return side_by_side(step.layers, self.reads)
+    def _features(self, step: Step) -> torch.Tensor:
+        return side_by_side(step.text_layers, self.reads)
