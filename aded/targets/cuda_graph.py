@@ -16,7 +16,6 @@ import torch
 from transformers import PreTrainedModel
 
 from aded.core.sampler import Sampler
-from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.attention.kv_cache import in_place
@@ -180,24 +179,14 @@ class CudaGraphTarget(CompiledCpuTarget):
             self._moves[nodes] = MoveProgram(self, nodes)
         return self._moves[nodes]
 
-    @torch.inference_mode()
-    def verify(self, tree: DraftTree) -> Step:
-        """See Target.verify."""
-        committed = self.cache.length
-        position = committed + self.first_position
-        tree = tree.up_to_depth(self.switch.deepest(position))
-        if self.switch.needs_prefill(position):
-            return super().verify(tree)
-        n = len(tree)
+    def _read_tree(self, tree: DraftTree) -> torch.Tensor:
+        committed, n = self.cache.length, len(tree)
         nodes = padded(n)
         program = self._program(nodes, -(-(committed + nodes) // VISIBLE) * VISIBLE)
         program(tree, committed)
         self.states.last = program.hidden[:n]
         self.states.layers = {layer: rows[:n] for layer, rows in program.layers.items()}
-        logits = program.logits[:n]
-        path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
-        self._commit(tree, committed, path)
-        return self._step(tree, path, token, logits)
+        return program.logits[:n]
 
     def _keep(self, tree: DraftTree, committed: int, path: list[int]) -> None:
         """As KVCache.keep does, in one launch."""

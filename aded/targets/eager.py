@@ -120,11 +120,16 @@ class EagerTarget:
             tree = DraftTree.root(int(tree.tokens[0]))
             logits = self._read([*self._tokens, int(tree.tokens[0])])
         else:
-            logits = self.read(tree)
+            logits = self._read_tree(tree)
         # The root sits at `committed`, so the token chosen there is the answer's number committed - prompt + 1.
         path, token = self._sampler.walk(tree, logits, committed - self._prompt_length + 1)
-        self._commit(tree, committed, path)
+        self._tokens += tree.tokens[path].tolist()
+        self._keep(tree, committed, path)
         return self._step(tree, path, token, logits)
+
+    def _read_tree(self, tree: DraftTree) -> torch.Tensor:
+        """[n, vocabulary]: the logits of all of a tree's nodes."""
+        return self.read(tree)
 
     @torch.inference_mode()
     def read(self, tree: DraftTree, since: int = 0) -> torch.Tensor:
@@ -143,10 +148,6 @@ class EagerTarget:
         rows = torch.cat([torch.arange(committed), torch.from_numpy(tree.depths) + committed]).to(self.device)
         self.row_bias.step(visible(tree, committed, None, self.device)[:, :, since:], rows)
         return None
-
-    def _commit(self, tree: DraftTree, committed: int, path: list[int]) -> None:
-        self._tokens += tree.tokens[path].tolist()
-        self._keep(tree, committed, path)
 
     def _keep(self, tree: DraftTree, committed: int, path: list[int]) -> None:
         """Compact the cache, where the tree's rows begin at `committed`, to the accepted path."""

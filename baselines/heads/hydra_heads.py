@@ -103,11 +103,7 @@ def load_hydra_heads(place: str | None, hidden: int, vocabulary: int, config: ob
 
     Raises BadInput naming the file if there is none, if it cannot be read, or if its shapes do not fit.
     """
-    if place is None or (path := find_file(place, (PUBLISHED,))) is None:
-        where = f"no heads at {place}" if place else "no heads come along"
-        raise BadInput(
-            HEADS_KEY, f"{where}; it must be a published {PUBLISHED}, made for this very model, or its folder"
-        )
+    path = find_file(place, (PUBLISHED,), f"a published {PUBLISHED}, made for this very model, or its folder")
     _check_offset(path.parent / "config.json")
     state = {name: value for name, value in read_tensors(path, frozenset()).items() if not UNUSED.fullmatch(name)}
     plus = any(name.startswith(PREFIX) for name in state)

@@ -89,7 +89,9 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
 
     Raises BadInput naming the file if there is none, if it cannot be read, or if its shapes do not fit.
     """
-    path = _file(place)
+    held = f"{OURS} or a published {PUBLISHED}"
+    wanted = f"a file, or a folder that holds {held}: train some with python -m scripts.train.medusa"
+    path = find_file(place, (OURS, PUBLISHED), wanted)
     state = read_tensors(path, frozenset({"tokens"}))
     tokens = _tokens(state.pop("tokens", None), path, vocabulary)
     names = [re.fullmatch(r"(\d+)\.(\d+)\.(linear\.weight|linear\.bias|weight)", name) for name in state]
@@ -98,17 +100,6 @@ def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:
     own = vocabulary if f"0.{blocks}.weight" in state else None
     return with_numbers(
         lambda: MedusaHeads(count, blocks, hidden, own, tokens), state, path, "Medusa heads", "stacks."
-    )
-
-
-def _file(place: str) -> Path:
-    """The file itself, or the file of heads in a folder."""
-    if (path := find_file(place, (OURS, PUBLISHED))) is not None:
-        return path
-    raise BadInput(
-        HEADS_KEY,
-        f"no heads at {place}; it must be a file, or a folder that holds {OURS} or a published {PUBLISHED}: train "
-        "some with python -m scripts.train.medusa",
     )
 
 

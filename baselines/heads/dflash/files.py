@@ -39,13 +39,8 @@ def load_head(place: str | None, *, hidden: int, vocabulary: int, layers: int) -
 
     Raises BadInput naming the file if there is none, if it cannot be read, or if it was made for another model.
     """
-    if place is None or (path := find_file(place, (WEIGHTS,))) is None:
-        where = f"no head at {place}" if place else "no head comes along"
-        raise BadInput(
-            HEADS_KEY,
-            f"{where}; it must be a folder that holds {CONFIG} and {WEIGHTS}: train one with "
-            "python -m scripts.train.dflash",
-        )
+    wanted = f"a folder that holds {CONFIG} and {WEIGHTS}: train one with python -m scripts.train.dflash"
+    path = find_file(place, (WEIGHTS,), wanted)
     config_path = path.parent / CONFIG
     settings, config = read_config(config_path, Qwen3Config, vocabulary, ("attention_bias", "layer_types"))
     _check_sizes(settings, config, config_path, {"hidden_size": hidden, TARGET_LAYERS: layers})

@@ -40,13 +40,9 @@ def load_head(
 
     Raises BadInput naming the file if there is none, if it cannot be read, or if it was made for another model.
     """
-    path = find_file(place, (WEIGHTS, PUBLISHED))
-    if path is None:
-        raise BadInput(
-            HEADS_KEY,
-            f"no head at {place}; it must be a folder that holds {CONFIG} and {WEIGHTS} or a published {PUBLISHED}: "
-            "train one with python -m scripts.train.eagle",
-        )
+    held = f"{CONFIG} and {WEIGHTS} or a published {PUBLISHED}"
+    wanted = f"a folder that holds {held}: train one with python -m scripts.train.eagle"
+    path = find_file(place, (WEIGHTS, PUBLISHED), wanted)
     settings, config = read_config(path.parent / CONFIG, LlamaConfig, vocabulary, num_hidden_layers=1)
     named = settings.get(LAYERS)
     if not (named is None or are_layers(named)):

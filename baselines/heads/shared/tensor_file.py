@@ -17,14 +17,19 @@ REPOSITORY = Path(__file__).parents[3]
 Module = TypeVar("Module", bound=torch.nn.Module)
 
 
-def find_file(place: str, names: Iterable[str]) -> Path | None:
-    """The file itself, or the first of these names in a folder. Looked for here, then in the repository."""
-    given = Path(expanduser(place))
+def find_file(place: str | None, names: Iterable[str], wanted: str) -> Path:
+    """The file itself, or the first of these names in a folder. Looked for here, then in the repository.
+
+    Raises BadInput, which says what is `wanted`, if there is none.
+    """
+    if place is None:
+        raise BadInput(HEADS_KEY, f"no heads come along; it must be {wanted}")
     for start in (Path(), REPOSITORY):
-        for path in (start / given, *(start / given / name for name in names)):
+        given = start / expanduser(place)
+        for path in (given, *(given / name for name in names)):
             if path.is_file():
                 return path
-    return None
+    raise BadInput(HEADS_KEY, f"no heads at {place}; it must be {wanted}")
 
 
 def read_tensors(path: Path, whole_numbers: frozenset[str]) -> dict[str, torch.Tensor]:

@@ -109,9 +109,9 @@ def test_a_d2t_that_names_no_tokens_is_refused(d2t: torch.Tensor, problem: str, 
 
 
 def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no head at "):
+    with pytest.raises(BadInput, match="no heads at "):
         load(tmp_path)
-    with pytest.raises(BadInput, match="no head comes along"):
+    with pytest.raises(BadInput, match="no heads come along"):
         load_head(None, hidden=32, vocabulary=VOCABULARY, layers=5)
     state = random_state(CONFIG)
     del state["layers.1.mlp.up_proj.weight"]

@@ -111,7 +111,7 @@ def test_a_config_that_is_none_is_refused(text: str | None, problem: str, tmp_pa
 
 
 def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no head at "):
+    with pytest.raises(BadInput, match="no heads at "):
         load(tmp_path, EagleHead)
     state = random_state(EAGLE)
     del state["layers.0.mlp.up_proj.weight"]
