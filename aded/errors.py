@@ -1,4 +1,4 @@
-"""The one exception for input that a person can put right, and what libraries' errors say, in a line."""
+"""The one exception for input that a person can put right, and texts of others as they may be shown."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ class BadInput(ValueError):  # noqa: N818 - it names the input, and is shown to 
 
     def __init__(self, key: str, problem: str) -> None:
         self.key = key
-        self.problem = " ".join(problem.split())
-        super().__init__(f"{key}: {self.problem}")
+        self.problem = literal(" ".join(problem.split()))
+        super().__init__(f"{literal(key)}: {self.problem}")
 
 
 @contextmanager
@@ -22,6 +22,16 @@ def naming(key: str) -> Iterator[None]:
         yield
     except BadInput as error:
         raise BadInput(key, error.problem) from None
+
+
+def literal(text: str, kept: str = "") -> str:
+    """The text with all that is not printed as escapes: controls, marks that change the direction, lone surrogates.
+
+    kept: characters that stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode() for one in text)
 
 
 def first_line(error: BaseException) -> str:

@@ -18,7 +18,7 @@ import xxhash
 
 VOLATILE = {"output_dir", "paths", "logger", "progress", "record"}
 """Keys of a run's config that do not change what is computed."""
-SPELLINGS: dict[object, list[dict[str, object]]] = {
+SPELLINGS: dict[str, list[dict[str, object]]] = {
     "slices": [{"paired": True}],
     "answers": [{"paired": True}],
     "off": [
@@ -64,7 +64,7 @@ def run_id(config: Mapping[str, Any], files: Mapping[str, str]) -> str:
 def run_ids(config: Mapping[str, Any], files: Mapping[str, str]) -> list[str]:
     """The run's id, and those that the same run may have from a version that had the key `paired` too."""
     kept = {key: value for key, value in config.items() if key not in VOLATILE}
-    known_as = [{**kept, **keys} for keys in SPELLINGS.get(kept.get("pairing"), [{}])]
+    known_as = [{**kept, **keys} for keys in SPELLINGS.get(str(kept.get("pairing")), [{}])]
     return [sha256(json.dumps(by_content(one, files), sort_keys=True))[:16] for one in known_as]
 
 

@@ -19,10 +19,10 @@ from aded.core.drafter import Drafter
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter, check_cost
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
-from aded.settings import FilePath, Text, checked
+from aded.settings import FilePath, PlainName, Text, checked
 
 HARNESS = {
-    "name": str,
+    "name": PlainName,
     "datastore_kind": Literal["ngrams", "suffixes"],
     "cache": FilePath | None,
     "cost": FilePath,

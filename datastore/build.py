@@ -59,10 +59,10 @@ def run(cfg: DictConfig) -> None:
         build(
             corpus,
             load_tokenizer(cfg.tokenizer, cfg.paths.cache),
-            out=cfg.out and Path(cfg.out),
+            out=_path(cfg.out),
             order=cfg.order,
-            suffixes=cfg.suffixes and Path(cfg.suffixes),
-            lookup=cfg.lookup and Path(cfg.lookup),
+            suffixes=_path(cfg.suffixes),
+            lookup=_path(cfg.lookup),
             progress=progress,
         )
     elif cfg.suffixes or cfg.lookup or not cfg.out:
@@ -72,13 +72,17 @@ def run(cfg: DictConfig) -> None:
             corpus,
             cfg.tokenizer,
             cfg.paths.cache,
-            out=Path(cfg.out),
+            out=Path(cfg.out).expanduser(),
             order=cfg.order,
             parts=cfg.parts,
             cluster=cluster,
             progress=progress,
         )
     print(f"built {' and '.join(cfg[key] for key in BUILT if cfg[key])}")
+
+
+def _path(name: str | None) -> Path | None:
+    return Path(name).expanduser() if name else None
 
 
 def main() -> None:

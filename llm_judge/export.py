@@ -19,6 +19,7 @@ from aded.identity import sha256
 from aded.records.finished_runs import FinishedRun, read_finished
 from aded.records.rows import Row
 from aded.records.run_directory import RECORD
+from aded.settings import PlainName, checked
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -56,7 +57,7 @@ def export(
         model_id = path.stem
     else:
         model_id = model_id or f"{Path(run.summary.model).name}-{run.summary.method}"
-        path /= f"{model_id}.jsonl"
+        path /= f"{checked(model_id, PlainName, 'model_id')}.jsonl"
     check_outputs([("out", path)], [("RUN_FOLDER", folder / name) for name in RECORD])
     loaded = _load_tokenizer(tokenizer, run)
     stop_strings = run.config.get("benchmark.stop_strings") or ()

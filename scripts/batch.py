@@ -93,6 +93,8 @@ def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchS
     names = line_names(runs)
     for run_ in runs:
         steps = [steps_of_row(row) for row in run_.rows if row.steps]
+        if not steps:
+            raise BadInput("RUN", f"{run_.folder} has no steps")
         for batch in batches:
             requests = enough(steps, batch)
             arrivals = poisson(len(requests), settings.rate, settings.seed) if settings.rate else None

@@ -40,7 +40,7 @@ def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun
     folders = named_folders(arguments, f"aded {command} outputs")
     runs = read_runs(folders)
     if not runs:
-        raise BadInput("FOLDER", f"{folders[0]}: no finished run below it (no summary.json)")
+        raise BadInput("FOLDER", f"{folders[0]}: no finished run that could be read lies below it")
     return runs, folders[0]
 
 

@@ -72,6 +72,8 @@ def replay(
     limit: how many questions, of each category in turn; None: all.
     eos_token: the text of the token that ends an answer, for a tokenizer of the package tokenizers, which knows none.
     """
+    if not isinstance(answers, str | Path):
+        raise BadInput("answers", f"{type(answers).__name__} is neither a file nor a folder")
     pack = read_about(answers, ANSWERS_KEY) if is_pack(answers) else None
     if pack and questions is not None:
         raise BadInput("questions", f"{answers} is a pack, which has its own; leave it out")

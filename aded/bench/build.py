@@ -69,7 +69,7 @@ class RunConfig:
         shape = model.get("compute")
         return {
             "method": self.method.name,
-            "model": f"{shape} trace" if shape else model["name"],
+            "model": f"{shape} trace" if shape else _with_a_name(model["name"]),
             "benchmark": self.settings["benchmark"]["name"],
         }
 
@@ -78,6 +78,11 @@ class RunConfig:
         benchmark, values = self.benchmark(), self.settings["benchmark"]
         every = benchmark.questions()
         return Asked(benchmark, every, limited(every, values["limit"], values.get("order", "first")))
+
+
+def _with_a_name(model: str) -> str:
+    """The model's folder, or its id on the Hub; the names of `.` and `..` are those of the folders they mean."""
+    return model if Path(model).name.strip(".") else str(Path(model).expanduser().resolve())
 
 
 Loader = Callable[[RunConfig], Loaded]

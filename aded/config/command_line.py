@@ -32,7 +32,7 @@ from yaml import YAMLError
 
 from aded.config.choices import composed, names_of, register
 from aded.config.objects import CONF, Kinds
-from aded.errors import BadInput, first_line
+from aded.errors import BadInput, first_line, literal
 from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
 from aded.identity import is_ours
@@ -160,11 +160,21 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
             named += ["model=pretrained", f"model.path={value if PLAIN.fullmatch(value) else _quoted(value)}"]
         elif key == "model.answers" and not benchmark and is_pack(value):
             pack = read_about(value, key)
-            named += [override, "benchmark=pack", f"benchmark.name={_quoted(pack.benchmark)}"]
+            named += [_readable(override), "benchmark=pack", f"benchmark.name={_quoted(pack.benchmark)}"]
             named.append(f"model.name={_quoted(pack.model)}")
         else:
-            named += EARLIER.get(override.lower(), [override])
+            named += EARLIER.get(override.lower(), [_readable(override)])
     return named
+
+
+def _readable(override: str) -> str:
+    """The override; its value in quotes where Hydra's dialect cannot read it, as `~/a file (1)`."""
+    key, equals, value = override.partition("=")
+    try:
+        OverridesParser.create().parse_override(override)
+    except HydraException:
+        return f"{key}={_quoted(value)}" if equals and not key.startswith("-") else override
+    return override
 
 
 def _quoted(text: str) -> str:
@@ -256,5 +266,5 @@ def exit_with_error(error: BaseException) -> NoReturn:
         target = error.parent_node.get("_target_")
         own = f"; for your class: +{error.full_key}=" if target and not is_ours(str(target)) else ""
         error = BadInput(str(error.full_key), no_such_key(str(error.key), known) + own)
-    print(" ".join(str(error).split()) or type(error).__name__, file=sys.stderr)
+    print(literal(" ".join(str(error).split())) or type(error).__name__, file=sys.stderr)
     sys.exit(2)

@@ -127,7 +127,7 @@ class Drafter(ABC):
         """Forget everything that was learned, of every scope: the state of a new object."""
 
     def describe(self) -> dict[str, str]:
-        """Facts for the run's record: fields of aded.records.rows.Environment, as the datastore's fingerprint."""
+        """Facts for the run's record: fields of aded.records.environment.Environment, as `datastore`."""
         return {}
 
 

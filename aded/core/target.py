@@ -23,7 +23,7 @@ class Target(Protocol):
     what enters these decoder layers too."""
 
     def describe(self) -> dict[str, object]:
-        """Facts for the run's record: fields of aded.records.rows.Environment, such as the engine."""
+        """Facts for the run's record: fields of aded.records.environment.Environment, such as the engine."""
 
     def fork(self) -> Target:
         """The same model with a KV cache and an answer of its own: both can decode in turns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ def read_config(path: Path) -> dict[str, Any]:
     """The resolved config of a record, in today's keys. Raises OSError, or ValueError naming the file."""
     try:
         tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-    except (YAMLError, OmegaConfBaseException, ValueError, RecursionError, OSError) as error:
+        json.dumps(tree, sort_keys=True)  # as its id is made
+    except (YAMLError, OmegaConfBaseException, ValueError, TypeError, RecursionError, OSError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
         raise ValueError(f"{path}: no config ({' '.join(str(error).split())[:200]})") from None

@@ -10,16 +10,18 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from aded.errors import BadInput
+from aded.errors import BadInput, literal
 from aded.identity import VOLATILE, run_id, run_ids, sha256
 from aded.records.config import flat, read_config
+from aded.records.environment import Environment
 from aded.records.metrics import summarise
-from aded.records.rows import Environment, Row, parse, read, reason
+from aded.records.rows import Row, parse, read, reason
 from aded.records.summary import Summary
+from aded.settings import Share, checked
 
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
@@ -37,8 +39,8 @@ class FinishedRun:
     """The resolved config, keys joined by dots."""
     environment: Environment
     rows: list[Row]
-    score: Mapping[str, Any] | None = None
-    """What human_eval/score.py found, or None."""
+    pass_at_1: float | None = None
+    """What `aded score` found, or None."""
     cut_off: bool = False
     """It has rows and no summary.json: its summary is of the rows so far."""
 
@@ -114,7 +116,7 @@ class FinishedRun:
 
 def warn(problem: str) -> None:
     """Print what is wrong on stderr, and go on."""
-    print(problem, file=sys.stderr)
+    print(literal(problem), file=sys.stderr)
 
 
 def named_folders(arguments: Sequence[str], example: str) -> list[Path]:
@@ -157,7 +159,7 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
     found = set()
     for top in folders:
         for path in [*top.rglob("rows.jsonl"), *top.rglob("summary.json")]:
-            if not any(part.startswith((".", "wandb")) for part in path.relative_to(top).parts):
+            if not any(part == "wandb" or part.startswith(".") for part in path.relative_to(top).parts):
                 found.add(path.parent)
     return sorted(found)
 
@@ -191,7 +193,7 @@ def read_run(folder: Path) -> FinishedRun:
             )
     if not (folder / "samples.jsonl").exists():
         warn(f"{folder / 'samples.jsonl'}: missing; the rows are whole, so the run counts")
-    return FinishedRun(folder, summary, dict(flat(config)), environment, rows, _score(folder))
+    return _literal(FinishedRun(folder, summary, dict(flat(config)), environment, rows, _pass_at_1(folder)))
 
 
 def read_begun(folder: Path) -> FinishedRun:
@@ -205,7 +207,25 @@ def read_begun(folder: Path) -> FinishedRun:
     settings = dict(flat(config))
     names = {group: str(settings.get(f"{group}.name")) for group in ("method", "model", "benchmark")}
     summary = summarise(rows, **names, run_id=run_id(config, environment.files))
-    return FinishedRun(folder, summary, settings, environment, rows, cut_off=True)
+    return _literal(FinishedRun(folder, summary, settings, environment, rows, cut_off=True))
+
+
+def _literal(run: FinishedRun) -> FinishedRun:
+    """The run with its names, settings and categories as they may be shown."""
+    summary = run.summary
+    summary = replace(
+        summary,
+        method=literal(summary.method),
+        model=literal(summary.model),
+        benchmark=literal(summary.benchmark),
+        marks=[literal(mark) for mark in summary.marks],
+    )
+    config = {literal(key): literal(value) if isinstance(value, str) else value for key, value in run.config.items()}
+    machine = run.environment.machine
+    machine = replace(machine, processor=literal(machine.processor), gpu=machine.gpu and literal(machine.gpu))
+    rows = [row if row.category.isprintable() else replace(row, category=literal(row.category)) for row in run.rows]
+    environment = replace(run.environment, machine=machine)
+    return replace(run, summary=summary, config=config, environment=environment, rows=rows)
 
 
 def whole_rows(path: Path) -> Iterator[Row]:
@@ -224,21 +244,25 @@ def _parsed(content: bytes, path: Path) -> Iterator[Row]:
         seen.add((row.question_id, row.turn))
         if row.new_tokens != sum(row.accept_lengths) or row.steps != len(row.accept_lengths):
             raise ValueError(f"{where} disagrees with its own accept_lengths")
+        if len(row.drafted_nodes) != row.steps:
+            raise ValueError(f"{where} has {len(row.drafted_nodes)} drafted_nodes in {row.steps} steps")
         yield row
 
 
-def _score(folder: Path) -> dict[str, Any] | None:
-    """score.json, where it is whole and of these samples."""
+def _pass_at_1(folder: Path) -> float | None:
+    """That of score.json, where it is whole and of these samples."""
     path, samples = folder / "score.json", folder / "samples.jsonl"
     if not path.exists():
         return None
     try:
-        score = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(score, dict) or not {"pass@1", "problems", "samples_sha256"} <= score.keys():
-            raise ValueError(f"{path}: no score of human_eval/score.py or scripts.score")
-        if not samples.exists() or score["samples_sha256"] != sha256(samples):
-            raise ValueError(f"{path}: the score of other samples")
-    except (OSError, ValueError) as error:
-        warn(f"{reason(error)}; the score is left out")
-        return None
-    return score
+        score = json.loads(path.read_bytes())
+        rate, scored = checked(score["pass@1"], Share, "pass@1"), score["samples_sha256"]
+        if samples.exists() and scored == sha256(samples):
+            return float(rate)
+        problem = "the score of other samples"
+    except OSError as error:
+        problem = str(error.strerror)
+    except (ValueError, TypeError, KeyError):
+        problem = "no score of human_eval/score.py or scripts.score"
+    warn(f"{path}: {problem}; the score is left out")
+    return None

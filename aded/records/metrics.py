@@ -147,10 +147,10 @@ def acceptance_by_position(rows: Sequence[Row]) -> AcceptanceByPosition | None:
 
 
 def part_shares(rows: Sequence[Row]) -> dict[str, PartShare] | None:
-    """What each part of the method did per step; None without a step, or where a row with steps knows of no parts."""
+    """What each part of the method did per step; None without a step, or where rows with steps differ in parts."""
     rows = [row for row in rows if row.steps]
     steps, uses = sum(row.steps for row in rows), [row.parts for row in rows if row.parts is not None]
-    if not steps or len(uses) < len(rows):
+    if not steps or len(uses) < len(rows) or any(use.keys() != uses[0].keys() for use in uses):
         return None
     return {name: _part_share([use[name] for use in uses], steps) for name in uses[0]}
 

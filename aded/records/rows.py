@@ -1,8 +1,8 @@
-"""The records of a run, typed: a row per turn and the environment; every key is explained here.
+"""A row per turn, typed, with every key explained; the environment's and the summary's have modules of their own.
 
-The summary's keys are explained in aded.records.summary. The dataclasses are what the JSON files hold, key by key.
-Reading checks names and types: a file of another version of the harness is refused in one line that names what is
-missing or unknown. Keys with a default are younger than the others; a file that lacks them is read.
+The dataclasses are what the JSON files hold, key by key. Reading checks names and types: a file of another version of
+the harness is refused in one line that names what is missing or unknown. Keys with a default are younger than the
+others; a file that lacks them is read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from aded.core.calibration import BINS
 from aded.core.drafter import PartUse
 from aded.files.answer_file import sha256_of
 from aded.settings import STRICT, NonNegative
 
 Record = TypeVar("Record")
 Number = Annotated[float, Field(ge=0)]
+EACH_BIN = Field(min_length=BINS, max_length=BINS)
 
 
 def about(text: str, *, unit: str = "", null: str = "", default: Any = ...) -> Any:
@@ -34,9 +36,9 @@ class Calibration:
     """The drafter's probabilities against acceptance, in 20 equal bins of the probability (aded.core.calibration)."""
 
     __pydantic_config__ = STRICT
-    nodes: list[NonNegative] = about("drafted nodes in each bin", unit="nodes")
-    probabilities: list[Number] = about("sum of the nodes' probabilities")
-    accepted: list[NonNegative] = about("how many of the nodes were accepted", unit="nodes")
+    nodes: Annotated[list[NonNegative], EACH_BIN] = about("drafted nodes in each bin", unit="nodes")
+    probabilities: Annotated[list[Number], EACH_BIN] = about("sum of the nodes' probabilities")
+    accepted: Annotated[list[NonNegative], EACH_BIN] = about("how many of the nodes were accepted", unit="nodes")
 
 
 @dataclass(frozen=True)
@@ -158,78 +160,6 @@ class Row:
     parts: dict[str, PartUse] | None = about(
         "what each part of the method did (aded.core.drafter.PartUse)",
         null=f"the method has no parts, or {OLDER}",
-        default=None,
-    )
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where a run ran."""
-
-    __pydantic_config__ = STRICT
-    processor: str = about("name of the processor")
-    cores: NonNegative | None = about("cores of the machine", null="unknown")
-    torch_threads: NonNegative = about("threads that torch uses")
-    gpu: str | None = about("name of the first GPU", null="there is none")
-    system: str = about("operating system")
-    kernel_threads: NonNegative | None = about(
-        "threads that our kernels use", null=f"torch does all work, no model runs, or {OLDER}", default=None
-    )
-
-    @property
-    def threads(self) -> int:
-        """How many compute a step."""
-        return max(self.torch_threads, self.kernel_threads or 0)
-
-
-@dataclass(frozen=True)
-class Environment:
-    """What the numbers of a run depend on beside its config, and the command that began it: environment.json."""
-
-    __pydantic_config__ = STRICT
-    python: str = about("version of Python")
-    packages: dict[str, str | None] = about("versions of the packages that compute", null="not installed")
-    machine: Machine = about("processor, cores, threads, GPU")
-    git_commit: str | None = about("commit of this harness", null="not run from a checkout")
-    git_changed: bool = about("had files of the checkout been changed since that commit")
-    engine: str | None = about("the engine that ran: eager or compiled", null=REPLAY, default=None)
-    compile_seconds: Number | None = about(
-        "time to compile, before any clock starts", unit="s", null="nothing was compiled", default=None
-    )
-    weights: str | None = about(
-        "what the model's weights were before they had its dtype", null="what the model's folder holds", default=None
-    )
-    trace: bool = about("did random weights run at real size beside recorded answers", default=False)
-    datastore: str | None = about("fingerprint of the datastore file", null="the method reads none", default=None)
-    datastore_tokens: str | None = about("tokens of its corpus", unit="tokens", null="as above", default=None)
-    datastore_prompts: str | None = about(
-        "distinct prompts of its corpus", unit="prompts", null="as above, or the file does not know", default=None
-    )
-    datastore_questions: str | None = about(
-        "benchmarks, and how many of their questions its corpus holds", null="it was not checked", default=None
-    )
-    learned_from: list[str] | None = about(
-        "what the method, or a file that it reads, was made from before the first prompt: a corpus, a smaller model, "
-        "other models' answers, the target's answers, the target's weights; empty: nothing",
-        null=f"the method does not say, or {OLDER}",
-        default=None,
-    )
-    scorer: str | None = about(
-        "what the weights of aded_backoff's scorer were learned from", null="the method has none", default=None
-    )
-    retrieval: str | None = about(
-        "fingerprint of the suffix file that aded_backoff retrieves from", null="it retrieves nothing", default=None
-    )
-    lookup: str | None = about(
-        "fingerprint of aded_backoff's look-up file", null="it has none, or did not ask it", default=None
-    )
-    answers_sha256: str | None = about("sha256 of the recorded answers' file", null="a model answered", default=None)
-    files: dict[str, str] = field(
-        default_factory=dict, metadata={"about": "fingerprints of the files that settings name, by key"}
-    )
-    overrides: list[str] | None = about(
-        "KEY=VALUE of the command that began the run",
-        null=f"called from Python without them, or {OLDER}",
         default=None,
     )
 

@@ -2,7 +2,7 @@
 
 output_dir/
     config.yaml        the resolved config
-    environment.json   versions, machine, git commit, fingerprints of the files it reads, overrides (rows.Environment)
+    environment.json   versions, machine, commit, fingerprints of files, overrides (environment.Environment)
     rows.jsonl         a row per turn (rows.Row)
     trees.jsonl        the draft trees of the first questions, where record.trees asks for them (trees.AnswerTrees)
     samples.jsonl      what the benchmark's own scorer reads, where it has one
@@ -28,8 +28,9 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, lock_file, not_writable, remove_partial, write_text
 from aded.identity import run_ids
 from aded.records.config import differences, flat, read_config
+from aded.records.environment import Environment
 from aded.records.finished_runs import read_run, whole_rows
-from aded.records.rows import Environment, Row, read, reason, to_json
+from aded.records.rows import Row, read, reason, to_json
 from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
 from aded.records.trees import AnswerTrees, read_trees
@@ -171,7 +172,13 @@ class RunDirectory:
                     f"{self.folder} was begun with {', '.join(old for old, _ in changes)} and would go on with "
                     f"{', '.join(new for _, new in changes)}; go on where it began, or name another folder",
                 )
-            environment = replace(environment, overrides=before.overrides)
+            same = before.git_commit == environment.git_commit
+            environment = replace(
+                environment,
+                overrides=before.overrides,
+                git_commit=before.git_commit,
+                git_changed=before.git_changed or environment.git_changed or not same,
+            )
         for name in (RUN_ID_FILE, *RECORD):
             remove_partial(self.folder / name)
         self._write(RUN_ID_FILE, self.identity)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from json import dumps
 
+from aded.errors import literal
 from aded.files.datastores.array_file import DATASTORE_KEY
 from aded.files.datastores.contamination import HEADER, NOT_CHECKED, from_header, in_short, summed, to_header
 from aded.files.json_lines import json_value, typed
@@ -32,7 +33,8 @@ def described(header: Mapping[str, str], where: str) -> dict[str, str]:
     """The header with these keys in words, ready to print. Raises BadInput."""
     left_out = ", ".join(f"{times} {reason}" for reason, times in left_out_of(header, where).items())
     met = in_short(from_header(header, DATASTORE_KEY, where))
-    return {**header, HEADER: met or NOT_CHECKED, LEFT_OUT: left_out or NOTHING}
+    facts = {**header, HEADER: met or NOT_CHECKED, LEFT_OUT: left_out or NOTHING}
+    return {literal(key): literal(value) for key, value in facts.items()}
 
 
 def merged(headers: Sequence[Mapping[str, str]], names: Sequence[str]) -> dict[str, str]:

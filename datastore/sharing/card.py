@@ -71,17 +71,18 @@ def card(
     tags = ["speculative-decoding", "aded", header["format"]]
     metadata = DatasetCardData(license=licence or "unknown", pretty_name=manifest.file, tags=tags, viewer=False)
     what, use = KINDS[header["format"]]
+    known = described(header, place)
     facts = {
         "format": f"{header['format']}, version {header['version']}",
         "bytes": str(manifest.bytes),
-        **{key: value for key, value in described(header, place).items() if key not in LEFT_OUT_OF_TABLE},
+        **{key: value.replace("|", "\\|") for key, value in known.items() if key not in LEFT_OUT_OF_TABLE},
     }
     hash_of = f"its fingerprint in ADED is `{header['tokenizer']}`"
     return TEMPLATE.format(
         metadata=metadata.to_yaml(),
         name=manifest.file,
         sign=SIGN,
-        corpus=header.get("corpus", "unnamed"),
+        corpus=known.get("corpus", "unnamed"),
         what=what.format(order=order),
         sources=sources or "not stated",
         licence=licence or "not stated; ask the publisher before you use it",

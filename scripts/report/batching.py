@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
 from aded.records.metrics import draft_seconds
 from aded.records.rows import Row
@@ -95,11 +94,8 @@ def simulate(requests: Sequence[Steps], times: BatchTimes, slots: int, arrivals:
 
 
 def enough(requests: Sequence[Steps], slots: int) -> list[Steps]:
-    """The requests, asked again in turn until there are four for each slot. Raises BadInput without a step."""
-    known = [one for one in requests if len(one.tokens)]
-    if not known:
-        raise BadInput("RUN", "has no steps")
-    return [known[number % len(known)] for number in range(max(len(known), 4 * slots))]
+    """The requests, asked again in turn until there are four for each slot."""
+    return [requests[number % len(requests)] for number in range(max(len(requests), 4 * slots))]
 
 
 def poisson(count: int, rate: float, seed: int = 0) -> np.ndarray:

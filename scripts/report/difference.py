@@ -56,7 +56,9 @@ def _remarks(a: FinishedRun, b: FinishedRun, found: dict[str, Difference | None]
     """What else a reader must know to believe it."""
     if any(one and one.questions < FEWEST for one in found.values()):
         yield f"Fewer than {FEWEST} questions cannot show a difference, however large: run more."
-    if found["speedup"] is None:
+    if not (a.summary.steps and b.summary.steps):
+        yield "No speedup: one of the runs has no step."
+    elif found["speedup"] is None:
         yield "No speedup: one of the runs did not take turns with autoregressive decoding."
     rows = list(zip(*shared_rows(a, b), strict=True))
     other = sum(one.token_ids_sha256 != another.token_ids_sha256 for one, another in rows)

@@ -122,7 +122,7 @@ class Line:
         found = {name: self._estimate(totals, measure) for name, measure in metrics.items()}
         scored = self.measuring("pass@1").runs
         if scored and not self.is_baseline:
-            rates = [run.score["pass@1"] for run in scored if run.score is not None]
+            rates = [run.pass_at_1 for run in scored if run.pass_at_1 is not None]
             found["pass@1"] = self._of_several(scored, rates, (None, None))
         return {name: estimate for name, estimate in found.items() if estimate is not None}
 
@@ -152,7 +152,7 @@ class Line:
 
     def measuring(self, metric: str) -> Line:
         """Those of its runs that a number is of: of pass@1 the ones whose samples were scored."""
-        mine = [run for run in self.runs if metric != "pass@1" or run.score is not None]
+        mine = [run for run in self.runs if metric != "pass@1" or run.pass_at_1 is not None]
         return Line(self.name, tuple(mine), self.is_baseline)
 
     @cached_property
@@ -171,13 +171,17 @@ def each_run(runs: Sequence[FinishedRun]) -> list[Line]:
 def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[Line]:
     """The runs that differ in nothing but their seed as one line; in the order of their best runs.
 
+    One that was cut off is alone: it has other questions.
+
     without: further settings in which a line's runs may differ, by the beginnings of their keys.
     """
     names = line_names(runs, (SEED, *without))
     found: dict[tuple[Any, ...], list[FinishedRun]] = defaultdict(list)
     for one in each_run(runs):
-        found[one.workload, names[one.first.folder]].append(one.first)
-    return [Line(name, tuple(mine)) for (_, name), mine in found.items()]
+        run, name = one.first, names[one.first.folder]
+        key = (f"{name}, cut off", run.folder) if run.cut_off else (name, None)
+        found[one.workload, *key].append(run)
+    return [Line(name, tuple(mine)) for (_, name, _), mine in found.items()]
 
 
 def in_both_scopes(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[Line]:
@@ -199,14 +203,10 @@ def categories_of(lines: Sequence[Line]) -> list[str]:
 
 
 def lines_by_seed(runs: Sequence[FinishedRun]) -> list[Line]:
-    """Best first, a line for each run, those that differ in the seed alone as one. One that was cut off is alone."""
+    """Best first, a line for each run, those that differ in the seed alone as one."""
     found = []
     for line in lines_of(runs):
-        whole = [run for run in line.runs if not run.cut_off]
-        together = len({run.config.get(SEED) for run in whole}) > 1
-        alone = [run for run in line.runs if run.cut_off or not together]
-        found += [Line(line.name, tuple(whole))] if together else []
-        found += [Line(line.name, (run,)) for run in alone]
+        found += [line] if len(line.seeds) > 1 else [Line(line.name, (run,)) for run in line.runs]
     return in_order(found)
 
 

@@ -1,16 +1,14 @@
-"""Tables as Markdown and as LaTeX, marks and what they mean, and texts of others as they may stand in a report."""
+"""Tables as Markdown and as LaTeX, and marks and what they mean."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import pandas as pd
 from tabulate import tabulate
 
-from aded.records.finished_runs import FinishedRun
 from aded.records.metrics import Estimate
 from scripts.report.lines import Line
 
@@ -42,7 +40,11 @@ LETTERS = {
 
 def markdown(frame: pd.DataFrame) -> str:
     """A frame of texts."""
-    return frame.to_markdown(index=False, disable_numparse=True)
+    return frame.map(_in_cell).rename(columns=_in_cell).to_markdown(index=False, disable_numparse=True)
+
+
+def _in_cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def listed(notes: Iterable[str]) -> str:
@@ -104,36 +106,3 @@ def _merged(texts: Sequence[str]) -> str:
 def harmless(text: str) -> str:
     """The text as Markdown that shows it: no element, no link, no further cell."""
     return "".join(f"&#{ord(one)};" if one in "<>&|`[]*_\\" else one for one in text)
-
-
-def literal(text: str, kept: str = "") -> str:
-    """The text with all that is not printed as escapes: controls, marks that change the direction, lone surrogates.
-
-    kept: characters that stay.
-    """
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode() for one in text)
-
-
-def literal_run(run: FinishedRun) -> FinishedRun:
-    """The run with its names, settings and categories literal. Other texts are escaped where they are shown."""
-    summary = run.summary
-    summary = replace(
-        summary,
-        method=literal(summary.method),
-        model=literal(summary.model),
-        benchmark=literal(summary.benchmark),
-        marks=[literal(mark) for mark in summary.marks],
-    )
-    config = {literal(key): literal(value) if isinstance(value, str) else value for key, value in run.config.items()}
-    machine = run.environment.machine
-    machine = replace(machine, processor=literal(machine.processor), gpu=machine.gpu and literal(machine.gpu))
-    rows = [row if row.category.isprintable() else replace(row, category=literal(row.category)) for row in run.rows]
-    return replace(
-        run,
-        summary=summary,
-        config=config,
-        environment=replace(run.environment, machine=machine),
-        rows=rows,
-    )

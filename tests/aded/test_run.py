@@ -16,11 +16,14 @@ from small_ngrams import write_small_ngrams
 from tiny import tiny_model, tiny_tokenizer
 from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
 
+from aded.bench.build import checked_config
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
+from aded.config.command_line import compose_config
 from aded.records.rows import Row, parse
 from aded.records.summary import Summary
 from aded.records.trees import read_trees
+from aded.run import default_folder
 
 VOCABULARY = 128
 
@@ -169,6 +172,16 @@ def test_home_is_meant_by_a_tilde(
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize(("model", "named"), [(".", "b"), ("..", "a"), ("c/.", "c"), ("org/name", "name")])
+def test_the_output_is_below_a_folder_with_the_models_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, named: str
+) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
+    config = checked_config(compose_config([f"model={model}", "method=autoregressive", "paths.output=out"]))
+    assert default_folder(config, ["id"]) == Path("out", named, "human_eval", "autoregressive-id")
+
+
 def test_cuda_without_a_device_is_refused(shell: Shell, folder: Path) -> None:
     code, _, errors = shell(f"model={folder}", "model.device=cuda", "method=autoregressive")
     assert code == 2

@@ -29,6 +29,7 @@ def place(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytes
     rows = [{"text": text} for text in TEXTS]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"no": 1}]))
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
 
 
@@ -39,8 +40,8 @@ def test_one_command_builds_both_files_from_one_stream(
     place: Path, tokenizer: PreTrainedTokenizerFast, command: Command, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    done = command(main, *ROWS, "out=new/x.ngrams", "suffixes=x.suffixes", "order=4")
-    assert done[:2] == (0, "built new/x.ngrams and x.suffixes\n"), done.err
+    done = command(main, *ROWS, "out=new/x.ngrams", "suffixes='~/x.suffixes'", "order=4")
+    assert done[:2] == (0, "built new/x.ngrams and ~/x.suffixes\n"), done.err
     assert "5 documents" in caplog.text
     assert "skipped 1: 1 no text" in caplog.text
     ngrams, stream = open_ngrams(place / "new" / "x.ngrams"), open_suffixes(place / "x.suffixes")

@@ -79,6 +79,7 @@ def test_bad_arguments_are_reported_in_one_line(run: Path, tmp_path: Path, comma
         ([], "FORM: "),
         ([str(run), "model=x"], "model: no such key"),
         ([str(run), "out=a.jsonl", "model_id=b"], "model_id: FastChat names the model by the file"),
+        ([str(run), "model_id=../b"], "model_id: '../b' must be a name without slashes"),
         ([str(run), "tokenizer=./nowhere"], "tokenizer: no folder ./nowhere"),
         ([str(run), f"out={tmp_path}/file/x"], "out: "),
         (["/nowhere"], "RUN_FOLDER: /nowhere is no finished run"),

@@ -22,6 +22,7 @@ from aded.records.finished_runs import read_begun
 from aded.records.rows import to_json
 from aded.records.trees import AnswerTrees, RecordedTree
 from scripts.html_report import ReportSettings, run, write_report
+from scripts.report.lines import lines_of
 from scripts.report.page import trees as page_trees
 from scripts.report.page.tables import definitions
 
@@ -146,6 +147,17 @@ def test_a_cut_off_run_counts_with_the_rows_it_has(tmp_path: Path) -> None:
     (whole.folder / "summary.json").unlink()
     cut_off = read_begun(whole.folder)
     assert (cut_off.cut_off, cut_off.summary) == (True, whole.summary)
+
+
+def test_a_cut_off_run_does_not_change_the_numbers_of_whole_ones(tmp_path: Path) -> None:
+    for seed in range(3):
+        rows = [row(n, 0, [3, 2], **times(0.5 + 0.1 * n + 0.1 * seed, 2.0, 5)) for n in range(1, 4 - seed // 2)]
+        write_run(tmp_path / str(seed), rows, answers=None, seed=seed)
+    whole = [read_begun(tmp_path / str(seed)) for seed in (0, 1)]
+    (tmp_path / "2" / "summary.json").unlink()
+    first, second = lines_of([*whole, read_begun(tmp_path / "2")])
+    assert (first.name, second.name) == ("aded", "aded, cut off")
+    assert first.estimates == lines_of(whole)[0].estimates
 
 
 def test_hostile_names_settings_and_tokens_are_literal(tmp_path: Path) -> None:

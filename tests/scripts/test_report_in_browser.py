@@ -15,11 +15,11 @@ from made_up_run import row, times, write_run
 from made_up_sweep import BENCHMARKS, MODELS, PART, write_sweep
 from matplotlib.image import imread
 
+from aded.errors import literal
 from aded.records.finished_runs import read_run
 from aded.records.rows import to_json
 from aded.records.trees import AnswerTrees, RecordedTree, read_trees
 from scripts.html_report import write_report
-from scripts.report.texts import literal
 
 pytestmark = NEEDED
 PHONE = 390

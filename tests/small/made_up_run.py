@@ -12,8 +12,9 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from aded.identity import run_id
+from aded.records.environment import Environment, Machine
 from aded.records.metrics import summarise
-from aded.records.rows import Environment, Machine, MachineUse, Row, Slices, Timing, to_json
+from aded.records.rows import MachineUse, Row, Slices, Timing, to_json
 
 MACHINE: dict[str, Any] = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
 UNTIMED = dict.fromkeys(

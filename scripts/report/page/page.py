@@ -12,13 +12,14 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from aded import __version__
+from aded.errors import literal
 from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import formatted
 from aded.records.trees import NAME as TREES
 from scripts.report.lines import ACCEPTED, Line, by_workload, each_run, lines_by_seed, lines_of
 from scripts.report.page import figures, tables
 from scripts.report.page.trees import recorded_trees
-from scripts.report.texts import literal, literal_run, undecided
+from scripts.report.texts import undecided
 
 HERE = Path(__file__).parent
 SWEPT = ("node_budget", "corpus_size", "temperatures", "searches", "c1", "c2")
@@ -38,7 +39,6 @@ class Tab:
 
 def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence[str]) -> str:
     """The HTML of a report on the runs. left_out: why other runs are missing; folders: those it was made of."""
-    runs = [literal_run(run) for run in runs]
     each = each_run(runs)
     trees = recorded_trees(each)
     tabs = _tabs(runs, each, {line.first.folder for line in each if (line.first.folder / TREES).exists()})

@@ -8,10 +8,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
+from aded.errors import literal
 from aded.records.finished_runs import FinishedRun, warn
 from aded.records.trees import AnswerTrees, read_trees
 from scripts.report.lines import Line
-from scripts.report.texts import literal
 
 MOST_BYTES = 3_000_000
 """Of all trees in a page, as text. Those of the first questions come first."""

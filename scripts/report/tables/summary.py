@@ -20,7 +20,6 @@ from scripts.report.texts import (
     FEW_QUESTIONS,
     UNDECIDED,
     listed,
-    literal_run,
     markdown,
     reasons,
     undecided,
@@ -79,7 +78,7 @@ def ranking_frame(lines: Sequence[Line]) -> pd.DataFrame:
 
 def ranking(runs: Sequence[FinishedRun], shown: Callable[[str], str] = str) -> str:
     """The ranking in Markdown, and why numbers are marked. Names are literal. shown: how each text is written."""
-    lines = lines_by_seed([literal_run(run) for run in runs])
+    lines = lines_by_seed(runs)
     remarks = "\n".join(map(shown, doubts(lines)))
     return f"{markdown(ranking_frame(lines).map(shown))}\n\n{remarks}\n"
 

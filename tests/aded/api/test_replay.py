@@ -112,6 +112,7 @@ def test_the_plain_tokenizer_is_the_same() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        ({"answers": None}, "answers: NoneType is neither a file nor a folder"),
         ({"answers": "no.jsonl"}, "model.answers: no.jsonl cannot be read"),
         (
             {"answers": "answers.jsonl"},

@@ -120,6 +120,11 @@ def test_a_model_that_no_config_knows_is_a_path(path: str) -> None:
     assert (cfg.model.path, cfg.model._target_) == (path, "aded.targets.load.load_target")
 
 
+@pytest.mark.parametrize("path", ["~/a file (1).jsonl", "it's.jsonl", "a=b/c.jsonl", "[a"])
+def test_what_hydra_cannot_read_is_text(path: str) -> None:
+    assert compose_config([f"benchmark.question_file={path}", "benchmark=prompts"]).benchmark.question_file == path
+
+
 def test_home_is_that_of_a_user_who_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home")
     assert checked("~/x", FilePath, "out") == "~/x"

@@ -113,6 +113,7 @@ def test_no_number_of_a_method_takes_another_kind_of_value(method: str, key: str
         ("datastore.order=[3]", "datastore.order: [3] must be"),
         ("method.order=5", "method.order: 5 must be one of 2, 3, 4"),
         ("method._target_=no.such.Class", "method._target_: no.such.Class is no class here, as MODULE.CLASS ("),
+        ("method.name=../x", "method.name: '../x' must be a name without slashes"),
         ("method._target_=3", "method._target_: 3 is no class here"),
         ("method.draft_maker=3", "method.draft_maker: 3 must be an object, whose class _target_ names"),
         ("+method.datastore=3", "method.datastore: no such key; there are draft_maker, "),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from made_up_run import row, write_run
 
+from aded.identity import sha256
 from aded.records.finished_runs import read_runs
 
 
@@ -87,5 +88,44 @@ def test_a_copied_run_counts_once(folder: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_score_of_other_samples_is_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "hurt" / "score.json").write_text(json.dumps({"pass@1": 1.0, "problems": 2, "samples_sha256": "0"}))
-    assert [run.score for run in read_runs([folder])] == [None, None]
+    assert [run.pass_at_1 for run in read_runs([folder])] == [None, None]
     assert "the score of other samples" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rate", ['"much"', "null", "1.5", "0.5", "NaN", "\xff"])
+def test_a_damaged_score_is_named_and_left_out(folder: Path, rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+    digest, file = sha256(folder / "hurt" / "samples.jsonl"), folder / "hurt" / "score.json"
+    file.write_text(f'{{"pass@1": {rate}, "samples_sha256": "{digest}"}}', encoding="latin-1")
+    assert [run.pass_at_1 for run in read_runs([folder])] == [None, 0.5 if rate == "0.5" else None]
+    assert (str(file) in capsys.readouterr().err) == (rate != "0.5")
+
+
+@pytest.mark.parametrize("line", ["pairing: [a]", "pairing: {1: 2}", "pairing: !!binary aGk=", "1: {a: 2}\nb: 3"])
+def test_a_config_that_is_no_runs_is_named_and_left_out(
+    folder: Path, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (folder / "hurt" / "config.yaml").open("a") as file:
+        file.write(f"{line}\n")
+    assert methods(folder) == ["good"]
+    assert str(folder / "hurt" / "config.yaml") in capsys.readouterr().err
+
+
+def test_columns_of_other_lengths_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "short", [row(81, 0, [1, 2], drafted_nodes=[3])])
+    assert methods(tmp_path) == []
+    assert "1 drafted_nodes in 2 steps" in capsys.readouterr().err
+
+
+def test_what_is_not_printed_is_an_escape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "run", [row(81, 0, [1], category="a\x1b[2J")], method="m\x1b[31m")
+    (run,) = read_runs([tmp_path])
+    assert (run.method, run.rows[0].category) == ("m\\x1b[31m", "a\\x1b[2J")
+    (tmp_path / "run" / "rows.jsonl").write_text("\x1b[31m\n")
+    assert not read_runs([tmp_path])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_folders_of_wandb_are_passed_over_and_no_others(tmp_path: Path) -> None:
+    for name in ("wandb_runs", "wandb"):
+        write_run(tmp_path / name / "run", [row(81, 0, [1])], method=name)
+    assert methods(tmp_path) == ["wandb_runs"]

@@ -11,9 +11,9 @@ from made_up_run import row
 
 from aded.errors import BadInput
 from aded.identity import run_id
-from aded.records.environment import environment
+from aded.records.environment import Environment, environment
 from aded.records.metrics import summarise
-from aded.records.rows import Environment, Row, read, to_json
+from aded.records.rows import Row, read, to_json
 from aded.records.run_directory import RunDirectory
 
 ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
@@ -228,10 +228,19 @@ def test_the_environment_is_recorded_and_a_run_goes_on_in_it(directory: RunDirec
     assert facts.packages["torch"]
 
 
+def test_rows_of_two_commits_are_not_those_of_either(directory: RunDirectory) -> None:
+    here = environment()
+    directory.begin(replace(here, git_commit="a" * 40, git_changed=False), resumed=False)
+    directory.begin(replace(here, git_commit="b" * 40, git_changed=False), resumed=True)
+    facts = read(Environment, directory.folder / "environment.json")
+    assert (facts.git_commit, facts.git_changed) == ("a" * 40, True)
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"python": "3.99.0"}, r"Python 3.99.0 .* Python \d"),
+        ({"packages": environment().packages | {"aded-bench": "0.1"}}, r"aded-bench 0.1 .* aded-bench \d"),
         ({"packages": environment().packages | {"torch": "0.1"}}, r"torch 0.1 .* torch \d"),
         ({"engine": "compiled"}, "engine compiled .* engine eager"),
         ({"datastore": "0" * 32}, "datastore 000000000000 .* datastore None"),

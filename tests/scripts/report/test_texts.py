@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from scripts.report.texts import as_latex, literal
+from aded.errors import literal
+from scripts.report.texts import as_latex
 
 HOSTILE = '50% of a_b & $c #1 {x} ~^\\\\ <|> "q" – ¹²³ ± × é Ж漢'
 FRAMES = {
