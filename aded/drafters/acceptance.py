@@ -56,7 +56,7 @@ class AcceptanceTable:
         self.counts = np.zeros((2, ROWS, KNOTS, 2))
         self._lately = 0
 
-    def with_shared_counts(self) -> AcceptanceTable:
+    def fork(self) -> AcceptanceTable:
         """A table with the same counts, which both go on to add to."""
         made = AcceptanceTable()
         made.counts = self.counts

@@ -46,15 +46,15 @@ class SizedDrafter(WrappedDrafter):
     def __init__(self, drafter: Drafter, cost: str) -> None:
         super().__init__(drafter)
         self.cost = cost
-        self.sizer: TreeSizer | None = None
+        self.tree_sizer: TreeSizer | None = None
         self._timed, self._has_drafted, self._draft_times = False, False, list[float]()
         self._forget()
 
     def _forget(self) -> None:
         self._acceptance = AcceptanceTable()
         self._begin()
-        if self.sizer is not None:
-            self.sizer.restart()
+        if self.tree_sizer is not None:
+            self.tree_sizer.restart()
 
     def _begin(self) -> None:
         """No step of this answer has been drafted for."""
@@ -63,7 +63,7 @@ class SizedDrafter(WrappedDrafter):
 
     @property
     def remembers_answers(self) -> bool:
-        return self.sizer is not None or self.drafter.remembers_answers
+        return self.tree_sizer is not None or self.drafter.remembers_answers
 
     def setup(self, target: Target) -> None:
         timed = "seconds" in target.provides
@@ -78,23 +78,24 @@ class SizedDrafter(WrappedDrafter):
 
     def size_trees_by(self, sizer: TreeSizer | None) -> None:
         """Cut trees by these costs; None: leave them whole."""
-        self.sizer = self.drafter.tree_sizer = sizer
+        self.tree_sizer = self.drafter.tree_sizer = sizer
 
     def learn_with(self, other: SizedDrafter) -> None:
         """Cut trees by the costs of `other`, and by what the drafts of both take and what is accepted of them."""
-        self.size_trees_by(other.sizer)
+        self.size_trees_by(other.tree_sizer)
         self._draft_times = other._draft_times
-        self._acceptance = other._acceptance.with_shared_counts()
+        self._acceptance = other._acceptance.fork()
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._begin()
         super().begin(prompt_ids, seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        if self.sizer is None:
+        sizer = self.tree_sizer
+        if sizer is None:
             return self.drafter.draft(context)
-        self._learn(self.sizer, context[self._length :])
-        tree = self._cut(self.sizer, context) if self.sizer.is_worth_drafting() else DraftTree.root(int(context[-1]))
+        self._learn(sizer, context[self._length :])
+        tree = self._cut(sizer, context) if sizer.is_worth_drafting() else DraftTree.root(int(context[-1]))
         self._nodes, self._length = len(tree), len(context)
         return tree
 

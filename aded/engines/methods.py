@@ -72,12 +72,12 @@ def method_of(settings: Mapping[str, Any], longest: int, tokenizer: str) -> Engi
     if not isinstance(first, BackoffDrafter):
         return EngineMethod(make, None)
     if cost == NONE:
-        return EngineMethod(first.sibling, None)
-    times, leader = StepTimes(longest), SizedDrafter(first.sibling(), cost)
+        return EngineMethod(first.fork, None)
+    times, leader = StepTimes(longest), SizedDrafter(first.fork(), cost)
     leader.size_trees_by(times.sizer)
 
     def sized() -> Drafter:
-        drafter = SizedDrafter(first.sibling(), cost)
+        drafter = SizedDrafter(first.fork(), cost)
         drafter.learn_with(leader)
         return drafter
 

@@ -31,12 +31,12 @@ def threads_for(asked: int | None) -> int:
     return min(asked, most) if asked else min(STARTED_WITH, processors(physical=True))
 
 
-def use_torch(threads: int | None) -> None:
+def for_torch(threads: int | None) -> None:
     """All work is torch's. threads: None for one per core."""
     torch.set_num_threads(threads_for(threads))
 
 
-def use_own_kernels(threads: int | None) -> None:
+def for_own_kernels(threads: int | None) -> None:
     """Our kernels do the work between torch's small operations, and torch gets one thread: its threads, spinning
     until the next operation, would take the cores from our kernels."""
     torch.set_num_threads(1)

@@ -142,7 +142,7 @@ def checked_target(
         except (BadInput, RuntimeError, OSError) as error:
             log.warning("model.kernels=%s: torch's go on (%s)", kernels, first_line(error))
             use_torchs_kernels(model)
-    thread_counts.use_torch(threads)
+    thread_counts.for_torch(threads)
     return _checked(model, check, trained)
 
 
@@ -180,9 +180,9 @@ def use_own_kernels(
     if getattr(model, "hf_quantizer", None) is None:
         replace_linears(model)
     if packed_layers(model):
-        thread_counts.use_own_kernels(threads)
+        thread_counts.for_own_kernels(threads)
     else:
-        thread_counts.use_torch(threads)
+        thread_counts.for_torch(threads)
     file = None if cache is None else cache.expanduser() / "kernels" / f"{ops.fingerprint()}.json"
     if file is not None:
         _kernel_times.update(_read_kernel_times(file))

@@ -123,7 +123,7 @@ def run(cfg: DictConfig) -> None:
     out = Path(cfg.out) / OURS
     check_outputs([("out", out)], inputs(cfg).items())
     loaded = target_of(cfg)
-    threads.use_torch(cfg.threads)
+    threads.for_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)
 
     assert isinstance(loaded.target, EagerTarget)

@@ -176,7 +176,7 @@ def run(cfg: DictConfig) -> None:
     check_outputs([("out", Path(cfg.out))], inputs.items())
     corpora = open_corpora(cfg)
     loaded = target_of(cfg)
-    threads.use_torch(cfg.threads)
+    threads.for_torch(cfg.threads)
     how = {"passes": cfg.passes, "first_rate": cfg.first_rate, "last_rate": cfg.last_rate, "seed": cfg.seed}
     weights: dict[str, np.ndarray] = {}
     facts = {"how": json.dumps(how)}

@@ -201,7 +201,7 @@ def run_training(
     def run(cfg: DictConfig) -> None:
         check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
         loaded = target_of(cfg)
-        threads.use_torch(cfg.threads)
+        threads.for_torch(cfg.threads)
         shards, facts = answered(cfg, loaded)
         teach(cfg, loaded, list(read_pairs(shards)), facts)
 

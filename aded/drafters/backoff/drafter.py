@@ -38,8 +38,8 @@ from aded.drafters.backoff.external_candidates import set_external_candidates
 from aded.drafters.backoff.learning import chain_below, read_decided, read_prompt, recycle, tree_below
 from aded.drafters.backoff.lookup import lookup_of, no_lookup
 from aded.drafters.backoff.retrieval.passages import (
-    another,
     clear_text,
+    forked,
     open_nearest,
     retrieve_for_answer,
     retrieve_for_prompt,
@@ -158,14 +158,14 @@ class BackoffDrafter(Drafter):
         scorer, self.scorer_source = self._scorers[bool(self.experts.options.lookup)]
         self.state = NumbaState((self.experts, scorer, self.scratch))
 
-    def sibling(self) -> BackoffDrafter:
+    def fork(self) -> BackoffDrafter:
         """A drafter for another answer that is decoded at the same time.
 
         The two share the corpus and, with adaptation session, the contexts of session and target. Each has its own
         prompt, history and search. Not for several threads.
         """
         other, experts = shallow_copy(self), self.experts
-        other.nearest = another(self.nearest)
+        other.nearest = forked(self.nearest)
         other.experts = experts._replace(
             prompt=empty_table(len(experts.prompt.tags)),
             nearest=other.nearest.table,
@@ -262,8 +262,8 @@ class BackoffDrafter(Drafter):
         node.
         """
         nodes, drafted = self.scratch.nodes, self._latest_draft.find(tree)[1:]
-        known_by, copied = nodes["known_by"], nodes["match"][:, 0] >= 0
-        return ["", *(_known_by(known_by[node], copied[node]) if node >= 0 else "" for node in drafted)]
+        lengths, copied = nodes["known_lengths"], nodes["match"][:, 0] >= 0
+        return ["", *(_known_by(lengths[node], copied[node]) if node >= 0 else "" for node in drafted)]
 
     def reset(self) -> None:
         for table in (self.experts.target, self.experts.session, self.experts.prompt):
@@ -293,7 +293,7 @@ def _known_by(lengths: np.ndarray, copied: bool) -> str:
 
 
 def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
-    """Of `Experts.on`: the longest context of each source. Raises BadInput naming the key."""
+    """int64 [SOURCES]: the longest context of each source. Raises BadInput naming the key."""
     if unknown := set(contexts) - set(SOURCE_NAMES):
         raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(SOURCE_NAMES)}")
     longest = np.zeros(SOURCES, np.int64)

@@ -116,10 +116,8 @@ def skip_gram_hash(context: np.ndarray, end: int, kind: int) -> np.uint64:
     kind 0: the first two; 1: the first and the last; 2: the middle one.
     """
     hashed = np.uint64(kind + 1) * np.uint64(0x9E3779B97F4A7C15)
-    if kind != 0:
-        hashed = extend_hash(hashed, context[end - 1] if kind == 1 else context[end - 2])
-        return extend_hash(hashed, context[end - 3]) if kind == 1 else hashed
-    return extend_hash(extend_hash(hashed, context[end - 2]), context[end - 3])
+    hashed = extend_hash(hashed, context[end - 1] if kind == 1 else context[end - 2])
+    return hashed if kind == 2 else extend_hash(hashed, context[end - 3])
 
 
 @inner
@@ -127,7 +125,7 @@ def collect_features(
     experts: Experts,
     context: np.ndarray,
     longest: np.ndarray,
-    indices: np.ndarray,
+    corpus_nodes: np.ndarray,
     match: np.ndarray,
     memory: np.ndarray,
     probability: float,
@@ -137,7 +135,7 @@ def collect_features(
 
     context: int64 [m], of which the last PAST tokens are read
     longest: int64 [SOURCES], the longest context to look up in each source
-    indices: int64 [4], the corpus contexts at the end of `context`
+    corpus_nodes: int64 [4], the corpus contexts at the end of `context`
     match: int64 [2], the position in the history of the token to copy, or -1, and the match's length
     memory: float32 [HIDDEN], the look-up model's
     probability: of the context
@@ -163,8 +161,8 @@ def collect_features(
             _table_features(experts.target, hashes[length], TARGET, length, candidates)
         if length <= longest[NEAREST]:
             _table_features(experts.nearest, hashes[length], NEAREST, length, candidates)
-        if length <= longest[CORPUS] and indices[length - 1] >= 0:
-            _corpus_features(experts.corpus, indices[length - 1], length, candidates)
+        if length <= longest[CORPUS] and corpus_nodes[length - 1] >= 0:
+            _corpus_features(experts.corpus, corpus_nodes[length - 1], length, candidates)
     if experts.options.skip_grams and probability >= LIKELY and len(context) >= 3:
         for kind in range(SKIP_GRAMS):
             hashed = skip_gram_hash(context, len(context), kind)

@@ -27,9 +27,9 @@ NODE = np.dtype(
         ("probability", np.float64),
         ("recent", np.int64, RECENT),
         ("recent_length", np.int64),
-        ("indices", np.int64, LONGEST_CONTEXT),
+        ("corpus_nodes", np.int64, LONGEST_CONTEXT),
         ("longest", np.int64, SOURCES),
-        ("known_by", np.int64, SOURCES),
+        ("known_lengths", np.int64, SOURCES),
         ("match", np.int64, 2),
         ("external", np.int64),
         ("own", np.float64),
@@ -38,9 +38,9 @@ NODE = np.dtype(
 """A node of the tree.
 
 recent, recent_length: the last tokens up to the node, at the array's end, and how many they are
-indices: the corpus contexts at the node
+corpus_nodes: the corpus contexts at the node
 longest: the longest context to look up in each source
-known_by: the longest context after which each source knew the node's token, or 0
+known_lengths: the longest context after which each source knew the node's token, or 0
 match: position in the history of the token to copy, or -1, and the match's length
 external: the node of the external candidates that is the same, or -1
 own: the scorer's own probability of the node given its parent, 0: only others draft it
@@ -54,7 +54,7 @@ FRONTIER_NODE = np.dtype(
         ("own", np.float64),
     ]
 )
-"""A possible node, which waits in the heap. known_lengths: see CANDIDATES_TYPE; external, own: as of a node"""
+"""A possible node, which waits in the heap. known_lengths, external, own: as of a node"""
 
 
 class BackoffScratch(NamedTuple):

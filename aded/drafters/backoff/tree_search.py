@@ -35,7 +35,7 @@ def start(experts: Experts, scratch: BackoffScratch, context: np.ndarray, first:
         root.recent[RECENT - length + i] = context[len(context) - length + i]
     for source in range(SOURCES):
         root.longest[source] = experts.options.longest[source]
-    locate(experts.corpus, experts.options.vocabulary, context, root.indices)
+    locate(experts.corpus, experts.options.vocabulary, context, root.corpus_nodes)
     root.match[0], root.match[1] = -1, 0
     if experts.options.copies:
         longest_match(experts.history, root.match)
@@ -63,7 +63,7 @@ def move_root(experts: Experts, scratch: BackoffScratch, token: int) -> None:
 def _set_token(experts: Experts, parent: np.record, token: int, node: np.record) -> None:
     """Set the node's token, and its contexts and match, which follow from its parent's. The two may be one node."""
     longest = node.longest[CORPUS]
-    follow_token(experts.corpus, experts.options.vocabulary, parent.indices, token, longest, node.indices)
+    follow_token(experts.corpus, experts.options.vocabulary, parent.corpus_nodes, token, longest, node.corpus_nodes)
     node.token = token
     node.recent_length = min(RECENT, parent.recent_length + 1)
     for i in range(RECENT - 1):
@@ -86,7 +86,7 @@ def _add_node(experts: Experts, scratch: BackoffScratch, at: int, entry: np.reco
     node, parent = scratch.nodes[at], scratch.nodes[entry.parent]
     for source in range(SOURCES):
         known = entry.known_lengths[source]
-        node.known_by[source] = known
+        node.known_lengths[source] = known
         node.longest[source] = min(experts.options.longest[source], known + 1)
     node.longest[TARGET] = experts.options.longest[TARGET]
     node.parent, node.depth = entry.parent, parent.depth + 1
@@ -102,7 +102,9 @@ def predict(experts: Experts, scorer: Scorer, scratch: BackoffScratch, at: int) 
     """Write what may follow node `at` to the candidates; return how many tokens that are."""
     node, candidates = scratch.nodes[at], scratch.candidates
     recent, memory = node.recent[RECENT - node.recent_length :], scratch.memories[at]
-    collect_features(experts, recent, node.longest, node.indices, node.match, memory, node.probability, candidates)
+    collect_features(
+        experts, recent, node.longest, node.corpus_nodes, node.match, memory, node.probability, candidates
+    )
     score(scorer, candidates)
     return int(candidates.sizes[0])
 

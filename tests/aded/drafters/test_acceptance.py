@@ -100,7 +100,7 @@ def test_trees_with_and_without_probabilities_are_counted_apart() -> None:
 
 def test_tables_of_two_texts_count_together_and_each_knows_its_own_last_step() -> None:
     first, tree = AcceptanceTable(), fan(None, 1)
-    second = first.with_shared_counts()
+    second = first.fork()
     before = found_in(second, tree)[1]
     for _ in range(50):
         learned(first, tree, [1, 0])

@@ -234,5 +234,5 @@ def test_the_first_draft_which_compiles_is_not_timed(monkeypatch: pytest.MonkeyP
     for _ in range(3):
         made.draft(context)
     assert drafter.drafts == 3
-    assert made.sizer is not None
-    assert made.sizer.draft_seconds == pytest.approx(0.001)
+    assert made.tree_sizer is not None
+    assert made.tree_sizer.draft_seconds == pytest.approx(0.001)

@@ -56,13 +56,13 @@ def test_a_second_model_changes_no_thread_count() -> None:
     before = torch.get_num_threads(), torch.ops.aded.threads()
     with threads.kept() as count:
         assert count == max(before)
-        threads.use_own_kernels(1)
+        threads.for_own_kernels(1)
     assert (torch.get_num_threads(), torch.ops.aded.threads()) == before
 
 
 def test_a_record_says_how_many_threads_compute() -> None:
     with threads.kept(), threads.restored_threads():
-        threads.use_own_kernels(1)
+        threads.for_own_kernels(1)
         torch.ops.aded.use_threads(3)
         here = machine()
         assert (here.torch_threads, here.kernel_threads, here.threads) == (1, 3, 3)

@@ -85,7 +85,7 @@ def open_nearest(file: SuffixFile | None) -> Nearest:
     )
 
 
-def another(nearest: Nearest) -> Nearest:
+def forked(nearest: Nearest) -> Nearest:
     """Retrieval from the same corpus for another text."""
     names = ("scores", "was_read", "queue", "best", "counters")
     own = {name: np.zeros_like(getattr(nearest, name)) for name in names}

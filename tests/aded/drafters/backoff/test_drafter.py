@@ -235,12 +235,12 @@ def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) 
 def test_siblings_share_what_answers_teach_and_not_their_prompts(datastore: NgramFile) -> None:
     span = np.random.default_rng(3).permutation(np.arange(10, VOCABULARY))
     first = drafter(datastore, copy=False, contexts={"session": 5, "prompt": 6})
-    second = first.sibling()
+    second = first.fork()
     first.begin(span)
     second.begin(np.array([1, 2, 3]))
     assert second.draft(np.array([1, 2, 3, *span[:5]])).tokens[1] == span[5], "learned from the other's prompt"
     apart = drafter(datastore, adaptation="prompt", copy=False, contexts={"prompt": 6})
-    other = apart.sibling()
+    other = apart.fork()
     apart.begin(span)
     other.begin(np.array([1, 2, 3]))
     assert span[5] not in other.draft(np.array([1, 2, 3, *span[:5]])).tokens
@@ -294,7 +294,7 @@ def test_a_sibling_remembers_its_own_text(datastore: NgramFile, tmp_path: Path) 
     path = str(write_lookup(tmp_path / "l", random_network(VOCABULARY)))
     text, other_text = np.random.default_rng(1).integers(20, size=(2, 60))
     alone, first = (drafter(datastore, lookup=path, adaptation="prompt") for _ in range(2))
-    second = first.sibling()
+    second = first.fork()
     for one, read in ((alone, text), (first, text), (second, other_text)):
         one.begin(read[:30])
     for n in range(31, 60):

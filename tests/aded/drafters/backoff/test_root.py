@@ -31,7 +31,7 @@ def test_a_moved_root_equals_a_new_root(text: list[int], data: st.DataObject) ->
     moved, new = (drafter.scratch.nodes.view(np.recarray)[0] for drafter in (MOVED, NEW))
     assert moved.token == new.token == text[-1]
     assert moved.recent_length == new.recent_length == min(RECENT, len(text))
-    assert moved.indices.tolist() == new.indices.tolist()
+    assert moved.corpus_nodes.tolist() == new.corpus_nodes.tolist()
     recent = slice(RECENT - min(RECENT, len(text)), RECENT)
     assert moved.recent[recent].tolist() == new.recent[recent].tolist()
     position, length = moved.match.tolist()

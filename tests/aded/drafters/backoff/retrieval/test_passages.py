@@ -159,7 +159,7 @@ def test_questions_count_as_checked_where_both_corpora_were(path: Path, tmp_path
 
 def test_two_answers_at_once_retrieve_as_one_after_the_other(path: Path) -> None:
     alone, first = drafter(path, adaptation="prompt"), drafter(path, adaptation="prompt")
-    both = (first, first.sibling())
+    both = (first, first.fork())
     for text in DOCUMENTS[:2]:
         alone.begin(text[:50])
         expected = [alone.draft(text[:end]) for end in range(51, 120, 3)]
