@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aded.core.tree import DraftTree, among, most_probable
+from aded.core.tree import DraftTree, most_probable, renumbered_parents
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class Growth:
 
     def read_tree(self) -> DraftTree:
         """The tree of the nodes in `read`."""
-        return DraftTree(self.tokens[self.read], among(self.parents, self.read))
+        return DraftTree(self.tokens[self.read], renumbered_parents(self.parents, self.read))
 
     def draft(self) -> DraftTree:
         """The `budget` most probable nodes. A parent stays: it is at least as probable, and has a lower number."""
         kept = np.sort(most_probable(self.probabilities, self.shape.budget))
-        return DraftTree(self.tokens[kept], among(self.parents, kept), self.probabilities[kept])
+        return DraftTree(self.tokens[kept], renumbered_parents(self.parents, kept), self.probabilities[kept])

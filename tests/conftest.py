@@ -28,6 +28,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from command import Command
+    from shell import Shell
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
     from works import Works
 
@@ -99,6 +100,13 @@ def tokenizer() -> PreTrainedTokenizerFast:
     from tiny import tiny_tokenizer
 
     return tiny_tokenizer()
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
+    from shell import Shell
+
+    return Shell(monkeypatch, capfd, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -186,7 +186,7 @@ class Runner:
         order = (baseline, method) if baseline_first else (method, baseline)
         slices: list[tuple[int, Lap]] = []  # of each arm in turn: its steps so far, and what the machine did
         for arm in take_turns(*order, self.slice_seconds):
-            slices.append((arm.steps, watch.lap()))
+            slices.append((arm.answer.steps, watch.lap()))
         pairs = list(zip(slices[baseline_first::2], slices[not baseline_first :: 2], strict=True))
         timing = timing_of(method.answer, baseline.answer, pairs, watch.use())
         return self._row(turn, method.answer, baseline.answer, timing)

@@ -262,9 +262,9 @@ def decode_batch(
             before_step(len(unfinished))
             trees = {slot: generation.draft() for slot, generation in unfinished.items()}
             began = perf_counter()
-            steps = target.verify(trees)
+            verified = target.verify(trees)
             seconds = perf_counter() - began
-            for slot, step in steps.items():
+            for slot, step in verified.items():
                 going[slot][1].take(step, seconds)
         complete = [slot for slot, (_, generation) in going.items() if generation.reason is not None]
         ended = [going.pop(slot) for slot in complete]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from aded.core.sampler import Sampled, pick
+from aded.core.sampler import Sampled, pick, random_at
 from aded.core.tree import DraftTree
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Rejection(Sampled):
         while True:
             node = path[-1]
             p = self.distribution(logits[node]).cpu()
-            random = np.random.Generator(np.random.Philox(key=[self.seed, position + len(path) - 1]))
+            random = random_at(self.seed, position + len(path) - 1)
             children = np.flatnonzero(tree.parents == node)
             if len(children):
                 q = np.zeros(len(p))

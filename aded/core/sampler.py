@@ -69,8 +69,8 @@ class Sampled:
     seed: int
 
     def uniform(self, position: int) -> float:
-        """In [0, 1), from the counter-based generator Philox, with (seed, position) as its key."""
-        return float(np.random.Generator(np.random.Philox(key=[self.seed, position])).random())
+        """In [0, 1)."""
+        return float(random_at(self.seed, position).random())
 
     def distribution(self, row: torch.Tensor) -> torch.Tensor:
         """float64 [vocabulary]: the filtered distribution that is drawn from. row: logits [vocabulary]."""
@@ -91,6 +91,11 @@ class Sampled:
         assert logits is not None
         depths = tree.depths
         return accepted_path(tree, lambda node: self.draw(logits[node], position + int(depths[node])))
+
+
+def random_at(seed: int, position: int) -> np.random.Generator:
+    """The random numbers of an output position, from the counter-based generator Philox, with the two as its key."""
+    return np.random.Generator(np.random.Philox(key=[seed, position]))
 
 
 def pick(distribution: torch.Tensor, uniform: float) -> int:

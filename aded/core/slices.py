@@ -43,13 +43,8 @@ class Arm:
         while self.going:
             self.advance()
 
-    @property
-    def steps(self) -> int:
-        """Steps so far."""
-        return self.answer.steps
 
-
-def take_turns(leader: Arm, follower: Arm, seconds: float = SECONDS) -> Iterator[Arm]:
+def take_turns(leader: Arm, follower: Arm, seconds: float) -> Iterator[Arm]:
     """Decode two answers to their ends. Yields the arm whose slice has ended: leader, follower, leader, and so on.
 
     seconds: of the leader's slices.

@@ -30,6 +30,7 @@ CONTEXT = 256
 ROUNDS, SMALL = 12, 17
 """How often trees of up to SMALL nodes are timed."""
 SIZES = (1, 2, 3, 4, 5, 6, 7, 9, 10, 12, 13, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128, 192, 256)
+"""Nodes of the timed trees: those behind which a kernel needs a further pass over the weights, and some between."""
 
 
 @dataclass(frozen=True)

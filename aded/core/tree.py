@@ -204,7 +204,7 @@ class DraftTree:
 
         probabilities: of all nodes here, float [n].
         """
-        parents, drawn = among(self.parents, nodes), self.drawn
+        parents, drawn = renumbered_parents(self.parents, nodes), self.drawn
         if drawn is not None:
             drawn = {index: drawn[node] for index, node in enumerate(nodes.tolist()) if node in drawn}
         return DraftTree(self.tokens[nodes], parents, None if probabilities is None else probabilities[nodes], drawn)
@@ -218,7 +218,7 @@ def _are_probabilities(found: np.ndarray, nodes: int) -> bool:
     return found.shape == (nodes,) and bool(found[0] == 1 and found.min() >= 0 and found.max() <= 1 + ROUNDING)
 
 
-def among(parents: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+def renumbered_parents(parents: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     """int64 [m]: the parents of some nodes, int64 [m], by their indices among these nodes. parents: int64 [n]"""
     new_index = np.empty(len(parents), np.int64)
     new_index[nodes] = np.arange(len(nodes))

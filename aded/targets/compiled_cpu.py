@@ -121,14 +121,10 @@ class CompiledCpuTarget(EagerTarget):
     ) -> Output:
         """What is compiled, see Forward."""
         cache.current.rows = rows
-        cache.current.visible = _masks(mask)[0].shape[-1]
+        cache.current.visible = (next(iter(mask.values())) if isinstance(mask, dict) else mask).shape[-1]
         logits = self.call_model(cache, ids, positions, mask)
         assert self.states.last is not None
         return logits, self.states.last, self.states.layers
-
-
-def _masks(mask: Mask) -> list[torch.Tensor]:
-    return list(mask.values()) if isinstance(mask, dict) else [mask]
 
 
 def _mark_fixed_sizes(cache: KVCache) -> None:

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from aded.core.drafter import Drafter
-from aded.core.sampler import Sampled
+from aded.core.sampler import Sampled, random_at
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.kernels.top_k import top_k
@@ -78,8 +78,7 @@ class ModelDrafter(Drafter):
         root = int(context[-1])
         if self._sampler is None:
             return Growth(root, self.shape)
-        random = np.random.Generator(np.random.Philox(key=[self._seed, len(context)]))
-        return DrawnGrowth(root, self.shape, self._sampler, random)
+        return DrawnGrowth(root, self.shape, self._sampler, random_at(self._seed, len(context)))
 
     def _add(self, growth: Growth, logits: torch.Tensor) -> None:
         logits = logits[:, : self.vocabulary].float()

@@ -18,7 +18,7 @@ import numpy as np
 
 from aded.core.drafter import Drafter, Step
 from aded.core.rejection import drawn
-from aded.core.sampler import Sampled
+from aded.core.sampler import Sampled, random_at
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.settings import Budget, Count, LearningScope, Positive
@@ -96,7 +96,7 @@ class Stand(Drafter):
     def draft(self, context: np.ndarray) -> DraftTree:
         tokens, parents, reached = [int(context[-1])], [-1], [1.0]
         texts, place = [context[-self.longest :]], {0: 0}
-        random = np.random.Generator(np.random.Philox(key=[self._seed, len(context)]))
+        random = random_at(self._seed, len(context))
         drawn_from: dict[int, np.ndarray] | None = None if self._sampler is None else {}
         for node, children in self.families:
             if node not in place:

@@ -23,11 +23,6 @@ TEXTS = ("the cat sat on the mat", "the rat sat on the hat", "a cat and a rat an
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
-    return Shell(monkeypatch, capfd, tmp_path)
-
-
-@pytest.fixture
 def model(folder: Path, tmp_path: Path) -> Sequence[str]:
     """The arguments of a run whose second turns have answers in their prompts."""
     questions = [{"question_id": n, "category": "cats", "turns": [text, "and then?"]} for n, text in enumerate(TEXTS)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from aded.core.tree import DraftTree, among, reach
+from aded.core.tree import DraftTree, reach, renumbered_parents
 
 
 class MergedTree:
@@ -51,7 +51,7 @@ class MergedTree:
 
     def subtree(self, chosen: np.ndarray, reached: np.ndarray) -> DraftTree:
         """The tree of some nodes, int64 [m], in their order: parents before children. reached: of all nodes."""
-        return DraftTree(self.tokens[chosen], among(self.parents, chosen), reached[chosen])
+        return DraftTree(self.tokens[chosen], renumbered_parents(self.parents, chosen), reached[chosen])
 
 
 @njit(cache=True)

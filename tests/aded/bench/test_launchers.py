@@ -12,7 +12,6 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import get_class
 from omegaconf import OmegaConf
-from tiny import tiny_model, tiny_tokenizer
 
 from aded.config.command_line import CONF
 
@@ -37,14 +36,12 @@ def test_each_launcher_takes_its_config(name: str) -> None:
     ("launcher", "methods"), [("submitit_local", ["prompt_lookup"]), ("joblib", ["autoregressive", "prompt_lookup"])]
 )
 def test_a_sweep_leaves_the_record_of_each_run(
-    tmp_path: Path, launcher: str, methods: list[str], request: pytest.FixtureRequest
+    tmp_path: Path, folder: Path, launcher: str, methods: list[str], request: pytest.FixtureRequest
 ) -> None:
     """submitit starts a process per run, which imports everything anew: one run shows that it finds what it needs."""
     if launcher == "submitit_local" and not request.config.getoption("whole"):
         pytest.skip("takes 20 s: with --whole")
-    tiny_model("llama", vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")
-    tiny_tokenizer().save_pretrained(tmp_path / "model")
-    overrides = [f"hydra/launcher={launcher}", f"model={tmp_path / 'model'}", f"method={','.join(methods)}"]
+    overrides = [f"hydra/launcher={launcher}", f"model={folder}", f"method={','.join(methods)}"]
     overrides += ["benchmark.limit=2", "benchmark.max_new_tokens=8", f"paths.output={tmp_path / 'out'}"]
     done = forked.run([sys.executable, "-m", "aded", "run", "-m", *overrides], env=os.environ, cwd=ROOT)
     assert done.returncode == 0, done.stderr

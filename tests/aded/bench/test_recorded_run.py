@@ -11,27 +11,12 @@ import pytest
 from omegaconf import OmegaConf
 from shell import Shell
 from small_ngrams import write_small_ngrams
-from tiny import tiny_model, tiny_tokenizer
+from tiny import tiny_tokenizer
 
 VOCABULARY = 128
 CHAT = "model/template=chat"
 TIMES = ("timings", "draft_seconds")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
-
-
-@pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
-    return Shell(monkeypatch, capfd, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose answers a run can record, and its tokenizer."""
-    folder = tmp_path_factory.mktemp("model")
-    model = tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
-    model.save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

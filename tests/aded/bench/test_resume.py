@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from shell import Shell
 from small_ngrams import write_small_ngrams
-from tiny import tiny_model, tiny_tokenizer
+from tiny import tiny_tokenizer
 
 VOCABULARY = 128
 TIMES = ("timings", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
@@ -18,15 +19,13 @@ QUESTIONS = 5
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     """A tiny model, its n-grams, questions of two turns on few words, and recorded answers to them."""
     place = tmp_path_factory.mktemp("place")
-    tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2).save_pretrained(place)
-    tokenizer = tiny_tokenizer()
-    tokenizer.save_pretrained(place)
+    shutil.copytree(folder, place, dirs_exist_ok=True)
     draw = random.Random(0)
     texts = [" ".join(draw.choices(["cat", "rat", "mat", "hat", "the", "on"], k=25)) for _ in range(2 * QUESTIONS)]
-    write_small_ngrams(place / "tiny.ngrams", texts[:3], VOCABULARY, tokenizer=tokenizer)
+    write_small_ngrams(place / "tiny.ngrams", texts[:3], VOCABULARY, tokenizer=tiny_tokenizer())
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
     answers = [
         {"question_id": n, "choices": [{"turns": [f"{text} " for text in texts[2 * n : 2 * n + 2]]}]}
@@ -49,11 +48,6 @@ def overrides_of(place: Path, target: str, method: str) -> list[str]:
 
 def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
-
-
-@pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
-    return Shell(monkeypatch, capfd, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from shell import Shell
-from test_recorded_run import CHAT, chat_files, datastore, folder, shell  # noqa: F401 - fixtures
+from test_recorded_run import CHAT, chat_files, datastore  # noqa: F401 - a fixture
 
 from aded.bench import recording
 from aded.bench.recording import read_shape
@@ -26,8 +26,8 @@ def tiny_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_a_trace_has_the_recordings_lengths_and_a_models_times(
-    shell: Shell,  # noqa: F811
-    folder: Path,  # noqa: F811
+    shell: Shell,
+    folder: Path,
     datastore: Path,  # noqa: F811
     tmp_path: Path,
     tiny_shapes: Path,

@@ -40,7 +40,7 @@ def test_both_answers_are_decoded_to_their_ends(first: list[int], second: list[i
 def test_the_second_arm_follows_to_the_same_tokens() -> None:
     log: list[tuple[str, int]] = []
     seen = [
-        (one.steps, one.answer.new_tokens)
+        (one.answer.steps, one.answer.new_tokens)
         for one in take_turns(arm("method", [3] * 4, 0.1, log), arm("baseline", [1] * 12, 0.05, log), 0.2)
     ]
     method, baseline = [("method", n) for n in (3, 6, 9, 12)], [("baseline", n) for n in range(1, 13)]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 from shell import Shell
-from tiny import tiny_model, tiny_tokenizer
+from tiny import tiny_tokenizer
 
 from aded.config.command_line import compose_config, plain
 from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
@@ -25,13 +25,10 @@ TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat an
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     """Everything that a run may read: a model with its tokenizer, n-grams, questions and recorded answers."""
     place = tmp_path_factory.mktemp("made")
-    tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2).save_pretrained(
-        place / "model"
-    )
-    tiny_tokenizer().save_pretrained(place / "model")
+    shutil.copytree(folder, place / "model")
     write_datastore(place / "tiny.ngrams", TEXTS)
     answers = [{"question_id": n, "choices": [{"index": 0, "turns": [text]}]} for n, text in enumerate(TEXTS)]
     questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?"]} for n in range(len(TEXTS))]
@@ -49,11 +46,6 @@ def write_datastore(path: Path, texts: Sequence[str]) -> None:
 @pytest.fixture
 def place(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "place"))
-
-
-@pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
-    return Shell(monkeypatch, capfd, tmp_path)
 
 
 def recorded(place: Path) -> list[str]:

@@ -115,8 +115,6 @@ def test_each_node_names_the_sources_that_knew_it(datastore: NgramFile) -> None:
 
 
 def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: NgramFile) -> None:
-    import torch
-
     mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
     logits = torch.full((2, VOCABULARY), -9.0)
     logits[0, 31], logits[1, 32] = 9.0, 9.0
@@ -130,8 +128,6 @@ def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: Ngra
 
 
 def test_after_steps_without_a_draft_the_last_one_is_read_behind_its_own_text(datastore: NgramFile) -> None:
-    import torch
-
     mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
 
     def step(root: int, best: int) -> Step:

@@ -9,7 +9,6 @@ import pytest
 from small_ngrams import write_small_ngrams
 from tiny import paths_of
 
-from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.external_candidates import MOST_EXTERNAL
@@ -79,7 +78,6 @@ def test_external_candidates_last_for_one_draft(datastore: NgramFile) -> None:
     beside(mine, others([40], [0], [0.9]))
     again, fresh = mine.draft(CONTEXT), drafter(datastore).draft(CONTEXT)
     assert again.tokens.tolist() == fresh.tokens.tolist()
-    mine.observe(Step(DraftTree.root(4), [0], 5))
 
 
 def test_of_too_many_external_candidates_the_first_are_weighed(datastore: NgramFile) -> None:

@@ -23,9 +23,9 @@ from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
 from aded.config.command_line import CONF
 from aded.core.decode import decode
-from aded.core.drafter import Step
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
+from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
 from aded.files.cache import cache_folder
 from aded.targets.compiled_cpu import CompiledCpuTarget
@@ -51,24 +51,12 @@ ENGINES: dict[str, Callable[[Any], EagerTarget]] = {
 }
 
 
-class Compared(Eagle):
+class Compared(WrappedDrafter):
     """Compares every tree with the reference's, and knows how often it did."""
 
     def __init__(self, inner: Eagle, reference: type[Reference], state: State, model: Any) -> None:
-        self.inner, self.requires, self.reference, self.state, self.model = (
-            inner,
-            inner.requires,
-            reference,
-            state,
-            model,
-        )
-        self.trees = 0
-
-    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        self.inner.begin(prompt_ids, seed)
-
-    def observe(self, step: Step) -> None:
-        self.inner.observe(step)
+        super().__init__(inner)
+        self.inner, self.reference, self.state, self.model, self.trees = inner, reference, state, model, 0
 
     def draft(self, context: np.ndarray) -> DraftTree:
         tree = self.inner.draft(context)
@@ -91,9 +79,6 @@ class Compared(Eagle):
                 assert ratio == pytest.approx(math.exp(score), rel=1e-2, abs=1e-6)
         self.trees += 1
         return tree
-
-    def end(self) -> None:
-        self.inner.end()
 
 
 # Compiling takes seconds a model: there, one case that reads the last layer and one that reads others.
