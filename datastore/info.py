@@ -91,14 +91,14 @@ def _frequent(title: str, what: str, times: np.ndarray, top: int, entry: Callabl
     return f"{title}\n{tabulate(rows, ('times', what), disable_numparse=True)}"
 
 
-def _run(files: list[str], settings: InfoSettings) -> None:
+def run(files: list[str], settings: InfoSettings) -> None:
     if len(files) != 1:
         raise BadInput("FILE", "name one datastore file: aded info FILE [tokenizer=NAME_OR_DIR] [top=N]")
     print(describe(Path(files[0]), settings.tokenizer, settings.top, settings.verify))
 
 
 def main() -> None:
-    run_command(_run, InfoSettings, __doc__ or "")
+    run_command(run, InfoSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

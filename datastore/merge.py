@@ -67,7 +67,7 @@ def _check(file: NgramFile, first: NgramFile) -> None:
         )
 
 
-def _run(inputs: list[str], settings: MergeSettings) -> None:
+def run(inputs: list[str], settings: MergeSettings) -> None:
     if not settings.out or not inputs:
         raise BadInput("inputs" if settings.out else "out", "write: aded merge out=FILE INPUT INPUT ...")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -76,7 +76,7 @@ def _run(inputs: list[str], settings: MergeSettings) -> None:
 
 
 def main() -> None:
-    run_command(_run, MergeSettings, __doc__ or "")
+    run_command(run, MergeSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ class PublishSettings:
     tokenizer: str | None = None
 
 
-def _run(files: list[str], settings: PublishSettings) -> None:
+def run(files: list[str], settings: PublishSettings) -> None:
     if len(files) != 1 or not settings.to:
         key = "to" if len(files) == 1 else "FILE"
         raise BadInput(key, "write: aded publish FILE to=FOLDER|hf://datasets/OWNER/NAME")
@@ -43,7 +43,7 @@ def _run(files: list[str], settings: PublishSettings) -> None:
 
 
 def main() -> None:
-    run_command(_run, PublishSettings, __doc__ or "")
+    run_command(run, PublishSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def score(folder: Path, settings: ScoreSettings) -> dict[str, Any]:
     return found
 
 
-def _run(folders: list[str], settings: ScoreSettings) -> None:
+def run(folders: list[str], settings: ScoreSettings) -> None:
     if not settings.execute:
         raise BadInput(
             "execute", "scoring executes code that a model wrote; add execute=true to allow it, best in a container"
@@ -118,7 +118,7 @@ def _run(folders: list[str], settings: ScoreSettings) -> None:
 
 
 def main() -> None:
-    run_command(_run, ScoreSettings, __doc__ or "")
+    run_command(run, ScoreSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

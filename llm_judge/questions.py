@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from aded.bench.prompts.rows import QUESTIONS_KEY
-from aded.bench.questions import Question
+from aded.bench.questions import GivenQuestions, Question
 from aded.errors import BadInput, first_line
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.wheel_file import wheel_file
@@ -24,7 +24,7 @@ MT_BENCH_WHEEL = (
 """Name, version, the file inside, its sha256: the very file of lm-sys/FastChat."""
 
 
-class JudgeQuestions:
+class JudgeQuestions(GivenQuestions):
     """A benchmark in FastChat's format.
 
     question_file: a file of lines with question_id, category and turns; None: call `default`.
@@ -44,22 +44,15 @@ class JudgeQuestions:
         last_id: int | None = None,
         stop_strings: Sequence[Text] = (),
     ) -> None:
-        self.stop_strings = tuple(stop_strings)
         if question_file is not None:
-            self._questions = read_questions(question_file, first_id, last_id)
+            found = read_questions(question_file, first_id, last_id)
         elif default is not None:
-            self._questions = default()
+            found = default()
         else:
             raise BadInput(
                 QUESTIONS_KEY, "this benchmark comes with no questions; give FastChat's question.jsonl by its path"
             )
-
-    def questions(self) -> list[Question]:
-        return self._questions
-
-    def sample(self, question: Question, answer: str) -> dict[str, object] | None:
-        """None: the judge reads the rows, and no scorer reads a samples.jsonl."""
-        return None
+        super().__init__(found, tuple(stop_strings))
 
 
 def read_questions(path: str, first_id: int | None = None, last_id: int | None = None) -> list[Question]:

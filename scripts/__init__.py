@@ -1,4 +1,4 @@
-"""Sweeps, and commands on finished runs: tables, plots, report, compare, export. The folders are for maintainers."""
+"""Sweeps, and commands on finished runs: tables, plots, report, compare, export."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ from scripts.report.plots.batching import draw_batches
 from scripts.report.plots.style import write_drawings
 from scripts.report.texts import markdown
 
-PLAIN, ORACLE = "autoregressive", "oracle"
+AUTOREGRESSIVE, ORACLE = "autoregressive", "oracle"
 EXPLAINED = (
     "Tokens per second of all requests together, prefill apart. Speedup: over autoregressive decoding in batches of "
     "the same size. Per request: of the median request, from its arrival to its last token. The oracle drafts the "
@@ -107,14 +107,14 @@ def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchS
                 (outcome([oracle(one, int(nodes)) for one in requests]) for nodes in times.sizes),
                 key=lambda one: one.tokens_per_second,
             )
-            found = {names[run_.folder]: outcome(requests), PLAIN: plain, ORACLE: best}
+            found = {names[run_.folder]: outcome(requests), AUTOREGRESSIVE: plain, ORACLE: best}
             for name, one in found.items():
                 yield {
                     "benchmark": run_.benchmark,
                     "model": run_.model,
                     "method": name,
                     "requests": run_.method,
-                    "nodes": run_.config.get("method.budget") if name not in (PLAIN, ORACLE) else None,
+                    "nodes": run_.config.get("method.budget") if name not in (AUTOREGRESSIVE, ORACLE) else None,
                     "batch": batch,
                     "tokens_per_second": one.tokens_per_second,
                     "speedup": one.tokens_per_second / plain.tokens_per_second,
@@ -133,9 +133,9 @@ def as_markdown(frame: pd.DataFrame) -> str:
         for name, line in mine.drop_duplicates(["method", "batch"]).groupby("method", sort=False):
             speedups, batches = line["speedup"].tolist(), line["batch"].tolist()
             row = {"method": name, **{f"batch {b}": f"{s:.2f}" for b, s in zip(batches, speedups, strict=True)}}
-            row["pays up to a batch of"] = _pays(batches, speedups) if name not in (PLAIN, ORACLE) else "–"
+            row["pays up to a batch of"] = _pays(batches, speedups) if name not in (AUTOREGRESSIVE, ORACLE) else "–"
             rows.append(row)
-        own = mine[~mine["method"].isin([PLAIN, ORACLE])]
+        own = mine[~mine["method"].isin([AUTOREGRESSIVE, ORACLE])]
         best = own.loc[own.groupby("batch")["tokens_per_second"].idxmax()]
         chosen = ", ".join(f"{batch}: {name}" for batch, name in zip(best["batch"], best["method"], strict=True))
         sections += [f"## {', '.join(map(str, workload))}", markdown(pd.DataFrame(rows)), f"Best by batch: {chosen}."]

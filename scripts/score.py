@@ -87,7 +87,7 @@ def is_code(path: Path) -> bool:
     return any("task_id" in line for _, line in json_lines(path, FOLDER_KEY))
 
 
-def _run(arguments: list[str], settings: NoSettings) -> None:
+def run(arguments: list[str], settings: NoSettings) -> None:
     folders = [one for one in arguments if "=" not in one or Path(one).exists()]
     if len(folders) != 1:
         raise BadInput(FOLDER_KEY, "name one finished run: aded score RUN_FOLDER")
@@ -105,7 +105,7 @@ def _run(arguments: list[str], settings: NoSettings) -> None:
 
 
 def main() -> None:
-    run_command(_run, NoSettings, __doc__ or "", hydra=True)
+    run_command(run, NoSettings, __doc__ or "", hydra=True)
 
 
 if __name__ == "__main__":

@@ -128,12 +128,12 @@ def cache_of(values: Mapping[str, Any]) -> str:
 
 
 def load_model(config: RunConfig) -> Loaded:
+    """See `load`, by a run's config."""
+    return load(config.model, config.engine, config.cache)
+
+
+def load(model: Call, engine: Engine, cache: str) -> Loaded:
     """The target, checked and on its engine, with tokenizer and EOS tokens."""
-    return loaded(config.model, config.engine, config.cache)
-
-
-def loaded(model: Call, engine: Engine, cache: str) -> Loaded:
-    """See load_model."""
     found: Loaded = model(cache=cache)
     target: Target = with_engine(found.target, engine, cache)
     return found._replace(target=target)
@@ -165,9 +165,9 @@ def load_reference(config: RunConfig) -> Loaded:
     return load_model(replace(config, engine="eager", model=model))
 
 
-def experiment_of(config: RunConfig, asked: Asked, load: Loader) -> Experiment:
+def experiment_of(config: RunConfig, asked: Asked, loader: Loader) -> Experiment:
     """The model, loaded, with the questions that it answers. Raises BadInput naming the key."""
-    found = load(config)
+    found = loader(config)
     answers = config.settings["model"].get("answers")
     return build_experiment(
         found,

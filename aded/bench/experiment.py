@@ -66,8 +66,8 @@ def build_experiment(
         asked = asked._replace(chosen=recording.answered(asked.chosen, asked.every))
     elif not loaded.target.provides:
         raise BadInput(ANSWERS_KEY, "must be given: this target computes nothing")
-    chosen = Raw() if asked.benchmark.raw else template()
+    of_model = Raw() if asked.benchmark.raw else template()
     for question in asked.chosen:
         if isinstance(question, Chat | TokenIds):
-            question.prompt_ids([], loaded.tokenizer, chosen)
-    return Experiment(loaded, asked, chosen, decoding, max_new_tokens, recording, pairing, trees)
+            question.prompt_ids([], loaded.tokenizer, of_model)
+    return Experiment(loaded, asked, of_model, decoding, max_new_tokens, recording, pairing, trees)

@@ -43,10 +43,6 @@ class Question:
         """
         return template.ids(tokenizer, self.turns[: len(answers) + 1], answers)
 
-    def is_raw(self, template: PromptTemplate) -> bool:
-        """Are prompts and answers the model's own text, special tokens included?"""
-        return isinstance(template, Raw)
-
 
 @dataclass(frozen=True)
 class Chat(Question):
@@ -67,11 +63,7 @@ class Chat(Question):
         for answer, before in zip(answers, self.turns[1:], strict=False):
             messages += [{"role": "assistant", "content": answer}, *before]
         chat = template if isinstance(template, ChatTemplate) else ChatTemplate()
-        return chat.ids_of_messages(tokenizer, messages, self.tools, f"question {self.id}")
-
-    def is_raw(self, template: PromptTemplate) -> bool:
-        """See Question."""
-        return False
+        return chat.of_messages(tokenizer, messages, self.tools, f"question {self.id}")
 
 
 @dataclass(frozen=True)
@@ -83,10 +75,6 @@ class PlainText(Question):
     ) -> list[int]:
         """See Question."""
         return Raw().ids(tokenizer, self.turns[: len(answers) + 1], answers)
-
-    def is_raw(self, template: PromptTemplate) -> bool:
-        """See Question."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -105,9 +93,12 @@ class TokenIds(Question):
             )
         return list(self.turns[0])
 
-    def is_raw(self, template: PromptTemplate) -> bool:
-        """See Question."""
-        return True
+
+def is_raw(question: Question, template: PromptTemplate) -> bool:
+    """Are prompts and answers the model's own text, special tokens included?"""
+    return isinstance(question, PlainText | TokenIds) or (
+        isinstance(template, Raw) and not isinstance(question, Chat)
+    )
 
 
 def limited(questions: list[Question], limit: int | None, order: Order = "in_turn") -> list[Question]:
@@ -178,9 +169,9 @@ class ChatTemplate:
             messages.append({"role": "user", "content": turn})
             if index < len(answers):
                 messages.append({"role": "assistant", "content": answers[index]})
-        return self.ids_of_messages(tokenizer, messages)
+        return self.of_messages(tokenizer, messages)
 
-    def ids_of_messages(
+    def of_messages(
         self,
         tokenizer: PreTrainedTokenizerBase,
         messages: Sequence[Message],

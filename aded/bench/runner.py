@@ -13,7 +13,7 @@ import numpy as np
 from aded.bench.clock.timing import timing_of
 from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.experiment import Experiment
-from aded.bench.questions import Question
+from aded.bench.questions import Question, is_raw
 from aded.bench.recording import RecordedAnswer, feed_answer
 from aded.core.decode import Answer, decode, largest_tree, last, steps
 from aded.core.drafter import Drafter
@@ -145,19 +145,19 @@ class Runner:
                     feed_answer(self.drafter, turn.prompt, row, self._sampler(turn), self._seed(turn))
 
     def turns(self, question: Question, rows: Sequence[Row]) -> Iterator[Turn]:
-        """Those of an answered question."""
+        """Those of a question. A turn needs the rows of those before it; `rows` may grow meanwhile."""
         answers: list[str] = []
-        for number, row in enumerate(rows):
+        for number in range(len(question.turns)):
             turn = self._turn(question, number, answers)
             yield turn
-            answers.append(self._text(row.token_ids, turn.recorded))
+            answers.append(self._text(rows[number].token_ids, turn.recorded))
 
     def _turn(self, question: Question, number: int, answers: list[str]) -> Turn:
         """A turn after the answers before it."""
         recording, template = self.experiment.recording, self.experiment.template
         ids = recording and recording.prompt(question.id, number)
         prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, template), np.int64)
-        raw = question.is_raw(template)
+        raw = is_raw(question, template)
         recorded = recording.answer(question.id, number, len(prompt), raw) if recording else None
         return Turn(question, number, prompt, recorded)
 
@@ -167,12 +167,9 @@ class Runner:
 
     def _question(self, question: Question, baseline_first: bool, trees: TreeRecorder | None = None) -> list[Row]:
         rows: list[Row] = []
-        answers: list[str] = []
-        for number in range(len(question.turns)):
-            turn = self._turn(question, number, answers)
-            on_step = trees.begin(question.id, number, turn.prompt, self.drafter) if trees else None
+        for turn in self.turns(question, rows):
+            on_step = trees.begin(question.id, turn.number, turn.prompt, self.drafter) if trees else None
             rows.append(self._decoded(turn, baseline_first, on_step))
-            answers.append(self._text(rows[-1].token_ids, turn.recorded))
         return rows
 
     def _decoded(self, turn: Turn, baseline_first: bool, on_step: Callable[[Step], None] | None) -> Row:

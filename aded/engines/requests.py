@@ -135,10 +135,8 @@ class Requests:
     def _begin(self, row: BatchRow, idle: list[RequestState]) -> RequestState:
         """State for a request that is new here: that of the conversation it goes on with, or the oldest idle one."""
         known = next((one for one in idle if one.starts(row)), idle[0] if idle else None)
-        if known is None:
-            request = RequestState(self._make())
-        else:
-            request = known
+        request = known or RequestState(self._make())
+        if known:
             idle.remove(known)
         request.begin(row)
         return request

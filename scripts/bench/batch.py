@@ -50,7 +50,8 @@ from scripts.bench.timing.batches import measure_batches
 from scripts.bench.timing.turns import BatchArm, alternate
 from scripts.report.batching import Steps, simulate
 
-PLAIN = "autoregressive"
+AUTOREGRESSIVE = "autoregressive"
+USUAL = (AUTOREGRESSIVE, "prompt_lookup", "token_recycling", "aded_backoff")
 
 
 class Contender(NamedTuple):
@@ -61,7 +62,7 @@ class Contender(NamedTuple):
 
     @property
     def trees(self) -> str:
-        if self.method == PLAIN:
+        if self.method == AUTOREGRESSIVE:
             return "-"
         return "sized" if self.fixed is None else str(self.fixed)
 
@@ -71,7 +72,7 @@ class BenchBatchSettings:
     """See above."""
 
     batches: list[Positive] = field(default_factory=lambda: [1, 2, 4, 8])
-    methods: list[str] = field(default_factory=lambda: [PLAIN, "prompt_lookup", "token_recycling", "aded_backoff"])
+    methods: list[str] = field(default_factory=lambda: [*USUAL])
     budget: Positive = 7
     fixed: list[Positive] = field(default_factory=list)
     requests: Positive = 16
@@ -81,8 +82,8 @@ class BenchBatchSettings:
     turns: Positive = 1
 
     def __post_init__(self) -> None:
-        if PLAIN not in self.methods:
-            raise BadInput("methods", f"must have {PLAIN}, which the others are compared with")
+        if AUTOREGRESSIVE not in self.methods:
+            raise BadInput("methods", f"must have {AUTOREGRESSIVE}, which the others are compared with")
         if min(self.nodes) != 1 or max(self.nodes) < self.most + 1:
             raise BadInput("nodes", f"must reach from 1 to {self.most + 1}, the largest tree of these budgets")
 
@@ -93,8 +94,9 @@ class BenchBatchSettings:
 
     @property
     def contenders(self) -> list[Contender]:
-        drafters = [name for name in self.methods if name != PLAIN]
-        return [Contender(PLAIN, None), *(Contender(name, n) for name in drafters for n in (None, *self.fixed))]
+        drafters = [name for name in self.methods if name != AUTOREGRESSIVE]
+        drafting = [Contender(name, nodes) for name in drafters for nodes in (None, *self.fixed)]
+        return [Contender(AUTOREGRESSIVE, None), *drafting]
 
 
 class Bench:
@@ -103,7 +105,7 @@ class Bench:
     def __init__(self, overrides: Sequence[str], settings: BenchBatchSettings) -> None:
         self.settings = settings
         self.configs = {one: self._config(overrides, one) for one in settings.contenders}
-        first = self.configs[Contender(PLAIN, None)]
+        first = self.configs[Contender(AUTOREGRESSIVE, None)]
         self.loaded: Loaded = load_model(first)
         if not isinstance(self.loaded.target, EagerTarget):
             raise BadInput("engine", "batches are decoded by the eager engine")
@@ -116,7 +118,7 @@ class Bench:
 
     def _config(self, overrides: Sequence[str], one: Contender) -> RunConfig:
         budget, cost = (self.settings.budget, "measured") if one.fixed is None else (one.fixed, "none")
-        own = [] if one.method == PLAIN else [f"method.budget={budget}", f"method.cost={cost}"]
+        own = [] if one.method == AUTOREGRESSIVE else [f"method.budget={budget}", f"method.cost={cost}"]
         cfg: DictConfig = compose_config([*overrides, "engine=eager", f"method={one.method}", *own])
         if "adaptation" in cfg.method and cfg.method.adaptation == "session":
             cfg.method.adaptation = "prompt"  # requests know nothing of each other

@@ -47,8 +47,8 @@ from scripts.bench.other_engines.gguf_file import weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
 
 WORKER = Path(__file__).parent / "other_engines" / "worker.py"
-PLAIN = "autoregressive"
-Answer = Callable[[list[int]], dict[str, Any]]
+AUTOREGRESSIVE = "autoregressive"
+Ask = Callable[[list[int]], dict[str, Any]]
 """Prompt -> {"ids": new tokens, "seconds": of decoding}, or {"error": why not}."""
 
 
@@ -60,23 +60,23 @@ class BenchEnginesSettings:
     python: str = sys.executable
     gguf: str | None = None
     weights: list[Literal["f16", "q8_0", "own"]] = field(default_factory=lambda: ["f16"])
-    methods: list[str] = field(default_factory=lambda: [PLAIN, "aded_backoff"])
+    methods: list[str] = field(default_factory=lambda: [AUTOREGRESSIVE, "aded_backoff"])
     prompts: Positive = 16
     new_tokens: Annotated[int, Field(ge=2)] = 128
 
     def __post_init__(self) -> None:
-        if PLAIN not in self.methods:
-            raise BadInput("methods", f"must have {PLAIN}, which the others are compared with")
+        if AUTOREGRESSIVE not in self.methods:
+            raise BadInput("methods", f"must have {AUTOREGRESSIVE}, which the others are compared with")
 
 
-def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str, Answer], list[list[int]]]:
+def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str, Ask], list[list[int]]]:
     """(name -> our method, prompts)."""
     configs = {name: checked_config(compose_config([*overrides, f"method={name}"])) for name in settings.methods}
     first = next(iter(configs.values()))
     loaded, template, questions = load_model(first), first.template(), first.asked().chosen
     prompts = [each.prompt_ids([], loaded.tokenizer, template) for each in questions[: settings.prompts]]
 
-    def answer(config: RunConfig) -> Answer:
+    def answer(config: RunConfig) -> Ask:
         drafter = build_drafter(config, loaded)
 
         def generate(ids: list[int], new_tokens: int, speculate: bool) -> list[int]:
@@ -98,7 +98,7 @@ def own_name(method: str) -> str:
 @contextmanager
 def other(
     engine: str, weights: str, model: str, threads: int, settings: BenchEnginesSettings
-) -> Iterator[dict[str, Answer]]:
+) -> Iterator[dict[str, Ask]]:
     """Name -> an engine in a process of its own, without and with its speculation."""
     python = sys.executable if engine == "transformers" else settings.python
     command = [python, str(WORKER), engine, model, str(threads)]
@@ -150,7 +150,7 @@ def converted_from(cfg: DictConfig, settings: BenchEnginesSettings) -> Path:
     raise BadInput("gguf", "must be given: it is known of the embedded model and of fetched ones only")
 
 
-def compare(arms: dict[str, Answer], prompts: list[list[int]]) -> dict[str, dict[str, Any]]:
+def compare(arms: dict[str, Ask], prompts: list[list[int]]) -> dict[str, dict[str, Any]]:
     """Name -> tokens per second and the rest of its row. Arms take turns.
 
     What warms them up is no prompt that counts: a session would know its answer.
@@ -162,7 +162,7 @@ def compare(arms: dict[str, Answer], prompts: list[list[int]]) -> dict[str, dict
             if number:
                 answers[name].append(answer)
         print(f"{number} of {len(prompts)} prompts", file=sys.stderr)
-    return {name: row(each, answers[own_name(PLAIN)]) for name, each in answers.items()}
+    return {name: row(each, answers[own_name(AUTOREGRESSIVE)]) for name, each in answers.items()}
 
 
 def row(answers: list[dict[str, Any]], plain: list[dict[str, Any]]) -> dict[str, Any]:

@@ -174,7 +174,7 @@ def product_rows(products: dict[str, Times]) -> list[list[str]]:
     return lines
 
 
-def main(overrides: list[str], settings: BenchKernelsSettings) -> None:
+def run(overrides: list[str], settings: BenchKernelsSettings) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     cfg = compose_config(overrides, schema=RUN)
     variants = load_variants(cfg)
@@ -203,5 +203,9 @@ def main(overrides: list[str], settings: BenchKernelsSettings) -> None:
     print(json.dumps({**facts, "rows": ROWS, "products": products, "steps": steps}), flush=True)
 
 
+def main() -> None:
+    run_command(run, BenchKernelsSettings, __doc__ or "", hydra=True)
+
+
 if __name__ == "__main__":
-    run_command(main, BenchKernelsSettings, __doc__ or "", hydra=True)
+    main()

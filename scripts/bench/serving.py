@@ -99,7 +99,7 @@ def options_of(proposer: str, datastore: str, tokens: int, profile: str | None =
 
 
 @dataclass
-class Arm:
+class Replies:
     """What one server did."""
 
     replies: list[Reply] = field(default_factory=list)
@@ -143,7 +143,7 @@ def latencies(replies: Sequence[Reply]) -> dict[str, dict[str, float]]:
     return {name: asdict(said) for name, said in found.items() if said}
 
 
-def compared(drafting: Arm, plain: Arm) -> dict[str, Any]:
+def compared(drafting: Replies, plain: Replies) -> dict[str, Any]:
     return {
         "tokens_per_second": drafting.tokens_per_second,
         "without": plain.tokens_per_second,
@@ -219,9 +219,9 @@ def measured(
 
 def in_turn(
     drafting: Server, plain: Server, prompts: list[list[int]], at_once: int, settings: BenchServingSettings
-) -> tuple[Arm, Arm]:
+) -> tuple[Replies, Replies]:
     """What both did with all prompts."""
-    arms = (Arm(), drafting), (Arm(), plain)
+    arms = (Replies(), drafting), (Replies(), plain)
     block = len(prompts) if settings.rate else BLOCK * at_once
     for start in range(0, len(prompts), block):
         for arm, asked in arms if start // block % 2 else arms[::-1]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -108,9 +109,7 @@ def crossing(batches: Sequence[int], speedups: Sequence[float]) -> float | None:
     where it is never above."""
     if max(speedups) < 1.0:
         return 0.0
-    for (small, above), (large, below) in zip(
-        zip(batches, speedups, strict=True), list(zip(batches, speedups, strict=True))[1:], strict=False
-    ):
+    for (small, above), (large, below) in pairwise(zip(batches, speedups, strict=True)):
         if below < 1.0 <= above:
             return small + (large - small) * (above - 1.0) / (above - below)
     return None

@@ -21,7 +21,7 @@ from scripts.report.texts import as_latex, markdown
 def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[str, str]:
     """The files' contents by their names. elsewhere: what runs of Spec-Bench wrote."""
     table = [*lines_of(runs), *baselines(runs)]
-    published, sources, held = read_published(), comparison.Sources(), corpus_remarks(runs)
+    published, sources, held = read_published(), comparison.Footnotes(), corpus_remarks(runs)
     numbers = accepted.long_table(runs, elsewhere, published)
     blocks = comparison.blocks(table, published, sources)
     rows = lines_by_seed(runs)

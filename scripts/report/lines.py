@@ -97,7 +97,7 @@ class Line:
         if len(values) == 1:
             ends = (getattr(self.first.summary, f"{key}_{end}", None) for end in ("low", "high"))
             return Estimate(values[0], *ends)
-        return self._of_several(self.runs, values, (None, None))
+        return _of_several(self.runs, values)
 
     def count(self, key: str) -> int | None:
         """A count of summary.json, of all runs."""
@@ -108,7 +108,7 @@ class Line:
         """A number of each run's rows; of several runs as in `estimates`."""
         found = [(value, run) for run in self.runs if (value := measure(run.rows)) is not None]
         values = [value for value, _ in found]
-        return self._of_several([run for _, run in found], values, (None, None)) if found else None
+        return _of_several([run for _, run in found], values) if found else None
 
     @cached_property
     def estimates(self) -> dict[str, Estimate]:
@@ -123,7 +123,7 @@ class Line:
         scored = self.measuring("pass@1").runs
         if scored and not self.is_baseline:
             rates = [run.pass_at_1 for run in scored if run.pass_at_1 is not None]
-            found["pass@1"] = self._of_several(scored, rates, (None, None))
+            found["pass@1"] = _of_several(scored, rates)
         return {name: estimate for name, estimate in found.items() if estimate is not None}
 
     def _estimate(self, totals: Sequence[Mapping[str, Totals]], measure: Measure) -> Estimate | None:
@@ -137,18 +137,7 @@ class Line:
         if not values or len(values) < len(same):
             return None
         interval = bootstrap_interval(lambda *runs: np.median([measure(run) for run in runs], axis=0), *same)
-        return self._of_several([self.runs[index] for index in measured], values, interval)
-
-    def _of_several(
-        self, runs: Sequence[FinishedRun], values: Sequence[float], over_questions: tuple[float | None, float | None]
-    ) -> Estimate:
-        if len({run.config.get(SEED) for run in runs}) > 1:
-            return self._over_seeds(runs, values)
-        return Estimate(float(np.median(values)), *over_questions)
-
-    @staticmethod
-    def _over_seeds(runs: Sequence[FinishedRun], values: Sequence[float]) -> Estimate:
-        return over_seeds(values, [run.config.get(SEED) for run in runs])
+        return _of_several([self.runs[index] for index in measured], values, interval)
 
     def measuring(self, metric: str) -> Line:
         """Those of its runs that a number is of: of pass@1 the ones whose samples were scored."""
@@ -160,6 +149,18 @@ class Line:
         """The runs whose accepted tokens stand in each column of SCOPES, where there are some."""
         mine = {scope: tuple(run for run in self.runs if scope in run.columns) for scope in SCOPES}
         return {scope: Line(self.name, runs) for scope, runs in mine.items() if runs}
+
+
+def _of_several(
+    runs: Sequence[FinishedRun],
+    values: Sequence[float],
+    over_questions: tuple[float | None, float | None] = (None, None),
+) -> Estimate:
+    """The mean over seeds with its interval; of equal seeds the median."""
+    seeds = [run.config.get(SEED) for run in runs]
+    if len(set(seeds)) > 1:
+        return over_seeds(values, seeds)
+    return Estimate(float(np.median(values)), *over_questions)
 
 
 def each_run(runs: Sequence[FinishedRun]) -> list[Line]:

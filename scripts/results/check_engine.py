@@ -45,7 +45,7 @@ class CheckEngineSettings:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CountedAnswer:
     """A line of the file."""
 
     __pydantic_config__ = LINE
@@ -90,10 +90,10 @@ class Comparison:
         )
 
 
-def answers_of(path: str, counts: str) -> Iterator[Answer]:
+def answers_of(path: str, counts: str) -> Iterator[CountedAnswer]:
     """Raises BadInput."""
     for where, row in json_lines(path, FILE_KEY):
-        answer: Answer = typed({**row, "counts": row.get(counts)}, Answer, FILE_KEY, where, FORM)
+        answer: CountedAnswer = typed({**row, "counts": row.get(counts)}, CountedAnswer, FILE_KEY, where, FORM)
         if len(answer.counts) != len(answer.generated):
             raise BadInput(FILE_KEY, f"{where} has {len(answer.counts)} counts; it must have {FORM}")
         yield answer

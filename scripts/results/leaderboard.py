@@ -34,7 +34,7 @@ from aded.records.environment import environment
 from aded.settings import FilePath, Text
 from scripts.results.measure import Case, as_csv, exact_numbers, measure, names_of_packs, new_case
 
-NAME = Annotated[Text, Field(pattern=r"^[\w.+-]+$")]
+PackName = Annotated[Text, Field(pattern=r"^[\w.+-]+$")]
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LeaderboardSettings:
     packs: FilePath = "results/packs"
     method: str | None = None
     settings: dict[str, Any] | None = None
-    pack: NAME | None = None
+    pack: PackName | None = None
     submitter: Text | None = None
 
 
@@ -156,14 +156,14 @@ def add(settings: LeaderboardSettings) -> None:
 ACTIONS = {"verify": verify, "add": add}
 
 
-def act(rest: list[str], settings: LeaderboardSettings) -> None:
+def run(rest: list[str], settings: LeaderboardSettings) -> None:
     if len(rest) != 1 or rest[0] not in ACTIONS:
         raise BadInput("leaderboard", f"name one of {', '.join(ACTIONS)}")
     ACTIONS[rest[0]](settings)
 
 
 def main() -> None:
-    run_command(act, LeaderboardSettings, __doc__ or "")
+    run_command(run, LeaderboardSettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def first_difference(before: str, now: str) -> str | None:
     return None if before == now else "the text differs"
 
 
-def replay_packs(rest: list[str], settings: ReplaySettings) -> None:
+def run(rest: list[str], settings: ReplaySettings) -> None:
     check_no_arguments(rest)
     began, folder = perf_counter(), Path(settings.packs)
     rows = rows_of(folder, settings.jobs)
@@ -146,7 +146,7 @@ def replay_packs(rest: list[str], settings: ReplaySettings) -> None:
 
 
 def main() -> None:
-    run_command(replay_packs, ReplaySettings, __doc__ or "")
+    run_command(run, ReplaySettings, __doc__ or "")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ COLUMNS, LINE, LETTER, MARGIN = 84, 20, 8.4, 16
 """Letters of a line, and the sizes of a line, a letter and the margin in pixels."""
 PAUSE, STAY = 0.125, 5.0
 """Seconds between two pieces, and those for which the whole answer stays."""
-PLAIN, ACCEPTED = "#e6edf3", "#56d4dd"
+PLAIN_COLOUR, ACCEPTED_COLOUR = "#e6edf3", "#56d4dd"
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,10 @@ def runs_of(pieces: Sequence[str]) -> Iterator[Run]:
     """The pieces as runs on lines of COLUMNS letters."""
     line = column = 0
     for number, piece in enumerate(pieces):
-        colour = PLAIN
+        colour = PLAIN_COLOUR
         for part in re.split(f"({re.escape(DRAFTED)}|{re.escape(RESET)}|\n)", piece):
             if part in (DRAFTED, RESET):
-                colour = ACCEPTED if part == DRAFTED else PLAIN
+                colour = ACCEPTED_COLOUR if part == DRAFTED else PLAIN_COLOUR
             elif part == "\n":
                 line, column = line + 1, 0
             while part not in ("", "\n", DRAFTED, RESET):

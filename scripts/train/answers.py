@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save
 from tqdm import tqdm
 from transformers import DynamicCache, PreTrainedModel
 
-from aded.bench.build import cache_of, checked_model, loaded
+from aded.bench.build import cache_of, checked_model, load
 from aded.cache_name import CACHE
 from aded.config.command_line import PATHS, plain
 from aded.config.objects import GROUP, Kinds, instantiate
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 def target_of(cfg: DictConfig) -> Loaded:
     """The model that is asked, on the eager engine."""
-    return loaded(checked_model(plain(cfg.model)), "eager", cache_of(cfg))
+    return load(checked_model(plain(cfg.model)), "eager", cache_of(cfg))
 
 
 def answered(cfg: DictConfig, loaded: Loaded) -> tuple[list[Path], dict[str, str]]:

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from baselines.heads.dflash.model import DFlashHead
-from scripts.train.text import Text
+from scripts.train.text import ReadText
 
 FIRST_OUTPUTS = 0.2
 """An untaught head's outputs, as a part of the target's size."""
@@ -36,7 +36,7 @@ class BlockLesson:
         self.head, self.embedding, self.projection, self.anchors = head, embedding, projection, anchors
         self.weights = torch.exp(-torch.arange(head.block.size - 1) / decay)
 
-    def __call__(self, text: Text, generator: torch.Generator) -> tuple[torch.Tensor, list[float]]:
+    def __call__(self, text: ReadText, generator: torch.Generator) -> tuple[torch.Tensor, list[float]]:
         """(loss, per drafted token how often the head's first choice is the target's); nan where a text has none."""
         read, start = len(text.ids), text.start
         roots = start + torch.randperm(read - start, generator=generator)[: self.anchors]
@@ -53,7 +53,7 @@ class BlockLesson:
         right[known] = (logits[known].argmax(-1) == wanted.argmax(-1)).float()
         return (losses * weights).sum() / weights.sum(), right.nanmean(0).tolist()
 
-    def _outputs(self, text: Text, places: torch.Tensor) -> torch.Tensor:
+    def _outputs(self, text: ReadText, places: torch.Tensor) -> torch.Tensor:
         """[blocks, size, hidden]. places: int64 [blocks, size], positions of the blocks' tokens."""
         blocks, size = places.shape
         read = torch.arange(len(text.ids))

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy, smooth_l1_loss
 from transformers import DynamicCache, PreTrainedModel
 
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from scripts.train.text import Text
+from scripts.train.text import ReadText
 
 NOISE = 0.2
 """EAGLE's features are learned with uniform noise of this width (times 512 tokens / length), since at drafting they
@@ -40,7 +40,7 @@ class EagleLesson:
     def __init__(self, head: EagleHead, embedding: torch.nn.Module, projection: torch.Tensor, steps: int) -> None:
         self.head, self.embedding, self.projection, self.steps = head, embedding, projection, steps
 
-    def __call__(self, text: Text, generator: torch.Generator) -> tuple[torch.Tensor, list[float]]:
+    def __call__(self, text: ReadText, generator: torch.Generator) -> tuple[torch.Tensor, list[float]]:
         """(loss, per step how often the head's first choice is the target's), over the answer."""
         head, rows = self.head, len(text.ids) - 1
         with torch.no_grad():

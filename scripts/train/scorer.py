@@ -78,7 +78,7 @@ WITHOUT: tuple[dict[str, Any], ...] = (
 log = logging.getLogger(__name__)
 
 
-class Corpus(NamedTuple):
+class CorpusFiles(NamedTuple):
     """retrieval, lookup: None: there is none"""
 
     ngrams: NgramFile
@@ -86,7 +86,7 @@ class Corpus(NamedTuple):
     lookup: LookupFile | None
 
 
-def collectors_of(corpus: Corpus, cfg: DictConfig) -> FeatureCollectors:
+def collectors_of(corpus: CorpusFiles, cfg: DictConfig) -> FeatureCollectors:
     """Collectors with all settings."""
     retrieval = None if corpus.retrieval is None else str(corpus.retrieval.path)
     lookup = None if corpus.lookup is None else str(corpus.lookup.path)
@@ -111,12 +111,12 @@ def follow_answer(drafter: Drafter, prompt: Sequence[int], answer: Sequence[int]
         drafter.draft(context[: end + 1])
 
 
-def open_corpora(cfg: DictConfig) -> list[Corpus]:
+def open_corpora(cfg: DictConfig) -> list[CorpusFiles]:
     """The corpora of the recorded answers, then the model's own. Raises BadInput, naming the key."""
     own = {name: cfg[f"own_{name}"] for name in ("corpus", "retrieval", "lookup")}
     named = [*((f"recorded.{i}.", source) for i, source in enumerate(cfg.recorded)), ("own_", own)]
     return [
-        Corpus(
+        CorpusFiles(
             opened(f"{where}corpus", source["corpus"], open_ngrams),
             opened(f"{where}retrieval", source["retrieval"], open_suffixes),
             opened(f"{where}lookup", source["lookup"], open_lookup),
@@ -135,7 +135,7 @@ def without_loops(answers: Path, folder: Path) -> Path:
     return folder / answers.name
 
 
-def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[Examples, str]]:
+def from_recorded(cfg: DictConfig, corpora: Sequence[CorpusFiles]) -> Iterator[tuple[Examples, str]]:
     """Examples of each recorded file, and what it is."""
     for source, corpus in zip(cfg.recorded, corpora, strict=True):
         files = {key: Path(expanduser(source[key])) for key in ("answers", "questions", "tokenizer")}
@@ -147,7 +147,7 @@ def from_recorded(cfg: DictConfig, corpora: Sequence[Corpus]) -> Iterator[tuple[
         yield joined([collector.examples for collector in group.collectors]), about
 
 
-def from_own(cfg: DictConfig, corpus: Corpus, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
+def from_own(cfg: DictConfig, corpus: CorpusFiles, loaded: Loaded) -> Iterator[tuple[Examples, str]]:
     """Examples of what the model itself answers, with its distributions."""
     assert isinstance(loaded.target, EagerTarget)
     shards, facts = answered(cfg, loaded)
@@ -160,7 +160,7 @@ def from_own(cfg: DictConfig, corpus: Corpus, loaded: Loaded) -> Iterator[tuple[
     yield joined([collector.examples for collector in group.collectors]), about
 
 
-def examples_of(cfg: DictConfig, corpora: Sequence[Corpus], loaded: Loaded) -> tuple[Examples, list[str]]:
+def examples_of(cfg: DictConfig, corpora: Sequence[CorpusFiles], loaded: Loaded) -> tuple[Examples, list[str]]:
     """All examples, and what they are of. corpora: those of the recorded answers, then the model's own"""
     groups, sources = [], []
     for examples, about in chain(from_recorded(cfg, corpora[:-1]), from_own(cfg, corpora[-1], loaded)):
@@ -182,7 +182,7 @@ def run(cfg: DictConfig) -> None:
     facts = {"how": json.dumps(how)}
     for (retrieval, lookup), prefix in PREFIXES.items():
         read = [
-            Corpus(ngrams, suffixes if retrieval else None, model if lookup else None)
+            CorpusFiles(ngrams, suffixes if retrieval else None, model if lookup else None)
             for ngrams, suffixes, model in corpora
         ]
         examples, sources = examples_of(cfg, read, loaded)

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True)
-class Text:
+class ReadText:
     """ids: int64 [n]; start: the answer's first token.
     features: float16 [n, width], what the head reads; last: float16 [n, hidden], the target's last hidden states.
     """
@@ -22,10 +22,12 @@ class Text:
 
 
 @torch.no_grad()
-def read_text(model: PreTrainedModel, prompt: Sequence[int], answer: Sequence[int], layers: Sequence[int]) -> Text:
+def read_text(
+    model: PreTrainedModel, prompt: Sequence[int], answer: Sequence[int], layers: Sequence[int]
+) -> ReadText:
     """A prompt and its answer. Features are what enters the layers, or the last hidden states if none is named."""
     ids = torch.tensor([*prompt, *answer])
     output = model.get_decoder()(ids[None], output_hidden_states=True, use_cache=False)
     last = output.last_hidden_state[0].half()
     taken = torch.cat([output.hidden_states[layer][0] for layer in layers], -1).half() if layers else last
-    return Text(ids, len(prompt), taken, last)
+    return ReadText(ids, len(prompt), taken, last)

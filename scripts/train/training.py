@@ -25,7 +25,7 @@ from aded.settings import Positive, Rate
 from aded.targets.loaded import Loaded
 from baselines.heads.shared.head_files import WEIGHTS
 from scripts.train.answers import HEADS, answered, inputs, read_pairs, target_of
-from scripts.train.text import Text
+from scripts.train.text import ReadText
 
 CHECKPOINT = "checkpoint.safetensors"
 TAUGHT: Kinds = {**HEADS, "intermediate_size": Positive | None, "checkpoint_minutes": Rate}
@@ -55,7 +55,7 @@ class Lesson(Protocol):
     @property
     def head(self) -> torch.nn.Module: ...
 
-    def __call__(self, text: Text, generator: torch.Generator) -> tuple[torch.Tensor, list[float]]:
+    def __call__(self, text: ReadText, generator: torch.Generator) -> tuple[torch.Tensor, list[float]]:
         """(loss, per drafted token how often the head's first choice is the target's), over the answer."""
         ...
 
@@ -84,7 +84,7 @@ class Training:
         texts: list[int] = torch.randperm(self.count, generator=generator).tolist()
         return texts[step % each * self.cfg.batch_size :][: self.cfg.batch_size]
 
-    def step(self, texts: list[Text]) -> tuple[float, list[float]]:
+    def step(self, texts: list[ReadText]) -> tuple[float, list[float]]:
         """One step of the optimizer; the mean loss and accuracies."""
         generator = torch.Generator().manual_seed(self.done)
         losses, rights = [], []
@@ -163,9 +163,9 @@ class Training:
         self.optimizer.load_state_dict({"state": moments, "param_groups": settings["groups"]})
         self.schedule.load_state_dict(settings["schedule"])
 
-    def run(self, read: Callable[[int], Text], facts: dict[str, str]) -> None:
+    def run(self, read: Callable[[int], ReadText], facts: dict[str, str]) -> None:
         """All remaining steps, and the head's file. read: the text of a number; each is read once, and kept."""
-        texts: dict[int, Text] = {}
+        texts: dict[int, ReadText] = {}
         saved = monotonic()
         while self.done < self.total:
             numbers = self.order(self.done)
@@ -214,7 +214,7 @@ def train(
     cfg: DictConfig,
     taught: Sequence[Pair],
     unseen: Sequence[Pair],
-    read: Callable[[Pair], Text],
+    read: Callable[[Pair], ReadText],
     write: Callable[[Path, dict[str, str]], None],
     facts: dict[str, str],
 ) -> None:
@@ -231,7 +231,7 @@ def train(
 
 
 @torch.no_grad()
-def print_accuracies(lesson: Lesson, texts: list[Text]) -> None:
+def print_accuracies(lesson: Lesson, texts: list[ReadText]) -> None:
     """Per drafted token, how often the head's first choice is the target's."""
     if texts:
         generator = torch.Generator().manual_seed(0)

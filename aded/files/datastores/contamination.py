@@ -62,12 +62,13 @@ def in_short(checks: Mapping[str, Check]) -> str:
     return ", ".join(f"{_labelled(name, check.file)} {check.held}" for name, check in sorted(checks.items()))
 
 
-def held_of(in_short: str | None, benchmark: str, question_file: str | None) -> str:
+def held_of(text: str | None, benchmark: str, question_file: str | None) -> str:
     """What a run's record says of the questions of a run: "3 of 80", or that they were not checked.
 
+    text: the checks in short; None: there were none.
     question_file: the fingerprint of the file that was given to the run; None: the benchmark's own questions.
     """
-    entries = dict(entry.split(" ", 1) for entry in (in_short or "").split(", ") if " " in entry)
+    entries = dict(entry.split(" ", 1) for entry in (text or "").split(", ") if " " in entry)
     return entries.get(_labelled(benchmark, question_file), NOT_CHECKED)
 
 

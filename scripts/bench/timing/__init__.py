@@ -1,1 +1,1 @@
-"""Times of drafters, and the least time of a step."""
+"""How times are taken: of drafters, of batches, in turn, and the least time of a step."""

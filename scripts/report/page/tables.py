@@ -12,12 +12,12 @@ from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
 from scripts.report.columns import COLUMNS, KEYS, chosen, differing_workload, explained, frame
 from scripts.report.lines import Line, by_workload, lines_by_seed
-from scripts.report.paper.comparison import Sources
+from scripts.report.paper.comparison import Footnotes
 from scripts.report.tables.accepted import BY_POSITION, headline, in_both_scopes, in_detail
 from scripts.report.tables.parts import EXPLAINED, parts_table
 from scripts.report.tables.summary import all_numbers, doubts, ranking_frame
 
-ACCEPTED = "mean_accepted_tokens.md"
+ACCEPTED_FILE = "mean_accepted_tokens.md"
 TIMES = (
     "drafted nodes",
     "draft, ms",
@@ -102,7 +102,7 @@ def runs_shown(each: Sequence[Line], with_trees: set[Path]) -> Table:
 def accepted(runs: Sequence[FinishedRun]) -> list[Table]:
     """By category and by position, a table per benchmark, model and scope."""
     return [
-        Table(f"{'-'.join(workload)}-{title}", f"{', '.join(workload)}: {title}", frame, [BY_POSITION], ACCEPTED)
+        Table(f"{'-'.join(workload)}-{title}", f"{', '.join(workload)}: {title}", frame, [BY_POSITION], ACCEPTED_FILE)
         for workload, mine in by_workload(in_both_scopes(runs)).items()
         for title, frame in in_detail(mine).items()
     ]
@@ -119,8 +119,8 @@ def cold_and_session(runs: Sequence[FinishedRun]) -> list[Table]:
         Table(
             f"cold-session-{'-'.join(workload)}",
             ", ".join(workload),
-            headline(mine, [], [], Sources()),
-            file=ACCEPTED,
+            headline(mine, [], [], Footnotes()),
+            file=ACCEPTED_FILE,
         )
         for workload, mine in by_workload(in_both_scopes(runs)).items()
     ]

@@ -41,7 +41,7 @@ EXPLAINED = (
 
 
 @dataclass
-class Sources:
+class Footnotes:
     """Where each number comes from, lettered and numbered in the order in which they first stand in a table."""
 
     letters: dict[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Sources:
         return [*(f"{letter}: {text}" for text, letter in letters), *undecided, *reasons(self.doubtful)]
 
 
-def blocks(lines: Sequence[Line], published: Sequence[Published], sources: Sources) -> dict[str, pd.DataFrame]:
+def blocks(lines: Sequence[Line], published: Sequence[Published], sources: Footnotes) -> dict[str, pd.DataFrame]:
     """A frame for each benchmark and number that some run has, by its title. lines: the baselines last."""
     found = {}
     for benchmark in sorted({line.first.benchmark for line in lines}):
@@ -86,7 +86,7 @@ def blocks(lines: Sequence[Line], published: Sequence[Published], sources: Sourc
     return found
 
 
-def _block(lines: Sequence[Line], metric: str, published: Sequence[Published], sources: Sources) -> pd.DataFrame:
+def _block(lines: Sequence[Line], metric: str, published: Sequence[Published], sources: Footnotes) -> pd.DataFrame:
     """Lines of one benchmark; below them, the methods' published figures that no line is beside."""
     of_benchmark = benchmark_family(lines[0].first.benchmark), metric
     models, methods = sorted({line.first.model for line in lines}), {line.method for line in lines}
@@ -125,7 +125,7 @@ def published_line(figure: Published) -> str:
     return f"{figure.method} as published" + (f" ({', '.join(map('='.join, values.items()))})" if values else "")
 
 
-def _ours(line: Line, metric: str, sources: Sources) -> str:
+def _ours(line: Line, metric: str, sources: Footnotes) -> str:
     estimate, mine = line.estimates[metric], line.measuring(metric)
     text = str(shown(estimate))
     if metric == "speedup" and undecided(estimate):
@@ -182,6 +182,6 @@ def _long_row(line: Line, metric: str, published: Sequence[Published]) -> dict[s
     }
 
 
-def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Sources) -> str:
+def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Footnotes) -> str:
     blocks = "".join(f"## {title}\n\n{markdown(frame)}\n\n" for title, frame in frames.items())
     return f"{blocks}{EXPLAINED}\n\n{listed(sources.legend())}\n"

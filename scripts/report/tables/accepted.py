@@ -26,7 +26,7 @@ from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
 from scripts.report.columns import COLUMNS, shown, without_empty_columns
 from scripts.report.lines import ACCEPTED, SCOPES, Line, by_workload, categories_of, in_both_scopes
-from scripts.report.paper.comparison import Sources
+from scripts.report.paper.comparison import Footnotes
 from scripts.report.paper.published import Published, benchmark_family, beside
 from scripts.report.texts import listed, markdown
 
@@ -58,7 +58,7 @@ NUMBERS: dict[str, Callable[[Sequence[Row]], float | None]] = {
 
 
 def headline(
-    mine: Sequence[Line], elsewhere: Sequence[RunFile], published: Sequence[Published], sources: Sources
+    mine: Sequence[Line], elsewhere: Sequence[RunFile], published: Sequence[Published], sources: Footnotes
 ) -> pd.DataFrame:
     """A row per method of one model and benchmark, cold first; then others' figures of methods that were not run."""
     names = [name for name in NUMBERS if name != "macro" or len(categories_of(mine)) > 1]
@@ -82,7 +82,7 @@ def headline(
     return without_empty_columns(pd.DataFrame(rows))
 
 
-def _listed(figures: Sequence[Published], sources: Sources) -> str:
+def _listed(figures: Sequence[Published], sources: Footnotes) -> str:
     """Several sources of one figure, each with its letter."""
     return "; ".join(f"{figure.text} {sources.published(figure)}" for figure in figures)
 
@@ -159,7 +159,7 @@ def in_detail(mine: Sequence[Line], elsewhere: Sequence[RunFile] = ()) -> dict[s
 def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], published: Sequence[Published]) -> str:
     """mean_accepted_tokens.md: a section per benchmark and model."""
     sections: list[str] = []
-    sources, groups = Sources(), by_workload(in_both_scopes(runs))
+    sources, groups = Footnotes(), by_workload(in_both_scopes(runs))
     workloads = {file.name: _workload_of(file, groups) for file in elsewhere}
     for workload, mine in groups.items():
         files = [file for file in elsewhere if workloads[file.name] == workload]

@@ -17,6 +17,7 @@ from aded.bench.questions import (
     Question,
     Raw,
     TokenIds,
+    is_raw,
     limited,
 )
 from aded.errors import BadInput
@@ -118,7 +119,7 @@ def test_raw_is_what_no_chat_template_made() -> None:
     messages = Chat("1", "", (({"role": "user", "content": "a"},),))
     asked = {"text": Question("1", "", ("a",)), "plain": PlainText("1", "", ("a",)), "messages": messages}
     asked["ids"] = TokenIds("1", "", ((5,),))
-    found = {name: (one.is_raw(ChatTemplate()), one.is_raw(Raw())) for name, one in asked.items()}
+    found = {name: (is_raw(one, ChatTemplate()), is_raw(one, Raw())) for name, one in asked.items()}
     assert found == {
         "text": (False, True),
         "plain": (True, True),

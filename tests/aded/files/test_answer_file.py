@@ -9,7 +9,7 @@ from aded.errors import BadInput
 from aded.files.answer_file import RecordedTurn, read_answers
 
 
-def test_the_three_formats_are_read(tmp_path: Path) -> None:
+def test_the_formats_are_read(tmp_path: Path) -> None:
     assert read_answers(written(tmp_path, fastchat(81, "a", "b"), "", fastchat(82, "c", "d"))) == {
         "81": [RecordedTurn("a"), RecordedTurn("b")],
         "82": [RecordedTurn("c"), RecordedTurn("d")],

@@ -29,7 +29,7 @@ def config(*overrides: str) -> DictConfig:
 
 
 def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    kernels.main([model, "model.dtype=float32"], BenchKernelsSettings(nodes=[1, 3], contexts=[16], rounds=1))
+    kernels.run([model, "model.dtype=float32"], BenchKernelsSettings(nodes=[1, 3], contexts=[16], rounds=1))
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["dtype"], found["engine"]) == ("float32", "eager")
     assert [(step["context"], step["nodes"]) for step in found["steps"]] == [(16, 1), (16, 3)]
@@ -51,4 +51,4 @@ def test_a_variant_lacks_its_kernel_alone(model: str) -> None:
 
 def test_kernels_are_for_processors(model: str) -> None:
     with pytest.raises(BadInput, match="processors"):
-        kernels.main([model, "model.device=cuda"], BenchKernelsSettings())
+        kernels.run([model, "model.device=cuda"], BenchKernelsSettings())

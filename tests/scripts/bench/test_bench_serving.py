@@ -14,7 +14,7 @@ from made_up_run import row, write_run
 
 from aded.errors import BadInput
 from scripts.bench import serving, soak
-from scripts.bench.serving import Arm, BenchServingSettings, compared, latencies, options_of
+from scripts.bench.serving import BenchServingSettings, Replies, compared, latencies, options_of
 from scripts.bench.vllm_server import Reply, read_counters
 
 PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
@@ -153,8 +153,8 @@ def test_accepted_tokens_leave_out_prefill() -> None:
         "spec_decode_num_accepted_tokens": 60.0,
         "spec_decode_num_draft_tokens": 80.0,
     }
-    drafting = Arm(replies("a", "b", "c", "d"), 2.0, counts)
-    plain = Arm(replies("a", "b", "x", "d"), 4.0, {"generation_tokens": 104.0})
+    drafting = Replies(replies("a", "b", "c", "d"), 2.0, counts)
+    plain = Replies(replies("a", "b", "x", "d"), 4.0, {"generation_tokens": 104.0})
     found = compared(drafting, plain)
     assert (found["accepted_tokens"], found["drafted_tokens"], found["speedup"]) == (100 / 40, 80 / 40, 2.0)
     assert found["different"] == 1

@@ -121,4 +121,4 @@ def test_what_a_leaderboard_or_a_command_lacks_is_named(given: dict[str, Any], t
         with pytest.raises(BadInput, match=f"file: .*board.csv.* {problem}"):
             verify(settings)
     with pytest.raises(BadInput, match="verify, add"):
-        leaderboard.act(["check"], settings)
+        leaderboard.run(["check"], settings)

@@ -116,12 +116,12 @@ def test_it_writes_and_compares(
         replay, "rows_of", lambda folder, jobs: [replay.row_of(case) for case in replay.cases_of(folder)]
     )
     given = replay.ReplaySettings(packs=str(packs), jobs=1)
-    replay.replay_packs([], replay.ReplaySettings(packs=str(packs), jobs=1, out=str(tmp_path / "out")))
-    replay.replay_packs([], given)
+    replay.run([], replay.ReplaySettings(packs=str(packs), jobs=1, out=str(tmp_path / "out")))
+    replay.run([], given)
     assert "4 rows, each digit as in" in capsys.readouterr().out
     small_pack(packs / "two", TURNS[:1])
     with pytest.raises(SystemExit) as stop:
-        replay.replay_packs([], given)
+        replay.run([], given)
     assert stop.value.code == 1
     error = capsys.readouterr().err
     assert "table.csv: line 4 was two,autoregressive,{},,3," in error

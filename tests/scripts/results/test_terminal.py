@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.demo import DRAFTED, RESET
-from scripts.results.terminal import ACCEPTED, COLUMNS, PLAIN, draw, runs_of
+from scripts.results.terminal import ACCEPTED_COLOUR, COLUMNS, PLAIN_COLOUR, draw, runs_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 def test_the_runs_are_the_pieces_in_their_colours(pieces: list[tuple[str, str]]) -> None:
     runs = list(runs_of([f"{DRAFTED}{drafted}{RESET}{own}" for drafted, own in pieces]))
     for number, texts in enumerate(pieces):
-        for colour, text in zip((ACCEPTED, PLAIN), texts, strict=True):
+        for colour, text in zip((ACCEPTED_COLOUR, PLAIN_COLOUR), texts, strict=True):
             found = "".join(run.text for run in runs if run.piece == number and run.colour == colour)
             assert found == text.replace("\n", "")
     assert all(0 <= run.column < COLUMNS and run.column + len(run.text) <= COLUMNS for run in runs)

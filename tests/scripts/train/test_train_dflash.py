@@ -24,7 +24,7 @@ from baselines.heads.dflash.files import save_head
 from baselines.heads.dflash.model import Block
 from scripts.train.dflash import new_block, new_head, teach
 from scripts.train.dflash_training import BlockLesson
-from scripts.train.text import Text, read_text
+from scripts.train.text import ReadText, read_text
 from scripts.train.training import Training
 
 ALL = torch.arange(VOCABULARY)
@@ -44,7 +44,7 @@ def taught(
     return load_file(Path(cfg.out) / "model.safetensors")
 
 
-def new_training(model: PreTrainedModel, tokens: torch.Tensor, anchors: int) -> tuple[Training, list[Text]]:
+def new_training(model: PreTrainedModel, tokens: torch.Tensor, anchors: int) -> tuple[Training, list[ReadText]]:
     """A training of 100 steps, and its two short texts."""
     texts = [read_text(model, *pair, [1]) for pair in pairs_of(model, 2, 12)]
     projection = model.get_output_embeddings().weight[tokens].detach()
@@ -92,7 +92,7 @@ def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     whole = taught(model, settings(tmp_path / "whole"), pairs)
     step = Training.step
 
-    def interrupted(training: Training, texts: list[Text]) -> tuple[float, list[float]]:
+    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
         if training.done == 4:
             raise KeyboardInterrupt
         return step(training, texts)

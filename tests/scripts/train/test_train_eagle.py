@@ -22,7 +22,7 @@ from baselines.heads.eagle.files import published_layers
 from baselines.heads.shared.layers import SharedLayers
 from scripts.train.eagle import new_head, teach
 from scripts.train.eagle_training import EagleLesson
-from scripts.train.text import Text, read_text
+from scripts.train.text import ReadText, read_text
 from scripts.train.training import Training
 
 ALL = torch.arange(VOCABULARY)
@@ -43,7 +43,7 @@ def taught(
 
 def new_training(
     kind: str, model: PreTrainedModel, tokens: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Training, list[Text]]:
+) -> tuple[Training, list[ReadText]]:
     """A training of 100 steps, and its two short texts. Noise is for longer ones."""
     monkeypatch.setattr("scripts.train.eagle_training.NOISE", 0.0)
     texts = [read_text(model, *pair, LAYERS[kind]) for pair in pairs_of(model, 2, 12)]
@@ -96,7 +96,7 @@ def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch:
     whole = taught(model, settings(kind, tmp_path / "whole"), pairs)
     step = Training.step
 
-    def interrupted(training: Training, texts: list[Text]) -> tuple[float, list[float]]:
+    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
         if training.done == 4:
             raise KeyboardInterrupt
         return step(training, texts)

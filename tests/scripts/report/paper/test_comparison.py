@@ -11,7 +11,7 @@ from aded.records.finished_runs import read_runs
 from aded.records.metrics import over_seeds
 from aded.records.rows import Row
 from scripts.report.lines import ACCEPTED, BASELINE, Line, baselines, lines_of
-from scripts.report.paper.comparison import Sources, as_markdown, blocks, long_table
+from scripts.report.paper.comparison import Footnotes, as_markdown, blocks, long_table
 from scripts.report.paper.published import FILES, Published, beside, read_published
 
 FIGURE = Published(
@@ -30,7 +30,7 @@ def found(folder: Path) -> list[Line]:
 
 
 def frame(folder: Path, metric: str = "mean accepted tokens") -> pd.DataFrame:
-    return blocks(found(folder), [FIGURE], Sources())[f"mt_bench, {metric}"]
+    return blocks(found(folder), [FIGURE], Footnotes())[f"mt_bench, {metric}"]
 
 
 def test_a_cell_is_the_mean_over_runs_that_differ_in_the_seed_alone(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_figures_of_methods_that_were_not_run_are_left_out(tmp_path: Path) -> No
 def test_an_interval_that_contains_1_and_few_questions_are_remarked(tmp_path: Path) -> None:
     rows = [timed(1, [4], 1.0, 2.0), timed(2, [4], 2.0, 1.0)]
     write_run(tmp_path / "a", rows, answers=None)
-    sources = Sources()
+    sources = Footnotes()
     frames = blocks(found(tmp_path), [], sources)
     (line,) = frames["mt_bench, speedup over autoregressive decoding"].to_dict("records")
     assert line["tiny: ours"] == "1.00 [0.50, 2.00]¹³ m1"

@@ -10,7 +10,7 @@ from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
 from llm_judge.spec_bench import RunFile
 from scripts.report.page.tables import accepted
-from scripts.report.paper.comparison import Sources
+from scripts.report.paper.comparison import Footnotes
 from scripts.report.paper.published import Published
 from scripts.report.tables.accepted import as_markdown, headline, in_both_scopes, long_table
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def table(folder: Path) -> dict[str, dict[str, str]]:
-    frame = headline(in_both_scopes(read_runs([folder])), [FILE], FIGURES, Sources())
+    frame = headline(in_both_scopes(read_runs([folder])), [FILE], FIGURES, Footnotes())
     return {str(one["method"]): {str(key): str(one[key]) for key in one} for one in frame.to_dict("records")}
 
 

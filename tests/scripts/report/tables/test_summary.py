@@ -16,7 +16,7 @@ from aded.records.rows import Row
 from aded.records.summary import Summary
 from scripts.report.lines import lines_by_seed, lines_of
 from scripts.report.paper import comparison
-from scripts.report.paper.comparison import Sources, blocks
+from scripts.report.paper.comparison import Footnotes, blocks
 from scripts.report.tables.accepted import in_both_scopes
 from scripts.report.tables.summary import all_numbers, as_markdown, ranking, ranking_frame, summary_frame
 from scripts.tables import main
@@ -77,7 +77,7 @@ def test_every_table_is_best_first(tmp_path: Path) -> None:
     runs = read_runs([tmp_path])
     right = ["fast", "slow", "many", "more", "few"]
     rows = lines_by_seed(runs)
-    accepted_tokens = blocks(lines_of(runs), [], Sources())["mt_bench, mean accepted tokens"]
+    accepted_tokens = blocks(lines_of(runs), [], Footnotes())["mt_bench, mean accepted tokens"]
     for table in (summary_frame(rows), ranking_frame(rows), all_numbers(runs), accepted_tokens):
         assert table["method"].tolist() == right
     assert [line.name for line in in_both_scopes(runs)] == right
@@ -217,7 +217,7 @@ def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path)
             write_run(tmp_path / benchmark / method, rows, method=method, benchmark=benchmark, answers=None)
     runs = read_runs([tmp_path])
     assert sum(len(run.summary.marks) for run in runs) == 6
-    sources = Sources()
+    sources = Footnotes()
     frames = blocks(lines_of(runs), [], sources)
     for text in (text_of(tmp_path), comparison.as_markdown(frames, sources), ranking(runs)):
         ours = [line.removeprefix("- ") for line in text.splitlines() if line.startswith(("- ³", "³"))]
