@@ -89,7 +89,7 @@ def test_files_that_do_not_fit_together_are_not_merged(tokenizer: PreTrainedToke
         ("out=linked a", "out"),
     ],
 )
-def test_the_command(
+def test_bad_input_is_one_line_and_writes_nothing(
     arguments: str,
     key: str,
     tokenizer: PreTrainedTokenizerFast,
@@ -104,5 +104,12 @@ def test_the_command(
     monkeypatch.chdir(tmp_path)
     assert command.refusal(main, *arguments.split()).startswith(f"{key}: ")
     assert sorted(os.listdir()) == ["a", "hard", "linked", "other"]
+
+
+def test_a_file_merged_alone_is_the_same(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "a")
+    monkeypatch.chdir(tmp_path)
     assert command(main, "out=m", "a").out == "built m\n"
     assert Path("m").read_bytes() == Path("a").read_bytes()

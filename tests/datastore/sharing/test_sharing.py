@@ -264,7 +264,7 @@ def test_a_hub_that_takes_no_files(hub: object, built: Path, monkeypatch: pytest
         (fetch, "out=x", "out"),
     ],
 )
-def test_the_commands(
+def test_bad_input_is_one_line_and_writes_nothing(
     module: Any,
     arguments: str,
     key: str,
@@ -273,7 +273,6 @@ def test_the_commands(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Bad input is one line and writes nothing; what is right works."""
     for name, target in {"a.ngrams": "a.ngrams", "a.suffixes": "a.suffixes", "tok": "tok", ".a": "a.ngrams"}.items():
         (tmp_path / name).symlink_to(built / target)
     whole = content(built)
@@ -282,6 +281,13 @@ def test_the_commands(
     monkeypatch.chdir(tmp_path)
     assert command.refusal(module.main, *arguments.split()).startswith(f"{key}: ")
     assert sorted(os.listdir(tmp_path)) == before
-    assert "aded fetch shared out=" in command(publish.main, "a.ngrams", "to=shared", "licence=mit").out
+
+
+def test_what_one_publishes_another_fetches(
+    command: Command, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = command(publish.main, str(built / "a.ngrams"), "to=shared", "licence=mit")
+    assert "aded fetch shared out=" in done.out, done.err
     assert command(fetch.main, "shared", "out=x.ngrams").out.splitlines()[-1] == "x.ngrams"
-    assert Path("x.ngrams").read_bytes() == whole
+    assert Path("x.ngrams").read_bytes() == content(built)

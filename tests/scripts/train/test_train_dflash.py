@@ -7,10 +7,9 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
-from own_answers import pairs_of
+from own_answers import broken_off, pairs_of, taught
 from safetensors import safe_open
-from safetensors.torch import load_file
-from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+from tiny import VOCABULARY, tiny_model
 from transformers import PreTrainedModel
 
 from aded.config.command_line import CONF
@@ -18,7 +17,6 @@ from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
 from baselines.heads.dflash.drafter import Dflash
 from baselines.heads.dflash.files import save_head
 from baselines.heads.dflash.model import Block
@@ -35,13 +33,6 @@ def settings(out: Path, *more: str) -> DictConfig:
     tiny = ["block_size=4", "mask_token_id=63", "target_layers=[0]", "layers=1", "batch_size=2", "epochs=3"]
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose("train_dflash", [f"out={out}", *tiny, *more])
-
-
-def taught(
-    model: PreTrainedModel, cfg: DictConfig, pairs: list[tuple[list[int], list[int]]]
-) -> dict[str, torch.Tensor]:
-    teach(cfg, Loaded(EagerTarget(model), tiny_tokenizer(), frozenset()), pairs, {"model": "tiny"})
-    return load_file(Path(cfg.out) / "model.safetensors")
 
 
 def new_training(model: PreTrainedModel, tokens: torch.Tensor, anchors: int) -> tuple[Training, list[ReadText]]:
@@ -85,41 +76,25 @@ def test_it_learns_what_it_will_draft(tmp_path: Path) -> None:
     assert all(0 < rate < 1 for rate in right)
 
 
-def test_an_interrupted_training_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     """To the same head, bit for bit."""
     model = tiny_model()
     pairs = pairs_of(model)
-    whole = taught(model, settings(tmp_path / "whole"), pairs)
-    step = Training.step
-
-    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
-        if training.done == 4:
-            raise KeyboardInterrupt
-        return step(training, texts)
-
+    whole = taught(teach, model, settings(tmp_path / "whole"), pairs)
     cfg = settings(tmp_path / "parts", "checkpoint_minutes=1e-9")
-    with monkeypatch.context() as patched:
-        patched.setattr(Training, "step", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            taught(model, cfg, pairs)
-    again = taught(model, cfg, pairs)
+    broken_off(teach, model, cfg, pairs)
+    again = taught(teach, model, cfg, pairs)
     assert again.keys() == whole.keys()
     assert all(torch.equal(again[name], value) for name, value in whole.items())
     with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
         assert file.metadata() == {"answers": "6", "tokens": "120", "model": "tiny", "steps": "9 of 9"}
-    with pytest.raises(BadInput, match=r"^out: .* is of a training with epochs=3, and this one has 4"):
-        taught(model, settings(tmp_path / "parts", "epochs=4"), pairs)
-    with pytest.raises(BadInput, match=r"^out: .* is of a run of 9 steps, this one has 6"):
-        taught(model, settings(tmp_path / "parts"), pairs[:4])
-    with pytest.raises(BadInput, match=r"^out: .* is no checkpoint of such a head"):
-        taught(tiny_model(intermediate_size=16), cfg, pairs)
 
 
 def test_its_file_is_drafted_with(tmp_path: Path) -> None:
     """Of a narrower head the sizes are its own, and what it has learned by heart is accepted."""
     model = tiny_model()
     pairs = pairs_of(model)
-    taught(model, settings(tmp_path, "intermediate_size=24", "epochs=60", "learning_rate=0.01"), pairs)
+    taught(teach, model, settings(tmp_path, "intermediate_size=24", "epochs=60", "learning_rate=0.01"), pairs)
     target, drafter = EagerTarget(model), Dflash(str(tmp_path))
     drafter.setup(target)
     assert drafter.head is not None
@@ -140,4 +115,4 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^mask_token_id: must be one of the target's 64 tokens"):
         new_block(settings(tmp_path, "mask_token_id=64"), model)
     with pytest.raises(BadInput, match=r"^prompts: there are no answers to train on"):
-        taught(model, settings(tmp_path), [([1, 2], [3])])
+        taught(teach, model, settings(tmp_path), [([1, 2], [3])])

@@ -7,16 +7,14 @@ import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
-from own_answers import pairs_of
+from own_answers import broken_off, pairs_of, taught
 from safetensors import safe_open
-from safetensors.torch import load_file
-from tiny import VOCABULARY, tiny_model, tiny_tokenizer
+from tiny import VOCABULARY, tiny_model
 from transformers import PreTrainedModel
 
 from aded.config.command_line import CONF
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
-from aded.targets.loaded import Loaded
 from baselines.heads.eagle.drafter import Eagle2, HeadReader
 from baselines.heads.eagle.files import published_layers
 from baselines.heads.shared.layers import SharedLayers
@@ -32,13 +30,6 @@ LAYERS = {"eagle2": (), "eagle3": published_layers(2)}
 def settings(kind: str, out: Path, *more: str) -> DictConfig:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose("train_eagle", [f"kind={kind}", f"out={out}", "batch_size=2", "epochs=3", *more])
-
-
-def taught(
-    model: PreTrainedModel, cfg: DictConfig, pairs: list[tuple[list[int], list[int]]]
-) -> dict[str, torch.Tensor]:
-    teach(cfg, Loaded(EagerTarget(model), tiny_tokenizer(), frozenset()), pairs, {"model": "tiny"})
-    return load_file(Path(cfg.out) / "model.safetensors")
 
 
 def new_training(
@@ -89,42 +80,32 @@ def test_it_learns_what_it_will_draft(kind: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path) -> None:
     """To the same head, bit for bit."""
     model = tiny_model()
     pairs = pairs_of(model)
-    whole = taught(model, settings(kind, tmp_path / "whole"), pairs)
-    step = Training.step
-
-    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
-        if training.done == 4:
-            raise KeyboardInterrupt
-        return step(training, texts)
-
+    whole = taught(teach, model, settings(kind, tmp_path / "whole"), pairs)
     cfg = settings(kind, tmp_path / "parts", "checkpoint_minutes=1e-9")
-    with monkeypatch.context() as patched:
-        patched.setattr(Training, "step", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            taught(model, cfg, pairs)
+    broken_off(teach, model, cfg, pairs)
     with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
         assert file.metadata()["steps"] == "4 of 9"
-    again = taught(model, cfg, pairs)
+    again = taught(teach, model, cfg, pairs)
     assert again.keys() == whole.keys()
     assert all(torch.equal(again[name], value) for name, value in whole.items())
     with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
         assert file.metadata() == {"answers": "6", "tokens": "120", "model": "tiny", "steps": "9 of 9"}
     with pytest.raises(BadInput, match=r"^out: .* is of a training with learning_rate=.*, and this one has 0.5"):
-        taught(model, settings(kind, tmp_path / "parts", "learning_rate=0.5"), pairs)
+        taught(teach, model, settings(kind, tmp_path / "parts", "learning_rate=0.5"), pairs)
     with pytest.raises(BadInput, match=r"^out: .* is of a run of 9 steps, this one has 6"):
-        taught(model, settings(kind, tmp_path / "parts"), pairs[:4])
+        taught(teach, model, settings(kind, tmp_path / "parts"), pairs[:4])
     with pytest.raises(BadInput, match=r"^out: .* is no checkpoint of such a head"):
-        taught(tiny_model(intermediate_size=16), cfg, pairs)
+        taught(teach, tiny_model(intermediate_size=16), cfg, pairs)
 
 
 def test_of_a_narrower_head_the_sizes_are_its_own(tmp_path: Path) -> None:
     """And its file is drafted with."""
     model = tiny_model()
-    taught(model, settings("eagle2", tmp_path, "intermediate_size=24"), pairs_of(model))
+    taught(teach, model, settings("eagle2", tmp_path, "intermediate_size=24"), pairs_of(model))
     drafter = Eagle2(str(tmp_path))
     drafter.setup(EagerTarget(model))
     assert drafter.reader is not None
@@ -135,4 +116,4 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^model: .* qwen2"):
         new_head("eagle2", tiny_model("qwen2"), ALL, None)
     with pytest.raises(BadInput, match=r"^prompts: there are no answers to train on"):
-        taught(tiny_model(), settings("eagle2", tmp_path), [([1, 2], [3])])
+        taught(teach, tiny_model(), settings("eagle2", tmp_path), [([1, 2], [3])])
