@@ -16,7 +16,7 @@ from tabulate import tabulate
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.datastores.array_file import DATASTORE_KEY, READ
+from aded.files.datastores.array_file import DATASTORE_KEY
 from aded.files.datastores.contamination import Check, from_header
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import SuffixFile
@@ -25,6 +25,7 @@ from aded.identity import tokenizer_fingerprint
 from aded.settings import Positive
 from datastore.cleaning.header import described
 from datastore.open import open_datastore
+from datastore.spill import READ
 
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text that is ready to print."""

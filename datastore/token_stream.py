@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
-from aded.files.datastores.array_file import Spill
 from datastore.corpora.corpus import Corpus
+from datastore.spill import Spill
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from aded.files.datastores.array_file import Spill
 from aded.files.datastores.ngram_trie import LONG, MANY, WIDE
 from datastore.counting.part import TriePart, frequent_first
+from datastore.spill import Spill
 from datastore.token_stream import token_type
 
 

@@ -30,8 +30,6 @@ from aded.settings import checked
 DATASTORE_KEY = "datastore.path"
 """The key that errors name."""
 File = TypeVar("File")
-READ = 1 << 22
-"""Bytes read at once."""
 CHECKSUM = 16
 """Bytes of the checksum."""
 BUILD = "aded build corpus=NAME corpus.path=FILE tokenizer=NAME out=FILE"
@@ -108,41 +106,8 @@ class ArrayFile:
             )
 
 
-class Spill:
-    """An array that grows on disk and is never in memory as a whole. Values that `path` contains already stay."""
-
-    def __init__(self, path: Path, dtype: np.typing.DTypeLike) -> None:
-        self.path, self.dtype = path, np.dtype(dtype)
-        self._file = path.open("ab")
-        self.length = self._file.tell() // self.dtype.itemsize
-
-    def append(self, values: np.ndarray) -> None:
-        """values: integers [m], each within the range of the array's dtype."""
-        self._file.write(np.ascontiguousarray(values, self.dtype).data)
-        self.length += len(values)
-
-    def __len__(self) -> int:
-        return self.length
-
-    def flush(self) -> None:
-        """Write buffered values to the file, so that other processes can read them."""
-        self._file.flush()
-
-    def read(self, start: int = 0, length: int = -1) -> np.ndarray:
-        """At most `length` numbers from position `start` on; by default all."""
-        self._file.flush()
-        return np.fromfile(self.path, self.dtype, length, offset=start * self.dtype.itemsize)
-
-    def blocks(self) -> Iterator[bytes]:
-        """The array's bytes, block by block."""
-        self._file.flush()
-        with self.path.open("rb") as file:
-            while block := file.read(READ):
-                yield block
-
-
 class Stored(Protocol):
-    """An array that is written block by block: a Spill, or several in a row."""
+    """An array that is written block by block (datastore.spill)."""
 
     @property
     def dtype(self) -> np.dtype: ...

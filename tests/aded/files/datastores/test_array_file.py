@@ -9,8 +9,9 @@ from safetensors.numpy import load_file, save_file
 
 from aded.errors import BadInput
 from aded.files.datastores import array_file
-from aded.files.datastores.array_file import ArrayFile, Spill, open_arrays, write_arrays
+from aded.files.datastores.array_file import ArrayFile, open_arrays, write_arrays
 from aded.files.datastores.blocks import BLOCK
+from datastore.spill import Spill
 
 HEADER = {"format": "f", "version": "1", "tokenizer": "t", "vocabulary": "9"}
 ARRAYS: dict[str, np.ndarray] = {
