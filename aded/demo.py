@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from io import TextIOWrapper
 from unicodedata import category
 
 from aded.config.command_line import run_command
@@ -78,6 +79,8 @@ def _rate(value: float | None) -> str:
 def lines_of(plain: bool) -> Iterator[str]:
     """What the user asks, line by line; an empty line ends a chat at a terminal."""
     asking = sys.stdin.isatty() and not plain
+    if isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # bytes that are no UTF-8
     while True:
         if asking:
             print("> ", end="", flush=True)

@@ -34,6 +34,14 @@ def literal(text: str, kept: str = "") -> str:
     return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode() for one in text)
 
 
+def check_utf8(text: str, key: str) -> None:
+    """Raise BadInput for text that no tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(key, "holds characters that are no UTF-8 text") from None
+
+
 def first_line(error: BaseException) -> str:
     """What an error of a library says, in one line; its type where it says nothing."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -9,7 +9,8 @@ It takes up to a minute, and raises AssertionError with one line that says what 
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -20,12 +21,12 @@ from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 from aded.api.drafter import as_drafter, drafter
 from aded.core.decode import Answer, decode
 from aded.core.decoding import Decoding
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step, set_up
 from aded.core.sampler import Greedy, Recorded, Sampler
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.core.wrapped_drafter import WrappedDrafter
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.targets.eager import EagerTarget
 from aded.targets.weightless import WeightlessTarget
 
@@ -99,7 +100,8 @@ class Watched(WrappedDrafter):
 
     def draft(self, context: np.ndarray) -> DraftTree:
         before = context.copy()
-        tree = self.drafter.draft(context)
+        with _refused():
+            tree = self.drafter.draft(context)
         assert np.array_equal(context, before), "draft changed its context; copy what you change"
         assert isinstance(tree, DraftTree), f"draft returned {type(tree).__name__}; return a DraftTree"
         assert tree.tokens[0] == context[-1], f"the root is {tree.tokens[0]}; it must be context[-1], {context[-1]}"
@@ -118,8 +120,18 @@ class Watched(WrappedDrafter):
 
 def _watched(made: Drafter) -> Watched:
     watched = Watched(made)
-    watched.setup(tiny_target())
+    with _refused():
+        set_up(watched, tiny_target(), "method", type(made).__name__)
     return watched
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """What a run would refuse is wrong."""
+    try:
+        yield
+    except ValueError as error:
+        raise AssertionError(first_line(error)) from error
 
 
 def _answered(watched: Drafter, prompt: np.ndarray, sampler: Sampler) -> Answer:
@@ -162,8 +174,7 @@ def _nothing_outlives_its_scope(make: Callable[[], Drafter]) -> None:
 def _no_token_is_made_up(make: Callable[[], Drafter]) -> None:
     """Of tokens that it has never seen it knows nothing."""
     for prompt in ([VOCABULARY - 2], [VOCABULARY - 3, VOCABULARY - 2]):
-        made = make()
-        made.setup(tiny_target())
+        made = _watched(make())
         made.begin(np.array(prompt))
         drafted = made.draft(np.array(prompt)).tokens[1:].tolist()
         assert set(drafted) <= set(prompt), f"{drafted} was drafted after {prompt} alone; draft the root alone"

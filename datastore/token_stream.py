@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tqdm import tqdm
 
+from aded.files.models.tokenizer import vocabulary_size
 from datastore.corpora.corpus import Corpus
 from datastore.spill import Spill
 
@@ -73,11 +74,6 @@ class TokenStream:
     def read(self) -> np.ndarray:
         """The whole stream, int32 [n]."""
         return self._spill.read().astype(np.int32, copy=False)
-
-
-def vocabulary_size(tokenizer: PreTrainedTokenizerBase) -> int:
-    """One more than the highest token id."""
-    return max(len(tokenizer), 1 + max(tokenizer.get_vocab().values()))
 
 
 def tokenise(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, path: Path, *, progress: bool) -> TokenStream:

@@ -88,6 +88,7 @@ def custom_generate(
     """See GenerationMixin._sample. Raises BadInput for what cannot be done with a drafter."""
     _refuse(model, input_ids, generation_config, model_kwargs)
     prompt = _without_padding(input_ids, model_kwargs.get("attention_mask"))
+    _check_positions(model_kwargs.get("position_ids"), len(prompt))
     prepared = prepared_model(model)
     keeps = frozenset(name for name in ("scores", "logits") if getattr(generation_config, f"output_{name}"))
     sampler = ProcessedSampler(input_ids, logits_processor, draws=bool(generation_config.do_sample), keeps=keeps)
@@ -144,6 +145,12 @@ def _without_padding(input_ids: torch.Tensor, mask: torch.Tensor | None) -> np.n
     if len(seen) != len(ids) or not seen[first:].all():
         raise BadInput("attention_mask", "may hide padding on the left of one prompt, and nothing else")
     return ids[first:]
+
+
+def _check_positions(given: torch.Tensor | None, tokens: int) -> None:
+    """Raise BadInput for positions other than those of text. tokens: of the prompt, without padding."""
+    if given is not None and given.flatten()[-tokens:].tolist() != list(range(tokens)):
+        raise BadInput("position_ids", "must count the prompt's tokens from 0, or be left out")
 
 
 def _longest(criteria: StoppingCriteriaList, config: GenerationConfig) -> int:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aded.bench.questions import ids_of_messages
-from aded.errors import BadInput
+from aded.errors import BadInput, check_utf8
+from aded.files.models.tokenizer import has_id
 
 if TYPE_CHECKING:
     from aded.files.models.tokenizer import AnyTokenizer
@@ -27,6 +28,7 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
             raise BadInput(PROMPT_KEY, "has no input_ids; messages are a list of {'role': ..., 'content': ...}")
         prompt = prompt["input_ids"]
     if isinstance(prompt, str):
+        check_utf8(prompt, PROMPT_KEY)
         ids = tokenizer(prompt)["input_ids"]
     elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
         ids = ids_of_messages(prompt, tokenizer, PROMPT_KEY, "it")
@@ -43,7 +45,7 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
         raise BadInput(PROMPT_KEY, "has no token; give at least one, such as the tokenizer's bos_token")
     if not np.issubdtype(found.dtype, np.integer):
         raise BadInput(PROMPT_KEY, "must be text, token ids, or a list of {'role': ..., 'content': ...}")
-    if found.min() < 0 or found.max() >= len(tokenizer):
+    if found.min() < 0 or not has_id(tokenizer, int(found.max())):
         raise BadInput(
             PROMPT_KEY,
             f"has token {found.max() if found.min() >= 0 else found.min()}; the tokenizer has {len(tokenizer)}",

@@ -42,7 +42,10 @@ class OwnTemplate:
 
     def ids(self, tokenizer: AnyTokenizer, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
         """See PromptTemplate."""
-        return Raw().ids(tokenizer, [self._text(turns, answers)], [])  # type: ignore[arg-type]
+        text = self._text(turns, answers)
+        if not isinstance(text, str):
+            raise BadInput("template", f"returned a {type(text).__name__}; it must return text")
+        return Raw().ids(tokenizer, [text], [])  # type: ignore[arg-type]
 
 
 def replay(
@@ -100,6 +103,8 @@ def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyToke
         except ImportError:  # transformers is not installed
             return read_plain_tokenizer(given, "tokenizer")
     if isinstance(given, Tokenizer):
+        if eos_token is not None and given.token_to_id(eos_token) is None:
+            raise BadInput("eos_token", f"{eos_token!r} is no token of this tokenizer")
         return PlainTokenizer(given, eos_token)
     if callable(given) and hasattr(given, "get_vocab"):
         found: AnyTokenizer = given

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from aded.errors import BadInput
+from aded.errors import BadInput, check_utf8
+from aded.files.models.tokenizer import has_id
 from aded.settings import Order
 
 if TYPE_CHECKING:
@@ -87,18 +88,16 @@ class TokenIds(Question):
         self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate
     ) -> list[int]:
         """See Question. No template is applied."""
-        if max(self.turns[0]) >= len(tokenizer):
-            raise BadInput(
-                "benchmark", f"question {self.id} has token {max(self.turns[0])}; the tokenizer has {len(tokenizer)}"
-            )
+        highest = max(self.turns[0])
+        if not has_id(tokenizer, highest):
+            raise BadInput("benchmark", f"question {self.id} has token {highest}; the tokenizer has {len(tokenizer)}")
         return list(self.turns[0])
 
 
 def is_raw(question: Question, template: PromptTemplate) -> bool:
     """Are prompts and answers the model's own text, special tokens included?"""
-    return isinstance(question, PlainText | TokenIds) or (
-        isinstance(template, Raw) and not isinstance(question, Chat)
-    )
+    by_template = isinstance(template, Raw) and not isinstance(question, Chat)
+    return by_template or isinstance(question, PlainText | TokenIds)
 
 
 def limited(questions: list[Question], limit: int | None, order: Order = "in_turn") -> list[Question]:
@@ -216,5 +215,6 @@ def ids_of_messages(
         text = apply([dict(one) for one in messages], tokenize=False, add_generation_prompt=True, **options)
     except Exception as error:  # templates are programs, and raise what they like
         raise BadInput(key, f"{where}: the chat template refuses the messages ({error})") from None
+    check_utf8(text, key)
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids

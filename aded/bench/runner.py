@@ -21,6 +21,7 @@ from aded.core.sampler import Recorded, Sampler
 from aded.core.slices import SECONDS, WHOLE_ANSWER, Arm, take_turns
 from aded.core.step import Step
 from aded.core.target import Target
+from aded.errors import BadInput
 from aded.files.answer_file import sha256_of
 from aded.files.models.tokenizer import stop_rule
 from aded.files.pack import AbsentTokenizer
@@ -157,6 +158,8 @@ class Runner:
         recording, template = self.experiment.recording, self.experiment.template
         ids = recording and recording.prompt(question.id, number)
         prompt = np.array(ids or question.prompt_ids(answers, self.tokenizer, template), np.int64)
+        if len(prompt) == 0:
+            raise BadInput("benchmark", f"question {question.id} has no token; leave it out")
         raw = is_raw(question, template)
         recorded = recording.answer(question.id, number, len(prompt), raw) if recording else None
         return Turn(question, number, prompt, recorded)

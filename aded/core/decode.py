@@ -177,14 +177,16 @@ class Generation:
     def draft(self) -> DraftTree:
         """Propose the next step's tree. Raises BadInput for one with another root: it would become text."""
         began = perf_counter()
-        done = len(self.answer.token_ids)
-        # A draft at depth d is only of use if d more tokens and the bonus token may follow.
-        context = self._context[: self._prompt_length + done]
-        tree = self.drafter.draft(context).up_to_depth(self.limit - done - 1)
-        self._drafting += perf_counter() - began
-        if tree.tokens[0] != context[-1]:
-            problem = f"its tree's root is {tree.tokens[0]}; it must be the text's last token, {context[-1]}"
+        done, last_token = len(self.answer.token_ids), self.answer.token_ids[-1]
+        tree = self.drafter.draft(self._context[: self._prompt_length + done])
+        if not isinstance(tree, DraftTree):
+            raise BadInput("drafter", f"it drafted a {type(tree).__name__}; it must draft a DraftTree")
+        if tree.tokens[0] != last_token:
+            problem = f"its tree's root is {tree.tokens[0]}; it must be the text's last token, {last_token}"
             raise BadInput("drafter", problem)
+        # A draft at depth d is only of use if d more tokens and the bonus token may follow.
+        tree = tree.up_to_depth(self.limit - done - 1)
+        self._drafting += perf_counter() - began
         return tree
 
     def take(self, step: Step, seconds: float) -> None:

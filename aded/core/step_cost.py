@@ -170,14 +170,18 @@ def _timed(target: Target, budget: int) -> StepCost:
     sizes = sorted({size for size in SIZES if size < most} | {most})
     prompt = np.arange(min(CONTEXT, target.context_length - most), dtype=np.int64) % 8
     small = [size for size in sizes if size <= SMALL]
+    room = sum(sizes) + 3 * sum(small) + most
+    is_short = len(prompt) + room > target.context_length
     times = np.full((ROUNDS + 1, len(sizes)), np.nan)
     for number, times_of_round in enumerate(times):
         large_too = number % 4 == 0
         if large_too:
-            target.prefill(prompt, Greedy(), sum(sizes) + 3 * sum(small) + most, ())
+            target.prefill(prompt, Greedy(), most if is_short else room, ())
         for i, size in enumerate(sizes):
             if size > SMALL and not large_too:
                 break
+            if is_short:  # each step adds a token at least
+                target.prefill(prompt, Greedy(), most, ())
             chain = unlikely_chain(size)
             began = perf_counter()
             target.verify(chain)

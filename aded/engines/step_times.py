@@ -49,7 +49,7 @@ class StepTimes:
         """
         if not self.measuring:
             return self._longest
-        return max(1, self._longest // requests) if len(self._first) % 2 else 0
+        return max(1, self._longest // max(1, requests)) if len(self._first) % 2 else 0
 
     def learn(self, requests: int, rows: int, seconds: float) -> None:
         """A step over `rows` rows, which `requests` requests shared, took so long."""

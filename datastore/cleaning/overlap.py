@@ -59,7 +59,7 @@ class Overlap:
         for hashes in map(words, messages):
             for found in _candidates(hashes, self._filter).tolist():
                 owners.update(self._owners.get(found, ()))
-            if 0 < len(hashes) < SHORTEST:
+            if len(hashes):
                 owners.update(self._whole.get(_all_of(hashes), ()))
         return owners
 
@@ -81,8 +81,9 @@ class Overlap:
         for question, own in zip(questions, turns, strict=True):
             text = b"".join(turn.tobytes() for turn in own)  # two questions with one text are one
             kept = [turn[begin : len(turn) - end] for turn in own]
-            if kept and 0 < len(kept[0]) < SHORTEST:
-                self._whole.setdefault(_all_of(kept[0]), []).append((name, question.id))
+            for first in own[:1] + [turn for turn in kept[:1] if len(turn) < SHORTEST]:
+                if len(first):
+                    self._whole.setdefault(_all_of(first), []).append((name, question.id))
             found = [ngram_hashes(turn, min(LONGEST, len(turn))) for turn in kept if len(turn) >= SHORTEST]
             found += [ngram_hashes(words(reference), LONGEST) for reference in question.references]
             for value in (value for hashes in found for value in hashes.tolist()):

@@ -79,7 +79,13 @@ class BenchVerifySettings:
 def measure(
     targets: dict[str, Target], contexts: Sequence[int], nodes: Sequence[int], rounds: int, bandwidth: Bandwidth
 ) -> tuple[Times, list[float]]:
-    """Seconds of every (engine, context, size), and the bandwidths measured between them, once per round."""
+    """Seconds of every (engine, context, size), and the bandwidths measured between them, once per round.
+
+    Raises BadInput where a model's context is too short.
+    """
+    longest = max(contexts) + len(nodes) + max(nodes)
+    if (least := min(target.context_length for target in targets.values())) < longest:
+        raise BadInput("contexts", f"with {max(nodes)} nodes they reach {longest} tokens, and the model has {least}")
     times: Times = {}
     bandwidths = []
     for number in range(rounds + 1):  # the first round warms up

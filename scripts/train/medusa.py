@@ -131,6 +131,8 @@ def run(cfg: DictConfig) -> None:
     heads = MedusaHeads(cfg.heads, cfg.blocks, weight.shape[1])
     states, tokens, numbers = examples(shards, cfg.heads)
     validation = numbers % cfg.validation_every == cfg.validation_every - 1
+    if validation.all():
+        raise BadInput("validation_every", "leaves no answer to train on; raise it, or ask more prompts")
     kept = most_frequent(tokens[~validation], cfg.vocabulary)
     targets = renumbered(tokens, kept)
     log.info("%d states of %d answers, %d distinct tokens", len(states), int(numbers[-1]) + 1, len(kept))

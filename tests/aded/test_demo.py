@@ -52,5 +52,10 @@ def test_it_reads_a_pipe(
     assert out.count(" tokens/s") == 1
 
 
+def test_bytes_that_are_no_text_are_read_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8", "surrogateescape"))
+    assert list(lines_of(plain=True)) == ["caf\ufffd"]
+
+
 def test_control_characters_do_not_reach_the_terminal() -> None:
     assert shown("a\x1b[2Jb\x9b\x07\r\n\té👩‍💻") == "a[2Jb\n\té👩‍💻"

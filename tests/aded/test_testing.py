@@ -93,6 +93,15 @@ class Beyond(Copies):
         return aded.DraftTree.chain(int(context[-1]), [VOCABULARY])
 
 
+class Twins(Copies):
+    def draft(self, context: np.ndarray) -> aded.DraftTree:
+        return aded.DraftTree(np.array([context[-1], 7, 7]), np.array([-1, 0, 0]))
+
+
+class Asks(Copies):
+    requires = frozenset({"hiddn"})
+
+
 class Writes(Copies):
     def draft(self, context: np.ndarray) -> aded.DraftTree:
         context[0] += 1
@@ -133,6 +142,8 @@ def test_a_good_drafter_passes(given: Any) -> None:
         (OtherRoot, "the root is "),
         (NoTree, "draft returned list"),
         (Beyond, f"token {VOCABULARY} was drafted"),
+        (Twins, "node 2 .*siblings must differ"),
+        (Asks, "method: Asks needs hiddn, which this target does not provide"),
         (Writes, "draft changed its context"),
         (NamesTooFewParts, "node_parts returned "),
     ],

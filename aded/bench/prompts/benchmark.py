@@ -118,7 +118,8 @@ class _Form:
         except ValueError as error:
             raise BadInput("benchmark.prompts", f"{text!r}: {error}; a brace itself is written twice") from None
         self.fields = [field for _, field, _, _ in parts if field is not None]
-        if not self.fields or not all(field.isidentifier() for field in self.fields):
+        is_plain = all(not (form or conversion) for _, _, form, conversion in parts)
+        if not self.fields or not is_plain or not all(field.isidentifier() for field in self.fields):
             raise BadInput("benchmark.prompts", f"{text!r} must name fields of a row in braces, such as {{question}}")
 
 

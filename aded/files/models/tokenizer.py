@@ -41,6 +41,16 @@ def load_tokenizer(
     return tokenizer
 
 
+def vocabulary_size(tokenizer: AnyTokenizer) -> int:
+    """One more than the highest token id: some tokenizers leave ids out."""
+    return max(len(tokenizer), 1 + max(tokenizer.get_vocab().values()))
+
+
+def has_id(tokenizer: AnyTokenizer, token: int) -> bool:
+    """Is the id within the vocabulary?"""
+    return token < len(tokenizer) or token < vocabulary_size(tokenizer)
+
+
 def stop_rule(tokenizer: AnyTokenizer, strings: Sequence[str]) -> StopRule | None:
     """A rule that is true once the decoded answer contains one of the strings; None without strings.
 

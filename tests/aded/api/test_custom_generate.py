@@ -204,6 +204,7 @@ def test_an_answer_ends_where_the_context_ends(caplog: pytest.LogCaptureFixture)
         ({"prompt_lookup_num_tokens": 3}, "custom_generate: assisted generation cannot be drafted for"),
         ({"return_dict_in_generate": True, "output_attentions": True}, "output_attentions: cannot be had"),
         ({"return_dict_in_generate": True, "output_hidden_states": True}, "output_hidden_states: cannot be had"),
+        ({"position_ids": 3 * torch.arange(11)[None]}, "position_ids: must count the prompt's tokens from 0"),
         ({"attention_mask": torch.tensor([[1, 1, 0, *[1] * 8]])}, "attention_mask: may hide padding on the left"),
     ],
 )

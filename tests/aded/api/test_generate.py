@@ -232,6 +232,8 @@ def test_a_changed_model_answers_anew() -> None:
         ({"prompt": [1.5]}, "prompt: must be text, token ids"),
         ({"prompt": [-1]}, "prompt: has token -1"),
         ({"prompt": [1000]}, "prompt: has token 1000"),
+        ({"prompt": "a\ud800"}, "prompt: holds characters that are no UTF-8 text"),
+        ({"model": tiny_model(vocab_size=8)}, "prompt: has token"),
         ({"prompt": list(range(5, 100)) * 2}, "prompt: its 190 tokens fill the model's context of 128"),
         ({"prompt": {"role": "user"}}, "prompt: has no input_ids"),
         ({"max_new_tokens": 0}, "max_new_tokens: 0 must be 1 or more"),

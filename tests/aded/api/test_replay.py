@@ -122,6 +122,12 @@ def test_the_plain_tokenizer_is_the_same() -> None:
         ({"questions": "question.jsonl", "template": "zzz"}, "model.template.name: 'zzz' is no FastChat template"),
         ({"tokenizer": 7}, "tokenizer: int is neither a folder nor a tokenizer"),
         ({"tokenizer": "./no"}, "tokenizer: no folder ./no"),
+        ({"tokenizer": tiny_tokenizer().backend_tokenizer, "eos_token": "nope"}, "eos_token: 'nope' is no token"),
+        ({"questions": "question.jsonl", "template": lambda turns, answers: 5}, "template: returned a int"),
+        (
+            {"questions": "question.jsonl", "template": lambda turns, answers: ""},
+            "benchmark: question 81 has no token",
+        ),
         ({"methods": []}, "methods: must not be empty"),
         ({"methods": ["token_recycling"]}, "drafter: token_recycling needs logits"),
         ({"limit": 0}, "limit: 0 must be 1 or more"),

@@ -252,5 +252,19 @@ def test_a_tree_of_another_text_is_refused() -> None:
         def draft(self, context: np.ndarray) -> DraftTree:
             return DraftTree.chain(int(context[-2]) + 1, [1, 2])
 
-    with pytest.raises(BadInput, match=r"^drafter: its tree's root is \d+; it must be the text's last token, \d+$"):
-        decode(EagerTarget(tiny_model()), Late(), PROMPT, Greedy(), max_new_tokens=8)
+    class Writes(Drafter):
+        def draft(self, context: np.ndarray) -> DraftTree:
+            context[-1] += 1
+            return DraftTree.root(int(context[-1]))
+
+    class NoTree(Drafter):
+        def draft(self, context: np.ndarray) -> list[int]:  # type: ignore[override]
+            return [1]
+
+    for made, problem in (
+        (Late(), r"its tree's root is \d+; it must be the text's last token, \d+"),
+        (Writes(), r"its tree's root is \d+; it must be the text's last token, \d+"),
+        (NoTree(), "it drafted a list; it must draft a DraftTree"),
+    ):
+        with pytest.raises(BadInput, match=f"^drafter: {problem}$"):
+            decode(EagerTarget(tiny_model()), made, PROMPT, Greedy(), max_new_tokens=8)

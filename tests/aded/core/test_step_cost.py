@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_model
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from aded.core.step_cost import StepCost, TreeSizer, measure
 from aded.targets.eager import EagerTarget
@@ -94,3 +95,11 @@ def test_every_size_up_to_the_budget_has_a_cost_and_none_falls() -> None:
     assert len(seconds) == 21
     assert (seconds > 0).all()
     assert (np.diff(seconds) >= 0).all()
+
+
+def test_trees_are_timed_within_a_short_context() -> None:
+    """Learned positions end with it."""
+    config = GPT2Config(vocab_size=64, n_positions=80, n_embd=32, n_layer=2, n_head=4)
+    seconds = measure(EagerTarget(GPT2LMHeadModel(config).eval()), 64).seconds
+    assert len(seconds) == 65
+    assert (seconds > 0).all()

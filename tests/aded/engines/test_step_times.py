@@ -36,3 +36,9 @@ def test_while_steps_are_timed_many_requests_draft_little(requests: int, drafted
         lengths.append(times.longest(requests))
         times.learn(requests, requests * (1 + lengths[-1]), 0.1)
     assert lengths == [0, drafted] * (1 + ROUNDS)
+
+
+def test_a_step_of_nothing_but_prompts_is_no_fault() -> None:
+    times = StepTimes(5)
+    times.learn(1, 1, 0.1)
+    assert times.longest(0) == 5

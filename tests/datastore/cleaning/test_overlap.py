@@ -88,6 +88,16 @@ def test_short_questions_must_be_contained_and_shorter_ones_be_the_message() -> 
     assert checker.checks["bench"].met == {"1": 1, "2": 1, "3": 1}
 
 
+def test_a_question_word_for_word_is_met_whatever_it_shares_with_others() -> None:
+    checker = overlap(
+        asked(1, "Tell me a joke"), asked(2, "Tell me a story"), asked(3, LONG), asked(4, LONG + " x y z")
+    )
+    assert met(checker, "tell me a joke!")
+    assert met(checker, LONG)
+    assert not met(checker, "Tell me a")
+    assert checker.checks["bench"].met == {"1": 1, "3": 1}
+
+
 def test_what_a_benchmark_adds_to_its_questions_is_not_the_question() -> None:
     before, after = "You are an expert. Here is your task", "please reason step by step and put the answer in a box"
     questions = [

@@ -150,7 +150,7 @@ def test_texts_that_the_dataset_leaves_out_are_refused(tmp_path: Path) -> None:
         loaded("speed_bench", f"benchmark.question_file={path}")
 
 
-@pytest.mark.parametrize("form", ["no field", "{", "{}", "{a.b}", "{0}"])
+@pytest.mark.parametrize("form", ["no field", "{", "{}", "{a.b}", "{0}", "{a:d}", "{a!r}"])
 def test_a_prompt_names_fields_of_a_row(tmp_path: Path, form: str) -> None:
     with pytest.raises(BadInput, match=r"^benchmark.prompts: '"):
         PromptBenchmark(json_file(tmp_path, {"a": "b"}), prompts=[form], stop_strings=())
