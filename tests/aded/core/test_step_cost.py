@@ -1,10 +1,12 @@
 """The size of tree that machine and probabilities call for."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_model
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
 from aded.core.step_cost import StepCost, TreeSizer, measure
 from aded.targets.eager import EagerTarget
@@ -99,7 +101,8 @@ def test_every_size_up_to_the_budget_has_a_cost_and_none_falls() -> None:
 
 def test_trees_are_timed_within_a_short_context() -> None:
     """Learned positions end with it."""
-    config = GPT2Config(vocab_size=64, n_positions=80, n_embd=32, n_layer=2, n_head=4)
-    seconds = measure(EagerTarget(GPT2LMHeadModel(config).eval()), 64).seconds
+    sizes: dict[str, Any] = {"vocab_size": 64, "n_positions": 80, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    model = AutoModelForCausalLM.from_config(CONFIG_MAPPING["gpt2"](**sizes)).eval()
+    seconds = measure(EagerTarget(model), 64).seconds
     assert len(seconds) == 65
     assert (seconds > 0).all()
