@@ -152,7 +152,7 @@ def request(
     stops = checked_stops(stop)
     named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer)
     prepared = prepared_model(model, kernels, engine)
-    if ids.max() >= (known := model.get_input_embeddings().num_embeddings):
+    if ids.max() >= (known := model.get_input_embeddings().weight.shape[0]):
         raise BadInput("prompt", f"has token {ids.max()}, and the model has {known}; is it the model's tokenizer?")
     if len(ids) >= (most := prepared.target.context_length):
         raise BadInput("prompt", f"its {len(ids)} tokens fill the model's context of {most}")
