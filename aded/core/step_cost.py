@@ -175,8 +175,8 @@ def _timed(target: Target, budget: int) -> StepCost:
     times = np.full((ROUNDS + 1, len(sizes)), np.nan)
     for number, times_of_round in enumerate(times):
         large_too = number % 4 == 0
-        if large_too:
-            target.prefill(prompt, Greedy(), most if is_short else room, ())
+        if large_too and not is_short:
+            target.prefill(prompt, Greedy(), room, ())
         for i, size in enumerate(sizes):
             if size > SMALL and not large_too:
                 break

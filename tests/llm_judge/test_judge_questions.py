@@ -36,6 +36,7 @@ def test_fastchats_format(tmp_path: Path) -> None:
         Question("90", "", ("d",)),
     ]
     assert not benchmark.raw
+    assert benchmark.sample(benchmark.questions()[0], "answer") is None  # type: ignore[func-returns-value]
 
 
 @pytest.mark.parametrize(

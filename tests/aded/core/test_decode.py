@@ -96,7 +96,7 @@ def run(
 
 def check_accounts(answer: Answer) -> None:
     steps = len(answer.accept_lengths)
-    assert answer.new_tokens == max(0, len(answer.token_ids) - 1)
+    assert answer.new_tokens == sum(answer.accept_lengths) == max(0, len(answer.token_ids) - 1)
     assert len(answer.drafted_nodes) == steps
     assert {len(times) for times in (answer.draft_times, answer.verify_times, answer.observe_times)} == {steps}
     assert all(

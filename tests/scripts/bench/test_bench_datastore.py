@@ -29,7 +29,8 @@ def test_the_last_line_is_json(
     assert numbers["long_tokens"] == 2 * numbers["tokens"]
     for name in ("", "draftretriever_"):
         assert numbers[f"{name}tokens_per_second"] > 0
-        assert {f"{name}{key}" for key in ("peak_mb", "file_mb", "open_ms")} <= numbers.keys()
+        for key in ("peak_mb", "file_mb", "open_ms"):
+            assert numbers[f"{name}{key}"] >= 0
     ratio = numbers["tokens_per_second"] / numbers["draftretriever_tokens_per_second"]
     assert numbers["ratio"] == pytest.approx(ratio, abs=0.01)
 

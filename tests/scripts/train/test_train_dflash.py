@@ -88,6 +88,12 @@ def test_an_interrupted_training_goes_on(tmp_path: Path) -> None:
     assert all(torch.equal(again[name], value) for name, value in whole.items())
     with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
         assert file.metadata() == {"answers": "6", "tokens": "120", "model": "tiny", "steps": "9 of 9"}
+    with pytest.raises(BadInput, match=r"^out: .* is of a training with epochs=3, and this one has 4"):
+        taught(teach, model, settings(tmp_path / "parts", "epochs=4"), pairs)
+    with pytest.raises(BadInput, match=r"^out: .* is of a run of 9 steps, this one has 6"):
+        taught(teach, model, settings(tmp_path / "parts"), pairs[:4])
+    with pytest.raises(BadInput, match=r"^out: .* is no checkpoint of such a head"):
+        taught(teach, tiny_model(intermediate_size=16), cfg, pairs)
 
 
 def test_its_file_is_drafted_with(tmp_path: Path) -> None:

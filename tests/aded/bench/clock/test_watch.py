@@ -126,6 +126,7 @@ def test_a_turn_s_use_is_of_all_its_slices(made_up: Machine) -> None:
     assert turn.lap().others == 0.0
     use = turn.use()
     assert (use.seconds, use.others, use.steal, use.gpu_processes) == (2.0, 0.25, 0.0, None)
+    assert use.load >= 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system tells")

@@ -99,6 +99,15 @@ def test_a_config_that_is_wrong_is_refused(changed: dict[str, Any], problem: str
         load(folder)
 
 
+@pytest.mark.parametrize(
+    ("d2t", "problem"),
+    [(-torch.arange(20), "its d2t names no 20 of 64 tokens"), (torch.zeros(20), "d2t must be whole numbers")],
+)
+def test_a_d2t_that_names_no_tokens_is_refused(d2t: torch.Tensor, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=problem):
+        load(dflash(tmp_path, {**random_state(CONFIG), "d2t": d2t}))
+
+
 def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no heads at "):
         load(tmp_path)

@@ -29,6 +29,7 @@ def test_a_method_is_a_row_and_a_temperature_a_column_the_best_greedy_one_first(
     table = temperature_table(lines(tmp_path))
     assert table["method"].tolist() == ["high", "low"]
     assert [text[:4] for text in table.filter(like="temperature").iloc[0]] == ["4.00", "3.00", "1.00"]
+    assert table.columns[-3:].tolist() == ["temperature 0", "temperature 0.6", "temperature 1"]
 
 
 def test_answers_recorded_at_each_temperature_are_one_method(tmp_path: Path) -> None:
