@@ -39,17 +39,29 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
         for key, value in facts[run.folder].items():
             values[_compared(run, key)].add(value)
             here[run.method, key, run.benchmark, run.model].add(value)
-    names = {}
-    for run in runs:
-        differing = [key for key in sorted(facts[run.folder]) if len(values[_compared(run, key)]) > 1]
-        shown = [
+    named = {
+        run.folder: [key for key in sorted(facts[run.folder]) if len(values[_compared(run, key)]) > 1] for run in runs
+    }
+
+    def shown(run: FinishedRun, keys: Sequence[str]) -> list[str]:
+        settings = [
             f"{_short(key)}={_shown(key, run.settings[key], here[run.method, key, run.benchmark, run.model])}"
-            for key in differing
+            for key in keys
             if key != MACHINE
         ]
-        shown += [run.machine] if MACHINE in differing else []
-        names[run.folder] = f"{run.method} ({', '.join(shown)})" if shown else run.method
-    return _distinct(runs, names, facts)
+        return settings + ([run.machine] if MACHINE in keys else [])
+
+    alike: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
+    for run in runs:
+        alike[run.benchmark, run.model, run.method, *shown(run, named[run.folder])].append(run)
+    names = {}
+    for same in alike.values():
+        # Settings that some of them lack tell them apart.
+        common = set.intersection(*(set(facts[run.folder]) for run in same))
+        for run in same:
+            texts = shown(run, sorted({*named[run.folder], *(set(facts[run.folder]) - common)}))
+            names[run.folder] = f"{run.method} ({', '.join(texts)})" if texts else run.method
+    return names
 
 
 def _facts(run: FinishedRun, without: Sequence[str]) -> dict[str, str]:
@@ -66,22 +78,6 @@ def _compared(run: FinishedRun, key: str) -> tuple[str, ...]:
     if key.startswith("benchmark."):
         return run.method, key, run.benchmark
     return run.method, key, run.benchmark, run.model
-
-
-def _distinct(
-    runs: Sequence[FinishedRun], names: dict[Path, str], facts: dict[Path, dict[str, str]]
-) -> dict[Path, str]:
-    """The names; equal names of unequal runs, of which one has a setting that the other lacks, get a run's id."""
-    ids: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-    for run in runs:
-        same = ids[run.benchmark, run.model, names[run.folder]]
-        same.setdefault(json.dumps(facts[run.folder], sort_keys=True), run.summary.run_id)
-    found = {}
-    for run in runs:
-        same = ids[run.benchmark, run.model, names[run.folder]]
-        suffix = f" [{same[json.dumps(facts[run.folder], sort_keys=True)][:6]}]" if len(same) > 1 else ""
-        found[run.folder] = names[run.folder] + suffix
-    return found
 
 
 def _short(key: str) -> str:

@@ -1,4 +1,4 @@
-"""The accept-length half of Table 1 and the ablations, from recorded answers, with their tables and plots.
+"""The accept-length half of Table 1 and the ablations, from recorded answers: their tables, and plots of the paper's figures.
 
     python -m scripts.results.recorded [ANSWERS corpus=FILE tokenizer=NAME_OR_DIR] [KEY=VALUE ...]
 
@@ -60,6 +60,8 @@ ABLATIONS = (
     "search",
 )
 """Those of conf/experiment/ that need no model, the longest first."""
+DRAWN = ("node_budget", "fig7", "fig6", "fig4")
+"""Those of them that are drawn: the paper's figures, and what more nodes bring."""
 CAUSES = ("original", "table2_corpus")
 """Those of them that explain differences from the paper: of all answers, the others of one model's."""
 QUESTIONS = ("mt_bench_questions", "alpaca_questions", "spec_bench_questions")
@@ -207,10 +209,11 @@ def call(verb: str, arguments: Sequence[str]) -> bool:
 
 
 def write_tables(name: str, records: Path, out: Path) -> bool:
-    """The tables and plots of one experiment's runs."""
+    """The tables of one experiment's runs, and the plots of one that is drawn."""
     folder = out / name
     folder.mkdir(parents=True, exist_ok=True)
-    return all([call(verb, [str(folder), str(records / name)]) for verb in ("tables", "plots")])
+    verbs = ("tables", "plots") if name in DRAWN else ("tables",)
+    return all([call(verb, [str(folder), str(records / name)]) for verb in verbs])
 
 
 PREFACE = """# Results from recorded answers
@@ -221,6 +224,8 @@ tables against ours, with what corpus and original code explain of the differenc
 - `mean_accepted_tokens.md` (`.csv`): cold beside session, micro and macro, by category and position;
 - `comparison_with_paper.md` (`.tex`, `.csv`): published figures beside ours;
 - `summary.md` (`.tex`, `.csv`): every run with its settings.
+
+The paper's figures and the node budget are drawn; `aded plots` draws any other from the records in `outputs/recorded`.
 
 ```
 python -m scripts.results.recorded ANSWERS corpus=CORPUS tokenizer=TOKENIZER{settings}

@@ -135,6 +135,7 @@ def test_from_answers_to_tables_and_plots(
 ) -> None:
     monkeypatch.setattr(recorded.subprocess, "run", forked.run)
     monkeypatch.setattr(recorded, "ABLATIONS", ("search",))
+    monkeypatch.setattr(recorded, "DRAWN", ("search",))
     monkeypatch.setattr("sys.argv", ["recorded_results", *arguments])
     main()
     assert capsys.readouterr().err == ""
@@ -148,6 +149,7 @@ def test_from_answers_to_tables_and_plots(
         assert f"({name}/comparison_with_paper.md)" in readme
         for file in ("comparison_with_paper.tex", "mean_accepted_tokens.md", "summary.md", "summary.csv"):
             assert (out / name / file).stat().st_size
+    assert {path.parent.name for path in out.rglob("*.svg")} == {"search"}
     table = (out / TABLE_1 / "comparison_with_paper.md").read_text()
     lines = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
     ours = {line[1].strip(): line for line in lines}

@@ -238,7 +238,13 @@ def test_the_csv_has_every_number_the_rows_name_and_its_answers(tmp_path: Path) 
 def test_runs_of_which_one_lacks_a_setting_have_names_that_differ(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [row(81, 0, [2])])
     write_run(tmp_path / "b", [row(81, 0, [3])], settings={"method.more": 1})
-    assert frame(tmp_path)["method"].nunique() == 2
+    assert set(frame(tmp_path)["method"]) == {"aded", "aded (more=1)"}
+    write_run(tmp_path / "c", [row(81, 0, [3])], settings={"method.more": 1, "decoding.verification": "rejection"})
+    assert set(frame(tmp_path)["method"]) == {
+        "aded",
+        "aded (more=1)",
+        "aded (decoding.verification=rejection, more=1)",
+    }
 
 
 def test_a_file_is_named_by_its_fingerprint_only_where_there_is_another(tmp_path: Path) -> None:
