@@ -1,4 +1,4 @@
-"""The accept-length half of Table 1 and the ablations, from recorded answers: their tables, and plots of the paper's figures.
+"""The accept-length half of Table 1 and the ablations, from recorded answers: tables, and the paper's figures.
 
     python -m scripts.results.recorded [ANSWERS corpus=FILE tokenizer=NAME_OR_DIR] [KEY=VALUE ...]
 
@@ -225,7 +225,7 @@ tables against ours, with what corpus and original code explain of the differenc
 - `comparison_with_paper.md` (`.tex`, `.csv`): published figures beside ours;
 - `summary.md` (`.tex`, `.csv`): every run with its settings.
 
-The paper's figures and the node budget are drawn; `aded plots` draws any other from the records in `outputs/recorded`.
+The paper's figures and the node budget are drawn; `aded plots` draws others from the records in `outputs/recorded`.
 
 ```
 python -m scripts.results.recorded ANSWERS corpus=CORPUS tokenizer=TOKENIZER{settings}

@@ -124,7 +124,7 @@ IN_NO_FILE = {
     "results/gpu/README.md: On a GPU": "versions, and a ratio of two figures",
     "results/live/README.md: A real model, live": "sizes of corpora; by hand: the run in float32",
     "results/peers/README.md: REST's store": "by hand",
-    "results/retrieval/README.md: What retrieval and a look-up model are worth": "by hand: the columns of the look-up model",
+    "results/retrieval/README.md: What retrieval and a look-up model are worth": "by hand: the look-up model",
     "results/retrieval/README.md: What it costs": "by hand",
     "results/retrieval/README.md: Whose answers the network learned from": "by hand",
     "results/serving/README.md: From one request to sixteen": "by hand: the run on Zen 4",
