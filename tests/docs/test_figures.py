@@ -130,7 +130,6 @@ IN_NO_FILE = {
     "results/serving/README.md: From one request to sixteen": "by hand: the run on Zen 4",
     "results/serving/README.md: Eight at once": "by hand",
     "results/serving/README.md: A run's acceptance": "by hand",
-    "results/serving/README.md: Many clients": "by hand",
 }
 """Sections with figures that stand in no committed file, and why."""
 
