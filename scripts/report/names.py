@@ -31,6 +31,7 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
 
     Settings of method and decoding are compared between all runs of a method, settings of the benchmark between those
     on the benchmark. All others differ from model to model anyway, so they are compared within model and benchmark.
+    Runs that would have one name, though some lack a setting, name it where they have it.
     """
     facts = {run.folder: _facts(run, without) for run in runs}
     values: dict[tuple[str, ...], set[str]] = defaultdict(set)
@@ -56,7 +57,6 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
         alike[run.benchmark, run.model, run.method, *shown(run, named[run.folder])].append(run)
     names = {}
     for same in alike.values():
-        # Settings that some of them lack tell them apart.
         common = set.intersection(*(set(facts[run.folder]) for run in same))
         for run in same:
             texts = shown(run, sorted({*named[run.folder], *(set(facts[run.folder]) - common)}))
