@@ -61,7 +61,7 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
         for run in same:
             texts = shown(run, sorted({*named[run.folder], *(set(facts[run.folder]) - common)}))
             names[run.folder] = f"{run.method} ({', '.join(texts)})" if texts else run.method
-    return names
+    return _distinct(runs, names, facts)
 
 
 def _facts(run: FinishedRun, without: Sequence[str]) -> dict[str, str]:
@@ -78,6 +78,22 @@ def _compared(run: FinishedRun, key: str) -> tuple[str, ...]:
     if key.startswith("benchmark."):
         return run.method, key, run.benchmark
     return run.method, key, run.benchmark, run.model
+
+
+def _distinct(
+    runs: Sequence[FinishedRun], names: dict[Path, str], facts: dict[Path, dict[str, str]]
+) -> dict[Path, str]:
+    """The names; equal names of unequal runs, as of null and "none", get a run's id."""
+    ids: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for run in runs:
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        same.setdefault(json.dumps(facts[run.folder], sort_keys=True), run.summary.run_id)
+    found = {}
+    for run in runs:
+        same = ids[run.benchmark, run.model, names[run.folder]]
+        suffix = f" [{same[json.dumps(facts[run.folder], sort_keys=True)][:6]}]" if len(same) > 1 else ""
+        found[run.folder] = names[run.folder] + suffix
+    return found
 
 
 def _short(key: str) -> str:

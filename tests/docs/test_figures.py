@@ -159,6 +159,10 @@ def test_the_figures_of_a_page_are_in_results_or_said_to_be_in_no_file(page: Pat
         assert bool(missing) == (name in IN_NO_FILE), (name, missing)
 
 
+def test_the_sections_in_no_file_are_there() -> None:
+    assert set(IN_NO_FILE) <= {name for page in PAGES for name, _ in sections(page)}
+
+
 def test_the_pictures_show_the_committed_results() -> None:
     for file, text in badges().items():
         assert (IMAGES / f"badge-{file}.svg").read_text(encoding="utf-8") == text

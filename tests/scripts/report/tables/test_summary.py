@@ -247,6 +247,12 @@ def test_runs_of_which_one_lacks_a_setting_have_names_that_differ(tmp_path: Path
     }
 
 
+def test_settings_that_read_alike_but_differ_are_two_rows(tmp_path: Path) -> None:
+    for name, cost in (("a", None), ("b", "none")):
+        write_run(tmp_path / name, [row(81, 0, [2])], settings={"method.cost": cost})
+    assert frame(tmp_path)["method"].nunique() == 2
+
+
 def test_a_file_is_named_by_its_fingerprint_only_where_there_is_another(tmp_path: Path) -> None:
     for name, file in (("a", None), ("b", "1" * 32)):
         write_run(tmp_path / name, [row(81, 0, [2])], settings={"method.lookup": file})
