@@ -50,9 +50,10 @@ def announcement(name: str, source: Source) -> str:
 
 
 def publisher(url: str) -> str:
-    """HOST/OWNER/REPOSITORY of a URL."""
+    """HOST/OWNER/REPOSITORY of a URL; of a package's file, whose folders are hashes, the host."""
     parts = urlsplit(url)
-    return "/".join([parts.netloc, *parts.path.split("/")[1:3]])
+    folders = parts.path.split("/")[1:3]
+    return parts.netloc if folders[0] == "packages" else "/".join([parts.netloc, *folders])
 
 
 def is_there(name: str, source: Source, out: Path, cache: str | None = None) -> bool:

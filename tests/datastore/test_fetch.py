@@ -26,6 +26,7 @@ from aded.identity import sha256
 from aded.records.environment import environment
 from datastore import fetch
 from datastore.sources.catalogue import converted, names, read_source
+from datastore.sources.fetching import announcement
 
 CONTENTS = {"one": b'{"question_id": 1, "turns": ["a"]}\n' * 9, "two": bytes(300_000)}
 
@@ -209,6 +210,7 @@ def test_every_source_is_well_formed(name: str, tmp_path: Path) -> None:
     assert name in names()
     text = (CONF / "source" / f"{name}.yaml").read_text()
     assert text.startswith(f"# aded fetch {name}\n")
+    assert "/packages/" not in announcement(name, source), "folders of hashes say nothing"
     paths = [file.path for file in source.files]
     assert len(set(paths)) == len(paths) or name == "chat_corpus"
     for file in source.files:
