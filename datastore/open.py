@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
-from aded.files.datastores.array_file import format_of
+from aded.files.datastores.array_file import ArrayFile, format_of
+from aded.files.datastores.kinds import KINDS, SUFFIXES
 from aded.files.datastores.lookup_file import FORMAT as LOOKUP_FORMAT
 from aded.files.datastores.lookup_file import LookupFile, open_lookup
-from aded.files.datastores.ngram_file import VERSION as NGRAMS
+from aded.files.datastores.ngram_file import VERSION as NGRAM_VERSION
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.files.datastores.suffix_file import FORMAT as SUFFIX_FORMAT
-from aded.files.datastores.suffix_file import VERSION as SUFFIXES
+from aded.files.datastores.suffix_file import VERSION as SUFFIX_VERSION
 from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.identity import tokenizer_fingerprint
 from aded.settings import FilePath, NgramOrder
@@ -33,11 +34,11 @@ log = logging.getLogger(__name__)
 
 def open_datastore(path: Path) -> NgramFile | SuffixFile | LookupFile:
     """Open a datastore file of any kind. Raises BadInput."""
-    kinds: dict[str, Callable[[Path], NgramFile | SuffixFile | LookupFile]] = {
+    openers: dict[str, Callable[[Path], NgramFile | SuffixFile | LookupFile]] = {
         SUFFIX_FORMAT: open_suffixes,
         LOOKUP_FORMAT: open_lookup,
     }
-    return kinds.get(format_of(path), open_ngrams)(path)
+    return openers.get(format_of(path), open_ngrams)(path)
 
 
 def open_or_build(
@@ -47,8 +48,8 @@ def open_or_build(
     corpus: Corpus,
     order: NgramOrder,
     cache: str,
-    kind: str = "ngrams",
-) -> NgramFile | SuffixFile:
+    kind: str,
+) -> ArrayFile:
     """Open the datastore file for this tokenizer. Raises BadInput.
 
     path: the file; None: build it from the corpus once, in the cache.
@@ -58,13 +59,13 @@ def open_or_build(
     kind: the kind of datastore, `ngrams` or `suffixes`.
     """
     fingerprint = tokenizer_fingerprint(tokenizer)
-    start, suffixes = f"{corpus.identity}-{fingerprint[:16]}", kind == "suffixes"
-    name = f"{start}.v{SUFFIXES}.suffixes" if suffixes else f"{start}-{order}.v{NGRAMS}.ngrams"
+    start, suffixes = f"{corpus.identity}-{fingerprint[:16]}", kind == SUFFIXES
+    name = f"{start}.v{SUFFIX_VERSION}.suffixes" if suffixes else f"{start}-{order}.v{NGRAM_VERSION}.ngrams"
     file = Path(path or Path(cache) / "datastores" / name)
     if not path and not _is_whole(file):
         log.info("building the datastore file %s from %s (once)", file, corpus.name)
         build(corpus, tokenizer, out=None if suffixes else file, suffixes=file if suffixes else None, order=order)
-    opened: NgramFile | SuffixFile = open_suffixes(file) if suffixes else open_ngrams(file)
+    opened = KINDS[kind].open(file)
     opened.check_tokenizer(fingerprint)
     return opened
 

@@ -24,9 +24,7 @@ from aded.bench.progress import Progress, Shown
 from aded.config.choices import names_of, read_choice
 from aded.config.command_line import CONF, compose_config, name_pretrained, run_command
 from aded.errors import BadInput
-from aded.files.datastores.array_file import format_of
-from aded.files.datastores.ngram_file import FORMAT as NGRAMS
-from aded.files.datastores.suffix_file import FORMAT as SUFFIXES
+from aded.files.datastores.kinds import KINDS, kind_of
 from aded.methods import datastore_kinds, with_whole_parts
 from aded.records.finished_runs import read_runs
 from aded.run import run as run_one
@@ -36,9 +34,6 @@ from scripts.plots import draw
 from scripts.report.lines import lines_of
 from scripts.report.tables.summary import ranking
 from scripts.tables import write_tables
-
-FORMATS = {"ngrams": NGRAMS, "suffixes": SUFFIXES}
-"""Of the datastore files, by a method's datastore_kind."""
 
 
 def combinations(experiment: str, overrides: Sequence[str]) -> list[list[str]]:
@@ -68,7 +63,8 @@ def _each_with_its_settings(runs: Sequence[Sequence[str]], several: Set[str]) ->
     there is no datastore.
     """
     found: dict[tuple[str, ...], None] = {}
-    without_file, with_file = set(), set()
+    without_file: dict[str, str] = {}
+    with_file = set()
     for chosen in runs:
         values = {key: value for key, _, value in (one.partition("=") for one in chosen)}
         method, file = values["method"], values.get("datastore.path")
@@ -76,27 +72,21 @@ def _each_with_its_settings(runs: Sequence[Sequence[str]], several: Set[str]) ->
             found[tuple(chosen)] = None
             continue
         config = read_choice("method", method)
-        reads = FORMATS.get(_kind(method))
-        if file is not None and reads is not None and format_of(file) in {*FORMATS.values()} - {reads}:
-            without_file.add(method)
+        reads = datastore_kinds(with_whole_parts(config))
+        if file is not None and reads and kind_of(file) in KINDS.keys() - reads:
+            without_file[method] = " and of ".join(sorted(reads))
             continue
         with_file.add(method)
         lacks = {key for key in several if key.startswith("method.") and key.split(".")[1] not in config}
-        lacks |= {"datastore.path"} & several if reads is None else set()
+        lacks |= set() if reads else {"datastore.path"} & several
         found[tuple(one for one in chosen if one.partition("=")[0] not in lacks)] = None
-    if missing := sorted(without_file - with_file):
-        kind = _kind(missing[0])
+    if missing := sorted(without_file.keys() - with_file):
         raise BadInput(
             "datastore.path",
-            f"{missing[0]} reads a file of {kind}, and none is named; name one more, as in "
+            f"{missing[0]} reads a file of {without_file[missing[0]]}, and none is named; name one more, as in "
             "datastore.path=a.ngrams,a.suffixes, or other methods",
         )
     return list(found)
-
-
-def _kind(method: str) -> str:
-    """The kind of datastore that a method reads; empty where it reads none."""
-    return next(iter(datastore_kinds(with_whole_parts(read_choice("method", method)))), "")
 
 
 def run_all(configs: Sequence[RunConfig], label: str) -> None:

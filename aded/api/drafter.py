@@ -13,10 +13,9 @@ from aded.api.shared import SharedDrafter
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
 from aded.files.cache import cache_folder
-from aded.files.datastores.array_file import ArrayFile, format_of
-from aded.files.datastores.ngram_file import NgramFile, no_ngrams, open_ngrams
-from aded.files.datastores.suffix_file import FORMAT as SUFFIXES
-from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
+from aded.files.datastores.array_file import ArrayFile
+from aded.files.datastores.kinds import KINDS, NGRAMS, kind_of
+from aded.files.datastores.ngram_file import no_ngrams
 from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
 
@@ -83,7 +82,7 @@ def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> N
         return as_drafter(name)
     config = method_config(name, settings)
     if datastore is not None and not datastore_kinds(config):
-        config["datastore_kind"] = _kind_of(datastore)
+        config["datastore_kind"] = kind_of(datastore) or NGRAMS
     opened = {kind: _opened(datastore, kind, name) for kind in datastore_kinds(config)}
     method = checked_method(config)
 
@@ -93,36 +92,18 @@ def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> N
     return NamedDrafter(str(config.get("name", name)), make, next(iter(opened.values()), None))
 
 
-def reads_datastore(name: str) -> bool:
-    """Does the method of this name read a corpus?"""
-    return bool(datastore_kinds(method_config(name, {})))
-
-
-def has_scope(name: str) -> bool:
-    """Has the method of this name the setting `adaptation`: how long learned state is kept?"""
-    return "adaptation" in method_config(name, {})
-
-
-def _kind_of(datastore: Any) -> str:
-    """The kind of a file, or of one opened. Raises BadInput."""
-    if isinstance(datastore, str | Path):
-        return "suffixes" if format_of(datastore) == SUFFIXES else "ngrams"
-    return "suffixes" if isinstance(datastore, SuffixFile) else "ngrams"
-
-
 def _opened(datastore: Any, kind: str, name: str) -> ArrayFile:
     """The datastore, of the kind that the method reads. Raises BadInput."""
     if datastore is None:
-        if kind == "suffixes":
+        if kind != NGRAMS:
             raise BadInput("datastore", f"must be given: {name} drafts from a suffix file (aded build)")
         return no_ngrams()
+    wanted = KINDS[kind]
     if isinstance(datastore, str | Path):
-        return open_suffixes(datastore) if kind == "suffixes" else open_ngrams(datastore)
-    wanted: type[ArrayFile] = {"ngrams": NgramFile, "suffixes": SuffixFile}[kind]
-    if not isinstance(datastore, wanted):
-        raise BadInput("datastore", f"{name} reads a file of {kind}, or one opened: {wanted.__name__}")
-    opened: ArrayFile = datastore
-    return opened
+        return wanted.open(datastore)
+    if not isinstance(datastore, wanted.opened):
+        raise BadInput("datastore", f"{name} reads a file of {kind}, or one opened: {wanted.opened.__name__}")
+    return datastore
 
 
 def _copied(given: Drafter) -> Drafter:

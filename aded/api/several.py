@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aded.api.drafter import NamedDrafter, as_drafter, drafter, reads_datastore
+from aded.api.drafter import NamedDrafter, as_drafter, drafter
 from aded.bench.experiment import Experiment
 from aded.bench.runner import Runner
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
+from aded.methods import datastore_kinds, method_config
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
 
@@ -22,7 +23,7 @@ def several_drafters(methods: Sequence[str | Drafter], datastore: Any) -> list[N
 def _new_drafter(method: str | Drafter, datastore: Any) -> NamedDrafter:
     if not isinstance(method, str):
         return as_drafter(method).fresh()
-    return drafter(method, datastore=datastore if reads_datastore(method) else None)
+    return drafter(method, datastore=datastore if datastore_kinds(method_config(method, {})) else None)
 
 
 def checked_list(given: Any, key: str) -> list[Any]:

@@ -15,8 +15,7 @@ from aded.engines.step_times import StepTimes
 from aded.errors import BadInput
 from aded.files.cache import cache_folder
 from aded.files.datastores.array_file import ArrayFile
-from aded.files.datastores.ngram_file import open_ngrams
-from aded.files.datastores.suffix_file import open_suffixes
+from aded.files.datastores.kinds import KINDS
 from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.methods import checked_method, datastore_kinds, method_config
@@ -89,7 +88,7 @@ def _opened(path: object, tokenizer: str, kind: str) -> ArrayFile:
     if path is None:
         raise BadInput(f"{SETTINGS_KEY}.datastore", "must be given: a file that aded build wrote")
     named = checked(path, FilePath, f"{SETTINGS_KEY}.datastore")
-    file = (open_suffixes if kind == "suffixes" else open_ngrams)(named)
+    file = KINDS[kind].open(named)
     file.check_tokenizer(tokenizer_fingerprint(load_tokenizer(tokenizer)))
     return file
 

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +15,8 @@ from typing import Any, get_args
 import numpy as np
 
 import aded
-from aded.api.drafter import has_scope, reads_datastore
 from aded.errors import BadInput
+from aded.files.datastores.kinds import SUFFIXES
 from aded.files.pack import Pack, read_about, read_pack
 from aded.identity import sha256
 from aded.methods import datastore_kinds, method_config
@@ -39,12 +39,21 @@ class Case:
     settings: Mapping[str, Any]
     corpus: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        for key in ("name", "datastore"):
+            if key in self.settings:
+                raise BadInput(f"settings.{key}", "is no setting of a method; leave it out")
+
+    @property
+    def whole(self) -> dict[str, Any]:
+        """All settings of the method. Raises BadInput."""
+        return method_config(self.method, self.settings)
+
     @property
     def config(self) -> str:
         """16 hex digits: sha256 of all settings of the method, and of the answers of pack and corpus."""
         packs = [read_about(self.folder / name, PACKS_KEY).answers_sha256 for name in (self.pack, *self.corpus)]
-        whole = [_without_classes(method_config(self.method, self.settings)), *packs]
-        return sha256(json.dumps(whole, sort_keys=True))[:16]
+        return sha256(json.dumps([_without_classes(self.whole), *packs], sort_keys=True))[:16]
 
 
 def _without_classes(settings: Any) -> Any:
@@ -58,9 +67,8 @@ def new_case(folder: Path, pack: str, method: str, settings: Mapping[str, Any]) 
     """The method on a pack, with the answers of the same model's other packs as its corpus, where it reads one."""
     model = read_about(folder / pack, PACKS_KEY).model
     others = [name for name in names_of_packs(folder) if read_about(folder / name, PACKS_KEY).model == model]
-    return Case(
-        folder, pack, method, settings, tuple(name for name in others if name != pack and reads_datastore(method))
-    )
+    alone = Case(folder, pack, method, settings)
+    return replace(alone, corpus=tuple(name for name in others if name != pack and datastore_kinds(alone.whole)))
 
 
 def names_of_packs(folder: Path) -> list[str]:
@@ -79,7 +87,7 @@ def measure(case: Case) -> tuple[Summary, Summary]:
     corpus = [read_pack(case.folder / name, PACKS_KEY) for name in case.corpus]
     with _datastore(case, corpus) as datastore:
         cold_and_session: list[dict[str, Any]] = [{"adaptation": scope} for scope in get_args(LearningScope)]
-        chosen = cold_and_session if has_scope(case.method) else [{}]
+        chosen = cold_and_session if "adaptation" in case.whole else [{}]
         drafters = [aded.drafter(case.method, datastore=datastore, **{**case.settings, **one}) for one in chosen]
         found = aded.replay(pack.path, methods=drafters)
     return found[0], found[-1]
@@ -110,7 +118,8 @@ def _datastore(case: Case, corpus: Sequence[Pack]) -> Iterator[Path | None]:
 
     Raises BadInput.
     """
-    if not reads_datastore(case.method) or not corpus:
+    kinds = datastore_kinds(case.whole)
+    if not kinds or not corpus:
         yield None
         return
     about = corpus[0].about
@@ -122,7 +131,7 @@ def _datastore(case: Case, corpus: Sequence[Pack]) -> Iterator[Path | None]:
     answers = [np.array(turn.token_ids, np.int64) for pack in corpus for turn in pack.turns]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "corpus"
-        if "suffixes" in datastore_kinds(method_config(case.method, case.settings)):
+        if SUFFIXES in kinds:
             write_suffixes(path, with_separators(answers, vocabulary), header)
         else:
             write_ngrams(path, count_ngrams(answers, ORDER, vocabulary), header)

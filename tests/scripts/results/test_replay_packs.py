@@ -89,6 +89,16 @@ def test_the_hash_is_of_settings_pack_and_corpus(packs: Path) -> None:
     assert len({same.config, case.config, changed.config}) == 3
 
 
+def test_a_method_with_parts_reads_what_they_read(packs: Path) -> None:
+    assert new_case(packs, "one", "layered", {}).corpus == ()
+    assert new_case(packs, "one", "layered", {"parts": ["prompt_lookup", "aded"]}).corpus == ("two",)
+
+
+def test_what_is_no_setting_is_refused(packs: Path) -> None:
+    with pytest.raises(BadInput, match=r"^settings\.datastore: is no setting of a method; leave it out$"):
+        new_case(packs, "one", "aded", {"datastore": "x"})
+
+
 def test_packs_of_other_tokenizers_are_no_corpus(packs: Path) -> None:
     small_pack(packs / "three", tokenizer="0" * 64)
     with pytest.raises(BadInput, match="have different tokenizers"):
