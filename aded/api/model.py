@@ -40,14 +40,12 @@ class PreparedModel:
     def __init__(self, model: PreTrainedModel, kernels: Kernels, engine: Engine) -> None:
         self.versions = parameter_versions(model)
         self._lock = threading.Lock()
-        twin, cache = twin_of(model), cache_folder()
+        twin = twin_of(model)
         check = SelfCheck(twin)
         own: Kernels = kernels if twin.device.type == "cpu" else "torch"
         with restored_threads():
-            target = checked_target(
-                twin, check, own, own_attention=twin.config._attn_implementation == "sdpa", cache=cache
-            )
-            self.target: EagerTarget = with_engine(target, engine, str(cache))  # type: ignore[assignment]
+            target = checked_target(twin, check, own, own_attention=twin.config._attn_implementation == "sdpa")
+            self.target: EagerTarget = with_engine(target, engine, str(cache_folder()))  # type: ignore[assignment]
             self._threads = torch.get_num_threads()
 
     def in_use(self) -> AbstractContextManager[None]:

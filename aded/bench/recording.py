@@ -197,7 +197,7 @@ def load_for_replay(
     shape = read_shape(compute)
     if len(loaded) > shape["vocab_size"]:
         raise BadInput("model.compute", f"{compute} has {shape['vocab_size']} tokens, the tokenizer {len(loaded)}")
-    return Loaded(random_target(shape, dtype=dtype, device=device), loaded, frozenset())
+    return Loaded(random_target(shape, dtype=dtype, device=device, cache=cache), loaded, frozenset())
 
 
 def read_shape(name: str) -> dict[str, Any]:

@@ -113,8 +113,7 @@ def load_target(
             parameter.data = parameter.data.clone()
         model.tie_weights()
     check, own = SelfCheck(model), kernels if on_cpu else "torch"
-    where = cache_folder() if cache is None else Path(cache)
-    target = checked_target(model, check, own, own_attention=attention is None, threads=threads, cache=where)
+    target = checked_target(model, check, own, own_attention=attention is None, threads=threads, cache=cache)
     if head == "float32" and dtype != "float32":
         target = with_float32_head(target)
     return Loaded(target, tokenizer, eos_token_ids(model))
@@ -127,7 +126,7 @@ def checked_target(
     *,
     own_attention: bool = True,
     threads: int | None = None,
-    cache: Path | None = None,
+    cache: str | None = None,
     trained: bool = True,
 ) -> EagerTarget:
     """A target that passed `check`: with our linear layers, and our attention in place of sdpa; see load_target.
@@ -168,14 +167,15 @@ def with_float32_head(target: EagerTarget) -> EagerTarget:
 
 
 def use_own_kernels(
-    model: Any, kernels: str, attention: bool = True, threads: int | None = None, cache: Path | None = None
+    model: Any, kernels: str, attention: bool = True, threads: int | None = None, cache: str | None = None
 ) -> None:
     """Our linear layers where the product stays the same, and our attention in place of sdpa.
 
+    cache: the folder that keeps their code and how fast they are here; None: cache_folder().
     Raises RuntimeError or OSError where they cannot be compiled.
     """
-    if cache is not None:
-        ops.keep_compiled_code(cache.expanduser() / "inductor")
+    folder = cache_folder() if cache is None else Path(cache).expanduser()
+    ops.keep_compiled_code(folder / "inductor")
     ops.load()
     if getattr(model, "hf_quantizer", None) is None:
         replace_linears(model)
@@ -183,10 +183,9 @@ def use_own_kernels(
         thread_counts.for_own_kernels(threads)
     else:
         thread_counts.for_torch(threads)
-    file = None if cache is None else cache.expanduser() / "kernels" / f"{ops.fingerprint()}.json"
-    if file is not None:
-        _kernel_times.update(_read_kernel_times(file))
-    if choose_kernels(model, _kernel_times, exact=kernels == "exact") and file is not None:
+    file = folder / "kernels" / f"{ops.fingerprint()}.json"
+    _kernel_times.update(_read_kernel_times(file))
+    if choose_kernels(model, _kernel_times, exact=kernels == "exact"):
         try:
             write_text(file, json.dumps(_kernel_times, indent=1) + "\n", "paths.cache")
         except BadInput as error:  # the next start measures again
@@ -224,7 +223,7 @@ def checked_dtype(name: str, key: str) -> torch.dtype:
 
 def checked_device(name: str, key: str) -> torch.device:
     """A processor, or a GPU, which is torch's current one from now on. Raises BadInput, naming the key."""
-    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", name):
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", checked(name, str, key)):
         raise BadInput(key, f"{name!r} must be cpu, cuda or cuda:N")
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():

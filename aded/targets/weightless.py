@@ -53,8 +53,11 @@ class WeightlessTarget:
         return {"engine": None}
 
 
-def random_target(config_of_shape: dict[str, Any], *, dtype: str, device: str) -> EagerTarget:
-    """A target with random weights. config_of_shape: a transformers config, its class named by `model_type`."""
+def random_target(config_of_shape: dict[str, Any], *, dtype: str, device: str, cache: str | None) -> EagerTarget:
+    """A target with random weights. config_of_shape: a transformers config, its class named by `model_type`.
+
+    cache: as of aded.targets.load.use_own_kernels.
+    """
     # Imported here: most replays need no model, and transformers' models take seconds to load.
     import torch
     from transformers import AutoModelForCausalLM
@@ -69,4 +72,5 @@ def random_target(config_of_shape: dict[str, Any], *, dtype: str, device: str) -
     torch.manual_seed(0)
     with torch.device(placed):  # made where they stay: the host's memory may be too small for them
         model: Any = AutoModelForCausalLM.from_config(config, dtype=checked_dtype(dtype, "model.dtype"))
-    return checked_target(model, SelfCheck(model), "exact" if placed.type == "cpu" else "torch", trained=False)
+    kernels = "exact" if placed.type == "cpu" else "torch"
+    return checked_target(model, SelfCheck(model), kernels, cache=cache, trained=False)

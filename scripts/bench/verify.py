@@ -135,10 +135,15 @@ def load_targets(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, An
         if first is not None and first.device.type != "cpu":
             target = EagerTarget(first.model, trained=first.trained)
         elif settings.shape:
-            target = random_target(read_shape(settings.shape), dtype=cfg.model.dtype, device=cfg.model.device)
+            shape = read_shape(settings.shape)
+            target = random_target(shape, dtype=cfg.model.dtype, device=cfg.model.device, cache=cache)
         else:
             target = load_model(replace(checked_config(cfg), engine="eager")).target
+        if not isinstance(target, EagerTarget):
+            raise BadInput("model", "recorded answers have no steps to time; name a model")
         targets[engine] = with_engine(target, engine, cache)
+        if targets[engine].describe()["engine"] != engine:
+            raise BadInput("engines", f"{engine} does not work here")
         targets[engine].self_check()
     return targets
 
@@ -165,7 +170,6 @@ def report(cfg: DictConfig, settings: BenchVerifySettings) -> dict[str, Any]:
         "ms_by_nodes": {str(n): median[settings.engines[-1], middle, n] for n in settings.nodes},
         "engines": [
             {
-                "engine": engine,
                 **target.describe(),
                 "ms_by_context": {
                     str(c): {str(n): median[engine, c, n] for n in settings.nodes} for c in settings.contexts

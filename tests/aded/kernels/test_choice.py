@@ -44,12 +44,12 @@ def test_every_kernel_that_runs_is_measured_for_every_shape(model: torch.nn.Modu
 
 
 def test_a_measurement_is_remembered(model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    use_own_kernels(model, "exact", cache=tmp_path)
+    use_own_kernels(model, "exact", cache=str(tmp_path))
     file = tmp_path / "kernels" / f"{ops.fingerprint()}.json"
     written = json.loads(file.read_text())
     monkeypatch.setattr(load, "_kernel_times", {})  # another process
     monkeypatch.setattr(choice, "_time", lambda *_: pytest.fail("measured again"))
-    use_own_kernels(model, "fast", cache=tmp_path)
+    use_own_kernels(model, "fast", cache=str(tmp_path))
     assert all(layer.kernels == quickest(written[shape_of(layer)], exact=False) for layer in packed_layers(model))
 
 
@@ -62,5 +62,5 @@ def test_a_file_that_is_none_of_ours_is_measured_anew(model: torch.nn.Module, co
     file = tmp_path / "kernels" / f"{ops.fingerprint()}.json"
     file.parent.mkdir()
     file.write_text(content.replace("SHAPE", shape_of(packed_layers(model)[0])))
-    use_own_kernels(model, "exact", cache=tmp_path)
+    use_own_kernels(model, "exact", cache=str(tmp_path))
     assert json.loads(file.read_text()).keys() == {shape_of(layer) for layer in packed_layers(model)}

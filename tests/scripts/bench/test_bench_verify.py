@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from command import Command
+from packed import small_pack
 from tiny import tiny_model, tiny_tokenizer
 
 from aded.files.cost_table import read_batch_times, read_cost_table
@@ -99,3 +100,8 @@ def test_bad_settings_are_reported_in_one_line(arguments: list[str], command: Co
     tiny_tokenizer().save_pretrained(tmp_path / "model")
     key = arguments[0].partition("=")[0].removesuffix("s")
     assert key in command.refusal(verify.main, f"model={tmp_path / 'model'}", *arguments)
+
+
+def test_recorded_answers_have_no_steps(command: Command, tmp_path: Path) -> None:
+    small_pack(tmp_path)
+    assert "name a model" in command.refusal(verify.main, "model=recorded", f"model.answers={tmp_path}")
