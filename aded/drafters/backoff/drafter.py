@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy as shallow_copy
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -47,10 +47,11 @@ from aded.drafters.backoff.retrieval.passages import (
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
 from aded.drafters.numba_state import NumbaState
-from aded.errors import BadInput
+from aded.errors import BadInput, naming
 from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import open_suffixes
+from aded.identity import tokenizer_fingerprint
 from aded.settings import Budget, Count, FilePath, Positive, Scope
 
 LOOKUP_PAYS = 8e-3
@@ -176,6 +177,12 @@ class BackoffDrafter(Drafter):
             other.experts = other.experts._replace(target=empty_table(len(experts.target.tags)))
         other._read_nothing()
         return other
+
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        for key, file in (("method.lookup", self.lookup), ("method.retrieval", self.retrieval_file)):
+            if file is not None:
+                with naming(key):
+                    file.check_tokenizer(tokenizer_fingerprint(tokenizer))
 
     def setup(self, target: Target) -> None:
         recycles = self.experts.options.longest[TARGET] and "logits" in target.provides

@@ -20,7 +20,13 @@ import numpy as np
 from numba import njit
 
 from aded.compiled import UNCOUNTED, inner
-from aded.drafters.backoff.contexts.context_table import ContextTable, count_successor, empty_table, extend_hash
+from aded.drafters.backoff.contexts.context_table import (
+    ContextTable,
+    count_successor,
+    empty_table,
+    extend_hash,
+    reset_table,
+)
 from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library, rare_ngram
 from aded.files.datastores.suffix_file import SuffixFile, are_tokens_whole, suffix_at
 
@@ -95,7 +101,7 @@ def forked(nearest: Nearest) -> Nearest:
 def clear_text(nearest: Nearest) -> None:
     """A new text begins. The table becomes as new: contexts crowd in it, and which ones stay must not depend on the
     texts before."""
-    nearest.table.tags[:], nearest.table.state.clock = 0, 1
+    reset_table(nearest.table)
     nearest.scores[:], nearest.was_read[:], nearest.counters[:] = 0, False, 0
 
 

@@ -11,6 +11,7 @@ import pytest
 from from_python import compiled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tiny import tiny_tokenizer
 
 from aded.drafters.backoff.candidates import NEAREST
 from aded.drafters.backoff.contexts import context_table
@@ -180,6 +181,9 @@ def test_a_wrong_file_is_named_by_its_key(path: Path, tmp_path: Path) -> None:
     write_ngrams(tmp_path / "other", count_ngrams([np.arange(9)], 5, VOCABULARY), other)
     with pytest.raises(BadInput, match=r"^method.retrieval: .* was built with the tokenizer"):
         BackoffDrafter(open_ngrams(tmp_path / "other"), contexts={"nearest": 4}, retrieval=str(path))
+    alone = BackoffDrafter(no_ngrams(), contexts={"nearest": 4}, retrieval=str(path))
+    with pytest.raises(BadInput, match=r"^method.retrieval: .* was built with the tokenizer"):
+        alone.check_tokenizer(tiny_tokenizer())
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=40, max_size=40))
