@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from unicodedata import category
 
-from aded.config.command_line import run_command
+from aded.config.command_line import check_no_arguments, run_command
 from aded.settings import FilePath, Positive
 
 DRAFTED, RESET = "\033[36m", "\033[0m"
@@ -91,8 +91,9 @@ def lines_of(plain: bool) -> Iterator[str]:
             yield line.strip()
 
 
-def show(_: list[str], settings: DemoSettings) -> None:
-    """Chat until the input ends."""
+def show(arguments: list[str], settings: DemoSettings) -> None:
+    """Chat until the input ends. Raises BadInput."""
+    check_no_arguments(arguments)
     for text in chat(lines_of(settings.plain), settings):
         print(text, end="", flush=True)
 

@@ -71,6 +71,12 @@ def run_command(
         main(rest, given)
 
 
+def check_no_arguments(arguments: Sequence[str]) -> None:
+    """For commands that take KEY=VALUE alone. Raises BadInput."""
+    if arguments:
+        raise BadInput(arguments[0], "is no setting; write KEY=VALUE")
+
+
 def _is_setting(argument: str) -> bool:
     """Is this KEY=VALUE or --key, rather than a file whose name holds an equals sign?"""
     return argument.startswith("--") or ("=" in argument and not Path(argument).exists())

@@ -175,7 +175,10 @@ class Generation:
         self._drafting = perf_counter() - began
 
     def draft(self) -> DraftTree:
-        """Propose the next step's tree. Raises BadInput for one with another root: it would become text."""
+        """Propose the next step's tree.
+
+        Raises BadInput for another root, which would become text, and for more nodes than the target has room for.
+        """
         began = perf_counter()
         done, last_token = len(self.answer.token_ids), self.answer.token_ids[-1]
         tree = self.drafter.draft(self._context[: self._prompt_length + done])
@@ -186,6 +189,8 @@ class Generation:
             raise BadInput("drafter", problem)
         # A draft at depth d is only of use if d more tokens and the bonus token may follow.
         tree = tree.up_to_depth(self.limit - done - 1)
+        if len(tree) > largest_tree(self.drafter):
+            raise BadInput("drafter", f"it drafted {tree.drafted} nodes; so many need a `budget` as large")
         self._drafting += perf_counter() - began
         return tree
 

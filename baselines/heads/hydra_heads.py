@@ -14,7 +14,6 @@ nothing in it.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from transformers.models.llama.modeling_llama import LlamaModel
 
 from aded.cache_name import CACHE
 from aded.errors import BadInput
-from aded.files.json_lines import read_text
+from aded.files.json_lines import json_value, read_text
 from baselines.heads.medusa_heads import ResBlock
 from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
@@ -120,8 +119,8 @@ def _check_offset(path: Path) -> None:
     if not path.is_file():
         return
     try:
-        offset = json.loads(read_text(path, HEADS_KEY)).get("hidden_state_offset", 0)
-    except (ValueError, AttributeError):
+        offset = json_value(read_text(path, HEADS_KEY), HEADS_KEY, str(path)).get("hidden_state_offset", 0)
+    except (BadInput, AttributeError):
         raise BadInput(HEADS_KEY, f"{path} is no config of heads") from None
     if offset != 0:
         raise BadInput(

@@ -29,9 +29,8 @@ from numba import njit
 from pydantic import Field
 from tabulate import tabulate
 
-from aded.config.command_line import run_command
+from aded.config.command_line import check_no_arguments, run_command
 from aded.settings import Positive
-from scripts import check_no_arguments
 from scripts.bench.timing.drafters import Noise, Timer, drafters_of, timer
 
 VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10

@@ -142,7 +142,7 @@ def models_for(engine: str, cfg: DictConfig, settings: BenchEnginesSettings) -> 
 def converted_from(cfg: DictConfig, settings: BenchEnginesSettings) -> Path:
     """The GGUF file of which the model was converted. Raises BadInput."""
     if settings.gguf is not None:
-        return Path(settings.gguf)
+        return Path(settings.gguf).expanduser()
     if cfg.model.path == EMBEDDED:
         return quantised_file()
     if cfg.model.path in names():

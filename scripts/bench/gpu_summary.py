@@ -42,7 +42,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
         )
     try:
         rows = [row_of(path.stem.removeprefix("verify-"), json.loads(path.read_text())) for path in files]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise BadInput("FOLDER", f"{files[0].parent}: no table of scripts.bench.verify ({error!r})") from None
     text = tabulate(rows, headers="keys", tablefmt="github", floatfmt=".2f")
     write_text(files[0].parent / "step_times.md", text + "\n", "FOLDER")

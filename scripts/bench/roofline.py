@@ -26,11 +26,10 @@ from pydantic import Field
 from tabulate import tabulate
 
 from aded.bench.recording import read_shape
-from aded.config.command_line import run_command
+from aded.config.command_line import check_no_arguments, run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.settings import Positive, Rate
-from scripts import check_no_arguments
 
 GPUS = {"h100": (3350.0, 989.0), "a100": (2039.0, 312.0)}
 """(GB/s, 10^12 operations per second): NVIDIA's data sheets of H100 SXM (80 GB, HBM3) and A100 SXM (80 GB), dense."""

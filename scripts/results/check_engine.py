@@ -126,6 +126,8 @@ def count_steps(counts: np.ndarray) -> int:
 def run(files: list[str], settings: CheckEngineSettings) -> None:
     if len(files) != 1:
         raise BadInput(FILE_KEY, "name one file of answers with an engine's counts")
+    if refused := settings.settings.keys() & {"name", "cost"}:
+        raise BadInput(f"settings.{refused.pop()}", "is no setting of a method here; leave it out")
     drafter, comparison = aded.drafter(settings.method, cost="none", **settings.settings), Comparison()
     for answer in answers_of(files[0], settings.counts):
         ours = counts_at_each_position(drafter, answer.prompt, answer.generated)

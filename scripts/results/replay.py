@@ -28,12 +28,11 @@ from typing import Any
 
 from tabulate import tabulate
 
-from aded.config.command_line import run_command
+from aded.config.command_line import check_no_arguments, run_command
 from aded.files.atomic import write_text
 from aded.files.json_lines import read_text
 from aded.files.pack import read_about
 from aded.settings import FilePath, Positive
-from scripts import check_no_arguments
 from scripts.results.measure import Case, as_csv, exact_numbers, measure, names_of_packs, new_case
 
 COMMITTED = Path("results/replay")
@@ -128,14 +127,14 @@ def first_difference(before: str, now: str) -> str | None:
 
 def run(rest: list[str], settings: ReplaySettings) -> None:
     check_no_arguments(rest)
-    began, folder = perf_counter(), Path(settings.packs)
+    began, folder = perf_counter(), Path(settings.packs).expanduser()
     rows = rows_of(folder, settings.jobs)
     texts = {"table.csv": as_csv(rows), "summary.md": as_markdown(rows, folder)}
     print(texts["summary.md"].split("\n\n")[2])
     took = f"{perf_counter() - began:.0f} s"
     if settings.out is not None:
         for name, text in texts.items():
-            write_text(Path(settings.out) / name, text, "out")
+            write_text(Path(settings.out).expanduser() / name, text, "out")
         print(f"{took}: {settings.out}/table.csv")
         return
     for name, text in texts.items():

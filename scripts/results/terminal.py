@@ -27,6 +27,7 @@ from aded.config.command_line import run_command
 from aded.demo import DRAFTED, RESET, DemoSettings, chat
 from aded.errors import BadInput
 from aded.files.atomic import write_text
+from aded.files.json_lines import json_lines
 from aded.settings import FilePath, Positive
 
 ROOT = Path(__file__).parents[2]
@@ -128,12 +129,12 @@ def draw(session: Sequence[dict[str, str]]) -> str:
 
 
 def run(arguments: list[str], settings: TerminalSettings) -> None:
-    session, out = Path(settings.session), Path(settings.out)
+    session, out = Path(settings.session).expanduser(), Path(settings.out).expanduser()
     if arguments == ["record"]:
         write_text(session, "\n".join(record(settings)) + "\n", "session")
         print(f"recorded: {session}")
     elif arguments == ["draw"]:
-        write_text(out, draw([json.loads(line) for line in session.read_text(encoding="utf-8").splitlines()]), "out")
+        write_text(out, draw([row for _, row in json_lines(session, "session")]), "out")
         print(f"drawn: {out}")
     else:
         raise BadInput("record|draw", "name one of the two")

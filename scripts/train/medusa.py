@@ -120,7 +120,7 @@ def accepted(
 
 def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints what they are worth on the answers set aside for validation."""
-    out = Path(cfg.out) / OURS
+    out = Path(cfg.out).expanduser() / OURS
     check_outputs([("out", out)], inputs(cfg).items())
     loaded = target_of(cfg)
     threads.for_torch(cfg.threads)

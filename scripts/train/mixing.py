@@ -32,6 +32,7 @@ from aded.core.drafter import Drafter
 from aded.core.sampler import Greedy
 from aded.drafters.hybrid.drafter import Hybrid, HybridPart
 from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
+from aded.errors import BadInput
 from datastore.corpora.corpus import Corpus
 from scripts import NoSettings
 from scripts.train.prompts import prompts
@@ -71,7 +72,10 @@ def learn(cfg: DictConfig) -> None:
     config = checked_config(cfg)
     loaded = load_model(config)
     hybrid = build_drafter(config, loaded)
-    assert isinstance(hybrid, Hybrid)
+    if not isinstance(hybrid, Hybrid):
+        raise BadInput(
+            "method", "the weights are those of method=hybrid with method.cost=none; leave both as they are"
+        )
     parts = {name: KeepingPart(part.drafter) for name, part in hybrid.parts.items()}
     hybrid.parts = {**parts}
     corpus = instantiate(plain(cfg.datastore.corpus), "datastore.corpus", Corpus)

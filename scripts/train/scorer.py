@@ -189,7 +189,7 @@ def run(cfg: DictConfig) -> None:
         scorer = learned(examples, **how)
         weights |= {prefix + name: scorer[name] for name in SHAPES}
         facts[f"{prefix}learned_from"] = "; ".join(sources)
-    with whole_file(Path(cfg.out)) as file:
+    with whole_file(Path(cfg.out).expanduser()) as file:
         file.write(save(weights, metadata=facts))
     print(f"scorer: {cfg.out}")
 

@@ -70,7 +70,7 @@ class Training:
         self, lesson: Lesson, cfg: DictConfig, count: int, write: Callable[[Path, dict[str, str]], None]
     ) -> None:
         self.lesson, self.head, self.cfg, self.count, self.write = lesson, lesson.head, cfg, count, write
-        self.out, self.done = Path(cfg.out), 0
+        self.out, self.done = Path(cfg.out).expanduser(), 0
         self.total = cfg.epochs * math.ceil(count / cfg.batch_size)
         self.optimizer = torch.optim.AdamW(self.head.parameters(), lr=cfg.learning_rate, betas=(0.9, 0.95))
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -199,7 +199,7 @@ def run_training(
     """
 
     def run(cfg: DictConfig) -> None:
-        check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
+        check_outputs([("out", Path(cfg.out).expanduser() / WEIGHTS)], inputs(cfg).items())
         loaded = target_of(cfg)
         threads.for_torch(cfg.threads)
         shards, facts = answered(cfg, loaded)

@@ -12,6 +12,7 @@ from tiny import tiny_model, tiny_tokenizer
 
 import aded
 from aded.demo import DRAFTED, RESET, DemoSettings, chat, lines_of, show, shown
+from aded.errors import BadInput
 
 LINES = ["the cat sat on the mat, the cat sat", "on the mat"]
 
@@ -50,6 +51,11 @@ def test_it_reads_a_pipe(
     out = capsys.readouterr().out
     assert "\033" not in out
     assert out.count(" tokens/s") == 1
+
+
+def test_a_word_behind_the_command_is_refused(settings: DemoSettings) -> None:
+    with pytest.raises(BadInput, match=r"^smollm: is no setting; write KEY=VALUE$"):
+        show(["smollm"], settings)
 
 
 def test_bytes_that_are_no_text_are_read_as_such(monkeypatch: pytest.MonkeyPatch) -> None:

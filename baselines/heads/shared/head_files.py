@@ -13,6 +13,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from aded.errors import BadInput, first_line
 from aded.files.atomic import write_bytes
+from aded.files.json_lines import json_value, read_text
 from baselines.heads.shared.tensor_file import HEADS_KEY, read_tensors
 
 CONFIG = "config.json"
@@ -34,8 +35,8 @@ def read_config(
     Raises BadInput naming the file.
     """
     try:
-        settings = json.loads(path.read_text())
-    except (OSError, ValueError):
+        settings = json_value(read_text(path, HEADS_KEY), HEADS_KEY, str(path))
+    except BadInput:
         settings = None
     if not isinstance(settings, dict):
         raise BadInput(HEADS_KEY, f"{path} is no config of a head; name a folder that holds one beside the weights")

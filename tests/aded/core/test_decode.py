@@ -245,8 +245,8 @@ def test_a_large_tree_fits_the_cache() -> None:
     assert min(answer.accept_lengths[:-1]) >= 2, "every first token is drafted"
 
 
-def test_a_tree_of_another_text_is_refused() -> None:
-    """Its root would be read as text, and the answer be another without a word."""
+def test_a_wrong_tree_is_refused() -> None:
+    """Another root would be read as text, and the answer be another without a word."""
 
     class Late(Drafter):
         def draft(self, context: np.ndarray) -> DraftTree:
@@ -261,7 +261,12 @@ def test_a_tree_of_another_text_is_refused() -> None:
         def draft(self, context: np.ndarray) -> list[int]:  # type: ignore[override]
             return [1]
 
+    class Large(Drafter):
+        def draft(self, context: np.ndarray) -> DraftTree:
+            return DraftTree.from_sequences(int(context[-1]), [[a] for a in range(257)], budget=257)
+
     for made, problem in (
+        (Large(), "it drafted 257 nodes; so many need a `budget` as large"),
         (Late(), r"its tree's root is \d+; it must be the text's last token, \d+"),
         (Writes(), r"its tree's root is \d+; it must be the text's last token, \d+"),
         (NoTree(), "it drafted a list; it must draft a DraftTree"),
