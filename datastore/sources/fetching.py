@@ -12,9 +12,8 @@ from aded.extras import naming_the_extra
 from aded.files.atomic import write_bytes, write_text
 from aded.files.models import gguf_model
 from aded.files.models.embedded_model import model_folder
-from aded.identity import sha256
+from aded.identity import has_sha256, sha256
 from datastore.sources.catalogue import Source, converted, read_source
-from datastore.sources.download import is_whole
 from datastore.sources.raw_file import raw_file
 
 log = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ def is_there(name: str, source: Source, out: Path, cache: str | None = None) -> 
     try:
         made = json.loads(_made_file(name, out).read_text(encoding="utf-8"))
         return made["from"] == _origin(source) and all(
-            is_whole(out / path, made["results"][path]) for path in source.results
+            has_sha256(out / path, made["results"][path]) for path in source.results
         )
     except (OSError, ValueError, KeyError, TypeError):
         return False

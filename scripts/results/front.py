@@ -17,10 +17,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from aded.config.command_line import run_command
+from aded.config.command_line import check_no_arguments, run_command
 from aded.files.atomic import write_bytes, write_text
-from scripts import check_no_arguments
-from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, Bar, column_bars, drawn_on, svg_of
+from aded.records.metrics import Estimate
+from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, column_bars, drawn_on, svg_of
 
 ROOT = Path(__file__).parents[2]
 SPEEDUPS = {"human_eval": "HumanEval, in a chat", "mt_bench": "MT-Bench", "human_eval_raw": "HumanEval, raw"}
@@ -66,26 +66,26 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def speedups(results: Path) -> dict[str, dict[str, Bar]]:
+def speedups(results: Path) -> dict[str, dict[str, Estimate]]:
     """Of each benchmark, the bars of the methods that ran on it."""
-    found: dict[str, dict[str, Bar]] = {}
+    found: dict[str, dict[str, Estimate]] = {}
     for folder, title in SPEEDUPS.items():
         rows = {row["line"]: row for row in rows_of(results / "live" / folder / "summary.csv")}
         bars = {name: rows[line] for line, name in ARMS.items() if line in rows}
         found[title] = {
-            name: Bar(float(row["speedup"]), float(row["speedup_low"]), float(row["speedup_high"]))
+            name: Estimate(float(row["speedup"]), float(row["speedup_low"]), float(row["speedup_high"]))
             for name, row in bars.items()
         }
     return found
 
 
-def accepted(results: Path) -> dict[str, dict[str, Bar]]:
+def accepted(results: Path) -> dict[str, dict[str, Estimate]]:
     """Of each target and benchmark, the bars of all methods."""
-    found: dict[str, dict[str, Bar]] = {title: {} for title in TARGETS.values()}
+    found: dict[str, dict[str, Estimate]] = {title: {} for title in TARGETS.values()}
     rows = rows_of(results / "targets" / "peers_equal.csv")
     values = {(row["model"], row["benchmark"], row["method"]): row["session, 64"] for row in rows}
     for (model, benchmark), title in TARGETS.items():
-        found[title] = {name: Bar(float(values[model, benchmark, method])) for method, name in METHODS.items()}
+        found[title] = {name: Estimate(float(values[model, benchmark, method])) for method, name in METHODS.items()}
     return found
 
 

@@ -110,7 +110,7 @@ def numbers_of(case: Case) -> dict[str, str]:
 
 
 def verify(settings: LeaderboardSettings) -> None:
-    path, folder = Path(settings.file), Path(settings.packs)
+    path, folder = Path(settings.file).expanduser(), Path(settings.packs).expanduser()
     chosen = [
         (f"{path} line {number}", row)
         for number, row in enumerate(read_rows(path), 2)
@@ -130,7 +130,7 @@ def verify(settings: LeaderboardSettings) -> None:
 def add(settings: LeaderboardSettings) -> None:
     if not settings.method or not settings.submitter:
         raise BadInput("submitter" if settings.method else "method", "must be given")
-    path, folder = Path(settings.file), Path(settings.packs)
+    path, folder = Path(settings.file).expanduser(), Path(settings.packs).expanduser()
     rows = read_rows(path) if path.exists() else []
     here = environment()
     if here.git_changed:

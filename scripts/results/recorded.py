@@ -275,7 +275,7 @@ def _explained(experiment: str) -> str:
 
 
 def run(folders: list[str], settings: ResultsSettings) -> None:
-    out = Path(settings.out)
+    out = Path(settings.out).expanduser()
     sources = read_sources(folders, settings) if folders else fetch_sources(settings)
     check_outputs([("out", out / "README.md")], [("corpus", sources.corpus), ("ablate", sources.ablate)])
     began = perf_counter()

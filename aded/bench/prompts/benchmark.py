@@ -52,7 +52,6 @@ class PromptBenchmark:
         self.stop_strings = tuple(stop_strings)
         self._fields = {"id": id, "category": category}
         self._reference = reference
-        self._references: dict[str, str] = {}
         self._forms = [_Form(each) for each in prompts]
         if question_file is None and dataset is None:
             raise BadInput(QUESTIONS_KEY, "must be given: a file of JSON lines or Parquet")
@@ -82,7 +81,7 @@ class PromptBenchmark:
         if self._reference is None:
             return None
         text = cut_at(answer, self.stop_strings)
-        return {"id": question.id, "answer": text, "reference": self._references[question.id]}
+        return {"id": question.id, "answer": text, "reference": question.references[0]}
 
     def _asked(self, paths: Sequence[str]) -> Iterator[tuple[str, Question]]:
         """("FILE line N", the question there) of each line of the files."""
@@ -99,8 +98,7 @@ class PromptBenchmark:
         else:
             question = question_of(where, row, name)
         if self._reference:
-            self._references[question.id] = _needed(where, row, self._reference)
-            return replace(question, references=(self._references[question.id],))
+            return replace(question, references=(_needed(where, row, self._reference),))
         return question
 
     def _text(self, where: str, row: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from textwrap import fill
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib
 
@@ -135,16 +135,8 @@ def grouped_bars(axes: Axes, bars: Mapping[str, Sequence[float | None]]) -> list
     return drawn
 
 
-class Bar(NamedTuple):
-    """A value, and the ends of its interval where it has one."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
 def column_bars(
-    axes: Axes, groups: Mapping[str, Mapping[str, Bar]], names: Sequence[str], valued: Sequence[str]
+    axes: Axes, groups: Mapping[str, Mapping[str, Estimate]], names: Sequence[str], valued: Sequence[str]
 ) -> None:
     """Upright bars in groups. names: their place is their colour and hatch; valued: those with their value above."""
     mine = [name for name in names if any(name in bars for bars in groups.values())]

@@ -76,7 +76,7 @@ def test_slices_whose_first_step_is_slow_are_marked() -> None:
         ms = [100.0 if step in np.cumsum(given.slices.steps) else 59.5 for step in range(40)]
         rows[number] = replace(one, timings=[replace(given, verify_ms=ms)])
     (mark,) = [mark for mark in summary(*rows).marks if "first step" in mark]
-    assert mark == "a slice's first step costs 14.4% of the slice, more than 3%"
+    assert mark == "a slice's first step takes longer than the others by 14.4% of the slice, more than 3%"
 
 
 def test_other_processes_on_the_gpu_are_marked() -> None:
