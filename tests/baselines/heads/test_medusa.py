@@ -121,7 +121,7 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     trap.path = str(tmp_path / "sprung")
     torch.save({"0.0.linear.weight": trap}, tmp_path / PUBLISHED)
     check_error(tmp_path, "cannot be read as tensors")
-    (tmp_path / PUBLISHED).write_bytes(pickle.dumps(trap))
+    (tmp_path / PUBLISHED).write_bytes(pickle.dumps(trap, protocol=2))
     check_error(tmp_path, "cannot be read as tensors")
     assert not (tmp_path / "sprung").exists()
 
