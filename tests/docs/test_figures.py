@@ -126,7 +126,7 @@ IN_NO_FILE = {
     "results/retrieval/README.md: What it costs": "by hand",
     "results/retrieval/README.md: Whose answers the network learned from": "by hand",
     "results/serving/README.md: From one request to sixteen": "by hand: the run on Zen 4",
-    "results/serving/README.md: Eight at once": "by hand",
+    "results/serving/README.md: Eight at once": "versions; by hand: our runner's",
     "results/serving/README.md: A run's acceptance": "by hand",
 }
 """Sections with figures that stand in no committed file, and why."""
