@@ -7,20 +7,16 @@ or `suffixes` (a suffix file); see aded.config.choices.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile, format_of
-from aded.files.datastores.kinds import KINDS, SUFFIXES
+from aded.files.datastores.kinds import KINDS, NGRAMS, SUFFIXES, kind_of
 from aded.files.datastores.lookup_file import FORMAT as LOOKUP_FORMAT
-from aded.files.datastores.lookup_file import LookupFile, open_lookup
+from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import VERSION as NGRAM_VERSION
-from aded.files.datastores.ngram_file import NgramFile, open_ngrams
-from aded.files.datastores.suffix_file import FORMAT as SUFFIX_FORMAT
 from aded.files.datastores.suffix_file import VERSION as SUFFIX_VERSION
-from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.identity import tokenizer_fingerprint
 from aded.settings import FilePath, NgramOrder
 from datastore.builder import build
@@ -32,13 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def open_datastore(path: Path) -> NgramFile | SuffixFile | LookupFile:
-    """Open a datastore file of any kind. Raises BadInput."""
-    openers: dict[str, Callable[[Path], NgramFile | SuffixFile | LookupFile]] = {
-        SUFFIX_FORMAT: open_suffixes,
-        LOOKUP_FORMAT: open_lookup,
-    }
-    return openers.get(format_of(path), open_ngrams)(path)
+def open_datastore(path: Path) -> ArrayFile:
+    """Open a datastore file of any kind, a look-up model's too. Raises BadInput."""
+    if format_of(path) == LOOKUP_FORMAT:
+        return open_lookup(path)
+    return KINDS[kind_of(path) or NGRAMS].open(path)
 
 
 def open_or_build(

@@ -65,10 +65,12 @@ def _without_classes(settings: Any) -> Any:
 
 def new_case(folder: Path, pack: str, method: str, settings: Mapping[str, Any]) -> Case:
     """The method on a pack, with the answers of the same model's other packs as its corpus, where it reads one."""
-    model = read_about(folder / pack, PACKS_KEY).model
-    others = [name for name in names_of_packs(folder) if read_about(folder / name, PACKS_KEY).model == model]
     alone = Case(folder, pack, method, settings)
-    return replace(alone, corpus=tuple(name for name in others if name != pack and datastore_kinds(alone.whole)))
+    if not datastore_kinds(alone.whole):
+        return alone
+    model = read_about(folder / pack, PACKS_KEY).model
+    others = (name for name in names_of_packs(folder) if read_about(folder / name, PACKS_KEY).model == model)
+    return replace(alone, corpus=tuple(name for name in others if name != pack))
 
 
 def names_of_packs(folder: Path) -> list[str]:

@@ -199,7 +199,7 @@ def run_training(
     """
 
     def run(cfg: DictConfig) -> None:
-        check_outputs([("out", Path(cfg.out).expanduser() / WEIGHTS)], inputs(cfg).items())
+        check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
         loaded = target_of(cfg)
         threads.for_torch(cfg.threads)
         shards, facts = answered(cfg, loaded)
