@@ -6,7 +6,7 @@ This executes code that a model wrote, so it must be allowed with execute=true. 
 process (isolation.py); the verdict is reached here, where no completion ever runs (judge.py). A completion sees
 neither the tests nor the network and writes no file, but it can read the user's other files. This is no sandbox
 against an attacker: run it as an ordinary user, because the kernel does not limit root's processes, and best in a
-container. It writes pass@1 to score.json beside the samples, where scripts.tables reads it.
+container. It writes pass@1 to score.json beside the samples, where `aded tables` reads it.
 """
 
 from __future__ import annotations

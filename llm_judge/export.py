@@ -100,8 +100,9 @@ def _answer(
 ) -> dict[str, Any]:
     """The line of one question. Its id is a number if it looks like one: FastChat joins by question ids.
 
-    As in Spec-Bench, the choice also contains counts, one entry per turn: decoding_steps, new_tokens and wall_time
-    (seconds with prefill; null for recorded answers), and the accept_lengths of all steps of all turns.
+    The choice also contains counts by Spec-Bench's names, one entry per turn: decoding_steps, new_tokens (of these
+    steps, without prefill's) and wall_time (seconds with prefill; null for recorded answers), and the accept_lengths
+    of all steps of all turns.
     """
     question = turns[0].question_id
     texts = [str(tokenizer.decode(row.token_ids, skip_special_tokens=True)) for row in turns]

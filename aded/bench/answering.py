@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -26,7 +27,10 @@ def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, labe
     directory.begin(environment(facts), resumed=bool(rows))
     directory.rewrite(rows)
     directory.keep_trees_of(rows)
-    done = len({row.question_id for row in rows})
+    finished = [list(turns) for _, turns in groupby(rows, lambda row: row.question_id)]
+    for turns in finished:
+        runner.grow_slices(turns)
+    done = len(finished)
     progress.begin(label, len(questions), done, runner.experiment.max_new_tokens)
     runner.warm_up()
     if 0 < done < len(questions):

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from os.path import expanduser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from omegaconf import DictConfig
 
 from aded.bench.experiment import Asked, Experiment, Pairing, build_experiment
@@ -26,6 +27,9 @@ from aded.methods import Method, checked_method, with_whole_parts
 from aded.settings import Engine, FilePath, NonNegative, checked_keys
 from aded.targets.engine import with_engine
 from aded.targets.loaded import Loaded
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 RUN: Kinds = {
     **dict.fromkeys(("model", "benchmark", "method", "datastore", "decoding", "logger"), GROUP),
@@ -78,6 +82,12 @@ class RunConfig:
         benchmark, values = self.benchmark(), self.settings["benchmark"]
         every = benchmark.questions()
         return Asked(benchmark, every, limited(every, values["limit"], values.get("order", "first")))
+
+    def prompts(self, tokenizer: PreTrainedTokenizerBase) -> dict[str, np.ndarray]:
+        """The first prompt of each question that is asked, int64 [m], by the question's id. Raises BadInput."""
+        asked = self.asked()
+        template = asked.template(self.template)
+        return {one.id: np.array(one.prompt_ids([], tokenizer, template), np.int64) for one in asked.chosen}
 
 
 def _with_a_name(model: str) -> str:

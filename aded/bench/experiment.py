@@ -25,6 +25,10 @@ class Asked(NamedTuple):
     chosen: list[Question]
     """Those that are asked."""
 
+    def template(self, of_model: Callable[[], PromptTemplate]) -> PromptTemplate:
+        """Of the questions: the model's, where the benchmark's are chats."""
+        return Raw() if self.benchmark.raw else of_model()
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -66,8 +70,8 @@ def build_experiment(
         asked = asked._replace(chosen=recording.answered(asked.chosen, asked.every))
     elif not loaded.target.provides:
         raise BadInput(ANSWERS_KEY, "must be given: this target computes nothing")
-    of_model = Raw() if asked.benchmark.raw else template()
+    asks_in = asked.template(template)
     for question in asked.chosen:
         if isinstance(question, Chat | TokenIds):
-            question.prompt_ids([], loaded.tokenizer, of_model)
-    return Experiment(loaded, asked, of_model, decoding, max_new_tokens, recording, pairing, trees)
+            question.prompt_ids([], loaded.tokenizer, asks_in)
+    return Experiment(loaded, asked, asks_in, decoding, max_new_tokens, recording, pairing, trees)

@@ -102,7 +102,7 @@ class Runner:
         for number, question in enumerate(questions, start):
             trees = self.trees if self.trees and number < self.trees.questions else None
             rows = self._question(question, baseline_first=number % 2 == 1, trees=trees)
-            self._grow_slices(rows)
+            self.grow_slices(rows)
             yield rows
 
     def answer_again(
@@ -118,12 +118,13 @@ class Runner:
             before = [next(at) for _ in question.turns]
             if question.id in chosen:
                 again = self._question(question, baseline_first=number % 2 == 1)
+                self.grow_slices(again)
                 yield [_with_timing(*both) for both in zip(before, again, strict=True)]
             else:
                 self.restore([question], before)
 
-    def _grow_slices(self, rows: Sequence[Row]) -> None:
-        """Double the slices where taking turns costs too much of them."""
+    def grow_slices(self, rows: Sequence[Row]) -> None:
+        """Double the slices where taking turns cost too much of those of a question, `rows`."""
         share = slice_warm_up(rows)
         if share is not None and share > MOST_WARM_UP and self.slice_seconds < LONGEST_SLICE:
             self.slice_seconds *= 2

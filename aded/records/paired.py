@@ -57,13 +57,13 @@ def difference(first: Sequence[Row], second: Sequence[Row], measure: Measure) ->
     return Difference(len(shared), one, other, one / other, low, high, swapped(measure, a, b))
 
 
-def swapped(measure: Measure, a: Totals, b: Totals, most: int = RESAMPLES) -> float:
+def swapped(measure: Measure, a: Totals, b: Totals) -> float:
     """The share of swaps that show a difference at least as large: a paired randomisation test (Noreen 1989).
 
     It asks nothing of the numbers' distribution, so it holds for a few questions too. All swaps where there are no
-    more than `most`, else so many, seeded. a, b: of the same questions.
+    more than RESAMPLES, else so many, seeded. a, b: of the same questions.
     """
-    swap = _swaps(len(a.columns()[0]), most)
+    swap = _swaps(len(a.columns()[0]))
     both = list(zip(a.columns(), b.columns(), strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = np.log(measure(Totals(*(np.where(swap, theirs, mine).sum(axis=1) for mine, theirs in both))))
@@ -72,10 +72,10 @@ def swapped(measure: Measure, a: Totals, b: Totals, most: int = RESAMPLES) -> fl
     return float(np.mean(drawn[np.isfinite(drawn)] >= drawn[0] - 1e-12))
 
 
-def _swaps(questions: int, most: int) -> np.ndarray:
+def _swaps(questions: int) -> np.ndarray:
     """bool [swaps, questions]: which questions are swapped; none by the first."""
-    if 2**questions <= most:
+    if 2**questions <= RESAMPLES:
         return (np.arange(2**questions)[:, None] >> np.arange(questions)) % 2 == 1
-    swap = np.random.default_rng(0).integers(2, size=(most, questions)) == 1
+    swap = np.random.default_rng(0).integers(2, size=(RESAMPLES, questions)) == 1
     swap[0] = False
     return swap

@@ -14,6 +14,9 @@ from aded.records.rows import OLDER, REPLAY, STRICT, UNPAIRED, NonNegative, Numb
 
 KEPT = "in its undisturbed slices, or, with a mark, in all slices where each was disturbed"
 """Which slices the times of a paired run are of."""
+NO_TIME = f"{REPLAY}, or no step was needed"
+NO_SPEEDUP = f"{UNPAIRED}, or no step was needed"
+NO_INTERVAL = f"{UNPAIRED}, no step was needed, or fewer than two questions"
 
 
 @dataclass(frozen=True)
@@ -75,30 +78,29 @@ class Summary:
         "median over steps of draft_ms + observe_ms", unit="ms", null="no step was needed"
     )
     draft_ms_p99: Number | None = about("99th percentile of the same", unit="ms", null="no step was needed")
-    draft_share: Number | None = about("draft seconds / decode seconds", null=REPLAY)
+    draft_share: Number | None = about("draft seconds / decode seconds", null=NO_TIME)
     tokens_per_second: Number | None = about(
-        f"new tokens / decode seconds, of a paired run {KEPT}", unit="tokens/s", null=REPLAY
+        f"new tokens / decode seconds, of a paired run {KEPT}", unit="tokens/s", null=NO_TIME
     )
     tokens_per_second_end_to_end: Number | None = about(
         "all tokens of the answers / (prefill + decode seconds)", unit="tokens/s", null=REPLAY
     )
     autoregressive_tokens_per_second: Number | None = about(
-        "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=UNPAIRED
+        "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=NO_SPEEDUP
     )
     speedup: Number | None = about(
-        f"tokens_per_second / autoregressive_tokens_per_second, both {KEPT}", null=UNPAIRED
+        f"tokens_per_second / autoregressive_tokens_per_second, both {KEPT}", null=NO_SPEEDUP
     )
-    speedup_low: Number | None = about(
-        "lower end of its 95 % bootstrap interval over questions", null="unpaired, or fewer than two questions"
-    )
-    speedup_high: Number | None = about("upper end of that interval", null="unpaired, or fewer than two questions")
-    speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=UNPAIRED)
+    speedup_low: Number | None = about("lower end of its 95 % bootstrap interval over questions", null=NO_INTERVAL)
+    speedup_high: Number | None = about("upper end of that interval", null=NO_INTERVAL)
+    speedup_wall: Number | None = about("the speedup over all slices, disturbed ones too", null=NO_SPEEDUP)
     slices: NonNegative | None = about("slices of both arms", null=UNPAIRED)
     disturbed_share: Number | None = about(
-        "slices that were disturbed, or whose pair was / slices (aded.records.noise.disturbance)", null=UNPAIRED
+        "slices that were disturbed, or whose pair was / slices (aded.records.noise.disturbance)", null=NO_SPEEDUP
     )
     slice_warm_up: Number | None = about(
-        "what the first step of a slice takes longer than the others, as a share of its slice", null=UNPAIRED
+        "what the first step of a slice takes longer than the others, as a share of its slice",
+        null=f"{UNPAIRED}, or no undisturbed slice after an answer's first has four steps",
     )
     others_cpu_share: Number = about(
         "share of the processors' time that other programs and virtual machines took, 0 to 1"

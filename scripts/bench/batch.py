@@ -110,8 +110,7 @@ class Bench:
         if not isinstance(self.loaded.target, EagerTarget):
             raise BadInput("engine", "batches are decoded by the eager engine")
         self.target: EagerTarget = self.loaded.target
-        template, questions = first.template(), first.asked().chosen
-        prompts = [np.array(one.prompt_ids([], self.loaded.tokenizer, template), np.int64) for one in questions]
+        prompts = list(first.prompts(self.loaded.tokenizer).values())
         self.prompts = [prompts[number % len(prompts)] for number in range(settings.requests)]
         self.rows = max(map(len, self.prompts)) + settings.new_tokens + settings.most + 2
         self._kept: dict[Contender, tuple[TreeSizer, list[Drafter]]] = {}

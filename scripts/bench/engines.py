@@ -73,8 +73,8 @@ def ours(overrides: list[str], settings: BenchEnginesSettings) -> tuple[dict[str
     """(name -> our method, prompts)."""
     configs = {name: checked_config(compose_config([*overrides, f"method={name}"])) for name in settings.methods}
     first = next(iter(configs.values()))
-    loaded, template, questions = load_model(first), first.template(), first.asked().chosen
-    prompts = [each.prompt_ids([], loaded.tokenizer, template) for each in questions[: settings.prompts]]
+    loaded = load_model(first)
+    prompts = [each.tolist() for each in first.prompts(loaded.tokenizer).values()][: settings.prompts]
 
     def answer(config: RunConfig) -> Ask:
         drafter = build_drafter(config, loaded)

@@ -28,6 +28,7 @@ import pandas as pd
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.records.environment import machine
+from aded.records.numbers import formatted, with_interval
 from aded.records.rows import read
 from aded.records.summary import Summary
 from aded.settings import Positive
@@ -82,10 +83,10 @@ def as_table(found: dict[tuple[str, int], tuple[Summary, float]]) -> str:
         {
             "method": method,
             "neighbours": count,
-            "speedup": f"{summary.speedup:.3f} [{summary.speedup_low:.3f}, {summary.speedup_high:.3f}]",
-            "all slices": f"{summary.speedup_wall:.3f}",
+            "speedup": with_interval(summary.speedup, summary.speedup_low, summary.speedup_high, ".3f"),
+            "all slices": formatted(summary.speedup_wall, ".3f"),
             "slices": summary.slices,
-            "disturbed": f"{summary.disturbed_share:.0%}",
+            "disturbed": formatted(summary.disturbed_share, ".0%"),
             "taken by others": f"{summary.others_cpu_share:.0%}",
             "seconds": f"{seconds:.0f}",
             "marks": "; ".join(summary.marks) or "–",

@@ -178,8 +178,7 @@ def served(overrides: list[str], requests: int, datastore: str | None, context: 
     cache = config.cache
     model = place_of(cfg.model.path, "model.path", cache)
     tokenizer = load_tokenizer(model, cache, "model.path")
-    template, questions = config.template(), config.asked().chosen
-    prompts = [one.prompt_ids([], tokenizer, template) for one in questions[:requests]]
+    prompts = [one.tolist() for one in config.prompts(tokenizer).values()][:requests]
     found = datastore or config.datastore(kind="ngrams", tokenizer=tokenizer, cache=cache).path
     options = ["--dtype", str(cfg.model.dtype), "--enforce-eager", "--no-enable-prefix-caching"]
     options += ["--max-model-len", str(context)]

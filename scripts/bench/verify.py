@@ -48,6 +48,8 @@ from aded.targets.weightless import random_target
 from scripts.bench.timing.batches import measure_batches
 from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
+GENERATED = 24
+"""Tokens of model.generate whose time is taken."""
 NODES = (1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32, 33, 48, 64, 65, 96, 128)
 Times = dict[tuple[str, int, int], list[float]]
 """(engine, context, nodes) -> seconds of each round."""
@@ -102,7 +104,7 @@ def measure(
     return times, bandwidths
 
 
-def time_generate(model: Any, contexts: Sequence[int], rounds: int, tokens: int = 24) -> dict[int, float]:
+def time_generate(model: Any, contexts: Sequence[int], rounds: int) -> dict[int, float]:
     """Seconds per token of model.generate after each context, without prefill."""
     found = {}
     for context in contexts:
@@ -110,7 +112,7 @@ def time_generate(model: Any, contexts: Sequence[int], rounds: int, tokens: int 
         seconds = []
         for _ in range(rounds):
             took = []
-            for length in (1, 1 + tokens):
+            for length in (1, 1 + GENERATED):
                 began = perf_counter()
                 model.generate(
                     ids,
@@ -120,7 +122,7 @@ def time_generate(model: Any, contexts: Sequence[int], rounds: int, tokens: int 
                     max_new_tokens=length,
                 )
                 took.append(perf_counter() - began)
-            seconds.append((took[1] - took[0]) / tokens)
+            seconds.append((took[1] - took[0]) / GENERATED)
         found[context] = float(np.median(seconds))
     return found
 

@@ -207,8 +207,9 @@ def _what_is_missing(line: Line) -> list[str]:
     found = {
         f"cut off after {line.questions} questions: the numbers are of these": run.cut_off,
         "answers were replayed without a model: no times, no speedup": run.kind == "recorded",
+        "no speedup: no step was needed": not run.summary.steps,
         "no speedup: it ran without autoregressive decoding in turn": run.kind != "recorded"
-        and run.summary.speedup is None,
+        and run.summary.slices is None,
         "no calibration: the method gives no probabilities": all(row.calibration is None for row in line.rows),
     }
     return [reason for reason, holds in found.items() if holds]

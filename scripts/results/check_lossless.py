@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 
-import numpy as np
 import torch
 from omegaconf import DictConfig
 from tqdm import tqdm
@@ -29,23 +28,22 @@ def differing(cfg: DictConfig) -> list[str]:
     if cfg.model.get("answers") is not None:
         raise BadInput("model", "recorded answers cannot be compared with model.generate; name a model")
     config = checked_config(cfg)
-    questions, loaded = config.asked().chosen, load_model(config)
+    loaded = load_model(config)
     drafter, reference = build_drafter(config, loaded), load_reference(config).target
     assert isinstance(reference, EagerTarget)
-    template = config.template()
     limit = cfg.benchmark.max_new_tokens
     differ = []
-    for question in tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty()):
-        prompt = question.prompt_ids([], loaded.tokenizer, template)
+    prompts = config.prompts(loaded.tokenizer)
+    for question, prompt in tqdm(prompts.items(), cfg.method.name, disable=not sys.stderr.isatty()):
         answer = decode(
             loaded.target,
             drafter,
-            np.array(prompt, np.int64),
+            prompt,
             Greedy(),
             max_new_tokens=limit,
             eos_token_ids=loaded.eos_token_ids,
         )
-        ids = torch.tensor([prompt], device=reference.device)
+        ids = torch.from_numpy(prompt)[None].to(reference.device)
         # A model's own generation config may hold a penalty, which this loop has not.
         generated = reference.model.generate(
             ids,
@@ -55,7 +53,7 @@ def differing(cfg: DictConfig) -> list[str]:
             max_new_tokens=limit,
         )
         if generated[0, len(prompt) :].tolist() != answer.token_ids:
-            differ.append(question.id)
+            differ.append(question)
     return differ
 
 

@@ -68,11 +68,10 @@ class Tallied(Rejection):
 def tally_of(cfg: DictConfig) -> Tally:
     """Of all questions. Raises BadInput."""
     config = checked_config(cfg)
-    questions, loaded = config.asked().chosen, load_model(config)
-    drafter, template, tally = build_drafter(config, loaded), config.template(), Tally()
-    for number, question in enumerate(tqdm(questions, cfg.method.name, disable=not sys.stderr.isatty())):
+    loaded = load_model(config)
+    drafter, prompts, tally = build_drafter(config, loaded), config.prompts(loaded.tokenizer), Tally()
+    for number, prompt in enumerate(tqdm(prompts.values(), cfg.method.name, disable=not sys.stderr.isatty())):
         sampler = Tallied(cfg.decoding.temperature, cfg.decoding.top_p, cfg.decoding.seed + number, tally)
-        prompt = np.array(question.prompt_ids([], loaded.tokenizer, template), np.int64)
         decode(
             loaded.target,
             drafter,
@@ -80,7 +79,7 @@ def tally_of(cfg: DictConfig) -> Tally:
             sampler,
             max_new_tokens=cfg.benchmark.max_new_tokens,
             eos_token_ids=loaded.eos_token_ids,
-            seed=cfg.decoding.seed + len(questions) + number,  # draws are independent of what accepts them
+            seed=cfg.decoding.seed + len(prompts) + number,  # draws are independent of what accepts them
         )
     if not tally.chances:
         raise BadInput(

@@ -148,9 +148,9 @@ def add(settings: LeaderboardSettings) -> None:
             date=datetime.now(UTC).date().isoformat(),
         )
         rows = [old for old in rows if any(getattr(old, key) != getattr(row, key) for key in SAME)] + [row]
+        rows.sort(key=lambda row: (row.pack, -float(row.mat_cold), row.method))
+        write_text(path, as_csv([asdict(row) for row in rows]), "file")
         print(f"{row.method} on {pack}: {row.mat_cold} cold, {row.mat_session} session", flush=True)
-    rows.sort(key=lambda row: (row.pack, -float(row.mat_cold), row.method))
-    write_text(path, as_csv([asdict(row) for row in rows]), "file")
 
 
 ACTIONS = {"verify": verify, "add": add}

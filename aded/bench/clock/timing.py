@@ -36,7 +36,8 @@ def _slices(pairs: Sequence[tuple[SliceEnd, SliceEnd]]) -> Slices:
     ends = np.array([(mine[0], plain[0]) for mine, plain in pairs], np.int64).reshape(-1, 2)
     steps = np.diff(ends, axis=0, prepend=0)
     kept = np.flatnonzero(steps.any(axis=1))
-    laps = [[lap for _, lap in pairs[number]] for number in kept.tolist()]
+    # The lap of an arm without a step is but the watch's reading, shorter than what the system counts in.
+    laps = [[lap for (_, lap), took in zip(pairs[one], steps[one], strict=True) if took] for one in kept.tolist()]
     return Slices(
         steps=steps[kept, 0].tolist(),
         autoregressive_steps=steps[kept, 1].tolist(),

@@ -190,6 +190,11 @@ def test_method_and_baseline_take_turns_at_going_first_and_slices_grow_where_tur
     assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
     assert first == ["method", "baseline"] * 2
     assert slices == [SECONDS, 2 * SECONDS, 4 * SECONDS, 4 * SECONDS]
+    rows, slices[:] = shell.out / "rows.jsonl", []
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:1]))
+    (shell.out / "summary.json").unlink()
+    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
+    assert slices == [2 * SECONDS, 4 * SECONDS, 4 * SECONDS], "a run that goes on has the slices that it had"
 
 
 def test_the_timing_of_another_answer_is_left_out(caplog: pytest.LogCaptureFixture) -> None:

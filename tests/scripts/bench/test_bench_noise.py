@@ -26,8 +26,9 @@ def test_neighbours_work_and_end_with_the_block() -> None:
     assert not any(psutil.pid_exists(one.pid) for one in started)
 
 
+@pytest.mark.parametrize("questions", [1, 4])
 def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], questions: int
 ) -> None:
     """A method of 1.5, and autoregressive decoding that is 1 % off beside one neighbour and 2 % beside two."""
     beside: list[int] = []
@@ -36,14 +37,16 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
         count = len(psutil.Process().children()) - already
         beside.append(count)
         speedup = 1.5 if method == "aded_best_first" else 1 + count / 100
-        rows = [row(n, 0, [2] * 6, **times(1 / speedup, 1.0, 12)) for n in range(4)]
+        rows = [row(n, 0, [2] * 6, **times(1 / speedup, 1.0, 12)) for n in range(questions)]
         return summarise(rows, method=method, model="m", benchmark="b", run_id="0" * 16)
 
     already = len(psutil.Process().children())
     monkeypatch.setattr(noise, "measure", measure)
     run([], BenchNoiseSettings(period=60))
     assert beside == [0, 0, 1, 2, 0, 1, 2]
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    said = capsys.readouterr().out
+    assert ("1.500 [1.500, 1.500]" in said) == (questions > 1), "one question has no interval"
+    found = json.loads(said.splitlines()[-1])
     assert list(found) == ["quiet", "one_neighbour", "two_neighbours", "self_quiet", "self_loaded", "marked"]
     assert found["quiet"] == found["two_neighbours"] == pytest.approx(1.5)
     assert (found["self_quiet"], found["self_loaded"]) == (pytest.approx(1.0), pytest.approx(1.02))

@@ -52,6 +52,13 @@ def test_rows_are_added_replaced_and_verified(given: dict[str, Any], capsys: pyt
     assert capsys.readouterr().out.count("found again") == 4
 
 
+def test_a_row_is_kept_when_the_next_pack_cannot_be_measured(given: dict[str, Any]) -> None:
+    (Path(given["packs"]) / "two" / "answers.jsonl.xz").write_bytes(b"no answer")
+    with pytest.raises(BadInput):
+        add(LeaderboardSettings(**given, method="prompt_lookup", submitter="me"))
+    assert [row.pack for row in read_rows(Path(given["file"]))] == ["one"]
+
+
 @pytest.fixture
 def change(given: dict[str, Any]) -> Callable[..., Submission]:
     """Adds a row to the leaderboard and changes some of its columns; returns it as it was."""
