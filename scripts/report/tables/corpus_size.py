@@ -94,7 +94,7 @@ def size_table(lines: Sequence[Line]) -> pd.DataFrame:
             {
                 "runs": growth.name,
                 "over": growth.over,
-                "corpora": len(growth.lines),
+                "corpora": str(len(growth.lines)),
                 "smallest": f"{growth.accepted[0].value:.3f} ({growth.sizes[0]:,.0f})",
                 "largest": f"{growth.accepted[-1].value:.3f} ({growth.sizes[-1]:,.0f})",
                 "per doubling": _with_error(slope, math.sqrt(max(0.0, covariance[0, 0]))),

@@ -8,6 +8,7 @@ import pytest
 from made_up_run import row, write_run
 
 from aded.records.finished_runs import read_runs
+from scripts.report.files import tables
 from scripts.report.lines import lines_of
 from scripts.report.plots.sweeps import corpus_size
 from scripts.report.tables.corpus_size import FEWEST, growths, size_table
@@ -41,6 +42,20 @@ def test_points_off_the_line_give_it_an_error(tmp_path: Path) -> None:
     error = np.sqrt((residuals**2).sum() / (len(xs) - 2) / ((xs - xs.mean()) ** 2).sum())
     (line,) = size_table(lines_of(read_runs([tmp_path]))).query("over == 'tokens'").to_dict("records")
     assert line["per doubling"] == f"{slope:.3f} ± {error:.3f}"
+
+
+def test_the_table_is_among_a_report_s_files(tmp_path: Path) -> None:
+    write_sizes(tmp_path, [2, 3, 4, 5])
+    found = tables(read_runs([tmp_path]), [])
+    first = found["corpus_size.md"].splitlines()[2]
+    assert [cell.strip() for cell in first.split("|")[2:7]] == [
+        "tokens",
+        "4",
+        "2.000 (1,000)",
+        "5.000 (8,000)",
+        "1.000 ± 0.000",
+    ]
+    assert len(found["corpus_size.csv"].splitlines()) == 3
 
 
 def test_families_differ_in_their_datastore_alone(tmp_path: Path) -> None:
