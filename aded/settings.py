@@ -32,6 +32,7 @@ Budget = Annotated[int, Field(ge=0, le=1 << 16)]
 """Most drafted nodes per step."""
 Count = Annotated[int, Field(ge=1, le=1 << 16)]
 """Of what a step looks at or makes, such as tokens of a window."""
+CountOrZero = Annotated[int, Field(ge=0, le=1 << 16)]
 Positive = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -1,8 +1,8 @@
 """Prints what a datastore file contains: aded info FILE [tokenizer=NAME_OR_DIR] [top=N] [--verify]
 
 Its header, the benchmarks' questions that its corpus holds, then its N most frequent entries: as text with a
-tokenizer, as token ids without. With --verify it reads the whole file and refuses a damaged one; a run verifies the
-blocks that it reads.
+tokenizer, as token ids without. A suffix file is read whole for that, and with --verify any file; a damaged one is
+refused. A run verifies the blocks that it reads.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.settings import Positive
 from datastore.cleaning.header import described
+from datastore.counting.windows import CHUNK
 from datastore.open import open_datastore
-from datastore.spill import READ
 
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text that is ready to print."""
@@ -44,7 +44,7 @@ class InfoSettings:
 def describe(path: Path, tokenizer: str | None, top: int, verify: bool = False) -> str:
     """The tables, ready to print. Raises BadInput. The parameters are those of InfoSettings."""
     file = open_datastore(path)
-    if verify:
+    if verify or isinstance(file, SuffixFile):
         file.verify()
     decode: Decode = lambda ids: " ".join(map(str, ids))  # noqa: E731
     if tokenizer is not None:
@@ -75,10 +75,9 @@ def _frequent_ngrams(file: NgramFile, order: int, top: int, decode: Decode) -> s
 
 
 def _frequent_tokens(file: SuffixFile, top: int, decode: Decode) -> str:
-    file.verify()
     times = np.zeros(file.vocabulary + 1, np.int64)
-    for start in range(0, len(file.tokens), READ):
-        times += np.bincount(file.tokens[start : start + READ], minlength=file.vocabulary + 1)
+    for start in range(0, len(file.tokens), CHUNK):
+        times += np.bincount(file.tokens[start : start + CHUNK], minlength=file.vocabulary + 1)
     title = f"{len(file.suffixes)} suffixes; the most frequent tokens:"
     return _frequent(title, "token", times[:-1], top, lambda token: decode([token]))
 

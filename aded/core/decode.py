@@ -121,17 +121,22 @@ def steps(
     seed: of the drafter's random draws.
     on_step: called with each step when its clock has stopped.
     """
+    if max_new_tokens < 1:
+        raise BadInput("max_new_tokens", f"must be 1 or more, not {max_new_tokens}")
     limit = min(max_new_tokens, target.context_length - len(prompt_ids))
     if limit < 1:
         yield Answer(stop_reason="context")
         return
 
-    room = limit + largest_tree(drafter)
+    most_nodes = largest_tree(drafter)
+    room = limit + most_nodes
     target.prepare(len(prompt_ids) + room, sampler)
     began = perf_counter()
     first = target.prefill(prompt_ids, sampler, room, drafter.requires)
     seconds = perf_counter() - began
-    generation = Generation(drafter, prompt_ids, first, seconds, sampler, limit, eos_token_ids, stop, seed)
+    generation = Generation(
+        drafter, prompt_ids, first, seconds, sampler, limit, most_nodes, eos_token_ids, stop, seed
+    )
     while generation.reason is None:
         yield generation.answer
         tree = generation.draft()
@@ -146,7 +151,8 @@ def steps(
 class Generation:
     """An answer on its way, apart from the target: it drafts, and takes in what the target decided.
 
-    first, prefill_seconds: the prompt's step, and what it took; limit: most new tokens. The rest: see `steps`.
+    first, prefill_seconds: the prompt's step, and what it took; limit: most new tokens; most_nodes: of a tree, its
+    root too, for which the target has room. The rest: see `steps`.
     """
 
     def __init__(
@@ -157,12 +163,14 @@ class Generation:
         prefill_seconds: float,
         sampler: Sampler,
         limit: int,
+        most_nodes: int,
         eos_token_ids: Collection[int] = (),
         stop: StopRule | None = None,
         seed: int = 0,
     ) -> None:
         began = perf_counter()
-        self.drafter, self.limit, self.eos_token_ids, self.stop = drafter, limit, eos_token_ids, stop
+        self.drafter, self.limit, self.most_nodes = drafter, limit, most_nodes
+        self.eos_token_ids, self.stop = eos_token_ids, stop
         self.answer = Answer(prefill_seconds=prefill_seconds)
         self._prompt_length, self._context = len(prompt_ids), np.empty(len(prompt_ids) + limit, np.int64)
         self._context[: len(prompt_ids)] = prompt_ids
@@ -189,7 +197,7 @@ class Generation:
             raise BadInput("drafter", problem)
         # A draft at depth d is only of use if d more tokens and the bonus token may follow.
         tree = tree.up_to_depth(self.limit - done - 1)
-        if len(tree) > largest_tree(self.drafter):
+        if len(tree) > self.most_nodes:
             raise BadInput("drafter", f"it drafted {tree.drafted} nodes; so many need a `budget` as large")
         self._drafting += perf_counter() - began
         return tree
@@ -279,7 +287,10 @@ def decode_batch(
 
 
 def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Collection[int]) -> Generation:
-    room = min(target.context_length, target.rows - request.drafter.budget - 1) - len(request.prompt_ids)
+    most_nodes = request.drafter.budget + 1
+    room = min(target.context_length, target.rows - most_nodes) - len(request.prompt_ids)
+    if request.max_new_tokens < 1:
+        raise BadInput("max_new_tokens", f"must be 1 or more, not {request.max_new_tokens}")
     if room < 1:
         raise BadInput("requests", f"a prompt of {len(request.prompt_ids)} tokens leaves no room for an answer")
     if beyond := request.drafter.requires - {"logits"}:
@@ -288,4 +299,5 @@ def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Coll
     first = target.prefill(slot, request.prompt_ids, request.sampler, request.drafter.requires)
     seconds = perf_counter() - began
     limit = min(request.max_new_tokens, room)
-    return Generation(request.drafter, request.prompt_ids, first, seconds, request.sampler, limit, eos_token_ids)
+    drafter, prompt, sampler = request.drafter, request.prompt_ids, request.sampler
+    return Generation(drafter, prompt, first, seconds, sampler, limit, most_nodes, eos_token_ids)

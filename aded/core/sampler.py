@@ -94,7 +94,10 @@ class Sampled:
 
 
 def random_at(seed: int, position: int) -> np.random.Generator:
-    """The random numbers of an output position, from the counter-based generator Philox, with the two as its key."""
+    """The random numbers of an output position, from the counter-based generator Philox, with the two as its key.
+
+    Of a seed of 2**63 or more numpy takes the first 53 bits, since the two become float64.
+    """
     return np.random.Generator(np.random.Philox(key=[seed, position]))
 
 

@@ -133,7 +133,7 @@ class DraftTree:
     @classmethod
     def chain(cls, root: int, drafted: Sequence[int]) -> DraftTree:
         """One continuation, no branches."""
-        return cls(np.array([root, *drafted], np.int64), np.arange(-1, len(drafted), dtype=np.int64))
+        return cls(np.array([root, *drafted]), np.arange(-1, len(drafted), dtype=np.int64))
 
     @classmethod
     def from_sequences(cls, root: int, sequences: Iterable[Sequence[int]], budget: int) -> DraftTree:
@@ -151,7 +151,7 @@ class DraftTree:
                     tokens.append(token)
                     parents.append(node)
                 node = child
-        return cls(np.array(tokens, np.int64), np.array(parents, np.int64))
+        return cls(np.array(tokens), np.array(parents))
 
     @property
     def given_parent(self) -> np.ndarray:

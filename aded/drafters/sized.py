@@ -2,8 +2,9 @@
 
 How probable the nodes are, the drafter says, or what was accepted of its earlier drafts; what they cost, the setting
 `cost` of a method. A draft that is not worth its own time is not made: the step is then one of autoregressive
-decoding, and later steps try again. What the target decides is never asked for before it is decided, so answers stay
-those of autoregressive decoding.
+decoding, and later steps try again. A draft whose tokens were drawn at random is always made, and stays whole, since
+what was drawn may not be left out for what it is. What the target decides is never asked for before it is decided,
+so answers stay those of autoregressive decoding.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class SizedDrafter(WrappedDrafter):
             sizer.draft_seconds = float(np.median(self._draft_times))
         self._has_drafted = True
         if tree.drawn is not None:
-            return tree  # what was drawn may not be left out for what it is
+            return tree
         self._latest_draft, self._cells = tree, self._acceptance.cells_of(tree)
         reached = reach(tree.parents, self._acceptance.given_parent(tree, self._cells))
         best = most_probable(reached, self.budget)

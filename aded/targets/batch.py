@@ -52,6 +52,8 @@ class EagerBatchTarget:
     def verify(self, trees: Mapping[int, DraftTree]) -> dict[int, Step]:
         """One forward over the trees, by their slots; commits the accepted paths."""
         assert self._cache is not None, "prefill comes first"
+        for tree in trees.values():
+            self.target.check_tokens(tree)
         device, starts = self.target.device, {slot: slot * self.rows + int(self.lengths[slot]) for slot in trees}
         rows = np.concatenate([starts[slot] + np.arange(len(tree)) for slot, tree in trees.items()])
         positions = np.concatenate([self.lengths[slot] + tree.depths for slot, tree in trees.items()])

@@ -16,6 +16,7 @@ from aded.cache_name import CACHE
 from aded.core.sampler import Sampler
 from aded.core.step import Step
 from aded.core.tree import DraftTree
+from aded.errors import BadInput
 from aded.targets.attention.kv_cache import KVCache
 from aded.targets.attention.rope_switch import RopeSwitch
 from aded.targets.attention.row_bias import RowBias
@@ -43,7 +44,8 @@ class EagerTarget:
     def __init__(self, model: PreTrainedModel, *, trained: bool = True, check: SelfCheck | None = None) -> None:
         self.check = check or SelfCheck(model)
         self.model, self.config = model.eval(), model.config.get_text_config(decoder=True)
-        self.device: torch.device = next(model.get_input_embeddings().parameters()).device
+        embedding = next(model.get_input_embeddings().parameters())
+        self.device, self.vocabulary = embedding.device, embedding.shape[0]
         self.context_length = context_length(self.config)
         self.trained = trained
         self.provides = FIELDS | {"seconds"} if trained else frozenset({"seconds"})
@@ -112,6 +114,7 @@ class EagerTarget:
     @torch.inference_mode()
     def verify(self, tree: DraftTree) -> Step:
         """Rows: root, then drafts. Position of a node: committed length + depth. See Target.verify."""
+        self.check_tokens(tree)
         committed = self.cache.length
         position = committed + self.first_position
         tree = tree.up_to_depth(self.switch.deepest(position))
@@ -126,6 +129,12 @@ class EagerTarget:
         self._tokens += tree.tokens[path].tolist()
         self._keep(tree, committed, path)
         return self._step(tree, path, token, logits)
+
+    def check_tokens(self, tree: DraftTree) -> None:
+        """Raises BadInput for a token that the model does not have."""
+        most = int(tree.tokens.max())
+        if most >= self.vocabulary:
+            raise BadInput("drafter", f"it drafted token {most}; the model's last one is {self.vocabulary - 1}")
 
     def _read_tree(self, tree: DraftTree) -> torch.Tensor:
         """[n, vocabulary]: the logits of all of a tree's nodes."""

@@ -19,7 +19,7 @@ from numba import njit
 
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
-from aded.settings import Budget, Count, LearningScope
+from aded.settings import Budget, Count, CountOrZero, LearningScope
 from baselines.tokens.matches import matches_before
 
 FACTOR, SLOTS = 6364136223846793005, 1 << 22
@@ -106,7 +106,7 @@ class NgramMod(Ngrams):
 
     outlasts_prompts = True
 
-    def __init__(self, *, n_match: Count = 24, n_min: Budget = 48, n_max: Count = 64) -> None:
+    def __init__(self, *, n_match: Count = 24, n_min: CountOrZero = 48, n_max: Count = 64) -> None:
         self.n_match, self.n_min, self.n_max = n_match, n_min, n_max
         self._table = np.empty(SLOTS, np.int32)
         self.reset()

@@ -19,12 +19,15 @@ def best_after_prompt(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(tokens int64 [m, k], logits float32 [m, k]): the k largest logits after each token, largest first.
 
+    A smaller vocabulary has fewer.
+
     project: the target's output projection
     hidden: float [m, hidden], Step.prompt_hidden
     """
     import torch  # here, since all who name a method read this file
 
     with torch.inference_mode():
-        found = [project(part).float().topk(k) for part in hidden.split(AT_ONCE)]
+        rows = (project(part).float() for part in hidden.split(AT_ONCE))
+        found = [part.topk(min(k, part.shape[-1])) for part in rows]
         tokens, logits = torch.cat([one.indices for one in found]), torch.cat([one.values for one in found])
     return tokens.cpu().numpy(), logits.cpu().numpy()

@@ -15,7 +15,7 @@ import numpy as np
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.files.datastores.suffix_file import SuffixFile, token_at
-from aded.settings import Budget, Count, LearningScope
+from aded.settings import Budget, Count, CountOrZero, LearningScope
 from baselines.logits.token_recycling import TokenRecycling
 from baselines.tokens.matches import matches_before
 from baselines.tokens.sam_decoding import SamDecoding, first_of
@@ -49,7 +49,7 @@ class SamTokenRecycling(SamDecoding):
         budget: Budget = 60,
         ahead: Count = 39,
         least_match: Count = 5,
-        length_bias: Budget = 5,
+        length_bias: CountOrZero = 5,
         adaptation: LearningScope = "session",
     ) -> None:
         super().__init__(datastore, budget=budget, length_bias=length_bias)

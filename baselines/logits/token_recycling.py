@@ -19,7 +19,7 @@ from aded.settings import Budget, LearningScope
 
 Path = tuple[int, ...]
 """A node of the tree: the ranks from the root to it."""
-CANDIDATES = 8
+RANKS = 8
 # The published tree (appendix of the paper; version 2.2.2 of the authors' code): the number of children of each node,
 # depth by depth. The children of a node have the first ranks.
 CHILDREN = (
@@ -58,13 +58,13 @@ def template(budget: int) -> tuple[np.ndarray, np.ndarray]:
     """
     chosen = sorted(published_paths(), key=cost)[:budget]
     known = {(), *chosen}
-    below = [(*path, rank) for path in known for rank in range(CANDIDATES)]
+    below = [(*path, rank) for path in known for rank in range(RANKS)]
     others = [(cost(path), path) for path in below if path not in known]
     heapify(others)
     while len(chosen) < budget:
         _, path = heappop(others)
         chosen.append(path)
-        for rank in range(CANDIDATES):
+        for rank in range(RANKS):
             heappush(others, (cost((*path, rank)), (*path, rank)))
     paths: list[Path] = [(), *sorted(chosen, key=lambda path: (len(path), path))]
     number = {path: i for i, path in enumerate(paths)}
@@ -106,7 +106,7 @@ class TokenRecycling(Drafter):
 
     def reset(self) -> None:
         """Empty the matrix. It gets its size from the first logits."""
-        self.matrix = np.empty((0, CANDIDATES), np.int32)
+        self.matrix = np.empty((0, RANKS), np.int32)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         if self.adaptation == "prompt":
@@ -121,5 +121,5 @@ class TokenRecycling(Drafter):
     def observe(self, step: Step) -> None:
         assert step.logits is not None
         if len(self.matrix) == 0:
-            self.matrix = np.full((step.logits.shape[1], CANDIDATES), -1, np.int32)
-        self.matrix[step.tree.tokens] = step.top_k(CANDIDATES)[0]  # the last of two nodes with one token
+            self.matrix = np.full((step.logits.shape[1], RANKS), -1, np.int32)
+        self.matrix[step.tree.tokens] = step.top_k(RANKS)[0]  # the last of two nodes with one token

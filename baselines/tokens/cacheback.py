@@ -23,7 +23,7 @@ from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.tree import DraftTree
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.ngram_trie import Ngrams, children, read_successors
-from aded.settings import Budget, Count, LearningScope, Positive, Share
+from aded.settings import Budget, Count, CountOrZero, LearningScope, Positive, Share
 
 Tokens = tuple[int, ...]
 REMEMBERED = 1 << 15
@@ -150,7 +150,7 @@ class Cacheback(Drafter):
         follower: Count = 3,
         leaders: Positive = 1 << 20,
         followers: Count = 128,
-        frozen: Budget = 128,
+        frozen: CountOrZero = 128,
         reserve: Share = 1 / 6,
     ) -> None:
         self.datastore, self.budget, self.adaptation = datastore, budget, adaptation

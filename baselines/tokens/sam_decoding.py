@@ -20,7 +20,7 @@ from numba import njit
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.files.datastores.suffix_file import Suffixes, SuffixFile, suffix_at, token_at
-from aded.settings import Budget, Count, Weight
+from aded.settings import Budget, Count, CountOrZero, Weight
 from baselines.tokens.matches import matches_before, occurrences
 
 
@@ -133,7 +133,7 @@ class SamDecoding(Drafter):
         *,
         budget: Budget = 59,
         length_factor: Weight = 4.0,
-        length_bias: Budget = 0,
+        length_bias: CountOrZero = 0,
         branches: Count = 8,
     ) -> None:
         self.datastore, self.budget = datastore, budget

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from copy import copy
 from itertools import islice
+from os.path import expanduser
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -58,13 +59,15 @@ class DatasetCorpus(Corpus):
     ) -> None:
         try:
             chosen = [files.format(shard=shard) for shard in range(*shards)] if files else None
-        except (KeyError, IndexError, ValueError):
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise BadInput("corpus.files", f"{files!r}: braces hold {{shard}}, which stands for a number") from None
         settings = {"path": path, "dataset": dataset, "split": split, "files": chosen, "field": field}
         super().__init__(name, Cleaning(clean, exclude, report), **settings, skip=skip, limit=limit)
         self.dataset, self.split, self.shards, self.field = dataset, split, chosen, field
         self.skip, self.limit = skip, limit
         self.number, self.parts = 0, 1
+        if path is None and dataset is None:
+            raise BadInput("corpus.path", "must be given: this corpus names no dataset on the Hub")
         if self.shards == []:
             raise BadInput("corpus.shards", f"{list(shards)} is no range; write [FIRST,END], END exclusive")
 
@@ -147,7 +150,7 @@ class TextCorpus(Corpus):
         report: Benchmarks = (),
     ) -> None:
         super().__init__(name, Cleaning(clean, exclude, report), path=path, separator=separator)
-        self.separator, self.named = separator, self.files == [path]
+        self.separator, self.named = separator, self.files == [expanduser(path)]
 
     def conversations(self) -> Iterator[Conversation]:
         for number, path in enumerate(self.files):

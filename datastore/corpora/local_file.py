@@ -119,9 +119,22 @@ def split_text(text: str, file: TextIO, separator: str | None) -> Iterator[str]:
     if separator is None:
         yield text + file.read()
         return
-    rest = ""
+    rest: list[str] = []  # of the part that goes on, in pieces: a long one is put together once
     while text:
-        *whole, rest = (rest + text).split(separator)
-        yield from whole
+        *whole, last = (_end(rest, len(separator) - 1) + text).split(separator)
+        for part in whole:
+            yield "".join([*rest, part])
+            rest = []
+        rest.append(last)
         text = file.read(BLOCK)
-    yield rest
+    yield "".join(rest)
+
+
+def _end(pieces: list[str], length: int) -> str:
+    """Take the last characters of a text in pieces away from it."""
+    taken = ""
+    while pieces and len(taken) < length:
+        taken = pieces.pop() + taken
+    cut = max(0, len(taken) - length)
+    pieces.append(taken[:cut])
+    return taken[cut:]

@@ -114,20 +114,15 @@ IN_NO_FILE = {
     "docs/datastores.md: What a larger corpus is worth": "sizes of corpora",
     "docs/datastores.md: Size and speed": "by hand, some of it on corpora that are not ours to give away",
     "docs/peers.md: Peers, and how faithful each is": "by hand, beside the authors' own code",
-    "docs/peers.md: Packages": "by hand",
     "docs/tried.md: What was tried, and did not pay": "what was not kept has no file",
     "results/batch/README.md: SmolLM2-135M, float32": "differences and means of the figures",
     "results/engines/README.md: Beside other engines": "versions",
     "results/engines/README.md: The same on Zen 3": "by hand",
     "results/gpu/README.md: On a GPU": "versions, and a ratio of two figures",
     "results/live/README.md: A real model, live": "sizes of corpora; by hand: the run in float32",
-    "results/peers/README.md: REST's store": "by hand",
     "results/retrieval/README.md: What retrieval and a look-up model are worth": "by hand: the look-up model",
     "results/retrieval/README.md: What it costs": "by hand",
     "results/retrieval/README.md: Whose answers the network learned from": "by hand",
-    "results/serving/README.md: From one request to sixteen": "by hand: the run on Zen 4",
-    "results/serving/README.md: Eight at once": "versions; by hand: our runner's",
-    "results/serving/README.md: A run's acceptance": "by hand",
 }
 """Sections with figures that stand in no committed file, and why."""
 

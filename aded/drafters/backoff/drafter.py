@@ -77,7 +77,8 @@ class BackoffDrafter(Drafter):
     scorer: the weights of the network that weighs all evidence, of scripts.train.scorer; the shipped ones were
         learned from answers to Arena-Hard's questions
     lookup: the look-up file of a corpus (aded build lookup=FILE), a small language model that reads the text and the
-        probable nodes; None: none. With cost=measured it is only asked where a step takes long enough to pay for it
+        probable nodes; None: none. Where the drafter's trees are cut to what pays, it is only asked where a step
+        takes long enough to pay for it; as a part of a hybrid it is always asked
     depth: most drafted tokens on one path
     shape: of a draft: tree (the most probable nodes), or chain (below each node its most probable token alone)
     max_contexts: contexts of the session's table, 72 bytes each

@@ -14,7 +14,6 @@ what the next answer's evidence is worth.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os.path import expanduser
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +22,9 @@ from safetensors import SafetensorError, safe_open
 from aded.compiled import inner, new_record
 from aded.drafters.backoff.candidates import EXPERTS, UNITS, Candidates
 from aded.errors import BadInput
+from aded.files.shipped import here_or_shipped
 
 SHIPPED = "aded/drafters/backoff/scorer.safetensors"
-REPOSITORY = Path(__file__).parents[3]
 ZERO = np.float32(0.0)
 
 
@@ -60,8 +59,7 @@ def read_scorer(place: str, retrieval: bool = False, lookup: bool = False) -> tu
     place: a relative path is searched in the working directory, then in the repository
     retrieval, lookup: the weights that were learned with these
     """
-    path, prefix = Path(expanduser(place)), PREFIXES[retrieval, lookup]
-    path = path if path.is_file() else REPOSITORY / path
+    path, prefix = here_or_shipped(place) or Path(place), PREFIXES[retrieval, lookup]
     try:
         with safe_open(path, "np") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -237,7 +237,10 @@ class TrigramMatrix:
         adapt(self.arrays, context, self.window, self.gain, self.cap)
 
     def adapt_to_prompt(self, prompt: np.ndarray) -> None:
-        """Learn from the whole prompt, int64 [m], as if the window had moved over it by one token per step."""
+        """Learn from the whole prompt, int64 [m], as if the window had moved over it by one token per step.
+
+        A prompt of more than `max_pairs` tokens is forgotten when the overlay next starts empty.
+        """
         passes = max(0, self.window - self.order + 1)  # steps that an n-gram is in the window
         self._reserve(len(prompt))
         adapt(self.arrays, prompt, len(prompt), passes * self.gain, self.cap)

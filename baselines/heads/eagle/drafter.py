@@ -21,7 +21,7 @@ from aded.settings import Budget, Count, FilePath
 from baselines.growth import Growth, Shape
 from baselines.heads.eagle.files import load_head
 from baselines.heads.eagle.model import Eagle3Head, EagleHead
-from baselines.heads.eagle.tree import MC_SIM_7B_63, Candidates, fixed_tree, smaller
+from baselines.heads.eagle.tree import MC_SIM_7B_63, NextTokens, fixed_tree, smaller
 from baselines.heads.shared.layers import SharedLayers, side_by_side
 
 ROWS_AT_ONCE = 512
@@ -57,14 +57,14 @@ class HeadReader:
         self._seen = torch.zeros(1, 0, dtype=torch.bool, device=self.device)
         self._depth = 0
 
-    def candidates(self, k: int) -> Candidates:
+    def candidates(self, k: int) -> NextTokens:
         """The k most probable next tokens of the rows that were read last, or fewer if the head knows fewer."""
         logits = self._project(self.head.before_projection(self._outputs))
         best = logits.float().log_softmax(dim=-1).topk(min(k, logits.shape[-1]))
         tokens, probabilities = best.indices.cpu(), best.values.double().exp()
         return (tokens if self.tokens is None else self.tokens[tokens]).numpy(), probabilities.cpu().numpy()
 
-    def read_drafted(self, k: int, tokens: np.ndarray, above: np.ndarray) -> Candidates:
+    def read_drafted(self, k: int, tokens: np.ndarray, above: np.ndarray) -> NextTokens:
         """Read drafted tokens, int64 [r], and say what may follow each. above: their rows in the last call."""
         rows = torch.from_numpy(above).to(self.device)
         own = torch.eye(len(tokens), dtype=torch.bool, device=self.device)

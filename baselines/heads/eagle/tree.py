@@ -8,9 +8,9 @@ import numpy as np
 
 from aded.core.tree import DraftTree
 
-Candidates = tuple[np.ndarray, np.ndarray]
+NextTokens = tuple[np.ndarray, np.ndarray]
 """(tokens int64 [r, k], their probabilities float64 [r, k]): the k most probable next tokens of r rows."""
-Read = Callable[[np.ndarray, np.ndarray], Candidates]
+Read = Callable[[np.ndarray, np.ndarray], NextTokens]
 """See drafter.HeadReader.read_drafted."""
 
 MC_SIM_7B_63: tuple[tuple[int, ...], ...] = (
@@ -22,7 +22,7 @@ MC_SIM_7B_63: tuple[tuple[int, ...], ...] = (
 """The published tree: a node is the ranks of the tokens on its path (`mc_sim_7b_63` of SafeAILab/EAGLE)."""
 
 
-def fixed_tree(root: int, first: Candidates, read: Read, choices: Sequence[tuple[int, ...]]) -> DraftTree:
+def fixed_tree(root: int, first: NextTokens, read: Read, choices: Sequence[tuple[int, ...]]) -> DraftTree:
     """The nodes of `choices`, level by level. first: what may follow the root, one row.
 
     choices: paths of ranks, each after its prefix. Ranks beyond the candidates are left out, and what is below them.

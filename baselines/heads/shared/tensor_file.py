@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from os.path import expanduser
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from aded.errors import BadInput, first_line
+from aded.files.shipped import here_or_shipped
 
 HEADS_KEY = "method.heads"
-REPOSITORY = Path(__file__).parents[3]
 Module = TypeVar("Module", bound=torch.nn.Module)
 
 
@@ -24,11 +23,8 @@ def find_file(place: str | None, names: Iterable[str], wanted: str) -> Path:
     """
     if place is None:
         raise BadInput(HEADS_KEY, f"no heads come along; it must be {wanted}")
-    for start in (Path(), REPOSITORY):
-        given = start / expanduser(place)
-        for path in (given, *(given / name for name in names)):
-            if path.is_file():
-                return path
+    if path := here_or_shipped(place, names):
+        return path
     raise BadInput(HEADS_KEY, f"no heads at {place}; it must be {wanted}")
 
 

@@ -27,7 +27,7 @@ from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
 from baselines.logits.logitspec import LogitSpec
 from baselines.logits.lookahead import Lookahead
 from baselines.logits.racer import Racer
-from baselines.logits.token_recycling import CANDIDATES, TokenRecycling
+from baselines.logits.token_recycling import RANKS, TokenRecycling
 from baselines.tokens.prompt_lookup import PromptLookup
 from baselines.tokens.rest import Rest
 from datastore.ngrams import count_ngrams
@@ -52,7 +52,7 @@ class Noise:
 
     def followers(self, token: int) -> np.ndarray:
         """The tokens that most often follow a token, up to eight, the most frequent first."""
-        return self.pairs.successors(token)[0][:CANDIDATES].astype(np.int64)
+        return self.pairs.successors(token)[0][:RANKS].astype(np.int64)
 
     def observed(self, drafter: Drafter, tree: DraftTree, token: int) -> float:
         """Seconds that the drafter needs to observe a step over the tree, of which the root alone is accepted."""

@@ -25,7 +25,7 @@ def test_a_prompt_is_the_problem_alone_or_a_chat_about_it() -> None:
     for name, begins in (("human_eval_raw", problem), ("human_eval", "<|im_start|>")):
         prompts = checked_config(compose_config([f"benchmark={name}", "benchmark.limit=2"])).prompts(tokenizer)
         assert list(prompts) == ["HumanEval/0", "HumanEval/1"]
-        text = tokenizer.decode(prompts["HumanEval/1"])
+        text = str(tokenizer.decode(prompts["HumanEval/1"]))
         assert text.startswith(begins)
         assert (text == problem) == (name == "human_eval_raw")
 

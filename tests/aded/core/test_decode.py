@@ -230,6 +230,11 @@ def test_a_prompt_that_fills_the_context_has_no_answer(length: int) -> None:
     assert (answer.token_ids, answer.stop_reason) == ([], "context")
 
 
+def test_an_answer_without_tokens_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^max_new_tokens: must be 1 or more, not 0$"):
+        decode(EagerTarget(tiny_model()), Autoregressive(), PROMPT, Greedy(), max_new_tokens=0)
+
+
 def test_a_large_tree_fits_the_cache() -> None:
     expected = run(Autoregressive()).token_ids
 
@@ -265,7 +270,12 @@ def test_a_wrong_tree_is_refused() -> None:
         def draft(self, context: np.ndarray) -> DraftTree:
             return DraftTree.from_sequences(int(context[-1]), [[a] for a in range(257)], budget=257)
 
+    class Unknown(Drafter):
+        def draft(self, context: np.ndarray) -> DraftTree:
+            return DraftTree.chain(int(context[-1]), [10**6])
+
     for made, problem in (
+        (Unknown(), f"it drafted token 1000000; the model's last one is {VOCABULARY - 1}"),
         (Large(), "it drafted 257 nodes; so many need a `budget` as large"),
         (Late(), r"its tree's root is \d+; it must be the text's last token, \d+"),
         (Writes(), r"its tree's root is \d+; it must be the text's last token, \d+"),

@@ -54,6 +54,13 @@ def test_lists_of_anything_else_are_refused(tokens: list[Any]) -> None:
         DraftTree(tokens, [-1, 0])  # type: ignore[arg-type]
 
 
+def test_a_drafted_token_that_is_no_whole_number_is_refused() -> None:
+    drafted: list[Any] = [2.7]
+    for make in (lambda: DraftTree.chain(1, drafted), lambda: DraftTree.from_sequences(1, [drafted], 4)):
+        with pytest.raises(ValueError, match="whole numbers"):
+            make()
+
+
 @pytest.mark.parametrize(
     "probabilities", [[0.5], [1.0, 0.5, 0.2], [0.9, 0.5], [1.0, 1.5], [1.0, -0.1], [1.0, np.nan]]
 )

@@ -108,6 +108,18 @@ def test_a_prompt_that_fills_its_slot_is_refused() -> None:
         list(decode_batch(EagerBatchTarget(target(), 1, 44), [Request(prompt, Guesser([], 3), Greedy(), TOKENS)]))
 
 
+def test_a_tree_of_more_nodes_than_its_slot_has_room_for_is_refused() -> None:
+    """It would be written into the rows of the next request, which would answer otherwise."""
+    drafter = Guesser([], 30)
+    one, other = prompts([8, 8])
+    batch = [Request(one, drafter, Greedy(), TOKENS), Request(other, Guesser([], 3), Greedy(), TOKENS)]
+    running = decode_batch(EagerBatchTarget(target(), 2, ROWS), batch)
+    next(running)
+    drafter.draft = lambda context: random_tree(drafter.random, 40, int(context[-1]))  # type: ignore[method-assign]
+    with pytest.raises(BadInput, match=r"^drafter: it drafted \d+ nodes; so many need a `budget` as large$"):
+        list(running)
+
+
 def test_a_drafter_that_reads_hidden_states_is_refused() -> None:
     drafter = Guesser([], 3)
     drafter.requires = frozenset({"logits", "hidden"})

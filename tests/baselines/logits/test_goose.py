@@ -11,11 +11,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import paths_of
+from tiny import paths_of, tiny_model
 
-from aded.core.drafter import Step
+from aded.core.decode import decode
+from aded.core.drafter import Step, set_up
+from aded.core.sampler import Greedy
 from aded.core.target import Target
 from aded.core.tree import DraftTree
+from aded.targets.eager import EagerTarget
 from baselines.logits.goose import Goose, Match, harmonic_split, look_up
 
 VOCABULARY = 14
@@ -159,3 +162,11 @@ def test_the_budget_is_kept_and_a_trusted_match_takes_all_of_it(budget: int, unt
     drafter.observe(Step(DraftTree.root(int(context[-1])), [0], 0, torch.randn(1, VOCABULARY)))
     drafter.observe(Step(DraftTree.root(0), [0], 11, torch.randn(1, VOCABULARY)))
     assert drafter.draft(context).tokens[1:].tolist() == np.resize(context, budget).tolist()
+
+
+def test_a_vocabulary_of_fewer_tokens_than_are_kept_is_drafted_from() -> None:
+    target, drafter = EagerTarget(tiny_model("llama", vocab_size=9)), Goose()
+    set_up(drafter, target, "method", "goose")
+    answer = decode(target, drafter, np.array([1, 2, 3, 4, 1, 2, 3, 4, 1]), Greedy(), max_new_tokens=16)
+    assert len(answer.token_ids) == 16
+    assert max(answer.drafted_nodes) > 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
-from baselines.logits.token_recycling import CANDIDATES, TokenRecycling, cost, fill, template
+from baselines.logits.token_recycling import RANKS, TokenRecycling, cost, fill, template
 
 SEEDS = st.integers(0, 2**32 - 1)
 VOCABULARY = 40
@@ -50,14 +50,14 @@ def test_a_larger_budget_grows_the_tree(budget: int) -> None:
     assert set(published) < set(grown)
     assert grown == sorted(grown, key=lambda path: (len(path), path))
     largest = max(cost(path) for path in grown if path not in published)
-    everything = [path for depth in range(1, 5) for path in product(range(CANDIDATES), repeat=depth)]
+    everything = [path for depth in range(1, 5) for path in product(range(RANKS), repeat=depth)]
     assert all(cost(path) >= largest for path in everything if path not in grown)
 
 
 @given(SEEDS, st.integers(0, 128))
 def test_the_tree_is_filled_from_the_matrix(seed: int, budget: int) -> None:
     rng = np.random.default_rng(seed)
-    matrix = np.stack([rng.permutation(VOCABULARY)[:CANDIDATES] for _ in range(VOCABULARY)]).astype(np.int32)
+    matrix = np.stack([rng.permutation(VOCABULARY)[:RANKS] for _ in range(VOCABULARY)]).astype(np.int32)
     matrix[rng.random(VOCABULARY) < 0.3] = -1
     parents, ranks = template(budget)
     tree = DraftTree(*fill(matrix, 3, parents, ranks))

@@ -9,7 +9,9 @@ import lzma
 import math
 from collections import Counter
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -116,6 +118,31 @@ def test_field_skip_and_limit_choose_the_texts(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(lines([{"text": "no", "answer": str(number)} for number in range(10)]))
     assert read(path, field="answer", skip=3, limit=4) == (["3", "4", "5", "6"], Counter())
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text("a-="), separator=st.text("-=", min_size=1, max_size=3), block=st.integers(1, 9))
+def test_the_size_of_a_block_splits_no_text_otherwise(
+    text: str, separator: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = StringIO(text)
+    with monkeypatch.context() as patch:
+        patch.setattr(local_file, "BLOCK", block)
+        assert list(local_file.split_text(file.read(block), file, separator)) == text.split(separator)
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "corpus.path: must be given"),
+        ({"dataset": "a/b", "files": "{shard.foo}"}, "corpus.files: .*braces hold {shard}"),
+        ({"dataset": "a/b", "files": "{shard[0]}"}, "corpus.files: .*braces hold {shard}"),
+        ({"dataset": "a/b", "files": "{other}"}, "corpus.files: .*braces hold {shard}"),
+    ],
+)
+def test_a_corpus_that_names_nothing_to_read_is_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInput, match=problem):
+        DatasetCorpus("x", **given)
 
 
 @pytest.mark.parametrize("block", [1, 3, 1 << 20])

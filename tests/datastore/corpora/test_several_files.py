@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_texts_of_a_folder_or_glob(folder: Path) -> None:
+def test_texts_of_a_folder_or_glob(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = TextCorpus("x", path=str(folder / "src"))
     assert list(corpus.documents()) == ["a = 1", "b = 1", "b = 2", "c = 1"]
     assert corpus.skipped == Counter({"binary": 1})
@@ -38,8 +38,9 @@ def test_texts_of_a_folder_or_glob(folder: Path) -> None:
     corpus = TextCorpus("x", path=str(folder / "src" / "**" / "*.py"), separator=None)
     assert list(corpus.documents()) == ["a = 1", "b = 1\n\nb = 2"]
     assert not corpus.skipped
-    named = TextCorpus("x", path=str(folder / "src" / "inner" / "d.pyc"))
-    assert len(list(named.documents())) == 2, "a file that is named itself is read"
+    monkeypatch.setenv("HOME", str(folder))
+    for path in (str(folder / "src" / "inner" / "d.pyc"), "~/src/inner/d.pyc"):
+        assert len(list(TextCorpus("x", path=path).documents())) == 2, "a file that is named itself is read"
 
 
 def test_rows_of_a_folder_are_numbered_through(folder: Path) -> None:
