@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -30,6 +31,36 @@ class Joined:
                 yield (values + spill.dtype.type(added) if added else values).astype(self.dtype, copy=False).tobytes()
 
 
+class Head(NamedTuple):
+    """The first two levels of a part."""
+
+    token: np.ndarray
+    """int [nodes]: first tokens"""
+    times: np.ndarray
+    """int [nodes]: how often each occurred"""
+    start: np.ndarray
+    """int [nodes + 1]: the first child of each, counted from 0"""
+    second: np.ndarray
+    """int [children]: second tokens"""
+    second_times: np.ndarray
+    """int [children]: how often each pair occurred"""
+    place: np.ndarray
+    """int [children]: their places among siblings in the order of tokens"""
+
+
+def _joined(heads: Sequence[Head]) -> Head:
+    """Of parts that start with the same token, in their order."""
+    second = np.concatenate([head.second for head in heads])
+    return Head(
+        heads[0].token,
+        np.sum([head.times for head in heads], axis=0),
+        np.array([0, len(second)]),
+        second,
+        np.concatenate([head.second_times for head in heads]),
+        np.argsort(np.argsort(second)),
+    )
+
+
 class GrowingTrie:
     """The arrays of aded.files.datastores.ngram_trie, which grow on disk level by level."""
 
@@ -51,30 +82,28 @@ class GrowingTrie:
 
         parts: more than one if all start with the same token; its most frequent second tokens come first.
         """
-        heads, below = [], len(self.spills["token"][1])
-        for counted in parts:
-            part, place = frequent_first(counted)
-            ends = np.cumsum(part.sizes)
-            nodes = [slice(end - size, end) for size, end in zip(part.sizes, ends, strict=True)]
-            known = self.levels
-            for level in range(1, self.order):
-                self._add(level, part.token[nodes[level]], part.times[nodes[level]])
-                if level + 1 < self.order:
-                    start = part.start[nodes[level].start : nodes[level].stop + 1] - ends[level]
-                    under = nodes[level + 1]
-                    self._link(level, known[level], start, known[level + 1], part.times[under], place[under])
-            first, second = nodes[:2]
-            start = part.start[: first.stop + 1] - first.stop
-            heads.append((part.token[first], part.times[first], start, part.token[second], part.times[second]))
-        times, start = np.sum([head[1] for head in heads], axis=0), heads[0][2]
-        if len(heads) > 1:
-            start = np.array([0, sum(len(head[3]) for head in heads)])
-            place = np.argsort(np.argsort(np.concatenate([head[3] for head in heads])))
-        else:
-            place = place[second]
-        before = len(self.spills["token"][0])
-        self._add(0, heads[0][0], times)
-        self._link(0, before, start, below, np.concatenate([head[4] for head in heads]), place)
+        known, below = self.levels[:2]
+        heads = [self._append_below(part) for part in parts]
+        head = heads[0] if len(heads) == 1 else _joined(heads)
+        self._add(0, head.token, head.times)
+        self._link(0, known, head.start, below, head.second_times, head.place)
+
+    def _append_below(self, counted: TriePart) -> Head:
+        """Append all levels of a part but the first, which other parts may share."""
+        part, place = frequent_first(counted)
+        ends, known = np.cumsum(part.sizes), self.levels
+        nodes = [slice(end - size, end) for size, end in zip(part.sizes, ends, strict=True)]
+        for level in range(1, self.order):
+            self._add(level, part.token[nodes[level]], part.times[nodes[level]])
+            if level + 1 < self.order:
+                start = part.start[nodes[level].start : nodes[level].stop + 1] - ends[level]
+                under = nodes[level + 1]
+                self._link(level, known[level], start, known[level + 1], part.times[under], place[under])
+        first, second = nodes[:2]
+        start = part.start[: first.stop + 1] - first.stop
+        return Head(
+            part.token[first], part.times[first], start, part.token[second], part.times[second], place[second]
+        )
 
     def _add(self, level: int, token: np.ndarray, times: np.ndarray) -> None:
         """Append nodes to a level."""
