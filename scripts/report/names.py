@@ -33,35 +33,49 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
     on the benchmark. All others differ from model to model anyway, so they are compared within model and benchmark.
     Runs that would have one name, though some lack a setting, name it where they have it.
     """
-    facts = {run.folder: _facts(run, without) for run in runs}
-    values: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    here: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for run in runs:
-        for key, value in facts[run.folder].items():
-            values[_compared(run, key)].add(value)
-            here[run.method, key, run.benchmark, run.model].add(value)
-    named = {
-        run.folder: [key for key in sorted(facts[run.folder]) if len(values[_compared(run, key)]) > 1] for run in runs
-    }
-
-    def shown(run: FinishedRun, keys: Sequence[str]) -> list[str]:
-        settings = [
-            f"{_short(key)}={_shown(key, run.settings[key], here[run.method, key, run.benchmark, run.model])}"
-            for key in keys
-            if key != MACHINE
-        ]
-        return settings + ([run.machine] if MACHINE in keys else [])
-
+    settings = _Settings(runs, without)
+    keys = {run.folder: settings.differing(run) for run in runs}
     alike: dict[tuple[str, ...], list[FinishedRun]] = defaultdict(list)
     for run in runs:
-        alike[run.benchmark, run.model, run.method, *shown(run, named[run.folder])].append(run)
-    names = {}
+        alike[run.benchmark, run.model, run.method, *settings.texts(run, keys[run.folder])].append(run)
     for same in alike.values():
-        common = set.intersection(*(set(facts[run.folder]) for run in same))
         for run in same:
-            texts = shown(run, sorted({*named[run.folder], *(set(facts[run.folder]) - common)}))
-            names[run.folder] = f"{run.method} ({', '.join(texts)})" if texts else run.method
-    return _distinct(runs, names, facts)
+            keys[run.folder] |= settings.that_some_lack(run, same)
+    names = {}
+    for run in runs:
+        texts = settings.texts(run, keys[run.folder])
+        names[run.folder] = f"{run.method} ({', '.join(texts)})" if texts else run.method
+    return _distinct(runs, names, settings.facts)
+
+
+class _Settings:
+    """What runs have in each setting, and their machines, as texts to compare."""
+
+    def __init__(self, runs: Sequence[FinishedRun], without: Sequence[str]) -> None:
+        self.facts = {run.folder: _facts(run, without) for run in runs}
+        self._compared: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        self._beside: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        for run in runs:
+            for key, value in self.facts[run.folder].items():
+                self._compared[_compared(run, key)].add(value)
+                self._beside[_beside(run, key)].add(value)
+
+    def differing(self, run: FinishedRun) -> set[str]:
+        """The keys in which it is not as all runs that it is compared with."""
+        return {key for key in self.facts[run.folder] if len(self._compared[_compared(run, key)]) > 1}
+
+    def that_some_lack(self, run: FinishedRun, runs: Sequence[FinishedRun]) -> set[str]:
+        """Its keys that not all of the runs have."""
+        common = set.intersection(*(set(self.facts[one.folder]) for one in runs))
+        return set(self.facts[run.folder]) - common
+
+    def texts(self, run: FinishedRun, keys: Set[str]) -> list[str]:
+        """KEY=VALUE of each key, in order, and the machine."""
+        found = [
+            f"{_short(key)}={_shown(key, run.settings[key], self._beside[_beside(run, key)])}"
+            for key in sorted(keys - {MACHINE})
+        ]
+        return found + ([run.machine] if MACHINE in keys else [])
 
 
 def _facts(run: FinishedRun, without: Sequence[str]) -> dict[str, str]:
@@ -77,6 +91,11 @@ def _compared(run: FinishedRun, key: str) -> tuple[str, ...]:
         return run.method, key
     if key.startswith("benchmark."):
         return run.method, key, run.benchmark
+    return _beside(run, key)
+
+
+def _beside(run: FinishedRun, key: str) -> tuple[str, ...]:
+    """The same of runs that stand beside each other in a table."""
     return run.method, key, run.benchmark, run.model
 
 
