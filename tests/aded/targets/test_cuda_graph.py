@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from tiny import random_tree, tiny_model
+from tiny import VOCABULARY, random_tree, tiny_model
 
 from aded.core.decode import decode
 from aded.core.decoding import Decoding
@@ -87,7 +87,7 @@ def test_a_tree_beyond_the_largest_size_is_refused() -> None:
     target = graphs()
     target.prefill(PROMPT, Greedy(), 400)
     with pytest.raises(BadInput, match="a tree of 300 nodes"):
-        target.verify(DraftTree(np.arange(300), np.arange(300) - 1))
+        target.verify(DraftTree(np.arange(300) % VOCABULARY, np.arange(300) - 1))
 
 
 def test_a_model_with_windows_is_refused() -> None:
