@@ -75,6 +75,11 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
     out = Path(settings.out).expanduser()
     check_outputs([("out", out / "batch.csv")], [("cost", settings.cost)])
     runs = [read_finished(Path(folder), "RUN") for folder in arguments]
+    for one in runs:
+        if one.method == AUTOREGRESSIVE:
+            raise BadInput(
+                "RUN", f"{one.folder} is autoregressive decoding, which is computed anyway; name runs that draft"
+            )
     times = read_batch_times(settings.cost, "cost")
     frame = pd.DataFrame(throughputs(runs, times, settings))
     write_text(out / "batch.csv", frame.to_csv(index=False), "out")

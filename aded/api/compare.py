@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from aded.api.model import prepared_model
-from aded.api.prompt import prompt_ids
+from aded.api.prompt import ids_for
 from aded.api.several import checked_list, several_drafters, summaries
 from aded.api.text import checked_stops
 from aded.bench.experiment import Asked, build_experiment
 from aded.bench.questions import GivenQuestions, Question, Raw, TokenIds
+from aded.bench.runner import WARM_UP_TEXT
 from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
 from aded.settings import Engine, Kernels, Positive, checked
@@ -53,11 +54,12 @@ def compare(
     decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops = checked_stops(stop)
+    drafters, prepared = several_drafters(methods, datastore), prepared_model(model, kernels, engine)
     every: list[Question] = [
-        TokenIds(str(number), "", (tuple(prompt_ids(prompt, tokenizer).tolist()),))
+        TokenIds(str(number), "", (tuple(ids_for(model, tokenizer, prompt).tolist()),))
         for number, prompt in enumerate(checked_list(prompts, "prompts"))
     ]
-    drafters, prepared = several_drafters(methods, datastore), prepared_model(model, kernels, engine)
+    ids_for(model, tokenizer, WARM_UP_TEXT)  # it is asked first
     loaded = Loaded(prepared.target, tokenizer, eos_token_ids(model))
     asked = Asked(GivenQuestions(every, stops), every, every)
     experiment = build_experiment(loaded, asked, Raw, max_new_tokens=limit, decoding=decoding)

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.model import PreparedModel, decoded, prepared_model
-from aded.api.prompt import prompt_ids
+from aded.api.prompt import ids_for
 from aded.api.text import TextStream, checked_stops, whole_text
 from aded.core.decode import Answer, last
 from aded.core.decoding import checked_decoding
@@ -32,7 +32,7 @@ class Generated(Answer):
 
 
 @dataclass(frozen=True)
-class Request:
+class AskedAnswer:
     """An answer that is asked for, all arguments checked."""
 
     prepared: PreparedModel
@@ -122,7 +122,7 @@ def stream(
     return _pieces(asked)
 
 
-def _pieces(asked: Request) -> Iterator[str]:
+def _pieces(asked: AskedAnswer) -> Iterator[str]:
     text, answer = TextStream(asked.tokenizer, asked.stop), Answer()
     for answer in asked.answers():
         if piece := text.more(answer.token_ids):
@@ -143,19 +143,15 @@ def request(
     stop: str | Sequence[str] = (),
     engine: Engine = "eager",
     kernels: Kernels = "exact",
-) -> Request:
+) -> AskedAnswer:
     """See generate. Raises BadInput."""
-    if not isinstance(tokenizer, PreTrainedTokenizerBase):
-        raise BadInput("tokenizer", f"{type(tokenizer).__name__} is no tokenizer of transformers")
     decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops = checked_stops(stop)
-    named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer)
-    prepared = prepared_model(model, kernels, engine)
-    if ids.max() >= (known := model.get_input_embeddings().weight.shape[0]):
-        raise BadInput("prompt", f"has token {ids.max()}, and the model has {known}; is it the model's tokenizer?")
+    named, prepared = as_drafter(drafter), prepared_model(model, kernels, engine)
+    ids = ids_for(model, tokenizer, prompt)
     if len(ids) >= (most := prepared.target.context_length):
         raise BadInput("prompt", f"its {len(ids)} tokens fill the model's context of {most}")
-    return Request(
+    return AskedAnswer(
         prepared, tokenizer, named, ids, decoding.sampler(), limit, eos_token_ids(model), tuple(stops), decoding.seed
     )

@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from aded.files.models.tokenizer import AnyTokenizer
 
 PROMPT_KEY = "prompt"
+NO_PROMPT = "must be text, token ids, or a list of {'role': ..., 'content': ...}"
+
+
+def ids_for(model: Any, tokenizer: Any, prompt: Any) -> np.ndarray:
+    """As prompt_ids, for a model that must have the tokens. Raises BadInput."""
+    from transformers import PreTrainedTokenizerBase
+
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise BadInput("tokenizer", f"{type(tokenizer).__name__} is no tokenizer of transformers")
+    ids = prompt_ids(prompt, tokenizer)
+    if ids.max() >= (known := model.get_input_embeddings().weight.shape[0]):
+        raise BadInput(PROMPT_KEY, f"has token {ids.max()}, and the model has {known}; is it the model's tokenizer?")
+    return ids
 
 
 def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
@@ -36,6 +49,8 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
         ids = prompt
     try:
         found = np.asarray(ids.cpu() if hasattr(ids, "cpu") else ids)
+    except TypeError:  # a tensor of floating-point numbers that numpy lacks
+        raise BadInput(PROMPT_KEY, NO_PROMPT) from None
     except ValueError:  # rows of different lengths
         raise BadInput(PROMPT_KEY, "is a batch; give one prompt at a time") from None
     if found.ndim == 2 and len(found) > 1:
@@ -44,7 +59,7 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
     if len(found) == 0:
         raise BadInput(PROMPT_KEY, "has no token; give at least one, such as the tokenizer's bos_token")
     if not np.issubdtype(found.dtype, np.integer):
-        raise BadInput(PROMPT_KEY, "must be text, token ids, or a list of {'role': ..., 'content': ...}")
+        raise BadInput(PROMPT_KEY, NO_PROMPT)
     if found.min() < 0 or not has_id(tokenizer, int(found.max())):
         raise BadInput(
             PROMPT_KEY,

@@ -1,10 +1,11 @@
-"""Attention for the few rows of a decoding step on a processor, registered with transformers as `tree`.
+"""Attention with a mask, as of a decoding step, on a processor; registered with transformers as `tree`.
 
 torch's kernel is made for long queries: for a tree it copies keys and values for every query head that shares them,
 and it computes with masked rows too. Our kernel (cpp/attention.h) reads the cache as it lies, and a row's result
 depends on the rows that it sees alone.
 
-Long queries, such as a prompt, and attention with unknown options go to transformers' `sdpa`.
+Prompts without a mask, and attention with unknown options, go to transformers' `sdpa`. A prompt that is longer than a
+sliding window has a mask.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import torch
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
+
+MOST_ROWS = 256
+"""Query rows of a call: its memory grows with them times the rows that are seen."""
 
 
 def tree_attention(
@@ -37,7 +41,10 @@ def tree_attention(
     if (attention_mask is None and n != 1) or not is_known(query, key, value, options):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **options)
     scale = query.shape[3] ** -0.5 if scaling is None else scaling
-    return torch.ops.aded.tree_attention(query, key, value, attention_mask, scale), None
+    if attention_mask is None or n <= MOST_ROWS:
+        return torch.ops.aded.tree_attention(query, key, value, attention_mask, scale), None
+    parts = zip(query.split(MOST_ROWS, 2), attention_mask.split(MOST_ROWS, 2), strict=True)
+    return torch.cat([torch.ops.aded.tree_attention(rows, key, value, seen, scale) for rows, seen in parts], 1), None
 
 
 def is_known(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]) -> bool:

@@ -91,6 +91,8 @@ def load_variants(cfg: DictConfig) -> dict[str, Variant]:
     ours = load(cfg)
     has_linear = bool(packed_layers(ours.model))
     has_attention = ours.model.config._attn_implementation == "tree"
+    if not (has_linear or has_attention):
+        raise BadInput("model.kernels", "none of ours is used here, so there is nothing to measure")
     variants = {"ours": Variant(ours)}
     if has_attention:
         variants["attention"] = Variant(load(cfg, attention="sdpa"))

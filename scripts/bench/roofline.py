@@ -51,6 +51,10 @@ class RooflineSettings:
     nodes: list[Positive] = field(default_factory=lambda: [1, 2, 3, 4, 6, 9, 13, 17, 33, 65])
     batch: list[Positive] = field(default_factory=lambda: [1, 2, 4, 8, 16, 32, 64, 128, 256])
 
+    def __post_init__(self) -> None:
+        if 1 not in self.nodes or 1 not in self.batch:
+            raise BadInput("nodes", "nodes and batch must each hold 1, which aded batch compares with")
+
     @property
     def limits(self) -> tuple[float, float]:
         """(bytes per second, operations per second). Raises BadInput."""

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from aded.config.command_line import check_no_arguments, run_command
 from aded.files.atomic import write_bytes, write_text
 from aded.records.metrics import Estimate
+from aded.settings import FilePath
 from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, column_bars, drawn_on, svg_of
 
 ROOT = Path(__file__).parents[2]
@@ -57,8 +58,8 @@ TITLE = {"fontsize": 10, "fontweight": "bold"}
 class FrontSettings:
     """Keys of the command."""
 
-    results: Path = ROOT / "results"
-    out: Path = ROOT / "docs" / "images"
+    results: FilePath = str(ROOT / "results")
+    out: FilePath = str(ROOT / "docs" / "images")
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
@@ -137,14 +138,15 @@ def badges() -> dict[str, str]:
 
 def run(arguments: list[str], settings: FrontSettings) -> None:
     check_no_arguments(arguments)
+    results, out = Path(settings.results).expanduser(), Path(settings.out).expanduser()
     for name, page in (("light", LIGHT_PAGE), ("dark", DARK_PAGE)):
         with drawn_on(page):
-            figure = draw(settings.results)
-            write_bytes(settings.out / f"front-{name}.svg", svg_of(figure), "out")
+            figure = draw(results)
+            write_bytes(out / f"front-{name}.svg", svg_of(figure), "out")
             plt.close(figure)
     for name, text in badges().items():
-        write_text(settings.out / f"badge-{name}.svg", text, "out")
-    print(f"drawn: {settings.out}/front-light.svg, front-dark.svg, badge-*.svg")
+        write_text(out / f"badge-{name}.svg", text, "out")
+    print(f"drawn: {out}/front-light.svg, front-dark.svg, badge-*.svg")
 
 
 def main() -> None:

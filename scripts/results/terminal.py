@@ -134,7 +134,10 @@ def run(arguments: list[str], settings: TerminalSettings) -> None:
         write_text(session, "\n".join(record(settings)) + "\n", "session")
         print(f"recorded: {session}")
     elif arguments == ["draw"]:
-        write_text(out, draw([row for _, row in json_lines(session, "session")]), "out")
+        rows = [row for _, row in json_lines(session, "session")]
+        if not rows or "model" not in rows[0] or not all("text" in row for row in rows[1:]):
+            raise BadInput("session", f"{session} is no session that record wrote")
+        write_text(out, draw(rows), "out")
         print(f"drawn: {out}")
     else:
         raise BadInput("record|draw", "name one of the two")

@@ -56,6 +56,8 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, command: Command) -
     assert "is no finished run" in command.refusal(main, str(tmp_path), f"cost={cost_file(tmp_path)}")
     idle = str(write_run(tmp_path / "idle", [row(81, 0, [])]))
     assert f"{idle} has no steps" in command.refusal(main, run, idle, f"cost={cost_file(tmp_path)}")
+    plain = str(write_run(tmp_path / "plain", [row(81, 0, [1, 1])], method="autoregressive"))
+    assert f"{plain} is autoregressive decoding" in command.refusal(main, plain, f"cost={cost_file(tmp_path)}")
     assert "none of 8" in command.refusal(main, run, f"cost={cost_file(tmp_path)}", "batches=[8]")
     assert "none of 1000000000" in command.refusal(main, run, f"cost={cost_file(tmp_path)}", "batches=[1000000000]")
     assert "seed: -1 must be 0 or more" in command.refusal(main, run, f"cost={cost_file(tmp_path)}", "seed=-1")

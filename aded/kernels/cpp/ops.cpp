@@ -118,13 +118,12 @@ at::Tensor tree_attention(const at::Tensor& query, const at::Tensor& keys, const
                           const std::optional<at::Tensor>& mask, double scale) {
   static thread_local std::vector<float> query_memory, out_memory;
   const int64_t heads = query.size(1), n = query.size(2), d = query.size(3), rows = keys.size(2);
-  const auto of_cache = [&](const at::Tensor& stored) {
-    const bool fits = stored.stride(3) == 1 && stored.stride(2) == d && stored.stride(1) == keys.stride(1) &&
-                      stored.stride(1) % d == 0;
-    return fits ? stored : stored.contiguous();
+  const auto fits = [&](const at::Tensor& stored) {
+    return stored.stride(3) == 1 && stored.stride(2) == d && stored.stride(1) % d == 0;
   };
+  const bool both = fits(keys) && fits(values) && keys.stride(1) == values.stride(1);
   TORCH_CHECK(query.stride(3) == 1, "the numbers of a query must lie together");
-  const auto key_rows = of_cache(keys), value_rows = of_cache(values);
+  const auto key_rows = both ? keys : keys.contiguous(), value_rows = both ? values : values.contiguous();
   TORCH_CHECK(key_rows.stride(1) == value_rows.stride(1) && keys.scalar_type() == values.scalar_type(),
               "keys and values differ");
   std::optional<at::Tensor> seen;

@@ -26,12 +26,12 @@ inline void pause() {
 
 class Pool {
  public:
-  // Calls work(chunk) for every chunk in [0, chunks), at most 2^16 - 1, in up to `threads` threads; returns when all
-  // are done. A call from a second thread at the same time does its work alone.
+  // Calls work(chunk) for every chunk in [0, chunks), in up to `threads` threads; returns when all are done. A call from
+  // a second thread at the same time, and one with more chunks than `next_` can count, does its work alone.
   template <class Work>
   void run(uint32_t chunks, const Work& work) {
     std::unique_lock<std::mutex> only(busy_, std::try_to_lock);
-    if (!only || threads_ == 1 || chunks < 2) {
+    if (!only || threads_ == 1 || chunks < 2 || chunks > 0xFFFF) {
       for (uint32_t chunk = 0; chunk < chunks; chunk++) work(chunk);
       return;
     }

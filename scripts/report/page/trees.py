@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,14 +24,17 @@ def recorded_trees(each: Sequence[Line]) -> dict[str, Any]:
     each: a line for each run.
     """
     found = [(line, number, trees) for line in each for number, trees in enumerate(_trees_of(line.first))]
-    answers, size = [], 0
+    answers, size, known = [], 0, Counter[tuple[str, str]]()
     for line, _, trees in sorted(found, key=lambda one: one[1]):
         packed = b64encode(zlib.compress(json.dumps(_as_plain(trees)).encode())).decode()
         if size + len(packed) > MOST_BYTES:
             continue
         size += len(packed)
         question = literal(trees.question_id) + (f", turn {trees.turn + 1}" if trees.turn else "")
-        answers.append({"run": line.name, "question": f"{', '.join(line.workload)}: {question}", "packed": packed})
+        question = f"{', '.join(line.workload)}: {question}"
+        known[question, line.name] += 1
+        repeat = f", run {known[question, line.name]}" if known[question, line.name] > 1 else ""
+        answers.append({"run": line.name + repeat, "question": question, "packed": packed})
     return {"answers": answers, "left_out": len(found) - len(answers)}
 
 

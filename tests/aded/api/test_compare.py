@@ -110,6 +110,17 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], line: str) -> No
     assert str(error.value).startswith(line)
 
 
+def test_a_tokenizer_that_is_not_the_models_is_refused() -> None:
+    model = tiny_model(vocab_size=8)
+    for prompt in ("a cat", [1, 2, 3]):  # the text of the warm-up has other tokens too
+        with pytest.raises(
+            BadInput, match=r"^prompt: has token \d+, and the model has 8; is it the model's tokenizer\?$"
+        ):
+            aded.compare(model, tiny_tokenizer(), [prompt], ["prompt_lookup"])
+    with pytest.raises(BadInput, match=r"^tokenizer: NoneType is no tokenizer of transformers$"):
+        aded.compare(model, None, [[1, 2, 3]], ["prompt_lookup"])  # type: ignore[arg-type]
+
+
 def test_one_stop_string_is_one() -> None:
     model, tokenizer = tiny_model(vocab_size=128), tiny_tokenizer()
     alone, listed = (

@@ -61,6 +61,27 @@ def test_a_row_is_the_same_to_the_last_bit_beside_others_and_beyond_hidden_rows(
         assert torch.equal(alone[:, 0], together[:, i])
 
 
+def test_a_long_query_is_read_in_parts_with_the_same_result() -> None:
+    torch.manual_seed(0)
+    query, keys, values = (torch.randn(1, heads, 600, 16) for heads in (4, 2, 2))
+    mask = torch.ones(600, 600, dtype=torch.bool).tril().triu(-300)[None, None]
+    ours, _ = attention.tree_attention(attention_layer(2), query, keys, values, mask)
+    assert torch.equal(ours, torch.ops.aded.tree_attention(query, keys, values, mask, 0.25))
+
+
+@pytest.mark.parametrize("odd", ["keys", "values"])
+def test_keys_and_values_that_lie_differently_are_read(odd: str) -> None:
+    torch.manual_seed(0)
+    query, stored = (
+        torch.randn(1, 4, 3, 16),
+        {name: torch.randn(1, 2, 64, 16)[:, :, :40] for name in ("keys", "values")},
+    )
+    given = {**stored, odd: stored[odd].transpose(2, 3).contiguous().transpose(2, 3)}
+    mask = torch.ones(1, 1, 3, 40, dtype=torch.bool)
+    found, wanted = (torch.ops.aded.tree_attention(query, *each.values(), mask, 0.25) for each in (given, stored))
+    assert torch.equal(found, wanted)
+
+
 def test_large_scores_neither_overflow_nor_vanish() -> None:
     query, keys = torch.full((1, 1, 1, 8), 40.0), torch.randn(1, 1, 30, 8) * 40
     values = torch.randn(1, 1, 30, 8)

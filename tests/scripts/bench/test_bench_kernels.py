@@ -49,6 +49,11 @@ def test_a_variant_lacks_its_kernel_alone(model: str) -> None:
     assert [target.model.config._attn_implementation for target in targets] == ["tree", "tree"]
 
 
+def test_without_our_kernels_there_is_nothing_to_measure(model: str) -> None:
+    with pytest.raises(BadInput, match=r"^model\.kernels: none of ours is used here"):
+        kernels.run([model, "model.kernels=torch"], BenchKernelsSettings())
+
+
 def test_kernels_are_for_processors(model: str) -> None:
     with pytest.raises(BadInput, match="processors"):
         kernels.run([model, "model.device=cuda"], BenchKernelsSettings())

@@ -44,3 +44,5 @@ def test_an_unknown_card_is_refused(tmp_path: Path, command: Command) -> None:
     settings = ["shape=vicuna-7b", f"out={tmp_path / 'x.json'}"]
     assert "must be one of h100, a100" in command.refusal(roofline.main, *settings, "gpu=abacus")
     assert "must be given" in command.refusal(roofline.main, *settings)
+    for wrong in ("nodes=[]", "nodes=[2,4]", "batch=[2]"):
+        assert "must each hold 1" in command.refusal(roofline.main, *settings, "gpu=h100", wrong)

@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aded.demo import DRAFTED, RESET
-from scripts.results.terminal import ACCEPTED_COLOUR, COLUMNS, PLAIN_COLOUR, draw, runs_of
+from aded.errors import BadInput
+from scripts.results.terminal import ACCEPTED_COLOUR, COLUMNS, PLAIN_COLOUR, TerminalSettings, draw, run, runs_of
 
 ROOT = Path(__file__).parents[3]
 
@@ -40,3 +42,10 @@ def test_the_committed_picture_is_that_of_the_committed_session() -> None:
     picture = (ROOT / "docs" / "images" / "demo.svg").read_text(encoding="utf-8")
     assert picture == draw([json.loads(line) for line in lines])
     assert len(picture) < 1_000_000
+
+
+@pytest.mark.parametrize("text", ["", '{"a": 1}', '{"model": "m"}\n{"a": 1}'])
+def test_a_file_that_is_no_session_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "session.jsonl").write_text(text)
+    with pytest.raises(BadInput, match=r"^session: .* is no session that record wrote"):
+        run(["draw"], TerminalSettings(session=str(tmp_path / "session.jsonl"), out=str(tmp_path / "a.svg")))
