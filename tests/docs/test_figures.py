@@ -112,7 +112,6 @@ IN_NO_FILE = {
     "docs/serving.md: Not supported": "a version",
     "docs/checked_against_vllm.md: Suffix decoding": "percents, of figures with more digits",
     "docs/datastores.md: What a larger corpus is worth": "sizes of corpora",
-    "docs/datastores.md: Size and speed": "by hand, some of it on corpora that are not ours to give away",
     "docs/peers.md: Peers, and how faithful each is": "by hand, beside the authors' own code",
     "docs/tried.md: What was tried, and did not pay": "what was not kept has no file",
     "results/batch/README.md: SmolLM2-135M, float32": "differences and means of the figures",

@@ -18,6 +18,7 @@ from aded.config.command_line import compose_config
 from datastore.build import BUILD
 from datastore.sources.catalogue import read_source
 from scripts import NoSettings
+from scripts.bench import datastore as bench_datastore
 from scripts.sweep import combinations
 
 PAGES = sorted((ROOT / "results").rglob("README.md"))
@@ -57,8 +58,11 @@ def compose(name: str, arguments: list[str], folder: Path) -> None:
         own = (one for key, one in vars(module).items() if key.endswith("Settings"))
         settings = next((one for one in own if one.__module__ == module.__name__), NoSettings)
         keys = {one.name for one in fields(settings)}
-        rest = [one for one in arguments if one.partition("=")[0] not in keys]
-        compose_config([one for one in rest if "=" in one], schema=RUN)
+        rest = [one for one in arguments if "=" in one and one.partition("=")[0] not in keys]
+        if module is bench_datastore:
+            compose_config([*bench_datastore.form_of_corpus(rest), *rest], "build", BUILD)
+        else:
+            compose_config(rest, schema=RUN)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.relative_to(ROOT).as_posix())
