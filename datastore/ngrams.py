@@ -75,7 +75,7 @@ def _groups(times: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
 
 
 def count_ngrams(documents: Iterable[np.ndarray], order: int, vocabulary: int) -> NgramFile:
-    """Count the n-grams of 1 to `order` tokens in memory; for small corpora and tests.
+    """Count the n-grams of 1 to `order` tokens, and hold the arrays of their file in memory.
 
     documents: token ids, int [m] each.
     """

@@ -31,7 +31,7 @@ from aded.records.finished_runs import FinishedRun, read_finished
 from aded.settings import FilePath, Positive, Rate, Seed
 from scripts.report.batching import (
     Outcome,
-    Steps,
+    RequestSteps,
     autoregressive,
     crossing,
     enough,
@@ -104,7 +104,7 @@ def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchS
             requests = enough(steps, batch)
             arrivals = poisson(len(requests), settings.rate, settings.seed) if settings.rate else None
 
-            def outcome(those: Sequence[Steps]) -> Outcome:
+            def outcome(those: Sequence[RequestSteps]) -> Outcome:
                 return simulate(those, times, batch, arrivals)  # noqa: B023 - called at once
 
             plain = outcome([autoregressive(one) for one in requests])

@@ -55,8 +55,8 @@ def restored_threads() -> Iterator[None]:
 
 
 @contextmanager
-def kept() -> Iterator[int]:
-    """A second model is loaded: thread counts after the block are those before it. Yields how many it should take."""
+def kept_for_second_model() -> Iterator[int]:
+    """Thread counts after the block, which loads a second model, are those before it. Yields how many it may take."""
     torch_has, own = torch.get_num_threads(), torch.ops.aded.threads() if ops.loaded() else 1
     try:
         yield max(torch_has, own)

@@ -88,7 +88,7 @@ class DraftModel(ModelDrafter):
     def _loaded(self, target: EagerTarget | None, dtype: torch.dtype) -> EagerTarget:
         # Its kernels are of the target's kind: torch's threads and ours would take the processors from each other.
         own = target is None or bool(packed_layers(target.model))
-        with naming(MODEL_KEY), threads.kept() as count:
+        with naming(MODEL_KEY), threads.kept_for_second_model() as count:
             loaded = load_target(
                 self.model,
                 dtype=str(dtype).removeprefix("torch."),  # type: ignore[arg-type]  # it is one of them

@@ -48,7 +48,7 @@ from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from scripts.bench.timing.batches import measure_batches
 from scripts.bench.timing.turns import BatchArm, alternate
-from scripts.report.batching import Steps, simulate
+from scripts.report.batching import RequestSteps, simulate
 
 AUTOREGRESSIVE = "autoregressive"
 USUAL = (AUTOREGRESSIVE, "prompt_lookup", "token_recycling", "aded_backoff")
@@ -166,10 +166,10 @@ class Bench:
         )
 
 
-def steps_of_answer(answer: Answer) -> Steps:
+def steps_of_answer(answer: Answer) -> RequestSteps:
     nodes = np.array(answer.drafted_nodes, np.int64) + 1
     drafting = np.array(answer.draft_times) + np.array(answer.observe_times)
-    return Steps(np.array(answer.accept_lengths, np.int64), nodes, drafting)
+    return RequestSteps(np.array(answer.accept_lengths, np.int64), nodes, drafting)
 
 
 def measure(bench: Bench, batch: int) -> list[dict[str, Any]]:

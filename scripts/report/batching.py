@@ -18,7 +18,7 @@ from aded.records.rows import Row
 
 
 @dataclass(frozen=True)
-class Steps:
+class RequestSteps:
     """Of one request, arrays [steps]: tokens that each step yielded, nodes it verified, and seconds of drafting."""
 
     tokens: np.ndarray
@@ -26,23 +26,23 @@ class Steps:
     drafting: np.ndarray
 
 
-def steps_of_row(row: Row) -> Steps:
+def steps_of_row(row: Row) -> RequestSteps:
     """Of a recorded turn; drafting is what it took when the turn was first decoded."""
     nodes = np.array(row.drafted_nodes, np.int64) + 1
-    return Steps(np.array(row.accept_lengths, np.int64), nodes, draft_seconds(row))
+    return RequestSteps(np.array(row.accept_lengths, np.int64), nodes, draft_seconds(row))
 
 
-def autoregressive(steps: Steps) -> Steps:
+def autoregressive(steps: RequestSteps) -> RequestSteps:
     """The same answer, a token a step."""
     count = int(steps.tokens.sum())
-    return Steps(np.ones(count, np.int64), np.ones(count, np.int64), np.zeros(count))
+    return RequestSteps(np.ones(count, np.int64), np.ones(count, np.int64), np.zeros(count))
 
 
-def oracle(steps: Steps, nodes: int) -> Steps:
+def oracle(steps: RequestSteps, nodes: int) -> RequestSteps:
     """The same answer where `nodes` - 1 right tokens are drafted at each step, in no time."""
     whole, rest = divmod(int(steps.tokens.sum()), nodes)
     tokens = np.array([nodes] * whole + [rest] * (rest > 0), np.int64)
-    return Steps(tokens, tokens, np.zeros(len(tokens)))
+    return RequestSteps(tokens, tokens, np.zeros(len(tokens)))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class Outcome:
         return float(np.percentile(self.waits / self.tokens, percentile))
 
 
-def simulate(requests: Sequence[Steps], times: BatchTimes, slots: int, arrivals: np.ndarray | None = None) -> Outcome:
+def simulate(
+    requests: Sequence[RequestSteps], times: BatchTimes, slots: int, arrivals: np.ndarray | None = None
+) -> Outcome:
     """Continuous batching of at most `slots` requests; who arrives first enters first.
 
     arrivals: float [requests], rising, in seconds; None: all at once. Raises BadInput where the times do not reach.
@@ -94,7 +96,7 @@ def simulate(requests: Sequence[Steps], times: BatchTimes, slots: int, arrivals:
     return Outcome(now - float(arrivals[0]), ended - arrivals, tokens)
 
 
-def enough(requests: Sequence[Steps], slots: int) -> list[Steps]:
+def enough(requests: Sequence[RequestSteps], slots: int) -> list[RequestSteps]:
     """The requests, asked again in turn until there are four for each slot."""
     return [requests[number % len(requests)] for number in range(max(len(requests), 4 * slots))]
 

@@ -54,14 +54,14 @@ def test_several_python_threads_get_right_products() -> None:
 
 def test_a_second_model_changes_no_thread_count() -> None:
     before = torch.get_num_threads(), torch.ops.aded.threads()
-    with threads.kept() as count:
+    with threads.kept_for_second_model() as count:
         assert count == max(before)
         threads.for_own_kernels(1)
     assert (torch.get_num_threads(), torch.ops.aded.threads()) == before
 
 
 def test_a_record_says_how_many_threads_compute() -> None:
-    with threads.kept(), threads.restored_threads():
+    with threads.kept_for_second_model(), threads.restored_threads():
         threads.for_own_kernels(1)
         torch.ops.aded.use_threads(3)
         here = machine()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
-from scripts.report.batching import Steps, autoregressive, crossing, enough, oracle, poisson, simulate
+from scripts.report.batching import RequestSteps, autoregressive, crossing, enough, oracle, poisson, simulate
 from scripts.report.plots.batching import draw_batches
 from scripts.report.plots.style import MOST_LINES
 
@@ -18,9 +18,9 @@ TIMES = BatchTimes(np.array([1, 4]), np.array([1, 8]), np.array([[0.1, 0.2], [0.
 STEPS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 8), st.floats(0, 0.01)), min_size=1, max_size=6)
 
 
-def steps(values: list[tuple[int, int, float]]) -> Steps:
+def steps(values: list[tuple[int, int, float]]) -> RequestSteps:
     tokens, nodes, drafting = zip(*values, strict=True)
-    return Steps(np.array(tokens), np.array(nodes), np.array(drafting))
+    return RequestSteps(np.array(tokens), np.array(nodes), np.array(drafting))
 
 
 @given(st.lists(STEPS, min_size=1, max_size=7), st.integers(1, 4), st.booleans())
