@@ -26,15 +26,15 @@ class PldPlus(Drafter):
     """Drafts a chain.
 
     budget: most drafted tokens per step
-    depth: of the compared states: the part of the model's layers that is below them
+    layers_below: the share of the model's layers below the compared states
     """
 
     learned_from = frozenset()
     adaptation = "off"
     requires = frozenset({"layers", "prompt_layers"})
 
-    def __init__(self, *, budget: Budget = 10, depth: Share = 9 / 32) -> None:
-        self.budget, self.depth = budget, depth
+    def __init__(self, *, budget: Budget = 10, layers_below: Share = 9 / 32) -> None:
+        self.budget, self.layers_below = budget, layers_below
         self.layer = 0
         self.reset()
 
@@ -42,7 +42,7 @@ class PldPlus(Drafter):
         config: Any = getattr(target, "config", None)
         if config is not None:  # else the target runs no model, and is refused for what it lacks
             last = int(config.num_hidden_layers) - 1
-            self.layer = min(round(self.depth * (last + 1)), last)
+            self.layer = min(round(self.layers_below * (last + 1)), last)
             target.read_layers([self.layer])  # type: ignore[attr-defined]
 
     def reset(self) -> None:

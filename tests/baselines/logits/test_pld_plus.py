@@ -57,8 +57,8 @@ def test_drafts_are_those_of_the_plain_algorithm(text: list[int], prompt: int, b
         known += decided
 
 
-@pytest.mark.parametrize("depth", [0.0, 0.5, 1.0])
-def test_the_states_are_those_of_the_model(depth: float) -> None:
+@pytest.mark.parametrize("layers_below", [0.0, 0.5, 1.0])
+def test_the_states_are_those_of_the_model(layers_below: float) -> None:
     """Drafts of a whole answer equal those from states that one forward over the text computes."""
     model = tiny_model(num_hidden_layers=4)
     drafts: list[tuple[list[int], list[int]]] = []
@@ -69,11 +69,11 @@ def test_the_states_are_those_of_the_model(depth: float) -> None:
             drafts.append((context.tolist(), tree.tokens[1:].tolist()))
             return tree
 
-    drafter = Noting(depth=depth)
+    drafter = Noting(layers_below=layers_below)
     prompt = np.tile(np.random.default_rng(0).integers(60, size=9), 4)
     target = EagerTarget(model)
     drafter.setup(target)
-    assert drafter.layer == min(4 * depth, 3)
+    assert drafter.layer == min(4 * layers_below, 3)
     decode(target, drafter, prompt, Greedy(), max_new_tokens=40)
     for text, drafted in drafts:
         with torch.inference_mode():
