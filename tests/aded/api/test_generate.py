@@ -230,6 +230,7 @@ def test_a_changed_model_answers_anew() -> None:
         ({"prompt": [[1, 2], [3]]}, "prompt: is a batch"),
         ({"prompt": ["a", "b"]}, "prompt: must be text, token ids"),
         ({"prompt": [1.5]}, "prompt: must be text, token ids"),
+        ({"prompt": torch.tensor([1.0, 2.0], dtype=torch.bfloat16)}, "prompt: must be text, token ids"),
         ({"prompt": [-1]}, "prompt: has token -1"),
         ({"prompt": [1000]}, "prompt: has token 1000"),
         ({"prompt": "a\ud800"}, "prompt: holds characters that are no UTF-8 text"),
