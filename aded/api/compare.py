@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from aded.api.model import prepared_model
-from aded.api.prompt import ids_for
+from aded.api.prompt import check_is_tokenizer, check_known, prompt_ids
 from aded.api.several import checked_list, several_drafters, summaries
 from aded.api.text import checked_stops
 from aded.bench.experiment import Asked, build_experiment
@@ -51,15 +51,15 @@ def compare(
     """
     import pandas
 
+    check_is_tokenizer(tokenizer)
     decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops = checked_stops(stop)
+    ids = [prompt_ids(prompt, tokenizer) for prompt in checked_list(prompts, "prompts")]
     drafters, prepared = several_drafters(methods, datastore), prepared_model(model, kernels, engine)
-    every: list[Question] = [
-        TokenIds(str(number), "", (tuple(ids_for(model, tokenizer, prompt).tolist()),))
-        for number, prompt in enumerate(checked_list(prompts, "prompts"))
-    ]
-    ids_for(model, tokenizer, WARM_UP_TEXT)  # it is asked first
+    for one in (*ids, prompt_ids(WARM_UP_TEXT, tokenizer)):  # the text of the warm-up is asked too
+        check_known(one, prepared.target.vocabulary)
+    every: list[Question] = [TokenIds(str(number), "", (tuple(one.tolist()),)) for number, one in enumerate(ids)]
     loaded = Loaded(prepared.target, tokenizer, eos_token_ids(model))
     asked = Asked(GivenQuestions(every, stops), every, every)
     experiment = build_experiment(loaded, asked, Raw, max_new_tokens=limit, decoding=decoding)

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.model import PreparedModel, decoded, prepared_model
-from aded.api.prompt import ids_for
+from aded.api.prompt import check_is_tokenizer, check_known, prompt_ids
 from aded.api.text import TextStream, checked_stops, whole_text
 from aded.core.decode import Answer, last
 from aded.core.decoding import checked_decoding
@@ -145,11 +145,13 @@ def request(
     kernels: Kernels = "exact",
 ) -> AskedAnswer:
     """See generate. Raises BadInput."""
+    check_is_tokenizer(tokenizer)
     decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops = checked_stops(stop)
-    named, prepared = as_drafter(drafter), prepared_model(model, kernels, engine)
-    ids = ids_for(model, tokenizer, prompt)
+    named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer)
+    prepared = prepared_model(model, kernels, engine)
+    check_known(ids, prepared.target.vocabulary)
     if len(ids) >= (most := prepared.target.context_length):
         raise BadInput("prompt", f"its {len(ids)} tokens fill the model's context of {most}")
     return AskedAnswer(

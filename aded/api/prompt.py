@@ -18,16 +18,20 @@ PROMPT_KEY = "prompt"
 NO_PROMPT = "must be text, token ids, or a list of {'role': ..., 'content': ...}"
 
 
-def ids_for(model: Any, tokenizer: Any, prompt: Any) -> np.ndarray:
-    """As prompt_ids, for a model that must have the tokens. Raises BadInput."""
+def check_is_tokenizer(tokenizer: Any) -> None:
+    """Raises BadInput for what is no tokenizer of transformers."""
     from transformers import PreTrainedTokenizerBase
 
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise BadInput("tokenizer", f"{type(tokenizer).__name__} is no tokenizer of transformers")
-    ids = prompt_ids(prompt, tokenizer)
-    if ids.max() >= (known := model.get_input_embeddings().weight.shape[0]):
-        raise BadInput(PROMPT_KEY, f"has token {ids.max()}, and the model has {known}; is it the model's tokenizer?")
-    return ids
+
+
+def check_known(ids: np.ndarray, vocabulary: int) -> None:
+    """Raises BadInput for a token of a prompt, int64 [m], that a model of so many tokens does not have."""
+    if ids.max() >= vocabulary:
+        raise BadInput(
+            PROMPT_KEY, f"has token {ids.max()}, and the model has {vocabulary}; is it the model's tokenizer?"
+        )
 
 
 def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:

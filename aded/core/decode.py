@@ -121,9 +121,7 @@ def steps(
     seed: of the drafter's random draws.
     on_step: called with each step when its clock has stopped.
     """
-    if max_new_tokens < 1:
-        raise BadInput("max_new_tokens", f"must be 1 or more, not {max_new_tokens}")
-    limit = min(max_new_tokens, target.context_length - len(prompt_ids))
+    limit = _longest(max_new_tokens, target.context_length - len(prompt_ids))
     if limit < 1:
         yield Answer(stop_reason="context")
         return
@@ -146,6 +144,13 @@ def steps(
         if on_step is not None:
             on_step(step)
     yield generation.finish()
+
+
+def _longest(max_new_tokens: int, room: int) -> int:
+    """Tokens of the longest answer; below 1 where the prompt leaves no room for one. Raises BadInput."""
+    if max_new_tokens < 1:
+        raise BadInput("max_new_tokens", f"must be 1 or more, not {max_new_tokens}")
+    return min(max_new_tokens, room)
 
 
 class Generation:
@@ -289,15 +294,13 @@ def decode_batch(
 def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Collection[int]) -> Generation:
     most_nodes = request.drafter.budget + 1
     room = min(target.context_length, target.rows - most_nodes) - len(request.prompt_ids)
-    if request.max_new_tokens < 1:
-        raise BadInput("max_new_tokens", f"must be 1 or more, not {request.max_new_tokens}")
-    if room < 1:
+    limit = _longest(request.max_new_tokens, room)
+    if limit < 1:
         raise BadInput("requests", f"a prompt of {len(request.prompt_ids)} tokens leaves no room for an answer")
     if beyond := request.drafter.requires - {"logits"}:
         raise BadInput("methods", f"one reads {', '.join(sorted(beyond))}, which batched verification does not have")
     began = perf_counter()
     first = target.prefill(slot, request.prompt_ids, request.sampler, request.drafter.requires)
     seconds = perf_counter() - began
-    limit = min(request.max_new_tokens, room)
     drafter, prompt, sampler = request.drafter, request.prompt_ids, request.sampler
     return Generation(drafter, prompt, first, seconds, sampler, limit, most_nodes, eos_token_ids)

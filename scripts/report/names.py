@@ -39,8 +39,9 @@ def line_names(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> dict
     for run in runs:
         alike[run.benchmark, run.model, run.method, *settings.texts(run, keys[run.folder])].append(run)
     for same in alike.values():
+        common = settings.common(same)
         for run in same:
-            keys[run.folder] |= settings.that_some_lack(run, same)
+            keys[run.folder] |= settings.facts[run.folder].keys() - common
     names = {}
     for run in runs:
         texts = settings.texts(run, keys[run.folder])
@@ -64,10 +65,9 @@ class _Settings:
         """The keys in which it is not as all runs that it is compared with."""
         return {key for key in self.facts[run.folder] if len(self._compared[_compared(run, key)]) > 1}
 
-    def that_some_lack(self, run: FinishedRun, runs: Sequence[FinishedRun]) -> set[str]:
-        """Its keys that not all of the runs have."""
-        common = set.intersection(*(set(self.facts[one.folder]) for one in runs))
-        return set(self.facts[run.folder]) - common
+    def common(self, runs: Sequence[FinishedRun]) -> set[str]:
+        """The keys that all of the runs have."""
+        return set.intersection(*(set(self.facts[run.folder]) for run in runs))
 
     def texts(self, run: FinishedRun, keys: Set[str]) -> list[str]:
         """KEY=VALUE of each key, in order, and the machine."""
