@@ -49,8 +49,8 @@ class LookupNetwork(torch.nn.Module):
         """
         x = self.embedding[rows] * INPUT_SCALE
         length = x.shape[1]
-        places = (x @ self.before).unflatten(-1, (PAST, HIDDEN))
-        summed = self.b + sum(places[:, PAST - 1 - i : length - i, i] for i in range(PAST))
+        places = (x @ self.before).unflatten(-1, (PAST, HIDDEN)).unbind(-2)
+        summed = self.b + sum(place[:, PAST - 1 - i : length - i] for i, place in enumerate(places))
         keep, added = self.memory_tables(x[:, PAST - 1 :])
         memories = []
         for k, v in zip(keep.unbind(1), added.unbind(1), strict=True):
