@@ -6,7 +6,6 @@ Config, prompt, draft, verify, commit, record, summary. Exit code 0: finished; 2
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -24,8 +23,7 @@ from aded.bench.build import (
 )
 from aded.bench.progress import Progress, Shown
 from aded.bench.runner import Runner
-from aded.config.command_line import ending_in_one_line, name_pretrained, run_config
-from aded.config.settings_page import settings_page
+from aded.config.command_line import run_config
 from aded.identity import run_ids
 from aded.records.config import fingerprints
 from aded.records.metrics import summarise
@@ -91,13 +89,8 @@ def run_and_print(cfg: DictConfig) -> None:
 
 
 def main() -> None:
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        with ending_in_one_line("interrupted"):
-            overrides = name_pretrained([one for one in sys.argv[1:] if not one.startswith("-")])
-            print(f"{(__doc__ or '').strip()}\n\n{settings_page(overrides)}")
-        return
     interrupted = "interrupted; finished rows are kept: start the same command again to go on"
-    run_config("config", run_and_print, interrupted)
+    run_config("config", run_and_print, __doc__ or "", interrupted)
 
 
 if __name__ == "__main__":

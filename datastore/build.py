@@ -86,7 +86,7 @@ def _path(name: str | None) -> Path | None:
 
 
 def main() -> None:
-    run_config("build", run, "interrupted; start the same command again", BUILD)
+    run_config("build", run, __doc__ or "", "interrupted; start the same command again", BUILD)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from yaml import YAMLError
 
 from aded.config.choices import composed, names_of, register
 from aded.config.objects import CONF, Kinds
+from aded.config.settings_page import settings_page
 from aded.errors import BadInput, first_line, literal
 from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
@@ -217,11 +218,19 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
         hydra_main()
 
 
-def run_config(name: str, run: Callable[[DictConfig], None], interrupted: str, schema: Kinds | None = None) -> None:
+def run_config(
+    name: str, run: Callable[[DictConfig], None], about: str, interrupted: str, schema: Kinds | None = None
+) -> None:
     """Run a command whose settings are those of conf/NAME.yaml; `interrupted` is what Ctrl-C prints.
 
+    about: the command's docstring, printed for `-h` before its settings
     schema: the keys at the top of its config; None: `run` checks them.
     """
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        with ending_in_one_line(interrupted):
+            overrides = name_pretrained([one for one in sys.argv[1:] if not one.startswith("-")])
+            print(f"{about.strip()}\n\n{settings_page(name, overrides)}")
+        return
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name=name)
     def hydra_main(cfg: DictConfig) -> None:

@@ -1,4 +1,4 @@
-"""What `aded run method=NAME -h` prints: the settings of the chosen configs, each with its value and its meaning."""
+"""What a command prints for `-h`: the settings of the chosen configs, each with its value and its meaning."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from aded.config.choices import MISSING, composed
-from aded.config.objects import located
+from aded.config.choices import MISSING, composed, names_of
+from aded.config.objects import CONF, located
 
-GROUPS = ("model", "benchmark", "method")
+SHOWN = ("method", "corpus")
+"""Groups whose settings are shown even where the command names none of their choices."""
 ABOUT = re.compile(r"(?P<names>\w+(?:, \w+)*): (?P<text>.+)")
 """The line of a docstring that says what an argument means; its further lines are indented."""
 MEANINGS = {
-    "name": "its name in tables",
+    "name": "its name in tables and messages",
     "limit": "questions to ask; null: all",
     "order": "in_turn: categories take turns; first: the first questions",
     "max_new_tokens": "where an answer is cut",
@@ -30,26 +31,35 @@ MEANINGS = {
 """Keys that the harness reads itself, whatever the class."""
 
 
-def settings_page(overrides: Sequence[str]) -> str:
-    """The settings of the groups that the overrides name; without one, of the method. Raises BadInput."""
-    config = OmegaConf.to_container(composed("config", overrides))
-    assert isinstance(config, dict)
+def settings_page(name: str, overrides: Sequence[str]) -> str:
+    """The choices of each group; the settings of those that the overrides name, and of SHOWN; all other keys.
+
+    name: of the command's config, conf/`name`.yaml. Raises BadInput.
+    """
+    config: dict[str, Any] = OmegaConf.to_container(composed(name, overrides))  # type: ignore[assignment]
     named = {override.partition("=")[0].partition(".")[0].partition("/")[0].lstrip("+") for override in overrides}
-    return "\n\n".join(
-        "\n".join(_lines(group, config[group])) for group in GROUPS if group in named or group == "method"
-    )
+    groups = [key for key in config if (CONF / key).is_dir() and key != "paths"]
+    shown = [key for key in groups if key in named.union(SHOWN) and "_target_" in (config[key] or {})]
+    choices = "\n".join(f"{key}=NAME, of {', '.join(names_of(key))}" for key in groups)
+    return "\n\n".join([choices, *("\n".join(_lines(key, config[key])) for key in shown), _explained_keys(name)])
+
+
+def _explained_keys(name: str) -> str:
+    """What stands in conf/`name`.yaml below the list of defaults: its keys, each below a comment."""
+    return (CONF / f"{name}.yaml").read_text(encoding="utf-8").partition("\n\n")[2].strip()
 
 
 def _lines(key: str, config: Mapping[str, Any]) -> Iterator[str]:
     """The class's first line, then a line a setting. key: of the group."""
     target = str(config.get("_target_"))
     meanings = MEANINGS if target == MISSING else {**MEANINGS, **meanings_of(located(target, f"{key}._target_"))}
-    yield f"{key}={config.get('name', target)}  ({target})"
+    yield f"{key}={config['name']}  ({target})" if "name" in config else f"{key}  ({target})"
     for name, value in config.items():
         if isinstance(value, dict) and "_target_" in value:
             yield from (f"  {line}" for line in _lines(f"{key}.{name}", value))
         elif name != "_target_":
-            shown = f"{key}.{name}={value if isinstance(value, str) else json.dumps(value)}"
+            plain = isinstance(value, str) and value.isprintable()
+            shown = f"{key}.{name}={value if plain else json.dumps(value)}"
             yield f"  {shown:<40}  {meanings.get(name, '')}".rstrip()
 
 

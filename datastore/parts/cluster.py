@@ -21,8 +21,12 @@ Result = TypeVar("Result")
 class Cluster:
     """Runs jobs as processes of this machine (local), on Slurm (slurm), or one by one in this process (debug).
 
-    at_once: jobs at a time; None: one for each core of this machine.
-    parameters: submitit's, such as timeout_min, mem_gb, cpus_per_task and slurm_partition; None: not given.
+    kind: local, slurm or debug
+    at_once: jobs at a time; None: one for each core of this machine
+    timeout_min: minutes after which a job is stopped
+    cpus_per_task, mem_gb: cores and memory of a job of Slurm
+    slurm_partition: where Slurm runs them; None: Slurm's own choice
+    parameters: these three, and submitit's others
     """
 
     def __init__(

@@ -99,7 +99,7 @@ def teach(cfg: DictConfig, loaded: Loaded, pairs: list[Pair], facts: dict[str, s
 
 
 def main() -> None:
-    run_training("train_dflash", teach, DFLASH)
+    run_training("train_dflash", teach, __doc__ or "", DFLASH)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def teach(cfg: DictConfig, loaded: Loaded, pairs: list[Pair], facts: dict[str, s
 
 
 def main() -> None:
-    run_training("train_eagle", teach, EAGLE)
+    run_training("train_eagle", teach, __doc__ or "", EAGLE)
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def run(cfg: DictConfig) -> None:
 
 def main() -> None:
     interrupted = "interrupted; whole batches of answers are kept: start the same command again"
-    run_config("train_medusa", run, interrupted, MEDUSA)
+    run_config("train_medusa", run, __doc__ or "", interrupted, MEDUSA)
 
 
 if __name__ == "__main__":

@@ -196,7 +196,7 @@ def run(cfg: DictConfig) -> None:
 
 def main() -> None:
     interrupted = "interrupted; the model's answers are kept: start the same command again"
-    run_config("train_scorer", run, interrupted, SCORER)
+    run_config("train_scorer", run, __doc__ or "", interrupted, SCORER)
 
 
 if __name__ == "__main__":

@@ -191,11 +191,12 @@ def taught_and_unseen(pairs: Sequence[Pair], every: int) -> tuple[list[Pair], li
 
 
 def run_training(
-    name: str, teach: Callable[[DictConfig, Loaded, list[Pair], dict[str, str]], None], schema: Kinds
+    name: str, teach: Callable[[DictConfig, Loaded, list[Pair], dict[str, str]], None], about: str, schema: Kinds
 ) -> None:
     """The command whose config is conf/NAME.yaml: the target answers, and `teach` trains a head on the answers.
 
-    teach: given the config, the target, prompts with their answers, and facts about them. schema: the config's keys.
+    teach: given the config, the target, prompts with their answers, and facts about them
+    about: the command's docstring. schema: the config's keys
     """
 
     def run(cfg: DictConfig) -> None:
@@ -206,7 +207,7 @@ def run_training(
         teach(cfg, loaded, list(read_pairs(shards)), facts)
 
     interrupted = "interrupted; answers and the last checkpoint are kept: start the same command again"
-    run_config(name, run, interrupted, schema)
+    run_config(name, run, about, interrupted, schema)
 
 
 def train(

@@ -14,6 +14,7 @@ from aded.config.command_line import compose_config, plain
 from aded.config.objects import CONF
 from aded.config.settings_page import settings_page
 from aded.errors import BadInput
+from datastore.build import BUILT
 
 
 def test_another_config_takes_the_place_of_a_default() -> None:
@@ -56,9 +57,18 @@ def list_of(value: object) -> object:
 
 @pytest.mark.parametrize("name", [name for name in names_of("method") if name != "custom"])
 def test_the_page_of_a_method_says_what_each_setting_means(name: str) -> None:
-    lines = settings_page([f"method={name}"]).splitlines()[1:]
+    lines = settings_page("config", [f"method={name}"]).split("\n\n")[1].splitlines()[1:]
     settings = [line.split(maxsplit=1) for line in lines if not line.endswith(")") or "_target_" in line]
     assert [words for words in settings if len(words) < 2 and ".contexts." not in words[0]] == []
+
+
+@pytest.mark.parametrize("choice", [f"{group}={name}" for group in ("corpus", "cluster") for name in names_of(group)])
+def test_the_page_of_a_build_says_what_each_setting_means(choice: str) -> None:
+    groups, *shown, keys = settings_page("build", [choice]).split("\n\n")
+    assert all(name in groups for name in ("corpus=NAME", "cluster=NAME", choice.partition("=")[2]))
+    (lines,) = (page.splitlines()[1:] for page in shown if page.startswith(choice.partition("=")[0]))
+    assert [line for line in lines if len(line.split(maxsplit=1)) < 2] == []
+    assert all(key in keys for key in BUILT)
 
 
 def test_a_config_has_what_its_class_says_and_the_yaml_otherwise() -> None:
