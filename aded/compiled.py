@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +42,29 @@ def new_record(dtype: np.dtype[Any]) -> Any:
     return np.zeros(1, dtype).view(np.recarray)[0]
 
 
+def forget_outdated_code(root: Path) -> None:
+    """Delete the compiled code that numba keeps beside the sources, unless it was compiled from these sources.
+
+    numba compares the file of a function, and not the files of the functions that it inlines: whoever changes one, or
+    gets a newer version, would go on with the old code. Where nothing can be written, numba keeps nothing there.
+
+    root: the folder of the packages
+    """
+    folders = [root / name for name in ("aded", "baselines", "datastore", "scripts")]
+    texts = [path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py"))]
+    compiled = b"".join(text for text in texts if b"jit" in text or b"aded.compiled" in text)
+    sources = hashlib.sha256(compiled).hexdigest()
+    known = root / "aded" / "__pycache__" / "numba_sources.sha256"
+    with suppress(OSError):
+        if known.exists() and known.read_text() == sources:
+            return
+        for folder in folders:
+            for path in folder.rglob("*.nb[ci]"):
+                path.unlink(missing_ok=True)
+        known.parent.mkdir(exist_ok=True)
+        known.write_text(sources)
+
+
 class _Notice(event.Listener):
     """Tells the user, who waits for the compiler, that the next start will find everything compiled."""
 
@@ -55,3 +81,4 @@ class _Notice(event.Listener):
 
 
 event.register("numba:compile", _Notice())
+forget_outdated_code(Path(__file__).parents[1])

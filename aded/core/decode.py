@@ -254,6 +254,8 @@ class Request:
     drafter: Drafter
     sampler: Sampler
     max_new_tokens: int
+    seed: int = 0
+    """Of the drafter's own draws, if it draws."""
 
 
 def decode_batch(
@@ -303,4 +305,4 @@ def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Coll
     first = target.prefill(slot, request.prompt_ids, request.sampler, request.drafter.requires)
     seconds = perf_counter() - began
     drafter, prompt, sampler = request.drafter, request.prompt_ids, request.sampler
-    return Generation(drafter, prompt, first, seconds, sampler, limit, most_nodes, eos_token_ids)
+    return Generation(drafter, prompt, first, seconds, sampler, limit, most_nodes, eos_token_ids, seed=request.seed)

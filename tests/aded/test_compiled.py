@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from from_python import compiled
 
-from aded.compiled import inner, new_record
+from aded.compiled import forget_outdated_code, inner, new_record
 
 KIND = np.dtype([("count", np.int64), ("weights", np.float32, (2, 3))])
 
@@ -42,3 +42,18 @@ def test_who_waits_for_the_compiler_is_told_once(tmp_path: Path) -> None:
         lines.append(ran.stderr.splitlines())
     assert [len(one) for one in lines] == [1, 0]
     assert "compiling" in lines[0][0]
+
+
+def test_code_that_was_compiled_from_other_sources_is_forgotten(tmp_path: Path) -> None:
+    """numba itself looks at the caller's file alone."""
+    caller, inlined, other = (tmp_path / "aded" / name for name in ("caller.py", "inlined.py", "plain.py"))
+    code = tmp_path / "aded" / "__pycache__" / "caller.f-3.py311.nbi"
+    code.parent.mkdir(parents=True)
+    for path in (caller, inlined):
+        path.write_text("from aded.compiled import inner")
+    for change, kept in ((None, False), (None, True), (other, True), (inlined, False), (None, True)):
+        code.touch()
+        if change is not None:
+            change.write_text(f"{change.read_text() if change.exists() else ''}# changed")
+        forget_outdated_code(tmp_path)
+        assert code.exists() is kept

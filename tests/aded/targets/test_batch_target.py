@@ -102,6 +102,22 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
 
 
+def test_the_drafter_of_each_request_draws_by_its_seed() -> None:
+    """Its answer is the one that it has alone, also where drafts are drawn."""
+    seeds: list[int] = []
+
+    class Seeded(Guesser):
+        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+            super().begin(prompt_ids, seed)
+            seeds.append(seed)
+
+    (prompt,) = prompts([8])
+    answers(
+        EagerBatchTarget(target(), 1, ROWS), [Request(prompt, Seeded([], 1), Greedy(), 2, seed) for seed in (0, 7)]
+    )
+    assert seeds == [0, 7]
+
+
 def test_a_prompt_that_fills_its_slot_is_refused() -> None:
     (prompt,) = prompts([40])
     with pytest.raises(BadInput, match="leaves no room"):
