@@ -18,6 +18,9 @@ from aded.core.tree import DraftTree
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 
+ROWS_AT_ONCE = 256
+"""Tokens of a text that are read in one forward: each has logits of the whole vocabulary."""
+
 _beside: WeakKeyDictionary[Target, dict[Hashable, EagerTarget]] = WeakKeyDictionary()
 """Drafting models by the target that they were made for: a second drafter need not wait for them."""
 
@@ -67,10 +70,13 @@ class Reader:
         self.model.cache.keep(root, path)
         self._tree = DraftTree.root(int(context[-1]))
         rest = context[root + len(path) :].tolist()
-        if not rest:
-            return None
-        self.model.prepare(len(context) + self.most, Greedy())
-        return self.model.read(DraftTree.chain(rest[0], rest[1:]))[-1:]
+        logits = None
+        if rest:
+            self.model.prepare(len(context) + self.most, Greedy())
+        for first in range(0, len(rest), ROWS_AT_ONCE):
+            token, *behind = rest[first : first + ROWS_AT_ONCE]
+            logits = self.model.read(DraftTree.chain(token, behind))[-1:]
+        return logits
 
     def read(self, tree: DraftTree) -> torch.Tensor:
         """[new nodes, vocabulary]: logits of the tree's nodes that `follow` and earlier calls have not read.

@@ -81,6 +81,19 @@ def check_probabilities(model: Any, context: np.ndarray, tree: DraftTree) -> Non
         assert tree.probabilities[node] == pytest.approx(tree.probabilities[parent] * float(alone), rel=1e-3)
 
 
+def test_a_text_that_went_on_without_drafts_is_read_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another part of a `layered` drafted for long: at once it would need logits of every token of it."""
+    text = np.concatenate([PROMPT, np.arange(30, 41)])
+    whole, pieces = made(folder, depth=3), made(folder, depth=3)
+    trees = []
+    for drafter, most in ((whole, 256), (pieces, 4)):
+        monkeypatch.setattr(reader, "ROWS_AT_ONCE", most)
+        drafter.begin(PROMPT)
+        trees.append(drafter.draft(text))
+    check_probabilities(draft(), text, trees[1])
+    assert trees[0].tokens.tolist() == trees[1].tokens.tolist()
+
+
 def test_a_chain_is_what_the_draft_models_own_generate_writes(folder: Path) -> None:
     def see(context: np.ndarray, tree: DraftTree) -> None:
         wanted = draft().generate(
