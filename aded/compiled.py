@@ -56,7 +56,7 @@ def forget_outdated_code(root: Path) -> None:
     sources = hashlib.sha256(compiled).hexdigest()
     known = root / "aded" / "__pycache__" / "numba_sources.sha256"
     with suppress(OSError):
-        if known.exists() and known.read_text() == sources:
+        if known.exists() and known.read_bytes() == sources.encode():
             return
         for folder in folders:
             for path in folder.rglob("*.nb[ci]"):
