@@ -91,6 +91,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "answers" / "spec_bench" / "vicuna-7b-v1.3.jsonl",
         [{"question_id": number, "choices": [{"index": 0, "turns": [TEXTS[0]]}]} for number in of_spec_bench],
     )
+    measured_elsewhere = {
+        "model_id": "vicuna-7b-v1.3-pld-float16-temp-0.0",
+        "choices": [{"index": 0, "turns": [TEXTS[0]], "accept_lengths": [3, 1]}],
+    }
+    write_lines(
+        folder / "data" / "spec_bench" / "model_answer" / f"{measured_elsewhere['model_id']}.jsonl",
+        [{"question_id": number, **measured_elsewhere} for number in of_spec_bench],
+    )
     shutil.copytree(ROOT / "results" / "packs", folder / "results" / "packs")
     shutil.copy(ROOT / "results" / "leaderboard.csv", folder / "results")
     write_lines(folder / "chat.jsonl", [{"text": text} for text in TEXTS])
