@@ -97,8 +97,9 @@ class NgramMapK(NgramMap):
         self._key = self.key(context)
         return self.behind(context, found, self._lengths.get(self._key, self.size_m))
 
-    def accept(self, accepted: int) -> None:
-        self._lengths[self._key] = accepted
+    def accept(self, accepted: int, verified: int) -> None:
+        if accepted < verified:
+            self._lengths[self._key] = accepted
 
 
 @dataclass
@@ -162,5 +163,6 @@ class NgramMapK4v(NgramMap):
                 value.times += 1
         key.counted = end
 
-    def accept(self, accepted: int) -> None:
-        self._value.length = accepted
+    def accept(self, accepted: int, verified: int) -> None:
+        if accepted < verified:
+            self._value.length = accepted

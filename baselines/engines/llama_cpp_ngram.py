@@ -17,7 +17,7 @@ from itertools import takewhile
 import numpy as np
 from numba import njit
 
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.settings import Budget, Count, CountOrZero, LearningScope
 from baselines.tokens.matches import matches_before
@@ -89,8 +89,8 @@ class Ngrams(ABC):
     def draft(self, context: np.ndarray) -> list[int]:
         """What may follow the context, int64 [m]."""
 
-    def accept(self, accepted: int) -> None:  # noqa: B027 - only some take it into account
-        """So many tokens of the last draft, which was not empty, were accepted."""
+    def accept(self, accepted: int, verified: int) -> None:  # noqa: B027 - only some take it into account
+        """So many tokens of the last draft were accepted, of those that were verified: at least one."""
 
     def reset(self) -> None:  # noqa: B027 - others forget when a prompt starts
         """Forget everything."""
@@ -113,7 +113,7 @@ class NgramMod(Ngrams):
 
     def reset(self) -> None:
         self._empty()
-        self._learned = self._drafted = self._low = 0
+        self._learned = self._low = 0
 
     def _empty(self) -> None:
         self._table.fill(-1)
@@ -138,11 +138,10 @@ class NgramMod(Ngrams):
         if self._learned + CHUNK < len(text):
             self._learn(text)
         drafted: list[int] = follow(self._table, context[-self.n_match :], self.n_max).tolist()
-        self._drafted = len(drafted)
         return drafted if len(drafted) >= min(self.n_min, self.n_max) else []
 
-    def accept(self, accepted: int) -> None:
-        self._low = self._low + 1 if accepted < LEAST_ACCEPTED * self._drafted else 0
+    def accept(self, accepted: int, verified: int) -> None:
+        self._low = self._low + 1 if accepted < LEAST_ACCEPTED * verified else 0
         if self._low == LOW_DRAFTS:
             self._empty()
             self._learned = self._low = 0
@@ -198,12 +197,13 @@ class LlamaCppNgram(Drafter):
         self._drafted = []
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        if self._drafted:
-            self.ngrams.accept(self._accepted(context))
-        self._drafted, self._known = self.ngrams.draft(context)[: self.budget], len(context)
+        self._drafted = self.ngrams.draft(context)[: self.budget]
         return DraftTree.chain(int(context[-1]), self._drafted)
 
-    def _accepted(self, context: np.ndarray) -> int:
-        """How many tokens of the last draft are in the text now."""
-        pairs = zip(self._drafted, context[self._known :].tolist(), strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    def observe(self, step: Step) -> None:
+        """What was cut off the draft, by whom ever, was neither accepted nor rejected."""
+        mine = DraftTree.chain(int(step.tree.tokens[0]), self._drafted)
+        if verified := int((step.tree.find(mine)[1:] >= 0).sum()):
+            pairs = zip(self._drafted[:verified], step.new_tokens, strict=False)
+            self.ngrams.accept(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)), verified)
+        self._drafted = []

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aded.core.step import Step
 from aded.testing import SESSION, check_drafter
 from baselines.engines.llama_cpp_map import NgramMapK, NgramMapK4v
 from baselines.engines.llama_cpp_ngram import SLOTS, LlamaCppNgram, NgramMod, Ngrams, NgramSimple
@@ -30,9 +31,12 @@ def answered(drafter: LlamaCppNgram, prompt: list[int], answer: list[int]) -> Dr
     drafter.begin(np.array(prompt))
     known = len(prompt) + 1
     while known < len(text):
-        drafted = drafter.draft(np.array(text[:known])).tokens[1:].tolist()
+        tree = drafter.draft(np.array(text[:known]))
+        drafted = tree.tokens[1:].tolist()
         yield text[:known], drafted
-        known += agreeing(drafted, text[known:]) + 1
+        accepted = agreeing(drafted, text[known:])
+        known += accepted + 1
+        drafter.observe(Step(tree, list(range(accepted + 1)), [*text, 0][known - 1]))
     drafter.end()
 
 
@@ -58,15 +62,17 @@ class PlainMod:
         self.learned = len(text) - self.n
 
     def begin(self, prompt: list[int]) -> None:
-        self.learned, self.last = 0, 0
+        self.learned = 0
         if len(prompt) >= self.n:
             self.learn(prompt)
 
-    def draft(self, context: list[int], accepted: int) -> list[int]:
+    def accept(self, accepted: int) -> None:
         if self.last:
             self.low = self.low + 1 if accepted / self.last < 0.25 else 0
             if self.low == 5:
                 self.following, self.learned, self.low = {}, 0, 0
+
+    def draft(self, context: list[int]) -> list[int]:
         self.last = 0
         if len(context) <= self.n:
             return []
@@ -90,10 +96,9 @@ def test_mod_drafts_what_a_dictionary_would(
     drafter, plain = LlamaCppNgram(NgramMod(n_match=n, n_min=fewest, n_max=most)), PlainMod(n, fewest, most)
     for prompt, answer in session:
         plain.begin(prompt)
-        last, known = list[int](), 0
         for context, drafted in answered(drafter, prompt, answer):
-            assert drafted == plain.draft(context, agreeing(last, context[known:]))
-            last, known = drafted, len(context)
+            assert drafted == plain.draft(context)
+            plain.accept(agreeing(drafted, [*prompt, *answer][len(context) :]))
 
 
 def test_five_drafts_of_which_little_was_accepted_empty_the_table_of_mod() -> None:
@@ -101,6 +106,18 @@ def test_five_drafts_of_which_little_was_accepted_empty_the_table_of_mod() -> No
     prompt = list(range(10))
     wrong = [drafted for _, drafted in answered(drafter, prompt, [0] * 8)]
     assert [len(drafted) for drafted in wrong] == [4, 4, 4, 4, 4, 0, 0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_cut_off_a_draft_was_not_rejected(kind: Callable[[], Ngrams]) -> None:
+    drafter, text = LlamaCppNgram(kind()), np.array([*range(30)] * 9)
+    drafter.begin(text[:60])
+    drafted = []
+    for known in range(61, 200, 2):
+        tree = drafter.draft(text[:known])
+        drafted.append(tree.drafted)
+        drafter.observe(Step(tree.up_to_depth(1), [0, 1], int(text[known + 1])))
+    assert set(drafted) == {max(drafted)} != {0}
 
 
 def test_a_prompt_that_fills_a_quarter_of_the_table_empties_it() -> None:
