@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.draft_maker import DraftMaker
@@ -15,7 +15,7 @@ from aded.settings import Budget, Count, Positive, Scope, Weight
 
 
 class AdedDrafter(Drafter):
-    """At each step: adapt the matrix to the last 16 tokens, then search below the last two.
+    """At each step: search below the last two tokens, then adapt the matrix to the last 16.
 
     datastore: the n-gram file of the base
     draft_maker: the search
@@ -63,6 +63,7 @@ class AdedDrafter(Drafter):
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         if self.adaptation == "prompt":
             self.matrix.forget()
+        self._recent = prompt_ids
         if self.read_prompt:
             self.matrix.adapt_to_prompt(prompt_ids)
         self.draft_maker.seed(seed)
@@ -70,14 +71,17 @@ class AdedDrafter(Drafter):
     def draft(self, context: np.ndarray) -> DraftTree:
         if len(context) < self.matrix.order - 1 or self.budget == 0:
             return DraftTree.root(int(context[-1]))
-        if self.adaptation != "off":
-            self.matrix.adapt(context)
         tokens, parents = self.draft_maker.make(self.matrix, context, self.budget)
         # Where trees are cut, the matrix says which nodes are worth it.
         cut = self.tree_sizer is not None
         tree = DraftTree(tokens, parents, self.matrix.reached(context, tokens, parents) if cut else None)
         self.datastore.check_blocks()
         return tree
+
+    def observe(self, step: Step) -> None:
+        if self.adaptation != "off":
+            self._recent = np.append(self._recent, step.new_tokens)[-self.matrix.window :]
+            self.matrix.adapt(self._recent)
 
     def reset(self) -> None:
         self.matrix.forget()

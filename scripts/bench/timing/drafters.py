@@ -87,14 +87,12 @@ def timer(drafter: Drafter, noise: Noise, warm_up: list[np.ndarray], advance: in
             start = perf_counter()
             tree = drafter.draft(context)
             seconds = perf_counter() - start
-            if drafter.requires:
-                seconds += noise.observed(drafter, tree, int(context[-1]))
+            seconds += noise.observed(drafter, tree, int(context[-1]))
             times.append((seconds, tree.drafted))
         return times
 
     drafter.begin(passed)
-    if drafter.requires:
-        noise.observed(drafter, DraftTree.root(int(passed[-1])), int(passed[-1]))
+    noise.observed(drafter, DraftTree.root(int(passed[-1])), int(passed[-1]))
     time_steps(warm_up[1:])
     return time_steps
 
