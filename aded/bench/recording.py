@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from os.path import expanduser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -212,7 +212,14 @@ def read_shape(name: str) -> dict[str, Any]:
     return shape
 
 
-def feed_answer(drafter: Drafter, prompt_ids: np.ndarray, row: Row, sampler: Sampler, seed: int = 0) -> None:
+def feed_answer(
+    drafter: Drafter,
+    prompt_ids: np.ndarray,
+    row: Row,
+    sampler: Sampler,
+    eos_token_ids: Collection[int] = (),
+    seed: int = 0,
+) -> None:
     """Take a drafter through a row's answer: it then knows what it knew when it gave that answer.
 
     It is called as the decode loop did: the same contexts, int64, after the same prompt [m]. No target is needed: a
@@ -225,6 +232,7 @@ def feed_answer(drafter: Drafter, prompt_ids: np.ndarray, row: Row, sampler: Sam
     context = np.concatenate([prompt_ids, tokens])
     at = len(prompt_ids)
     drafter.draw_by(sampler if isinstance(sampler, Rejection) else None)
+    drafter.end_at(eos_token_ids)
     drafter.begin(prompt_ids, seed)
     drafter.observe(Step(DraftTree.root(int(context[at - 1])), [0], int(context[at])))
     at += 1

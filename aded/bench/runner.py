@@ -144,7 +144,8 @@ class Runner:
                 if self.drafter.requires:
                     last(self._steps(self.target, self.drafter, turn))
                 else:
-                    feed_answer(self.drafter, turn.prompt, row, self._sampler(turn), self._seed(turn))
+                    ends, seed = self.experiment.eos_token_ids, self._seed(turn)
+                    feed_answer(self.drafter, turn.prompt, row, self._sampler(turn), ends, seed)
 
     def turns(self, question: Question, rows: Sequence[Row]) -> Iterator[Turn]:
         """Those of a question. A turn needs the rows of those before it; `rows` may grow meanwhile."""

@@ -181,6 +181,7 @@ class Generation:
         self._context[: len(prompt_ids)] = prompt_ids
         self._walks: list[tuple[np.ndarray | None, list[int]]] = []
         drafter.draw_by(sampler if isinstance(sampler, Rejection) else None)
+        drafter.end_at(eos_token_ids)
         drafter.begin(prompt_ids, seed)
         drafter.observe(first)
         self.reason = self._commit([first.next_token])
@@ -201,7 +202,7 @@ class Generation:
             problem = f"its tree's root is {tree.tokens[0]}; it must be the text's last token, {last_token}"
             raise BadInput("drafter", problem)
         # A draft at depth d is only of use if d more tokens and the bonus token may follow.
-        tree = tree.up_to_depth(self.limit - done - 1)
+        tree = tree.up_to_depth(self.limit - done - 1).up_to_tokens(self.eos_token_ids)
         if len(tree) > self.most_nodes:
             raise BadInput("drafter", f"it drafted {tree.drafted} nodes; so many need a `budget` as large")
         self._drafting += perf_counter() - began

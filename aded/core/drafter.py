@@ -7,7 +7,7 @@ states names those fields of `Step` in `requires`, and gets them in `observe`; w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -77,6 +77,10 @@ class Drafter(ABC):
     def draw_by(self, sampler: Sampled | None) -> None:  # noqa: B027 - optional hook
         """Called before each `begin`. Where verification is by rejection, a drafter that has a distribution draws its
         tokens from it, filtered as the sampler filters (DraftTree.drawn); None: it drafts what is most probable."""
+
+    def end_at(self, eos_token_ids: Collection[int]) -> None:  # noqa: B027 - optional hook
+        """Called before each `begin`: tokens that end the answer. The loop cuts off what is drafted below them; who
+        knows them spends its budget elsewhere."""
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:  # noqa: B027 - optional hook
         """A new prompt starts, int64 [m]. State of scope `prompt` is dropped here."""

@@ -13,7 +13,7 @@ One forward over these five rows verifies all three continuations (SpecInfer, ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -198,6 +198,15 @@ class DraftTree:
         if keep.all():
             return self
         return self.part(np.flatnonzero(keep), self.probabilities)
+
+    def up_to_tokens(self, last: Collection[int]) -> DraftTree:
+        """The same tree without what is below the nodes that hold one of the tokens `last`. The root's may."""
+        ends = [node for node, token in enumerate(self.tokens[1:].tolist(), 1) if token in last]
+        if not ends:
+            return self
+        below = self.ancestors[:, ends].copy()
+        below[ends, range(len(ends))] = False
+        return self.part(np.flatnonzero(~below.any(1)), self.probabilities)
 
     def part(self, nodes: np.ndarray, probabilities: np.ndarray | None) -> DraftTree:
         """The tree of some nodes, int64 [m], in their order: the root first, and parents before children.

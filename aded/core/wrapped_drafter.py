@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,9 @@ class WrappedDrafter(Drafter):
 
     def draw_by(self, sampler: Sampled | None) -> None:
         self.drafter.draw_by(sampler)
+
+    def end_at(self, eos_token_ids: Collection[int]) -> None:
+        self.drafter.end_at(eos_token_ids)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.drafter.begin(prompt_ids, seed)

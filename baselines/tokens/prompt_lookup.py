@@ -1,7 +1,7 @@
 """Prompt lookup decoding: drafts what followed the first occurrence of the last n-gram (Saxena 2023).
 
-https://github.com/apoorvumang/prompt-lookup-decoding; the same draft as transformers' `prompt_lookup_num_tokens`, and
-as vLLM's n-gram drafting, whose `prompt_lookup_min` is `min_ngram` here.
+https://github.com/apoorvumang/prompt-lookup-decoding; the same draft as transformers' `prompt_lookup_num_tokens`, but
+for an EOS and what follows it, and as vLLM's n-gram drafting, whose `prompt_lookup_min` is `min_ngram` here.
 """
 
 from __future__ import annotations

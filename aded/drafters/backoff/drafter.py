@@ -8,7 +8,7 @@ draft tree holds the most probable paths, and has the size at which this machine
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import copy as shallow_copy
 from typing import Annotated, Any, Literal
 
@@ -125,7 +125,7 @@ class BackoffDrafter(Drafter):
             open_corpus(datastore, int(longest[CORPUS]), top_k),
             target=empty_table(1 << 18 if longest[TARGET] else 1),
             session=empty_table(max_contexts if longest[SESSION] else 1),
-            prompt=empty_table(1 << 16 if longest[PROMPT] else 1),
+            prompt=empty_table(1 << 18 if longest[PROMPT] else 1),
             nearest=self.nearest.table,
             history=empty_history(max_history),
             unigrams=empty_unigrams(),
@@ -152,7 +152,8 @@ class BackoffDrafter(Drafter):
         self._ask_lookup(bool(self.experts.options.lookup))
         self.context, self._latest_draft = np.empty(0, np.int64), DraftTree.root(0)
         self._observed: Step | None = None
-        self._follows_draft = True
+        self._undrafted = list[int]()
+        """Tokens decided since the latest draft."""
 
     def _ask_lookup(self, asked: bool) -> None:
         """Is the look-up model asked, if there is one?"""
@@ -190,10 +191,16 @@ class BackoffDrafter(Drafter):
         self.requires = frozenset({"logits"} if recycles else ())
         self._ask_lookup(self.tree_sizer is None or self.tree_sizer.cost.seconds[0] >= LOOKUP_PAYS)
 
+    def end_at(self, eos_token_ids: Collection[int]) -> None:
+        ends = np.array(sorted(eos_token_ids), np.int64)
+        if not np.array_equal(ends, self.scratch.ends):
+            self.scratch = self.scratch._replace(ends=ends)
+            self._ask_lookup(bool(self.experts.options.lookup))
+
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         """Read the prompt. If it continues the last answer, as a conversation's next turn does, read only the new
         tokens."""
-        self._observed = None
+        self._observed, self._undrafted = None, []
         if self.adaptation != "session":
             self.reset()
         first = len(self.context)
@@ -208,20 +215,25 @@ class BackoffDrafter(Drafter):
         self.context = prompt_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        nodes, first = self.scratch.nodes, len(self.context)
-        self.learn_observed(context)
-        read_decided(self.state, context, first, self.keep)
-        if self.retrieval_file is not None:
-            retrieve_for_answer(self.nearest, context, first, self.experts.options.longest[NEAREST])
+        nodes = self.scratch.nodes
+        self._read(context)
         least = self._no_stop if self.tree_sizer is None else self.tree_sizer.least_probabilities
         n = (chain_below if self.chain else tree_below)(self.state, self.budget, self.depth, least)
         for file in (self.datastore, self.retrieval_file):
             if file is not None:
                 file.check_blocks()
-        self.context = context
         tokens, parents, reached = (nodes[name][:n].copy() for name in ("token", "parent", "probability"))
         self._latest_draft = DraftTree(tokens, parents, reached)
         return self._latest_draft
+
+    def _read(self, context: np.ndarray) -> None:
+        """Learn what the target decided since the latest draft. context: int64 [m], up to there."""
+        first = len(self.context)
+        self.learn_observed(context)
+        read_decided(self.state, context, first, self.keep)
+        if self.retrieval_file is not None:
+            retrieve_for_answer(self.nearest, context, first, self.experts.options.longest[NEAREST])
+        self.context, self._undrafted = context, []
 
     def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray
@@ -236,13 +248,12 @@ class BackoffDrafter(Drafter):
         return tree, self.scratch.nodes["own"][: len(tree)].copy()
 
     def observe(self, step: Step) -> None:
-        """Keep the step for the next draft, which reads it. Steps without a draft cost nothing, and are not read."""
-        self._follows_draft, self._observed = self._observed is None, step
+        """Keep the step for the next draft, which reads it. Of steps without a draft only the tokens are read."""
+        self._observed = step
+        self._undrafted += step.new_tokens
 
     def end(self) -> None:
-        if self._observed is not None and self._follows_draft:  # else the text before it is unknown
-            self.learn_observed(np.append(self.context, self._observed.new_tokens))
-        self._observed = None
+        self._read(np.append(self.context, np.array(self._undrafted, np.int64)))
 
     def learn_observed(self, context: np.ndarray) -> None:
         """Recycle the target's own probabilities at the nodes of the latest step. context: behind its tokens."""

@@ -66,6 +66,7 @@ class BackoffScratch(NamedTuple):
     waiting_at: int64 [PROBABILITY_BUCKETS], how many of them wait, by the bucket of their probability
     candidates: of the latest `predict`
     external: of other drafters
+    ends: int64 [any], tokens that end the answer
     """
 
     nodes: np.ndarray
@@ -75,6 +76,7 @@ class BackoffScratch(NamedTuple):
     waiting_at: np.ndarray
     candidates: Candidates
     external: ExternalCandidates
+    ends: np.ndarray
 
 
 def new_scratch(budget: int) -> BackoffScratch:
@@ -84,4 +86,5 @@ def new_scratch(budget: int) -> BackoffScratch:
         memory["external"], memory["own"] = -1, 1
     heap, waiting_at = np.zeros((waiting, 2)), np.zeros(PROBABILITY_BUCKETS, np.int64)
     memories = np.zeros((budget + 1, HIDDEN), np.float32)
-    return BackoffScratch(nodes, memories, frontier, heap, waiting_at, new_candidates(), empty_external_candidates())
+    candidates, external, ends = new_candidates(), empty_external_candidates(), np.empty(0, np.int64)
+    return BackoffScratch(nodes, memories, frontier, heap, waiting_at, candidates, external, ends)

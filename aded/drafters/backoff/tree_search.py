@@ -110,6 +110,15 @@ def predict(experts: Experts, scorer: Scorer, scratch: BackoffScratch, at: int) 
 
 
 @inner
+def _may_go_on(scratch: BackoffScratch, at: int) -> bool:
+    """May a token follow node `at`, or does the answer end there?"""
+    token, ends = scratch.nodes[at].token, False
+    for one in scratch.ends:
+        ends |= token == one
+    return not ends
+
+
+@inner
 def _candidates_at(experts: Experts, scorer: Scorer, scratch: BackoffScratch, at: int) -> int:
     """`predict`, and mix in external candidates."""
     candidates, external = scratch.candidates, scratch.nodes[at].external
@@ -169,7 +178,7 @@ def search(
     cutoff, above = max(0, _bucket(0.1 / (budget + 1))), 0
     while True:
         useful = _smallest_of(cutoff)
-        if nodes[at].depth < depth and nodes[at].probability > useful:
+        if nodes[at].depth < depth and nodes[at].probability > useful and _may_go_on(scratch, at):
             found = _candidates_at(experts, scorer, scratch, at)
             for i in range(found):
                 probability = nodes[at].probability * candidates.probabilities[i]
@@ -214,7 +223,7 @@ def search_chain(
     """`search` for a tree without branches: below each node its most probable token alone."""
     n, nodes, candidates, entry = ROOT + 1, scratch.nodes, scratch.candidates, scratch.frontier[0]
     candidates.external[:] = -1
-    while n <= min(budget, depth):
+    while n <= min(budget, depth) and _may_go_on(scratch, n - 1):
         found = predict(experts, scorer, scratch, n - 1)
         if found == 0:
             return n

@@ -5,7 +5,7 @@ All parts observe every step, whoever drafted its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -79,6 +79,10 @@ class DrafterOfParts(Drafter, Generic[AnyPart]):
         for name, part in self.parts.items():
             set_up(part.drafter, target, "method.parts", name)
         self.requires = self._required()  # by what the target provides
+
+    def end_at(self, eos_token_ids: Collection[int]) -> None:
+        for part in self.parts.values():
+            part.drafter.end_at(eos_token_ids)
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._forget_answer()

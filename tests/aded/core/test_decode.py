@@ -32,6 +32,9 @@ class Oracle(Drafter):
     def __init__(self, answer: list[int], ahead: int) -> None:
         self.answer, self.ahead = answer, ahead
 
+    def end_at(self, eos_token_ids: Collection[int]) -> None:
+        self.ends = eos_token_ids
+
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.prompt = len(prompt_ids)
         self.rng = np.random.default_rng(seed)
@@ -186,6 +189,15 @@ def test_eos_inside_a_step_ends_the_answer(ahead: int) -> None:
     assert answer.stop_reason == "eos"
     observed = [token for step in oracle.seen for token in step.new_tokens]
     assert observed == answer.token_ids, "what was accepted behind the end is no part of the text"
+
+
+def test_what_is_drafted_below_eos_is_not_verified() -> None:
+    expected = run(Autoregressive()).token_ids
+    eos = next(token for at, token in enumerate(expected) if at > 9 and token not in expected[:at])
+    oracle = Oracle(expected, TOKENS)
+    answer = run(oracle, eos={eos})
+    assert answer.drafted_nodes == [expected.index(eos)]
+    assert oracle.ends == {eos}
 
 
 @pytest.mark.parametrize("ahead", [0, 3, 8])

@@ -129,6 +129,17 @@ def test_up_to_the_full_depth_changes_nothing(tree: DraftTree) -> None:
     assert tree.up_to_depth(int(tree.depths.max())) is tree
 
 
+@given(trees(), st.sets(st.integers(0, 9), max_size=3))
+def test_up_to_tokens_keeps_no_node_below_them(tree: DraftTree, last: set[int]) -> None:
+    names = 1 / np.arange(1, len(tree) + 1)
+    tree = DraftTree(tree.tokens, tree.parents, names)
+    kept = [node for node in range(len(tree)) if not last & set(tree.tokens[path_to(tree, node)[1:-1]].tolist())]
+    cut = tree.up_to_tokens(last)
+    assert paths(cut) == {tuple(tree.tokens[path_to(tree, node)].tolist()) for node in kept}
+    assert cut.probabilities is not None
+    assert cut.probabilities.tolist() == names[kept].tolist()
+
+
 @given(trees(vocabulary=3), trees(vocabulary=3))
 def test_a_node_of_another_tree_is_found_at_the_end_of_the_same_drafted_tokens(
     tree: DraftTree, other: DraftTree

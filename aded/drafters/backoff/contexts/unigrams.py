@@ -6,8 +6,8 @@ import numpy as np
 
 from aded.compiled import inner, new_record
 
-SIZE = 1 << 16
-"""Tokens that agree in their last 16 bits are counted as one."""
+SIZE = 1 << 18
+"""Tokens that agree in their last 18 bits are counted as one."""
 FREQUENT = 32
 """Most tokens whose order is kept."""
 
@@ -34,7 +34,7 @@ def clear_unigrams(unigrams: Unigrams) -> None:
 
 @inner
 def counter_of(token: int) -> int:
-    """Where a token is counted: by its last 16 bits."""
+    """Where a token is counted: by its last 18 bits."""
     return token & (SIZE - 1)
 
 

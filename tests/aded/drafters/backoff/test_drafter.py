@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 from lookup_files import random_network, write_lookup
 from small_ngrams import write_small_ngrams
+from tiny import paths_of
 
 from aded.core.drafter import Step
 from aded.core.step_cost import StepCost, TreeSizer
@@ -143,6 +144,49 @@ def test_after_steps_without_a_draft_the_last_one_is_read_behind_its_own_text(da
     tree = mine.draft(np.array([20, 21, 30, 31, 32, 33, 30, 31, 32]))
     assert tree.tokens[:2].tolist() == [32, 33]
     assert mine.node_parts(tree)[1] == "target 3"
+
+
+def test_an_answer_is_learned_to_its_end(datastore: NgramFile) -> None:
+    """The last step's tokens, and those of steps without a draft, are behind the latest draft."""
+    mine, text = drafter(datastore, adaptation="session"), np.arange(10, 40)
+    mine.begin(text[:2])
+    mine.observe(Step(DraftTree.root(11), [0], 12))
+    mine.draft(text[:3])
+    for token in text[2:-1]:
+        mine.observe(Step(DraftTree.root(int(token)), [0], int(token) + 1))
+    mine.end()
+    mine.begin(np.array([45, 30]))
+    mine.observe(Step(DraftTree.root(30), [0], 31))
+    tree = mine.draft(np.array([45, 30, 31]))
+    assert tuple(range(32, 40)) in paths_of(tree)
+
+
+@pytest.mark.parametrize("shape", ["tree", "chain"])
+def test_nothing_is_drafted_below_eos(datastore: NgramFile, shape: Literal["tree", "chain"]) -> None:
+    mine, text = drafter(datastore, shape=shape), np.array([*range(20, 30)] * 4)
+    useful = []
+    for ends, drafted_on in ((set[int](), True), ({25, 41}, False), (set[int](), True)):
+        mine.end_at(ends)
+        mine.begin(text)
+        tree = mine.draft(np.append(text, 20))
+        assert 25 in tree.tokens
+        assert (25 in tree.tokens[tree.parents[1:]]) == drafted_on
+        useful.append(tree.up_to_tokens({25}).drafted)
+    assert useful[0] == useful[2] <= useful[1]
+    assert shape == "chain" or useful[0] < useful[1], "the budget is spent elsewhere"
+
+
+def test_a_long_prompt_is_remembered_from_its_beginning(datastore: NgramFile) -> None:
+    """Of 20,000 tokens, which have 120,000 contexts."""
+    mine = drafter(datastore, contexts={"prompt": 6}, copy=False, skip_grams=False, unigrams=False)
+    text = np.random.default_rng(7).integers(VOCABULARY, size=20_000)
+    mine.begin(text)
+    context, known = text, 0
+    for start in range(0, 1000, 10):
+        context = np.concatenate([context, text[start : start + 6]])
+        tree = mine.draft(context)
+        known += int(text[start + 6]) == tree.tokens[1]
+    assert known >= 95
 
 
 def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,9 @@ class Fixed(Drafter):
 
     def draw_by(self, sampler: Sampled | None) -> None:
         self.sampler = sampler
+
+    def end_at(self, eos_token_ids: Collection[int]) -> None:
+        self.ends = eos_token_ids
 
     def draft(self, context: np.ndarray) -> DraftTree:
         tree = DraftTree.chain(int(context[-1]), self.chain)
@@ -85,6 +89,12 @@ def test_parts_draw_by_the_sampler_since_their_trees_stay_as_they_are() -> None:
     sampler = Sampled(1.0, 1.0, 0)
     layered(*parts).draw_by(sampler)
     assert all(part.sampler is sampler for part in parts)
+
+
+def test_parts_know_what_ends_the_answer() -> None:
+    parts = Fixed([1]), Fixed([2])
+    layered(*parts).end_at({7})
+    assert all(part.ends == {7} for part in parts)
 
 
 def test_it_asks_for_what_its_parts_ask_for_and_names_the_one_that_cannot_have_it() -> None:
