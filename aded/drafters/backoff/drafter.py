@@ -19,19 +19,11 @@ from aded.compiled import new_record
 from aded.core.drafter import Drafter, Step, Teacher
 from aded.core.target import Target
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.candidates import (
-    CORPUS,
-    LENGTHS,
-    NEAREST,
-    PROMPT,
-    SESSION,
-    SOURCE_NAMES,
-    SOURCES,
-    TARGET,
-)
+from aded.drafters.backoff.candidates import CORPUS, NEAREST, PROMPT, SESSION, TARGET
 from aded.drafters.backoff.contexts.context_table import ROW, clear_table, empty_table, reset_table
-from aded.drafters.backoff.contexts.corpus import LONGEST_CONTEXT, open_beside, open_corpus
+from aded.drafters.backoff.contexts.corpus import open_beside, open_corpus
 from aded.drafters.backoff.contexts.history import clear_history, empty_history
+from aded.drafters.backoff.contexts.sources import known_by, longest_contexts
 from aded.drafters.backoff.contexts.unigrams import clear_unigrams, empty_unigrams
 from aded.drafters.backoff.experts import OPTIONS, Experts
 from aded.drafters.backoff.external_candidates import set_external_candidates
@@ -47,7 +39,7 @@ from aded.drafters.backoff.retrieval.passages import (
 from aded.drafters.backoff.scorer import SHIPPED, read_scorer
 from aded.drafters.backoff.scratch import new_scratch
 from aded.drafters.numba_state import NumbaState
-from aded.errors import BadInput, naming
+from aded.errors import naming
 from aded.files.datastores.lookup_file import open_lookup
 from aded.files.datastores.ngram_file import NgramFile
 from aded.files.datastores.suffix_file import open_suffixes
@@ -110,7 +102,7 @@ class BackoffDrafter(Drafter):
         self.datastore, self.adaptation = datastore, adaptation
         self.budget, self.depth = budget, depth
         self.keep, self.chain = keep, shape == "chain"
-        longest = _longest(contexts, adaptation)
+        longest = longest_contexts(contexts, adaptation)
         if not datastore.has_ngrams:
             longest[CORPUS] = 0
         self.lookup = None if lookup is None else open_beside("method.lookup", lookup, open_lookup, datastore)
@@ -282,7 +274,7 @@ class BackoffDrafter(Drafter):
         """
         nodes, drafted = self.scratch.nodes, self._latest_draft.find(tree)[1:]
         lengths, copied = nodes["known_lengths"], nodes["match"][:, 0] >= 0
-        return ["", *(_known_by(lengths[node], copied[node]) if node >= 0 else "" for node in drafted)]
+        return ["", *(known_by(lengths[node], copied[node]) if node >= 0 else "" for node in drafted)]
 
     def reset(self) -> None:
         for table in (self.experts.target, self.experts.session, self.experts.prompt):
@@ -302,27 +294,3 @@ class BackoffDrafter(Drafter):
             if (key := "datastore_questions") in facts and facts[key] != self.retrieval_file.describe().get(key):
                 del facts[key]
         return facts
-
-
-def _known_by(lengths: np.ndarray, copied: bool) -> str:
-    """Who drafted a node, see BackoffDrafter.node_parts. lengths: int64 [SOURCES], 0: the source did not know it."""
-    order = np.argsort(-lengths, kind="stable")
-    known = [f"{SOURCE_NAMES[source]} {lengths[source]}" for source in order if lengths[source]]
-    return ", ".join([*known, "copy"] if copied else known) or "skip-gram or unigram"
-
-
-def _longest(contexts: Mapping[str, int], adaptation: str) -> np.ndarray:
-    """int64 [SOURCES]: the longest context of each source. Raises BadInput naming the key."""
-    if unknown := set(contexts) - set(SOURCE_NAMES):
-        raise BadInput("method.contexts", f"{', '.join(sorted(unknown))} is none of {', '.join(SOURCE_NAMES)}")
-    longest = np.zeros(SOURCES, np.int64)
-    for source, name in enumerate(SOURCE_NAMES):
-        length, most = contexts.get(name, 0), LONGEST_CONTEXT if source == CORPUS else LENGTHS
-        if not 0 <= length <= most:
-            raise BadInput(f"method.contexts.{name}", f"{length} must lie between 0 and {most}")
-        longest[source] = length
-    if adaptation != "session":
-        longest[SESSION] = 0
-    if adaptation == "off":
-        longest[TARGET] = longest[PROMPT] = longest[NEAREST] = 0
-    return longest
