@@ -72,7 +72,7 @@ SAID = [
     eagle("EAGLE-3 3.58 (vLLM's count)", "3.58", "human_eval_chat", "eagle3, chain of 5"),
     target("in a session 2.13", "2.13", "qwen3-32b", "aded_backoff (shape=chain)", "session, 5"),
     eagle("EAGLE-3 5.79 (EAGLE's count)", "5.79", "eagle_humaneval", "eagle3, tree"),
-    target("`aded_backoff` 3.74", "3.74", "llama-3.1-8b-instruct", "aded_backoff (shape=tree)", "session, 64"),
+    target("`aded_backoff` 3.75", "3.75", "llama-3.1-8b-instruct", "aded_backoff (shape=tree)", "session, 64"),
 ]
 
 
