@@ -202,8 +202,10 @@ class LlamaCppNgram(Drafter):
 
     def observe(self, step: Step) -> None:
         """What was cut off the draft, by whom ever, was neither accepted nor rejected."""
-        mine = DraftTree.chain(int(step.tree.tokens[0]), self._drafted)
+        drafted, self._drafted = self._drafted, []
+        if not drafted:
+            return
+        mine = DraftTree.chain(int(step.tree.tokens[0]), drafted)
         if verified := int((step.tree.find(mine)[1:] >= 0).sum()):
-            pairs = zip(self._drafted[:verified], step.new_tokens, strict=False)
+            pairs = zip(drafted[:verified], step.new_tokens, strict=False)
             self.ngrams.accept(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)), verified)
-        self._drafted = []
