@@ -57,33 +57,34 @@ class RequestState:
         )
 
     def begin(self, row: BatchRow) -> None:
-        """A request that was not known: all tokens but the new ones are its prompt."""
+        """A request that was not known: all its tokens but the last are read as a prompt."""
         if self.length:
             self.drafter.end()
         # A new array: the drafter may still hold the text before, and compares it with this one.
         self.text, self.length = np.empty(0, np.int64), 0
-        self._append(row)
-        prompt = self.text[: self.length - row.new]
+        self._append(row.tokens[:-1])
+        prompt = self.text[: self.length]
         self.drafter.begin(prompt)
         self.drafted, self.steps = DraftTree.root(int(prompt[-1])), 0
 
     def draft(self, row: BatchRow, longest: int) -> list[int]:
         """Learn from the row's new tokens, and draft at most `longest` tokens behind them."""
-        if self.length < len(row.tokens):
-            self._append(row)
-        self._observe(self.text[self.length - row.new : self.length])
+        known = self.length
+        self._append(row.tokens)
+        self._observe(self.text[known : self.length])
         self.drafted = best_chain(self.drafter.draft(self.text[: self.length]), longest)
         self.steps += 1
         tokens: list[int] = self.drafted.tokens[1:].tolist()
         return tokens
 
-    def _append(self, row: BatchRow) -> None:
-        if len(self.text) < len(row.tokens):
-            text = np.empty(2 * len(row.tokens), np.int64)
+    def _append(self, tokens: np.ndarray) -> None:
+        """What `tokens` have beyond the text."""
+        if len(self.text) < len(tokens):
+            text = np.empty(2 * len(tokens), np.int64)
             text[: self.length] = self.text[: self.length]
             self.text = text
-        self.text[self.length : len(row.tokens)] = row.tokens[self.length :]
-        self.length = len(row.tokens)
+        self.text[self.length : len(tokens)] = tokens[self.length :]
+        self.length = len(tokens)
 
     def _observe(self, new: np.ndarray) -> None:
         """The engine may have verified less than was drafted; what it decided says what it accepted."""

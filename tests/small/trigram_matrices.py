@@ -11,11 +11,13 @@ from aded.drafters.trigram.matrix import TrigramMatrix
 from datastore.ngrams import count_ngrams
 
 
-def trigram_matrix(documents: Sequence[Sequence[int]], vocabulary: int, **changes: Any) -> TrigramMatrix:
+def trigram_matrix(
+    documents: Sequence[Sequence[int]], vocabulary: int, *, order: int = 3, **changes: Any
+) -> TrigramMatrix:
     """With the paper's constants, or others."""
     settings = {"top_k": 12, "gain": 0.04, "cap": 3.0, "window": 16, "max_pairs": 1 << 20, **changes}
-    counts = count_ngrams([np.array(ids, np.int64) for ids in documents], 3, vocabulary).ngrams
-    return TrigramMatrix(counts, **settings)
+    counts = count_ngrams([np.array(ids, np.int64) for ids in documents], order, vocabulary).ngrams
+    return TrigramMatrix(counts, order=order, **settings)
 
 
 def random_matrix(seed: int, vocabulary: int, tokens: int, steps: tuple[int, int], **changes: Any) -> TrigramMatrix:

@@ -242,6 +242,16 @@ def test_the_contract_of_drafters_holds(files: SimpleNamespace) -> None:
     assert [step.path for step in noted[0].steps] == [[0], [0, 1, 2, 3], [0, 1, 2, 3], [0]]
 
 
+def test_of_a_request_that_comes_with_several_tokens_the_last_is_observed() -> None:
+    """The drafter reads those before as a prompt, so that it knows all."""
+    requests, row = Requests(Noted), BatchRow(np.array([9, 10, 30, 31, 32]), 3)
+    request = requests.recognise({0: row})[0]
+    assert request.draft(row, 5) == [33, 34, 35]
+    assert isinstance(request.drafter, Noted)
+    assert request.drafter.context == [9, 10, 30, 31, 32]
+    assert [step.new_tokens for step in request.drafter.steps] == [[32]]
+
+
 def test_dear_rows_make_short_drafts(files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock is the engine's: a second per row, so that nothing but certain tokens pays."""
     clock = SimpleNamespace(now=0.0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,67 +12,72 @@ from trigram_matrices import trigram_matrix
 from aded.drafters.trigram.matrix import TrigramMatrix
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 4), max_size=25), max_size=5)
-Pair = tuple[int, int]
+ORDERS = st.sampled_from([2, 3, 4])
+State = tuple[int, ...]
 
 
-def read(matrix: TrigramMatrix, pair: Pair) -> list[tuple[int, float]]:
-    tokens, weights = matrix.row(*pair)
+def read(matrix: TrigramMatrix, state: State) -> list[tuple[int, float]]:
+    tokens, weights = matrix.row(*state)
     return list(zip(tokens.tolist(), weights.tolist(), strict=True))
 
 
-def base_rows(documents: list[list[int]]) -> dict[Pair, Counter[int]]:
-    rows: dict[Pair, Counter[int]] = defaultdict(Counter)
+def successors(ids: list[int], order: int) -> list[tuple[State, int]]:
+    ends = range(order - 1, len(ids))
+    return [(tuple(ids[end - order + 1 : end]), ids[end]) for end in ends]
+
+
+def base_rows(documents: list[list[int]], order: int) -> dict[State, Counter[int]]:
+    rows: dict[State, Counter[int]] = defaultdict(Counter)
     for ids in documents:
-        for a, b, c in zip(ids, ids[1:], ids[2:], strict=False):
-            rows[a, b][c] += 1
+        for state, token in successors(ids, order):
+            rows[state][token] += 1
     return rows
 
 
 class ReferenceMatrix:
     """The overlay as a dictionary of dictionaries."""
 
-    def __init__(self, documents: list[list[int]], gain: float = 0.04, cap: float = 3.0) -> None:
+    def __init__(self, documents: list[list[int]], order: int = 3, gain: float = 0.04, cap: float = 3.0) -> None:
         self.base = {
-            pair: {token: times / row.total() for token, times in row.items()}
-            for pair, row in base_rows(documents).items()
+            state: {token: times / row.total() for token, times in row.items()}
+            for state, row in base_rows(documents, order).items()
         }
-        self.rows: dict[Pair, dict[int, float]] = {}
-        self.gain, self.cap = gain, cap
+        self.rows: dict[State, dict[int, float]] = {}
+        self.order, self.gain, self.cap = order, gain, cap
 
     def adapt(self, context: list[int]) -> None:
-        recent = context[-16:]
-        for a, b, c in zip(recent, recent[1:], recent[2:], strict=False):
-            row = self.rows.setdefault((a, b), dict(self.base.get((a, b), {})))
-            row[c] = min(row.get(c, 0.0) + self.gain, self.cap)
+        for state, token in successors(context[-16:], self.order):
+            row = self.rows.setdefault(state, dict(self.base.get(state, {})))
+            row[token] = min(row.get(token, 0.0) + self.gain, self.cap)
 
-    def row(self, pair: Pair) -> dict[int, float]:
-        return self.rows.get(pair, self.base.get(pair, {}))
+    def row(self, state: State) -> dict[int, float]:
+        return self.rows.get(state, self.base.get(state, {}))
 
 
-@given(DOCUMENTS, st.integers(1, 6))
-def test_base_rows_are_the_counts_of_the_documents(documents: list[list[int]], top_k: int) -> None:
+@given(DOCUMENTS, st.integers(1, 6), ORDERS)
+def test_base_rows_are_the_counts_of_the_documents(documents: list[list[int]], top_k: int, order: int) -> None:
     """The top k do not change the probabilities: they are shares of all successors. No n-gram spans two documents."""
-    matrix, rows = trigram_matrix(documents, 5, top_k=top_k), base_rows(documents)
-    for pair in ((a, b) for a in range(5) for b in range(5)):
-        row = rows[pair]
+    matrix, rows = trigram_matrix(documents, 5, top_k=top_k, order=order), base_rows(documents, order)
+    for state in product(range(5), repeat=order - 1):
+        row = rows[state]
         commonest = sorted(row.items(), key=lambda item: (-item[1], item[0]))[:top_k]
-        assert read(matrix, pair) == [(c, pytest.approx(times / row.total())) for c, times in commonest]
+        assert read(matrix, state) == [(c, pytest.approx(times / row.total())) for c, times in commonest]
 
 
 def test_a_token_beyond_the_vocabulary_has_no_row() -> None:
     assert read(trigram_matrix([[1, 2, 3]], 5), (5, 2)) == read(trigram_matrix([[1, 2, 3]], 5), (1, 900)) == []
 
 
-@given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=1, max_size=60))
-def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context: list[int]) -> None:
-    matrix, reference = trigram_matrix(documents, 5), ReferenceMatrix(documents)
+@given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=1, max_size=60), ORDERS)
+def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context: list[int], order: int) -> None:
+    matrix, reference = trigram_matrix(documents, 5, order=order), ReferenceMatrix(documents, order)
     for end in range(1, len(context) + 1):
         matrix.adapt(np.array(context[:end], np.int64))
         reference.adapt(context[:end])
-    for pair in ((a, b) for a in range(5) for b in range(5)):
-        row = read(matrix, pair)
+    for state in product(range(5), repeat=order - 1):
+        row = read(matrix, state)
         weights = [weight for _, weight in row]
-        assert dict(row) == pytest.approx(reference.row(pair), abs=1e-4)
+        assert dict(row) == pytest.approx(reference.row(state), abs=1e-4)
         assert len(dict(row)) == len(row)
         assert weights == sorted(weights, reverse=True)
 
@@ -114,8 +120,8 @@ def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
         matrix.adapt(context[:end])
         reference.adapt(context[:end].tolist())
     assert len(reference.rows) > 2048
-    for pair in ((a, b) for a in range(64) for b in range(64)):
-        assert dict(read(matrix, pair)) == pytest.approx(reference.row(pair), abs=1e-4)
+    for state in product(range(64), repeat=2):
+        assert dict(read(matrix, state)) == pytest.approx(reference.row(state), abs=1e-4)
 
 
 @pytest.mark.parametrize("most", [100, 1500])
@@ -136,12 +142,12 @@ def test_a_full_overlay_starts_empty_again() -> None:
     assert kept == list(range(kept[0], 2998)), "the latest pairs are kept"
 
 
-@given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=2, max_size=20), st.data())
+@given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=3, max_size=20), ORDERS, st.data())
 def test_a_path_is_reached_with_the_product_of_its_weights(
-    documents: list[list[int]], context: list[int], data: st.DataObject
+    documents: list[list[int]], context: list[int], order: int, data: st.DataObject
 ) -> None:
     """Each weight is at most 1, and 0 where the row lacks the token."""
-    matrix = trigram_matrix(documents, 5)
+    matrix = trigram_matrix(documents, 5, order=order)
     matrix.adapt_to_prompt(np.array(context * 3, np.int64))
     paths, tokens, parents = [context], [context[-1]], [-1]
     for size in range(1, 8):
@@ -152,7 +158,7 @@ def test_a_path_is_reached_with_the_product_of_its_weights(
         parents.append(parent)
     expected = [1.0]
     for path, parent in zip(paths[1:], parents[1:], strict=True):
-        weight = dict(read(matrix, (path[-3], path[-2]))).get(path[-1], 0.0)
+        weight = dict(read(matrix, tuple(path[:-1]))).get(path[-1], 0.0)
         expected.append(expected[parent] * min(1.0, weight))
     found = matrix.reached(np.array(context, np.int64), np.array(tokens, np.int64), np.array(parents, np.int64))
     assert found == pytest.approx(expected)

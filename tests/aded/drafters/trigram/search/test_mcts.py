@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
@@ -56,8 +57,8 @@ class ReferenceSearch:
         self.stream = x
         return ((x * 2685821657736338717 & mask) >> 11) / 2**53
 
-    def row(self, a: int, b: int) -> Row:
-        tokens, weights = self.matrix.row(a, b)
+    def row(self, text: Sequence[int]) -> Row:
+        tokens, weights = self.matrix.row(*text)
         return list(zip(tokens.tolist(), weights.tolist(), strict=True))
 
     def score(self, parent: SearchState, child: SearchState) -> float:
@@ -65,10 +66,10 @@ class ReferenceSearch:
         scale = (self.c1 + log((parent.visits + self.c2 + 1) / self.c2)) * sqrt(parent.visits)
         return child.q + scale * share
 
-    def roll_out(self, a: int, b: int, steps: int) -> float:
+    def roll_out(self, text: list[int], steps: int) -> float:
         reward = 0.0
         for _ in range(steps):
-            row = self.row(a, b)
+            row = self.row(text)
             if not row:
                 break
             mass = 0.0
@@ -78,41 +79,40 @@ class ReferenceSearch:
             while pick < len(row) - 1 and left >= row[pick][1]:
                 left -= row[pick][1]
                 pick += 1
-            reward += dict(row).get(b, 0.0) if self.original_reward else row[pick][1]
-            a, b = b, row[pick][0]
+            reward += dict(row).get(text[-1], 0.0) if self.original_reward else row[pick][1]
+            text.append(row[pick][0])
         return reward
 
-    def iterate(self, previous: int, root: SearchState) -> None:
-        at, path, a, b, reward = root, [root], previous, root.token, 1.0
+    def iterate(self, context: list[int], root: SearchState) -> None:
+        at, path, text, reward = root, [root], [*context], 1.0
         while len(path) < self.depth:
             fresh = at.children is None
             if at.children is None:
-                at.children = [SearchState(token, weight, at) for token, weight in self.row(a, b)]
+                at.children = [SearchState(token, weight, at) for token, weight in self.row(text)]
             if not at.children:
                 break
             siblings = {child.token: child.weight for child in at.children}
             untried = [child for child in at.children if not child.visits]
             best = max(at.children, key=lambda child, parent=at: self.score(parent, child))  # type: ignore[misc]
             at = untried[0] if untried else best
-            reward += siblings.get(b, 0.0) if self.original_reward else at.weight
-            a, b = b, at.token
+            reward += siblings.get(text[-1], 0.0) if self.original_reward else at.weight
+            text.append(at.token)
             path.append(at)
             if fresh:
                 break
-        reward += self.roll_out(a, b, self.depth - len(path))
+        reward += self.roll_out(text, self.depth - len(path))
         for state in path:
             state.visits += 1
             state.q += (reward - state.q) / state.visits
 
-    def make(self, previous: int, last: int, budget: int) -> tuple[list[int], list[int]]:
-        root = SearchState(last, 1.0, None)
+    def make(self, context: list[int], budget: int) -> tuple[list[int], list[int]]:
+        root = SearchState(context[-1], 1.0, None)
         for _ in range(self.iterations):
-            self.iterate(previous, root)
+            self.iterate(context, root)
         visited = [state for state in root.depth_first() if state.visits]
         sequences = []
         for state in sorted(visited, key=lambda state: -state.visits)[: self.sequences]:
-            before = state.parent.token if state.parent else previous
-            most_probable = [token for token, _ in self.row(before, state.token)[:1]]
+            most_probable = [token for token, _ in self.row([*context, *state.path()])[:1]]
             sequences.append((*state.path(), *most_probable) if state.parent else ())
         nodes: dict[tuple[int, ...], int] = {(): 0}
         for path in sorted(sequences, key=len):
@@ -120,7 +120,8 @@ class ReferenceSearch:
                 budget -= len(path)
                 for length in range(1, len(path) + 1):
                     nodes.setdefault(path[:length], len(nodes))
-        return [path[-1] if path else last for path in nodes], [nodes[path[:-1]] if path else -1 for path in nodes]
+        tokens = [path[-1] if path else root.token for path in nodes]
+        return tokens, [nodes[path[:-1]] if path else -1 for path in nodes]
 
 
 @settings(max_examples=60)
@@ -130,15 +131,16 @@ class ReferenceSearch:
     st.booleans(),
     st.integers(1, 4),
     st.sampled_from([1, 2, 7, 40, 150]),
+    st.sampled_from([2, 3, 4]),
 )
 def test_the_compiled_search_is_the_reference(
-    seed: int, budget: int, original_reward: bool, depth: int, iterations: int
+    seed: int, budget: int, original_reward: bool, depth: int, iterations: int, order: int
 ) -> None:
-    matrix = random_matrix(seed, 6, 120, (0, 40))
+    matrix = random_matrix(seed, 6, 120, (0, 40), order=order)
     settings = {"iterations": iterations, "depth": depth, "original_reward": original_reward}
     maker = Mcts(**settings)  # type: ignore[arg-type]
     maker.seed(seed)
     reference = ReferenceSearch(matrix, seed, **settings)  # type: ignore[arg-type]
-    for previous, last in ((0, 1), (3, 2), (5, 5)):  # one random stream for all searches
-        tokens, parents = maker.make(matrix, np.array([previous, last]), budget)
-        assert (tokens.tolist(), parents.tolist()) == reference.make(previous, last, budget)
+    for context in ([2, 0, 1], [4, 3, 2], [1, 5, 5]):  # one random stream for all searches
+        tokens, parents = maker.make(matrix, np.array(context), budget)
+        assert (tokens.tolist(), parents.tolist()) == reference.make(context, budget)
