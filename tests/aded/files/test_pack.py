@@ -106,19 +106,19 @@ def test_a_changed_pack_is_refused_in_one_line(tmp_path: Path, harm: Callable[[P
 
 
 @pytest.mark.parametrize(
-    "turns",
+    ("turns", "problem"),
     [
-        [TURNS[1]],
-        [TURNS[0], TURNS[0]],
-        [TURNS[0], TURNS[2], TURNS[1]],
-        [replace(TURNS[0], token_ids=(-1,))],
-        [replace(TURNS[0], prompt_ids=())],
-        [replace(TURNS[0], stop_reason="tired")],  # type: ignore[arg-type]
+        ([TURNS[1]], "does not hold the turns"),
+        ([TURNS[0], TURNS[0]], "does not hold the turns"),
+        ([TURNS[0], TURNS[2], TURNS[1]], "does not hold the turns"),
+        ([replace(TURNS[0], token_ids=(-1,))], "line 1: token_ids"),
+        ([replace(TURNS[0], prompt_ids=())], "line 1: prompt_ids"),
+        ([replace(TURNS[0], stop_reason="tired")], "line 1: stop_reason"),  # type: ignore[arg-type]
     ],
 )
-def test_turns_that_cannot_be_are_refused(tmp_path: Path, turns: list[PackedTurn]) -> None:
+def test_turns_that_cannot_be_are_refused(tmp_path: Path, turns: list[PackedTurn], problem: str) -> None:
     """A writer of another kind may have made the hashes fit."""
     small_pack(tmp_path, turns)
-    with pytest.raises(BadInput):
+    with pytest.raises(BadInput, match=rf"^model\.answers: .*{ANSWERS} {problem}"):
         read_pack(tmp_path, "model.answers")
     assert read_about(tmp_path, "model.answers").model == "tiny"

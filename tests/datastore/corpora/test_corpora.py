@@ -209,10 +209,19 @@ def test_the_hub_is_streamed_in_the_shards_asked_for(monkeypatch: pytest.MonkeyP
     }
 
 
-@pytest.mark.parametrize("keys", [{"skip": math.nan}, {"limit": 0}, {"files": "{shard}", "shards": [3, 3]}])
-def test_settings_without_rows_are_refused(keys: dict[str, object]) -> None:
-    with pytest.raises(BadInput, match=r"^corpus\."):
-        instantiate({"_target_": "datastore.corpora.dataset_corpus.DatasetCorpus", "name": "x", **keys}, "corpus")
+@pytest.mark.parametrize(
+    ("key", "keys"),
+    [
+        ("skip", {"skip": math.nan}),
+        ("limit", {"limit": 0}),
+        ("shards", {"files": "{shard}", "shards": [3, 3]}),
+        ("shards", {"files": "{shard}", "shards": [-1, 3]}),
+    ],
+)
+def test_settings_without_rows_are_refused(key: str, keys: dict[str, object]) -> None:
+    corpus = {"_target_": "datastore.corpora.dataset_corpus.DatasetCorpus", "name": "x", "dataset": "a/b"}
+    with pytest.raises(BadInput, match=rf"^corpus\.{key}"):
+        instantiate(corpus | keys, "corpus")
 
 
 def test_corpora_with_other_documents_have_other_identities(tmp_path: Path) -> None:

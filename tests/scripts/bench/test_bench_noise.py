@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import psutil
 import pytest
-from made_up_run import row, times
+from made_up_run import row, times, timing
 
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
@@ -26,18 +26,23 @@ def test_neighbours_work_and_end_with_the_block() -> None:
     assert not any(psutil.pid_exists(one.pid) for one in started)
 
 
-@pytest.mark.parametrize("questions", [1, 4])
+@pytest.mark.parametrize(("questions", "seen"), [(1, 2), (4, 0), (4, 1), (4, 2)])
 def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], questions: int
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], questions: int, seen: int
 ) -> None:
-    """A method of 1.5, and autoregressive decoding that is 1 % off beside one neighbour and 2 % beside two."""
+    """A method of 1.5, and autoregressive decoding that is 1 % off beside one neighbour and 2 % beside two.
+
+    seen: the most neighbours in the run whose slices are all disturbed
+    """
     beside: list[int] = []
 
     def measure(method: str, overrides: Sequence[str]) -> Summary:
         count = len(psutil.Process().children()) - already
         beside.append(count)
         speedup = 1.5 if method == "aded_best_first" else 1 + count / 100
-        rows = [row(n, 0, [2] * 6, **times(1 / speedup, 1.0, 12)) for n in range(questions)]
+        others = [0.5 if 0 < count <= seen else 0.0] * 20
+        timings = [timing(6, 1 / speedup, 12, 1.0, others=others)]
+        rows = [row(n, 0, [2] * 6, **times(1 / speedup, 1.0, 12), timings=timings) for n in range(questions)]
         return summarise(rows, method=method, model="m", benchmark="b", run_id="0" * 16)
 
     already = len(psutil.Process().children())
@@ -50,4 +55,4 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
     assert list(found) == ["quiet", "one_neighbour", "two_neighbours", "self_quiet", "self_loaded", "marked"]
     assert found["quiet"] == found["two_neighbours"] == pytest.approx(1.5)
     assert (found["self_quiet"], found["self_loaded"]) == (pytest.approx(1.0), pytest.approx(1.02))
-    assert found["marked"] is False
+    assert found["marked"] is (seen == 2)

@@ -85,13 +85,16 @@ def test_a_row_that_differs_fails(
 
 
 def test_drafting_time_is_not_compared_and_the_pack_is(
-    given: dict[str, Any], change: Callable[..., Submission]
+    given: dict[str, Any], capsys: pytest.CaptureFixture[str], change: Callable[..., Submission]
 ) -> None:
     change(draft_ms="99.0")
     verify(LeaderboardSettings(**given))
     small_pack(Path(given["packs"]) / "one", TURNS[:1])
-    with pytest.raises(SystemExit):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
         verify(LeaderboardSettings(**given))
+    assert stop.value.code == 1
+    assert "line 2: prompt_lookup on one: config is " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

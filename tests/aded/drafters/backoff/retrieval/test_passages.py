@@ -148,6 +148,16 @@ def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -
     assert mine.describe()["retrieval"] == open_suffixes(path).header["fingerprint"]
 
 
+def test_a_text_that_goes_on_keeps_its_scores_and_another_begins_anew(path: Path) -> None:
+    text, mine = DOCUMENTS[20], drafter(path, adaptation="session")
+    mine.begin(text[:50])
+    for end in range(51, 80):
+        mine.draft(text[:end])
+    for prompt in (text[:120], DOCUMENTS[30][:90]):
+        mine.begin(prompt)
+        np.testing.assert_allclose(mine.nearest.scores, by_formula(mine.nearest, prompt), rtol=1e-3)
+
+
 def test_questions_count_as_checked_where_both_corpora_were(path: Path, tmp_path: Path) -> None:
     checked = {**HEADER, **to_header({"mt_bench": Check(80, "0" * 16, True, {})})}
     write_suffixes(tmp_path / "checked", STREAM, checked)
