@@ -119,7 +119,6 @@ IN_NO_FILE = {
     "results/gpu/README.md: On a GPU": "versions, and a ratio of two figures",
     "results/retrieval/README.md: Other look-up models": "no file was kept",
     "results/retrieval/README.md: What it costs": "by hand",
-    "results/retrieval/README.md: Whose answers the network learned from": "by hand",
 }
 """Sections with figures that stand in no committed file, and why."""
 
