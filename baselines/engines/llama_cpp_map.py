@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from aded.settings import Count
-from baselines.engines.llama_cpp_ngram import Ngrams, same, slot_of
+from baselines.engines.llama_cpp_ngram import NgramKind, same, slot_of
 
 FACTOR, SLOTS = 2654435761, 1 << 18
 """Of the hash and the hash table."""
@@ -45,7 +45,7 @@ def places(context: np.ndarray, n: int, start: int, end: int) -> list[int]:
     return [i for i in range(start, end + 1) if same(context, i, len(context) - n, n)]
 
 
-class NgramMap(Ngrams):
+class NgramMap(NgramKind):
     """A map from n-grams, the keys, to places in the text."""
 
     def __init__(self, size_n: int, size_m: int) -> None:

@@ -75,7 +75,7 @@ def follow(table: np.ndarray, key: np.ndarray, most: int) -> np.ndarray:
     return walk[n:]
 
 
-class Ngrams(ABC):
+class NgramKind(ABC):
     """One of the engine's ways to draft. It knows the text without the token that was sampled last, the root."""
 
     outlasts_prompts = False
@@ -96,7 +96,7 @@ class Ngrams(ABC):
         """Forget everything."""
 
 
-class NgramMod(Ngrams):
+class NgramMod(NgramKind):
     """Goes from n-gram to n-gram: a hash table has the token that followed each one last. N-grams may collide.
 
     n_match: tokens of an n-gram
@@ -147,7 +147,7 @@ class NgramMod(Ngrams):
             self._learned = self._low = 0
 
 
-class NgramSimple(Ngrams):
+class NgramSimple(NgramKind):
     """Drafts what followed the last n-gram where it occurred last.
 
     size_n: tokens of the n-gram, and fewest tokens of a draft
@@ -181,7 +181,7 @@ class LlamaCppNgram(Drafter):
 
     learned_from = frozenset()
 
-    def __init__(self, ngrams: Ngrams, *, budget: Budget = 64, adaptation: LearningScope = "session") -> None:
+    def __init__(self, ngrams: NgramKind, *, budget: Budget = 64, adaptation: LearningScope = "session") -> None:
         self.ngrams, self.budget = ngrams, budget
         self.adaptation = adaptation if ngrams.outlasts_prompts else "prompt"
         self._drafted: list[int] = []

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from aded.core.step import Step
 from aded.testing import SESSION, check_drafter
 from baselines.engines.llama_cpp_map import NgramMapK, NgramMapK4v
-from baselines.engines.llama_cpp_ngram import SLOTS, LlamaCppNgram, NgramMod, Ngrams, NgramSimple
+from baselines.engines.llama_cpp_ngram import SLOTS, LlamaCppNgram, NgramKind, NgramMod, NgramSimple
 
 TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
 SIZES = st.integers(1, 4)
-KINDS: list[Callable[[], Ngrams]] = [
+KINDS: list[Callable[[], NgramKind]] = [
     lambda: NgramMod(n_match=2, n_min=0),
     lambda: NgramSimple(size_n=2, size_m=6),
     lambda: NgramMapK(size_n=2, size_m=6),
@@ -109,7 +109,7 @@ def test_five_drafts_of_which_little_was_accepted_empty_the_table_of_mod() -> No
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_was_cut_off_a_draft_was_not_rejected(kind: Callable[[], Ngrams]) -> None:
+def test_what_was_cut_off_a_draft_was_not_rejected(kind: Callable[[], NgramKind]) -> None:
     drafter, text = LlamaCppNgram(kind()), np.array([*range(30)] * 9)
     drafter.begin(text[:60])
     drafted = []
@@ -239,7 +239,7 @@ def test_only_the_table_of_mod_outlasts_a_prompt() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_each_way_keeps_the_contract(kind: Callable[[], Ngrams], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_way_keeps_the_contract(kind: Callable[[], NgramKind], monkeypatch: pytest.MonkeyPatch) -> None:
     """The conformance tests try ngram-mod."""
     monkeypatch.setattr("aded.testing.SESSION", SESSION // 12)
     check_drafter(lambda: LlamaCppNgram(kind()))
