@@ -85,4 +85,4 @@ $(VENV)/.site: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-newest .venv-wheel build dist outputs
+	rm -rf $(VENV) .venv-newest .venv-wheel build dist

@@ -38,7 +38,7 @@ from aded.records.config import fingerprints, flat, in_todays_keys
 from aded.records.finished_runs import FinishedRun, read_run
 from aded.records.rows import to_json
 from aded.run import run
-from aded.settings import FilePath
+from aded.settings import FilePath, PlainName, checked
 
 ALONE = ("method=autoregressive", "pairing=off")
 
@@ -62,6 +62,7 @@ def record(config: RunConfig, out: Path, licence: str | None, progress: Progress
     settings = by_content({key: value for key, value in values.items() if key not in VOLATILE}, files)
     named = dict(flat(values))
     check_outputs([("out", out / name) for name in (ABOUT, ANSWERS)], [(key, named[key]) for key in files])
+    model = checked(Path(config.names()["model"]).name, PlainName, "model.name")
     if out.expanduser().is_file():
         raise BadInput("out", f"{out} is a file; name a folder")
     if is_pack(out) and in_todays_keys(read_about(out, "out").settings) != settings:
@@ -78,7 +79,7 @@ def record(config: RunConfig, out: Path, licence: str | None, progress: Progress
     return write_pack(
         out,
         turns,
-        model=Path(config.names()["model"]).name,
+        model=model,
         benchmark=config.names()["benchmark"],
         licence=licence,
         tokenizer=tokenizer_fingerprint(runner.tokenizer),

@@ -49,7 +49,8 @@ AUTOREGRESSIVE, ORACLE = "autoregressive", "oracle"
 EXPLAINED = (
     "Tokens per second of all requests together, prefill apart. Speedup: over autoregressive decoding in batches of "
     "the same size. Per request: of the median request, from its arrival to its last token. The oracle drafts the "
-    "right tokens, as many as pay, in no time: no drafter that verifies one chain or tree a step is faster."
+    "right tokens, as many as pay, in no time: no drafter that verifies one chain or tree a step is faster. Of runs "
+    "that differ in nothing, the median."
 )
 
 
@@ -83,9 +84,11 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
     times = read_batch_times(settings.cost, "cost")
     frame = pd.DataFrame(throughputs(runs, times, settings))
     write_text(out / "batch.csv", frame.to_csv(index=False), "out")
-    text = as_markdown(frame) + (f"- {COMPUTED}\n" if times.computed else "")
+    cells = frame.groupby(["benchmark", "model", "method", "batch"], sort=False)
+    lines = cells.median(numeric_only=True).reset_index()
+    text = as_markdown(lines) + (f"- {COMPUTED}\n" if times.computed else "")
     write_text(out / "batch.md", text, "out")
-    write_drawings(draw_batches(frame), out, "batch", "out")
+    write_drawings(draw_batches(lines), out, "batch", "out")
     print(text.partition("\n\n- ")[0])
     print(f"tables: {out / 'batch.csv'}, {out / 'batch.md'}\nplot:   {out / 'batch.png'}")
 
@@ -131,11 +134,11 @@ def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchS
 
 
 def as_markdown(frame: pd.DataFrame) -> str:
-    """batch.md: the speedup of each line at each batch, and where it stops paying."""
+    """batch.md, of a row per method and batch: the speedup of each line at each batch, and where it stops paying."""
     sections = []
     for workload, mine in frame.groupby(["benchmark", "model"], sort=False):
         rows = []
-        for name, line in mine.drop_duplicates(["method", "batch"]).groupby("method", sort=False):
+        for name, line in mine.groupby("method", sort=False):
             speedups, batches = line["speedup"].tolist(), line["batch"].tolist()
             row = {"method": name, **{f"batch {b}": f"{s:.2f}" for b, s in zip(batches, speedups, strict=True)}}
             row["pays up to a batch of"] = _pays(batches, speedups) if name not in (AUTOREGRESSIVE, ORACLE) else "–"

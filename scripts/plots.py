@@ -15,16 +15,18 @@ from aded.config.command_line import run_command
 from scripts import NoSettings
 from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
-from scripts.report.plots.style import write_drawings
+from scripts.report.plots.style import FORMATS, write_drawings
 from scripts.tables import runs_below
 
 
 def draw(found: Sequence[Line], folder: Path) -> list[str]:
-    """Write every plot that there are rows for; return their names."""
+    """Write every plot that there are rows for; return their names. The others are removed: they show other runs."""
     drawn = []
     for name, plot in PLOTS.items():
         figure = plot(found)
         if figure is None:
+            for kind in FORMATS:
+                (folder / f"{name}.{kind}").unlink(missing_ok=True)
             continue
         write_drawings(figure, folder, name, "FOLDER")
         drawn.append(name)

@@ -45,10 +45,13 @@ def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun
 
 
 def write_tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], folder: Path) -> str:
-    """All tables; returns the text of summary.md."""
+    """All tables; returns the text of summary.md. Those that these runs do not give are removed: they show others."""
     found = tables(runs, elsewhere)
     for name, text in found.items():
-        write_text(folder / name, text, "FOLDER")
+        if text:
+            write_text(folder / name, text, "FOLDER")
+        else:
+            (folder / name).unlink(missing_ok=True)
     return found["summary.md"]
 
 

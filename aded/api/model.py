@@ -85,9 +85,11 @@ def prepared_model(model: Any, kernels: Kernels = "exact", engine: Engine = "eag
 
 
 def parameter_versions(model: PreTrainedModel) -> list[tuple[object, ...]]:
-    """What changes when a parameter is replaced, moved, or written to: not by `.data`, which torch does not count."""
+    """What changes when a parameter or buffer is replaced, moved, or written to: not by `.data`, which torch does not
+    count, nor when an adapter is switched on or off."""
     return [
-        (id(one), one.data_ptr(), one.dtype, -1 if one.is_inference() else one._version) for one in model.parameters()
+        (id(one), one.data_ptr(), one.dtype, -1 if one.is_inference() else one._version)
+        for one in (*model.parameters(), *model.buffers())
     ]
 
 

@@ -59,6 +59,8 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
         raise BadInput(PROMPT_KEY, "is a batch; give one prompt at a time") from None
     if found.ndim == 2 and len(found) > 1:
         raise BadInput(PROMPT_KEY, f"is a batch of {len(found)}; give one prompt at a time")
+    if found.ndim not in (1, 2):
+        raise BadInput(PROMPT_KEY, NO_PROMPT)
     found = found.reshape(-1)
     if len(found) == 0:
         raise BadInput(PROMPT_KEY, "has no token; give at least one, such as the tokenizer's bos_token")

@@ -81,6 +81,7 @@ class SharedDrafter(WrappedDrafter):
         """
         known = self._use.target
         if known is not None and known() is target:
+            self.requires = self.drafter.requires  # another wrapper may have set it up
             return
         if known is not None:
             self.reset()

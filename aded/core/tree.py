@@ -201,12 +201,13 @@ class DraftTree:
 
     def up_to_tokens(self, last: Collection[int]) -> DraftTree:
         """The same tree without what is below the nodes that hold one of the tokens `last`. The root's may."""
-        ends = [node for node, token in enumerate(self.tokens[1:].tolist(), 1) if token in last]
+        ends = {node for node, token in enumerate(self.tokens[1:].tolist(), 1) if token in last}
         if not ends:
             return self
-        below = self.ancestors[:, ends].copy()
-        below[ends, range(len(ends))] = False
-        return self.part(np.flatnonzero(~below.any(1)), self.probabilities)
+        kept = np.ones(len(self), bool)
+        for node, parent in enumerate(self.parents[1:].tolist(), 1):
+            kept[node] = kept[parent] and parent not in ends
+        return self.part(np.flatnonzero(kept), self.probabilities)
 
     def part(self, nodes: np.ndarray, probabilities: np.ndarray | None) -> DraftTree:
         """The tree of some nodes, int64 [m], in their order: the root first, and parents before children.

@@ -18,6 +18,7 @@ import json
 import lzma
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from os.path import expanduser
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -120,12 +121,12 @@ class AbsentTokenizer:
 
 
 def is_pack(path: str | Path) -> bool:
-    return (Path(path).expanduser() / ABOUT).is_file()
+    return (Path(expanduser(path)) / ABOUT).is_file()
 
 
 def read_about(path: str | Path, key: str) -> About:
     """What a pack says of itself. Raises BadInput naming `key`, unless it is unchanged."""
-    file = Path(path).expanduser() / ABOUT
+    file = Path(expanduser(path)) / ABOUT
     value = json_value(read_text(file, key), key, str(file))
     if not isinstance(value, dict) or (value.get("format"), value.get("version")) != ("aded-pack", 1):
         raise BadInput(key, f"{file} is no pack of version 1; aded record writes one")
@@ -137,7 +138,7 @@ def read_about(path: str | Path, key: str) -> About:
 
 def read_pack(path: str | Path, key: str) -> Pack:
     """Open a pack and verify it. Raises BadInput naming `key` for one that is truncated, changed or no pack."""
-    folder, about = Path(path).expanduser(), read_about(path, key)
+    folder, about = Path(expanduser(path)), read_about(path, key)
     file = folder / ANSWERS
     try:
         with lzma.open(file) as compressed:
@@ -157,7 +158,8 @@ def read_pack(path: str | Path, key: str) -> Pack:
 
 
 def write_pack(path: str | Path, turns: Sequence[PackedTurn], key: str, **known: Any) -> About:
-    """Write a pack. Raises BadInput naming `key`. pack.json is written last.
+    """Write a pack. Raises BadInput naming `key`, before anything is written if nobody could open it. pack.json is
+    written last.
 
     known: model, benchmark, licence, tokenizer, vocabulary, settings and environment of `About`.
     """
@@ -171,7 +173,8 @@ def write_pack(path: str | Path, turns: Sequence[PackedTurn], key: str, **known:
         **known,
     )
     about = replace(about, sha256=about.hashed())
-    folder = Path(path).expanduser()
+    typed(asdict(about), About, key, ABOUT, "what can be opened again")
+    folder = Path(expanduser(path))
     write_bytes(folder / ANSWERS, lzma.compress(lines, preset=9 | lzma.PRESET_EXTREME), key)
     write_bytes(folder / ABOUT, (json.dumps(asdict(about), indent=1) + "\n").encode(), key)
     return about

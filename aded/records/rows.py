@@ -136,7 +136,9 @@ class Row:
     verify_seconds: Number | None = about("sum of the first timing's verify_ms", unit="s", null=REPLAY)
     decode_seconds: Number | None = about("draft_seconds + verify_seconds", unit="s", null=REPLAY)
     prefill_seconds: Number | None = about("the forward over the prompt", unit="s", null=REPLAY)
-    stop_reason: str = about("eos, stop_string, limit (most tokens) or context (the prompt is too long)")
+    stop_reason: str = about(
+        "eos, stop_string, limit (most tokens, or the context is full) or context (the prompt leaves no room)"
+    )
     token_ids: list[NonNegative] = about("the whole answer, the token that prefill decided first")
     token_ids_sha256: str = about("sha256 of token_ids as JSON without spaces")
     identical: bool | None = about(

@@ -1,6 +1,6 @@
 """The original's drafter, the PyPI package draftretriever 0.1.1, as a peer.
 
-A search of the package adapts its matrix and never frees the memory of its search tree, about 80 kB. A child process
+A search of the package adapts its matrix and never frees the memory of its search tree, 80 to 140 kB. A child process
 confines both: it opens the index once and forks. The searches run in the fork, which ends with its memory and its
 adapted matrix when the adaptation scope ends. The package draws random numbers without a seed, so its drafts differ a
 little from run to run. The time of a draft includes the communication with the child; scripts.bench.drafting times
@@ -104,7 +104,8 @@ class DraftRetriever(Drafter):
         answer = self._child.stdout.readline()
         if not answer:
             raise BadInput(
-                "method", "draftretriever's process ended; is there memory left? A session keeps about 80 kB a search"
+                "method",
+                "draftretriever's process ended; is there memory left? A session keeps 100 kB a search",
             )
         return json.loads(answer)
 

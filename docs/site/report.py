@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from aded.bench.build import checked_config
 from aded.bench.progress import Progress
 from aded.config.command_line import compose_config
@@ -18,30 +16,19 @@ from aded.files.pack import read_pack
 from aded.run import run
 from datastore.ngrams import count_ngrams, write_ngrams
 from scripts.html_report import NAME, write_report
+from scripts.results.measure import ORDER, as_corpus
 
 PACKS = Path("results/packs")
 ANSWERS, CORPUS = PACKS / "smollm2-human_eval", PACKS / "smollm2-mt_bench"
 METHODS = ("prompt_lookup", "aded", "aded_best_first", "aded_backoff")
-ORDER = 5
-
-
-def write_corpus(path: Path) -> None:
-    """An n-gram file of the answers of the pack CORPUS."""
-    pack = read_pack(CORPUS, "corpus")
-    answers = [np.array(turn.token_ids, np.int64) for turn in pack.turns]
-    header = {
-        "corpus": CORPUS.name,
-        "tokenizer": pack.about.tokenizer,
-        "vocabulary": str(pack.about.vocabulary),
-    }
-    write_ngrams(path, count_ngrams(answers, ORDER, pack.about.vocabulary), header)
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     corpus = folder / "mt_bench.ngrams"
-    write_corpus(corpus)
+    answers, header = as_corpus([read_pack(CORPUS, "corpus")])
+    write_ngrams(corpus, count_ngrams(answers, ORDER, int(header["vocabulary"])), header)
     for method in METHODS:
         overrides = [
             "model=recorded",

@@ -129,8 +129,10 @@ with each method's draft trees. On a model of yours it has speedups too.
 
 
 def main() -> None:
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     report, folder = map(Path, sys.argv[1:])
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder / "pages", ignore_errors=True)
     paths = stage(folder / "pages")
     shutil.copy(report, folder / "pages" / "report.html")
     (folder / "pages" / REPORT).write_text(REPORT_PAGE, encoding="utf-8")

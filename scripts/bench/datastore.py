@@ -67,7 +67,7 @@ class Built:
 
 
 def build_ours(stream: Path, vocabulary: int, out: Path) -> Built:
-    """Count tri-grams of a raw int32 token stream with separators, from disk to disk."""
+    """Count tri-grams of a token stream (datastore.token_stream) with separators, from disk to disk."""
     tokens = TokenStream(stream, vocabulary)
     with tempfile.TemporaryDirectory(dir=out.parent) as name:
         warm = TokenStream(Path(name) / "warm", vocabulary)

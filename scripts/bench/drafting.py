@@ -8,7 +8,7 @@
 Contexts are windows of 64 tokens of the stream, each two tokens further than the last, as in decoding. The time of
 ADED is that of `AdedDrafter.draft`: what a decoding step pays, with Python and the tree's checks. The time of
 `aded_backoff` and of a peer is that of `draft` and `observe`. Warm-up is left out. draftretriever runs in a process
-of its own, since each of its searches leaks about 100 kB. The drafters take turns, so that a busy machine slows all
+of its own, since each of its searches leaks 80 to 140 kB. The drafters take turns, so that a busy machine slows all
 of them alike. The last line of the output is JSON.
 """
 

@@ -111,9 +111,9 @@ def run(overrides: list[str], settings: BenchNoiseSettings) -> None:
     here = machine()
     print(f"{here.processor}, {here.cores} cores, {here.threads} threads\n\n{as_table(found)}\n")
     speedups = {name: found["aded_best_first", count][0].speedup for count, name in enumerate(NEIGHBOURS)}
-    alone, *loaded = (found["autoregressive", count][0].speedup or 0.0 for count in range(len(NEIGHBOURS)))
+    alone, *loaded = (found["autoregressive", count][0].speedup for count in range(len(NEIGHBOURS)))
     marked = all(summary.marks for (_, count), (summary, _) in found.items() if count)
-    furthest = max(loaded, key=lambda speedup: abs(speedup - 1))
+    furthest = max(filter(None, loaded), key=lambda speedup: abs(speedup - 1), default=None)
     print(json.dumps({**speedups, "self_quiet": alone, "self_loaded": furthest, "marked": marked}))
 
 

@@ -37,7 +37,7 @@ class Column:
         return shown(self.value(line), self.form)
 
     def number(self, line: Line) -> Any:
-        """The same for programs, unrounded."""
+        """The same for programs: numbers unrounded, texts as they are."""
         value = self.value(line)
         return value.value if isinstance(value, Estimate) else value
 

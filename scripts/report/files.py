@@ -19,7 +19,7 @@ from scripts.report.texts import as_latex, markdown
 
 
 def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[str, str]:
-    """The files' contents by their names. elsewhere: what runs of Spec-Bench wrote."""
+    """The files' contents by their names; empty: nothing to say. elsewhere: what runs of Spec-Bench wrote."""
     table = [*lines_of(runs), *baselines(runs)]
     published, sources, held = read_published(), comparison.Footnotes(), corpus_remarks(runs)
     numbers = accepted.long_table(runs, elsewhere, published)
@@ -34,9 +34,9 @@ def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[st
         "row_by_row.md": row_by_row.as_markdown(table, published),
     }
     groups = peers.entries(runs)
-    if peers.side_by_side(groups):
-        found |= _explained("peers_best", peers.peers_best(groups), peers.EXPLAINED, held)
-        found |= _explained("peers_equal", peers.peers_equal(groups), peers.EXPLAINED, held)
+    shown = groups if peers.side_by_side(groups) else {}
+    found |= _explained("peers_best", peers.peers_best(shown), peers.EXPLAINED, held)
+    found |= _explained("peers_equal", peers.peers_equal(shown), peers.EXPLAINED, held)
     found |= _explained("parts", parts.parts_table(runs), parts.EXPLAINED, held)
     found |= _explained("corpus_size", corpus_size.size_table(table), corpus_size.EXPLAINED)
     found |= _explained("temperatures", temperatures.temperature_table(table), temperatures.EXPLAINED)
@@ -45,7 +45,7 @@ def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[st
         "summary.tex": as_latex({"Runs": summary.summary_frame(rows)}, [*summary.common(rows), *summary.notes(rows)]),
         "summary.csv": _csv(summary.all_numbers(runs)),
     }
-    return {name: text for name, text in found.items() if text}
+    return found
 
 
 def _csv(frame: pd.DataFrame) -> str:
@@ -53,9 +53,9 @@ def _csv(frame: pd.DataFrame) -> str:
 
 
 def _explained(name: str, frame: pd.DataFrame, explained: str, below: str = "") -> dict[str, str]:
-    """The files of one frame; none where it is empty."""
+    """The files of one frame; without contents where it is empty."""
     if frame.empty:
-        return {}
+        return {f"{name}.md": "", f"{name}.csv": ""}
     return {f"{name}.md": f"{markdown(frame)}\n\n{explained}\n{below}", f"{name}.csv": _csv(frame)}
 
 

@@ -6,7 +6,7 @@ differ. Runs with other settings have a line of their own, which names what diff
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -172,7 +172,7 @@ def each_run(runs: Sequence[FinishedRun]) -> list[Line]:
 def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[Line]:
     """The runs that differ in nothing but their seed as one line; in the order of their best runs.
 
-    One that was cut off is alone: it has other questions.
+    One that was cut off is alone, and has a number from the second on: it has other questions.
 
     without: further settings in which a line's runs may differ, by the beginnings of their keys.
     """
@@ -182,7 +182,12 @@ def lines_of(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[L
         run, name = one.first, names[one.first.folder]
         key = (f"{name}, cut off", run.folder) if run.cut_off else (name, None)
         found[one.workload, *key].append(run)
-    return [Line(name, tuple(mine)) for (_, name, _), mine in found.items()]
+    lines, times = [], Counter[Any]()
+    for (workload, name, _), mine in found.items():
+        times[workload, name] += 1
+        number = times[workload, name]
+        lines.append(Line(name if number == 1 else f"{name} {number}", tuple(mine)))
+    return lines
 
 
 def in_both_scopes(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> list[Line]:

@@ -34,7 +34,7 @@ from aded.records.environment import environment
 from aded.settings import FilePath, Text
 from scripts.results.measure import Case, as_csv, exact_numbers, measure, names_of_packs, new_case
 
-PackName = Annotated[Text, Field(pattern=r"^[\w.+-]+$")]
+PackName = Annotated[Text, Field(pattern=r"^[\w.-]+$")]
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,11 @@ def new_case(folder: Path, pack: str, method: str, settings: Mapping[str, Any]) 
 
 
 def names_of_packs(folder: Path) -> list[str]:
-    """The packs in a folder. Raises BadInput for a folder that has none."""
+    """The packs in a folder. Raises BadInput for a folder that has none, and for a name with +, which joins names."""
     if not (names := sorted(path.parent.name for path in folder.glob("*/pack.json"))):
         raise BadInput(PACKS_KEY, f"{folder} holds no pack; run this in a checkout of the project, or name a folder")
+    if joined := next((name for name in names if "+" in name), None):
+        raise BadInput(PACKS_KEY, f"{folder / joined} has a + in its name, which joins names of packs; rename it")
     return names
 
 
@@ -124,17 +126,24 @@ def _datastore(case: Case, corpus: Sequence[Pack]) -> Iterator[Path | None]:
     if not kinds or not corpus:
         yield None
         return
-    about = corpus[0].about
-    for pack in corpus:
-        if pack.about.tokenizer != about.tokenizer:
-            raise BadInput("corpus", f"{pack.path} and {corpus[0].path} have different tokenizers")
-    vocabulary = max(pack.about.vocabulary for pack in corpus)
-    header = {"tokenizer": about.tokenizer, "vocabulary": str(vocabulary), "corpus": "+".join(case.corpus)}
-    answers = [np.array(turn.token_ids, np.int64) for pack in corpus for turn in pack.turns]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "corpus"
+        answers, header = as_corpus(corpus)
+        vocabulary = int(header["vocabulary"])
         if SUFFIXES in kinds:
             write_suffixes(path, with_separators(answers, vocabulary), header)
         else:
             write_ngrams(path, count_ngrams(answers, ORDER, vocabulary), header)
         yield path
+
+
+def as_corpus(corpus: Sequence[Pack]) -> tuple[list[np.ndarray], dict[str, str]]:
+    """The answers of some packs, int64 [m] each, and the header of a datastore file of them. Raises BadInput."""
+    about = corpus[0].about
+    for pack in corpus:
+        if pack.about.tokenizer != about.tokenizer:
+            raise BadInput("corpus", f"{pack.path} and {corpus[0].path} have different tokenizers")
+    vocabulary = max(pack.about.vocabulary for pack in corpus)
+    names = "+".join(pack.path.name for pack in corpus)
+    header = {"tokenizer": about.tokenizer, "vocabulary": str(vocabulary), "corpus": names}
+    return [np.array(turn.token_ids, np.int64) for pack in corpus for turn in pack.turns], header

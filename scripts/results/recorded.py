@@ -64,6 +64,8 @@ DRAWN = ("node_budget", "fig7", "fig6", "fig4")
 """Those of them that are drawn: the paper's figures, and what more nodes bring."""
 CAUSES = ("original", "table2_corpus")
 """Those of them that explain differences from the paper: of all answers, the others of one model's."""
+TEMPLATES = {"vicuna": "vicuna_v1.1", "llama-2": "llama-2", "codellama": "llama-2"}
+"""How the conversations of a model began, by how the names of its files do."""
 QUESTIONS = ("mt_bench_questions", "alpaca_questions", "spec_bench_questions")
 ANSWERS = (
     "alpaca_llama_2_7b",
@@ -144,8 +146,6 @@ class Sources:
 
     def _sweep(self, name: str, answers: Path, *datastores: Path) -> list[str]:
         questions = answers.with_name("question.jsonl")
-        # Conversations began as the models' own templates begin them.
-        template = "llama-2" if "llama" in answers.stem.lower() else "vicuna_v1.1"
         return [
             f"+experiment={name}",
             f"paths.output={self.records / name}",
@@ -154,10 +154,19 @@ class Sources:
             f"model.answers={answers}",
             f"model.tokenizer={self.tokenizer}",
             f"benchmark={answers.parent.name}",
-            f"model.template.name={template}",
+            f"model.template.name={template_of(answers)}",
             *([f"benchmark.question_file={questions}"] if questions.exists() else []),
             f"datastore.path={','.join(map(str, datastores))}",
         ]
+
+
+def template_of(answers: Path) -> str:
+    """The template by which the conversations of a model's answers began. Raises BadInput for a model without one."""
+    for beginning, template in TEMPLATES.items():
+        if answers.stem.lower().startswith(beginning):
+            return template
+    known = ", ".join(TEMPLATES)
+    raise BadInput("ANSWERS", f"{answers} is of a model whose template is not known; names here begin with {known}")
 
 
 def read_sources(folders: Sequence[str], settings: ResultsSettings) -> Sources:
@@ -174,6 +183,8 @@ def read_sources(folders: Sequence[str], settings: ResultsSettings) -> Sources:
             warn(f"{folder}: {folder.name} is no benchmark of conf/benchmark; its answers are skipped")
         else:
             found += files
+    for file in found:
+        template_of(file)
     if not found:
         raise BadInput("ANSWERS", f"{folders[0]} holds no BENCHMARK/MODEL.jsonl of a benchmark in conf/benchmark")
     ablate = Path(settings.ablate) if settings.ablate else min(found, key=lambda path: path.stat().st_size)

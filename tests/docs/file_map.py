@@ -16,7 +16,7 @@ OTHERS = {
 }
 HEAD = """# File map
 
-A line for each folder, from the docstring of its package. Folders below these, and files, begin with theirs. How they
+A line for each folder, from the docstring of its package. Deeper folders and files each begin with theirs. How they
 work together: [architecture](architecture.md). Written by `python tests/docs/file_map.py`.
 
 """

@@ -67,12 +67,18 @@ def eagle(sentence: str, value: str, benchmark: str, method: str) -> Said:
 
 SAID = [
     *live("40 questions | 2.36 [2.13, 2.66] | 3.93¹ [3.54, 4.46] | 4.14 [3.77, 4.64] | 5.45 |", "human_eval"),
-    *live("completion, 40 | not run | 1.86 [1.73, 2.06] | 2.12 [1.96, 2.39] | 2.49 |", "human_eval_raw"),
+    *live("raw completion, 40 | not run | 1.86 [1.73, 2.06] | 2.12 [1.96, 2.39] | 2.49 |", "human_eval_raw"),
     *live("MT-Bench, 20 | not run | 2.16 [1.93, 2.44] | 2.33 [2.08, 2.65] | 2.81 |", "mt_bench"),
     eagle("EAGLE-3 3.58 (vLLM's count)", "3.58", "human_eval_chat", "eagle3, chain of 5"),
     target("in a session 2.13", "2.13", "qwen3-32b", "aded_backoff (shape=chain)", "session, 5"),
-    eagle("EAGLE-3 5.79 (EAGLE's count)", "5.79", "eagle_humaneval", "eagle3, tree"),
-    target("`aded_backoff` 3.75", "3.75", "llama-3.1-8b-instruct", "aded_backoff (shape=tree)", "session, 64"),
+    eagle("EAGLE-3 5.79 (EAGLE's count, 80 questions)", "5.79", "eagle_humaneval", "eagle3, tree"),
+    target(
+        "`aded_backoff` in a session 3.75",
+        "3.75",
+        "llama-3.1-8b-instruct",
+        "aded_backoff (shape=tree)",
+        "session, 64",
+    ),
 ]
 
 

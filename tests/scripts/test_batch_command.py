@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from command import Command
-from made_up_run import row, write_run
+from made_up_run import row, timing, write_run
 
 from scripts.batch import main
 
@@ -39,6 +39,25 @@ def test_each_run_stands_beside_autoregressive_decoding_and_the_oracle(tmp_path:
     assert speedups["oracle"] >= speedups["drafter"]
     assert "pays up to a batch of" in (out / "batch.md").read_text()
     assert (out / "batch.png").stat().st_size > 1000
+
+
+def test_of_runs_that_differ_in_nothing_the_median_is_shown(tmp_path: Path, command: Command) -> None:
+    runs = [
+        str(
+            write_run(
+                tmp_path / name, [row(81, 0, [2, 3, 4], timings=[timing(3, draft_ms=[ms] * 3)])], method="drafter"
+            )
+        )
+        for name, ms in (("a", 1000.0), ("b", 0.4), ("c", 0.4))
+    ]
+    out = tmp_path / "out"
+    assert command(main, *runs, f"cost={cost_file(tmp_path)}", f"out={out}", "batches=[1]").code == 0
+    every = pd.read_csv(out / "batch.csv")
+    speedups = every[every["method"] == "drafter"]["speedup"]
+    assert len(speedups) == 3
+    (line,) = [line for line in (out / "batch.md").read_text().splitlines() if line.startswith("| drafter")]
+    assert f" {speedups.median():.2f} " in line
+    assert speedups.median() > 2 * speedups.min()
 
 
 def test_requests_may_arrive_at_random(tmp_path: Path, command: Command) -> None:

@@ -166,6 +166,9 @@ def test_a_cut_off_run_does_not_change_the_numbers_of_whole_ones(tmp_path: Path)
     first, second = lines_of([*whole, read_begun(tmp_path / "2")])
     assert (first.name, second.name) == ("aded", "aded, cut off")
     assert first.estimates == lines_of(whole)[0].estimates
+    (tmp_path / "1" / "summary.json").unlink()
+    cut_off = [read_begun(tmp_path / str(seed)) for seed in (1, 2)]
+    assert {line.name for line in lines_of([whole[0], *cut_off])} == {"aded", "aded, cut off", "aded, cut off 2"}
 
 
 def test_hostile_names_settings_and_tokens_are_literal(tmp_path: Path) -> None:

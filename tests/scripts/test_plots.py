@@ -132,6 +132,12 @@ def test_what_there_are_rows_for_is_written_and_nothing_else(recorded: list[Line
     }
 
 
+def test_a_plot_of_runs_that_are_gone_goes(recorded: list[Line], tmp_path: Path) -> None:
+    assert draw(recorded, tmp_path)
+    assert draw([], tmp_path) == []
+    assert not [*tmp_path.iterdir()]
+
+
 def test_acceptance_by_place_and_by_tree_size_are_means_of_the_steps(tmp_path: Path) -> None:
     """Steps that drafted 1 node added 2 tokens, those that drafted 8 added 4; the small ones come first."""
     rows = [row(number, 0, [2] * 20 + [4] * 20, drafted_nodes=[1] * 20 + [8] * 20) for number in range(4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,18 @@ def test_a_damaged_run_is_named_and_changes_no_table(tmp_path: Path, command: Co
     (damaged,) = command(main, str(tmp_path)).err.splitlines()
     assert str(hurt / "rows.jsonl") in damaged
     assert written(tmp_path) == right
+
+
+def test_a_table_of_runs_that_are_gone_goes(tmp_path: Path, command: Command) -> None:
+    for name in ("one", "other"):
+        for budget in (4, 8):
+            folder = tmp_path / name / str(budget)
+            write_run(folder, [row(81, 0, [1, 2, 3])], method=name, settings={"method.budget": budget})
+    command(main, str(tmp_path))
+    assert (tmp_path / "peers_best.md").exists()
+    shutil.rmtree(tmp_path / "other")
+    command(main, str(tmp_path))
+    assert not [*tmp_path.glob("peers_*")]
 
 
 def test_a_file_of_spec_bench_is_shown_as_measured_elsewhere(tmp_path: Path, command: Command) -> None:

@@ -211,9 +211,11 @@ class BackoffDrafter(Drafter):
         self._read(context)
         least = self._no_stop if self.tree_sizer is None else self.tree_sizer.least_probabilities
         n = (chain_below if self.chain else tree_below)(self.state, self.budget, self.depth, least)
-        for file in (self.datastore, self.retrieval_file):
-            if file is not None:
-                file.check_blocks()
+        if self.datastore is not None:
+            self.datastore.check_blocks()
+        if self.retrieval_file is not None:
+            with naming("method.retrieval"):
+                self.retrieval_file.check_blocks()
         tokens, parents, reached = (nodes[name][:n].copy() for name in ("token", "parent", "probability"))
         self._latest_draft = DraftTree(tokens, parents, reached)
         return self._latest_draft

@@ -75,14 +75,16 @@ def _pairs(row: Row, timing: Timing, slices: Slices, usual: np.ndarray) -> Slice
 def _usual_steps(rows: Sequence[Row]) -> np.ndarray:
     """float [blocks]: the median step of autoregressive decoding at each context length; of slices that nobody took
     time from where there are any."""
-    seconds, blocks, quiet = np.zeros(0), np.zeros(0, np.int64), np.zeros(0, bool)
+    steps_of: list[np.ndarray] = [np.zeros(0)]
+    blocks_of: list[np.ndarray] = [np.zeros(0, np.int64)]
+    quiet_of: list[np.ndarray] = [np.zeros(0, bool)]
     for row in rows:
         for timing in row.timings:
             if timing.slices is not None:
-                steps = autoregressive_step_seconds(timing)
-                seconds = np.append(seconds, steps)
-                blocks = np.append(blocks, _blocks(row, len(steps)))
-                quiet = np.append(quiet, np.repeat(~taken(timing.slices), timing.slices.autoregressive_steps))
+                steps_of.append(autoregressive_step_seconds(timing))
+                blocks_of.append(_blocks(row, len(steps_of[-1])))
+                quiet_of.append(np.repeat(~taken(timing.slices), timing.slices.autoregressive_steps))
+    seconds, blocks, quiet = (np.concatenate(one) for one in (steps_of, blocks_of, quiet_of))
     usual = np.zeros(int(blocks.max(initial=-1)) + 1)
     for block in np.unique(blocks):
         here = blocks == block

@@ -12,11 +12,13 @@ from scripts.report.plots.style import DARK, MOST_LINES, NAMES, label_panel, lin
 
 
 def draw_batches(frame: pd.DataFrame) -> Figure:
-    """A panel per benchmark and model, a line per method; 1 is autoregressive decoding. frame: see scripts.batch.
+    """A panel per benchmark and model, a line per method; 1 is autoregressive decoding.
 
     Of more methods than colours, those with the highest speedups.
+
+    frame: see scripts.batch; a row per method and batch.
     """
-    shown = frame[frame["method"] != "autoregressive"].drop_duplicates(["benchmark", "model", "method", "batch"])
+    shown = frame[frame["method"] != "autoregressive"]
     groups = [(workload, _highest(mine)) for workload, mine in shown.groupby(["benchmark", "model"], sort=False)]
     figure, all_axes = panels_of_lines([mine["method"].unique().tolist() for _, mine in groups])
     for axes, ((benchmark, model), mine) in zip(all_axes, groups, strict=True):

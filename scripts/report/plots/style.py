@@ -173,13 +173,17 @@ def drawn_on(ink: str) -> Iterator[None]:
         yield
 
 
+FORMATS = {"png": None, "pdf": "CreationDate", "svg": "Date"}
+"""Of drawings, each with the metadata that would differ from day to day."""
+
+
 def write_drawings(figure: Figure, folder: Path, name: str, key: str) -> None:
     """Write the figure as PNG, PDF and SVG, whose bytes depend on nothing but what it shows, and close it.
 
     key: what names the folder in errors. Raises BadInput.
     """
-    for kind, dated in (("png", None), ("pdf", {"CreationDate": None}), ("svg", {"Date": None})):
-        figure.savefig(drawing := BytesIO(), format=kind, dpi=200, metadata=dated)
+    for kind, date in FORMATS.items():
+        figure.savefig(drawing := BytesIO(), format=kind, dpi=200, metadata={date: None} if date else None)
         write_bytes(folder / f"{name}.{kind}", drawing.getvalue(), key)
     plt.close(figure)
 

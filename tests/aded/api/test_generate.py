@@ -228,6 +228,7 @@ def test_a_changed_model_answers_anew() -> None:
         ({"prompt": []}, "prompt: has no token"),
         ({"prompt": [[1, 2], [3, 4]]}, "prompt: is a batch of 2"),
         ({"prompt": [[1, 2], [3]]}, "prompt: is a batch"),
+        ({"prompt": np.ones((1, 2, 3), np.int64)}, "prompt: must be text, token ids"),
         ({"prompt": ["a", "b"]}, "prompt: must be text, token ids"),
         ({"prompt": [1.5]}, "prompt: must be text, token ids"),
         ({"prompt": torch.tensor([1.0, 2.0], dtype=torch.bfloat16)}, "prompt: must be text, token ids"),

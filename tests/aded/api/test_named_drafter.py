@@ -142,6 +142,15 @@ def test_a_drafter_is_set_up_once_for_a_model_and_forgets_at_another() -> None:
     assert mine.calls == ["setup", "reset", "setup", "reset", "setup"]
 
 
+def test_two_wrappers_of_one_drafter_ask_for_the_same() -> None:
+    mine = aded.drafter("aded_backoff", cost="none").drafter
+    wrappers = [as_drafter(mine), as_drafter(mine)]
+    target = EagerTarget(tiny_model())
+    for wrapper in wrappers:
+        wrapper.setup(target)
+        assert wrapper.requires == {"logits"}
+
+
 def test_what_a_method_reads_of_a_model_is_forgotten_too() -> None:
     drafter = aded.drafter("aded_backoff", cost="none")
     drafter.setup(EagerTarget(tiny_model()))

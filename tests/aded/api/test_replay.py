@@ -114,6 +114,7 @@ def test_the_plain_tokenizer_is_the_same() -> None:
     [
         ({"answers": None}, "answers: NoneType is neither a file nor a folder"),
         ({"answers": "no.jsonl"}, "model.answers: no.jsonl cannot be read"),
+        ({"answers": "~nobody.of.this.name/a"}, "model.answers: ~nobody.of.this.name/a cannot be read"),
         (
             {"answers": "answers.jsonl"},
             "model.answers: answers.jsonl line 1 has no prompt; give the file of the questions",

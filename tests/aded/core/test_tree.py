@@ -135,6 +135,7 @@ def test_up_to_tokens_keeps_no_node_below_them(tree: DraftTree, last: set[int]) 
     tree = DraftTree(tree.tokens, tree.parents, names)
     kept = [node for node in range(len(tree)) if not last & set(tree.tokens[path_to(tree, node)[1:-1]].tolist())]
     cut = tree.up_to_tokens(last)
+    assert "ancestors" not in vars(tree), "a replay would compile them within a draft's clock"
     assert paths(cut) == {tuple(tree.tokens[path_to(tree, node)].tolist()) for node in kept}
     assert cut.probabilities is not None
     assert cut.probabilities.tolist() == names[kept].tolist()

@@ -31,6 +31,12 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, writt
     assert (about.questions, about.turns) == (len(written), len(written))
 
 
+def test_a_pack_that_nobody_could_open_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^out: pack.json: model: '.hidden' must be a name"):
+        small_pack(tmp_path / "pack", model=".hidden")
+    assert not (tmp_path / "pack").exists()
+
+
 def test_a_pack_is_written_the_same_twice(tmp_path: Path) -> None:
     assert small_pack(tmp_path / "one") == small_pack(tmp_path / "two")
     for name in (ABOUT, ANSWERS):

@@ -56,3 +56,11 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
     assert found["quiet"] == found["two_neighbours"] == pytest.approx(1.5)
     assert (found["self_quiet"], found["self_loaded"]) == (pytest.approx(1.0), pytest.approx(1.02))
     assert found["marked"] is (seen == 2)
+
+
+def test_what_has_no_speedup_is_null(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    names = {"method": "m", "model": "m", "benchmark": "b", "run_id": "0" * 16}
+    monkeypatch.setattr(noise, "measure", lambda method, overrides: summarise([row(0, 0, [])], **names))
+    run([], BenchNoiseSettings(period=60))
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {key for key, value in found.items() if value is not None} == {"marked"}

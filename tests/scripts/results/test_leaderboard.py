@@ -52,6 +52,12 @@ def test_rows_are_added_replaced_and_verified(given: dict[str, Any], capsys: pyt
     assert capsys.readouterr().out.count("found again") == 4
 
 
+def test_a_pack_whose_name_joins_names_is_refused(given: dict[str, Any]) -> None:
+    small_pack(Path(given["packs"]) / "b+c")
+    with pytest.raises(BadInput, match=r"^packs: .*b\+c has a \+ in its name"):
+        add(LeaderboardSettings(**given, method="prompt_lookup", submitter="me"))
+
+
 def test_a_row_is_kept_when_the_next_pack_cannot_be_measured(given: dict[str, Any]) -> None:
     (Path(given["packs"]) / "two" / "answers.jsonl.xz").write_bytes(b"no answer")
     with pytest.raises(BadInput):

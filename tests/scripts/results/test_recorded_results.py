@@ -87,6 +87,11 @@ def test_bad_arguments_are_refused_by_name(arguments: list[str], change: str, pr
     assert command.refusal(main, *kept, change).startswith(problem)
 
 
+def test_answers_of_a_model_whose_template_is_not_known_are_refused(arguments: list[str], command: Command) -> None:
+    shutil.copy("answers/alpaca/vicuna-7b.jsonl", "answers/alpaca/llama-3.1-8b.jsonl")
+    assert "llama-3.1-8b.jsonl is of a model whose template is not known" in command.refusal(main, *arguments)
+
+
 def test_without_answers_the_committed_ones_are_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

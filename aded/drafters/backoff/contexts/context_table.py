@@ -25,7 +25,7 @@ TAG = np.dtype([("tag", np.uint32), ("updated", np.uint32)])
 SUCCESSORS = np.dtype([("tokens", np.int32, ROW), ("weights", np.float32, ROW)])
 """What followed the slot's context; the weights in falling order, 0 where the row is free."""
 STATE = np.dtype([("clock", np.uint32), ("salt", np.uint64)], align=True)
-"""The number of updates, and a part of the hash that `clear_table` changes, so that no older tag matches."""
+"""The number of updates, and a part of the hash that `clear_table` changes: older tags then match by chance alone."""
 ONE = np.uint32(1)
 
 
