@@ -43,7 +43,7 @@ class EagerBatchTarget:
         step = self.target.prefill(prompt_ids, sampler, 0, requires)
         length, alone = len(prompt_ids), self.target.cache
         if self._cache is None:
-            self._cache = alone.empty(self.requests * self.rows)
+            self._cache = alone.larger(self.requests * self.rows)
         self._cache.copy_rows(alone, length, slot * self.rows)
         self._samplers[slot], self._prompts[slot], self.lengths[slot] = sampler, length, length
         return step

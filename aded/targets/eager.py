@@ -64,7 +64,7 @@ class EagerTarget:
     def fork(self) -> Self:
         """See Target.fork. Model, hooks and compiled steps are shared."""
         other = copy.copy(self)
-        other._cache = None if self._cache is None else self._cache.empty(self._cache.capacity)
+        other._cache = None if self._cache is None else self._cache.larger(self._cache.capacity)
         return other
 
     def has_memory_for(self, rows: int) -> bool:
@@ -208,7 +208,7 @@ class EagerTarget:
         """Allocate a KV cache of at least `rows` rows; see Target.prepare."""
         if self._cache is None or self._cache.capacity < rows:
             capacity = -(-rows // self.cache_granularity) * self.cache_granularity
-            self._cache = KVCache(capacity) if self._cache is None else self._cache.empty(capacity)
+            self._cache = KVCache(capacity) if self._cache is None else self._cache.larger(capacity)
 
     def self_check(self) -> None:
         """Verify small trees against the untouched model; raise BadInput where they differ."""

@@ -97,15 +97,18 @@ class KVCache(Cache):
         memories = [memory for layer in self.kv_layers for memory in (layer.keys, layer.values) if memory is not None]
         return sum(memory.nbytes for memory in memories) // self.capacity
 
-    def empty(self, capacity: int) -> KVCache:
-        """An empty cache of the same layers, with memory of its own, allocated at once: captured graphs need it."""
+    def larger(self, capacity: int) -> KVCache:
+        """A cache of the same layers and rows, with memory of its own, allocated at once: captured graphs need it. The
+        rows are for draft models, whose cache grows within an answer."""
         cache = KVCache(capacity)
+        cache.length = self.length
         for layer in self.kv_layers:
             assert layer.keys is not None
             assert layer.values is not None
             copy = KVLayer(capacity, cache.current)
             copy.lazy_initialization(layer.keys, layer.values)
             cache.layers.append(copy)
+        cache.copy_rows(self, self.length, 0)
         return cache
 
     def start(self) -> None:

@@ -48,18 +48,16 @@ def test_start_empties_and_keeps_the_memory() -> None:
     assert bool((keys == 1).all())
 
 
-def test_an_empty_cache_of_the_same_layers_has_other_memory_and_takes_rows_of_another() -> None:
+def test_a_larger_cache_has_the_same_rows_in_other_memory() -> None:
     cache, keys = filled(2, 6, 8)
     cache.keep(2, [0, 2])
-    other = cache.empty(16)
-    assert (other.capacity, other.length) == (16, 0)
-    assert all(layer.keys is not None and not layer.keys.any() for layer in other.kv_layers)
-    other.copy_rows(cache, 4, 1)
+    larger = cache.larger(16)
+    assert (larger.capacity, larger.length) == (16, 4)
     cache.extend(1, CPU)
-    other.write_to(torch.tensor([5]))
+    larger.extend(1, CPU)
     for layer, key in enumerate(keys):
         cache.update(torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, 4), layer)
-        got, values = other.update(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4), layer)
-        torch.testing.assert_close(got[:, :, 1:5], key[:, :, [0, 1, 2, 4]], rtol=0, atol=0)
-        torch.testing.assert_close(values[:, :, 1:5], -key[:, :, [0, 1, 2, 4]], rtol=0, atol=0)
-        assert bool((got[:, :, 5] == 1).all())
+        got, values = larger.update(torch.ones(1, 2, 1, 4), torch.ones(1, 2, 1, 4), layer)
+        torch.testing.assert_close(got[:, :, :4], key[:, :, [0, 1, 2, 4]], rtol=0, atol=0)
+        torch.testing.assert_close(values[:, :, :4], -key[:, :, [0, 1, 2, 4]], rtol=0, atol=0)
+        assert bool((got[:, :, 4] == 1).all())
