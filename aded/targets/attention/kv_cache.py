@@ -98,8 +98,10 @@ class KVCache(Cache):
         return sum(memory.nbytes for memory in memories) // self.capacity
 
     def larger(self, capacity: int) -> KVCache:
-        """A cache of the same layers and rows, with memory of its own, allocated at once: captured graphs need it. The
-        rows are for draft models, whose cache grows within an answer."""
+        """A cache of the same layers and rows, with memory of its own, allocated at once: captured graphs need it.
+
+        The rows are for draft models, whose cache grows within an answer.
+        """
         cache = KVCache(capacity)
         cache.length = self.length
         for layer in self.kv_layers:
