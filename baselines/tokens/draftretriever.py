@@ -105,7 +105,7 @@ class DraftRetriever(Drafter):
         if not answer:
             raise BadInput(
                 "method",
-                "draftretriever's process ended; is there memory left? A session keeps 100 kB a search",
+                "draftretriever's process ended; is there memory left? A session keeps 80 to 140 kB a search",
             )
         return json.loads(answer)
 

@@ -132,7 +132,8 @@ def main() -> None:
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     report, folder = map(Path, sys.argv[1:])
-    shutil.rmtree(folder / "pages", ignore_errors=True)
+    for made in ("pages", "html"):
+        shutil.rmtree(folder / made, ignore_errors=True)
     paths = stage(folder / "pages")
     shutil.copy(report, folder / "pages" / "report.html")
     (folder / "pages" / REPORT).write_text(REPORT_PAGE, encoding="utf-8")

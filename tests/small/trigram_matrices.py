@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from hypothesis import strategies as st
 
 from aded.drafters.trigram.matrix import TrigramMatrix
 from datastore.ngrams import count_ngrams
+
+ORDERS = st.sampled_from([2, 3, 4])
+"""Of a matrix: the paper's tri-grams, and its ablation's."""
 
 
 def trigram_matrix(

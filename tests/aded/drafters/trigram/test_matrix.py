@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trigram_matrices import trigram_matrix
+from trigram_matrices import ORDERS, trigram_matrix
 
 from aded.drafters.trigram.matrix import TrigramMatrix
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 4), max_size=25), max_size=5)
-ORDERS = st.sampled_from([2, 3, 4])
 State = tuple[int, ...]
 
 

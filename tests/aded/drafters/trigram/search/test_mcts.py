@@ -7,7 +7,7 @@ from math import log, sqrt
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trigram_matrices import random_matrix
+from trigram_matrices import ORDERS, random_matrix
 
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.mcts import Mcts
@@ -131,7 +131,7 @@ class ReferenceSearch:
     st.booleans(),
     st.integers(1, 4),
     st.sampled_from([1, 2, 7, 40, 150]),
-    st.sampled_from([2, 3, 4]),
+    ORDERS,
 )
 def test_the_compiled_search_is_the_reference(
     seed: int, budget: int, original_reward: bool, depth: int, iterations: int, order: int

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import paths_of
-from trigram_matrices import random_matrix
+from trigram_matrices import ORDERS, random_matrix
 
 from aded.core.tree import DraftTree
 from aded.drafters.trigram.matrix import TrigramMatrix
@@ -16,7 +16,6 @@ from aded.drafters.trigram.search.full import Full
 from aded.drafters.trigram.search.greedy import GreedyChain
 
 SEEDS = st.integers(0, 2**32 - 1)
-ORDERS = st.sampled_from([2, 3, 4])
 CONTEXT = (2, 0, 1)
 Path = tuple[int, ...]
 
