@@ -24,8 +24,8 @@ LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
 """A relative link, without its anchor."""
 SOURCE = re.compile(r'src(?:set)?="(?!\w+:)([^"#\s]+)"')
 """The picture of an HTML tag."""
-PLOT = re.compile(r"(?<!!)(\[[^]]+\]\(([^)]+\.(?:png|svg))\))")
-"""A link to a picture, which the site shows."""
+PLOT = re.compile(r"(?<!!)\[([^]!]+)\]\(([^)]+\.(?:png|svg))\)")
+"""A link to a picture: its text and its file."""
 UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 """The head of a page whose words would bury the documentation's."""
 ASSETS = (".png", ".svg")
@@ -56,11 +56,17 @@ def page(path: Path, files: list[Path]) -> str:
         return UNSEARCHED + f"# {path}\n\n" + "".join(f"- [{name}]({name})\n" for name in names)
     content = (ROOT / path).read_text(encoding="utf-8")
     if path.suffix == ".md":
-        return PLOT.sub(r"[!\1](\2)", content)
+        return "\n\n".join(map(with_plots, content.split("\n\n")))
     if path.suffix == ".csv":
         head, *rows = csv.reader(content.splitlines())
         return UNSEARCHED + f"# {path}\n\n" + "".join(map(line_of_table, [head, ["---"] * len(head), *rows]))
     return UNSEARCHED + f"# {path}\n\n~~~~~~{path.suffix[1:]}\n{content}\n~~~~~~\n"
+
+
+def with_plots(paragraph: str) -> str:
+    """A paragraph, and below it the pictures that it links."""
+    pictures = [f"[![{name}]({file})]({file})" for name, file in PLOT.findall(paragraph)]
+    return f"{paragraph}\n\n{' '.join(pictures)}" if pictures else paragraph
 
 
 def line_of_table(cells: list[str]) -> str:

@@ -69,6 +69,14 @@ def test_what_the_pages_link_to_is_staged(staged: Path) -> None:
     assert [(page, link) for page, link in linked if not (page.parent / link).is_file()] == []
 
 
+def test_a_linked_plot_stands_below_its_paragraph(staged: Path) -> None:
+    text = (staged / "pages" / "results" / "recorded" / "figures.md").read_text(encoding="utf-8")
+    paragraphs = text.split("\n\n")
+    linking = next(number for number, each in enumerate(paragraphs) if "[plot](fig4/adaptation.png)" in each)
+    assert paragraphs[linking + 1] == "[![plot](fig4/adaptation.png)](fig4/adaptation.png)"
+    assert "[![Licence](docs/images/badge-licence.svg)](LICENSE.md)" in (staged / "pages" / "README.md").read_text()
+
+
 class Links(HTMLParser):
     """What a page links to or loads, and its anchors."""
 
