@@ -123,8 +123,6 @@ IN_NO_FILE = {
     "results/batch/README.md: SmolLM2-135M, float32": "differences and means of the figures",
     "results/engines/README.md: Beside other engines": "versions",
     "results/gpu/README.md: On a GPU": "versions, and a ratio of two figures",
-    "results/retrieval/README.md: Other look-up models": "no file was kept",
-    "results/retrieval/README.md: What it costs": "by hand",
 }
 """Sections with figures that stand in no committed file, and why."""
 
