@@ -69,6 +69,7 @@ SAID = [
     *live("40 questions | 2.36 [2.13, 2.66] | 3.93¹ [3.54, 4.46] | 4.14 [3.77, 4.64] | 5.45 |", "human_eval"),
     *live("raw completion, 40 | not run | 1.86 [1.73, 2.06] | 2.12 [1.96, 2.39] | 2.49 |", "human_eval_raw"),
     *live("MT-Bench, 20 | not run | 2.16 [1.93, 2.44] | 2.33 [2.08, 2.65] | 2.81 |", "mt_bench"),
+    Said("2.66, not 4.14", "2.66", "live/zen_3_long/human_eval/summary.csv", {"method": "aded_backoff"}, "speedup"),
     eagle("EAGLE-3 3.58 (vLLM's count)", "3.58", "human_eval_chat", "eagle3, chain of 5"),
     target("in a session 2.13", "2.13", "qwen3-32b", "aded_backoff (shape=chain)", "session, 5"),
     eagle("EAGLE-3 5.79 (EAGLE's count, 80 questions)", "5.79", "eagle_humaneval", "eagle3, tree"),

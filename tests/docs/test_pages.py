@@ -41,6 +41,10 @@ def test_nothing_installs_us_from_an_index_that_does_not_have_us() -> None:
     assert subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout == ""
 
 
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
+
+
 def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in PAGES[2:] if page.name != "README.md" and f"]({page.name})" not in index] == []
