@@ -74,7 +74,8 @@ def test_a_linked_plot_stands_below_its_paragraph(staged: Path) -> None:
     paragraphs = text.split("\n\n")
     linking = next(number for number, each in enumerate(paragraphs) if "[plot](fig4/adaptation.png)" in each)
     assert paragraphs[linking + 1] == "[![plot](fig4/adaptation.png)](fig4/adaptation.png)"
-    assert "[![Licence](docs/images/badge-licence.svg)](LICENSE.md)" in (staged / "pages" / "README.md").read_text()
+    front = (staged / "pages" / "README.md").read_text(encoding="utf-8")
+    assert "[![Licence](docs/images/badge-licence.svg)](LICENSE.md)" in front
 
 
 class Links(HTMLParser):
