@@ -1,41 +1,39 @@
-# make run: the main job on the embedded model; make test: lint and tests; make newest: the tests of what libraries can break,
-# with the newest ones; make replay: the comparison on our packs, digit for digit; make site: the documentation, to browse.
-# All install what they need first.
+# make run: the main job on the embedded model; make test: lint and the tests of every change; make thorough: all others;
+# make newest: those of what libraries can break, with the newest ones; make replay: the comparison on our packs, digit for
+# digit; make site: the documentation, to browse. All install what they need first.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 PINS := -c constraints.txt
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
-# What takes longest to compile is compiled once, beside lint, in two halves; both processes of tests after it find it
-# compiled.
-FIRST := tests/aded/drafters/backoff/test_drafter.py tests/aded/drafters/trigram/search
-SECOND := tests/aded/kernels/test_linear.py
+PYTEST := HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2
 
 # What new versions of transformers and torch break first: models, `generate`, and the blocks of Python that users copy.
 NEWEST := tests/aded/api tests/aded/targets tests/baselines/heads \
   $(addprefix tests/docs/test_commands.py::test_the_commands_of_a_page_run,[README.md] [docs/python_api.md])
 
-.PHONY: run test newest replay zoo site wheel first second lint install clean
+.PHONY: run test tests thorough newest replay zoo site wheel lint install clean
 
 run: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/aded sweep cpu_default
 
 test: $(VENV)/.installed
-	@$(MAKE) --no-print-directory --jobs 3 lint first second
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(addprefix --ignore ,$(FIRST) $(SECOND))
+	@echo "make test: about 6 minutes on two cores"
+	@$(MAKE) --no-print-directory --jobs 2 lint tests
 
-first: $(VENV)/.installed
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(FIRST)
+tests: $(VENV)/.installed
+	@$(PYTEST) -m "not thorough"
 
-second: $(VENV)/.installed
-	@HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(SECOND)
+thorough: $(VENV)/.installed
+	@echo "make thorough: about 15 minutes on two cores"
+	@$(PYTEST) -m thorough
 
 newest:
 	@rm -rf .venv-newest
 	@$(MAKE) --no-print-directory VENV=.venv-newest PINS= install
 	@.venv-newest/bin/python -m pip freeze | grep -E '^(numba|numpy|torch|transformers)=' | xargs echo "tests with"
-	@HF_HUB_OFFLINE=1 .venv-newest/bin/python -m pytest -n 2 --dist worksteal $(NEWEST)
+	@HF_HUB_OFFLINE=1 .venv-newest/bin/python -m pytest -n 2 $(NEWEST)
 
 replay: $(VENV)/.installed
 	@HF_HUB_OFFLINE=1 $(BIN)/python -m scripts.results.replay

@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
 from numba.core import event
+from numba.core.caching import CacheImpl
 from numba.extending import register_jitable
 
 log = logging.getLogger(__name__)
 Function = TypeVar("Function", bound=Callable[..., Any])
+PACKAGES = ("aded", "baselines", "datastore", "scripts")
+"""Whose functions are ours."""
 
 UNCOUNTED: dict[str, Any] = {"cache": True, "_nrt": False}
 """For functions that allocate nothing: they count no references. Counting takes an atomic instruction at each use of
@@ -42,27 +46,79 @@ def new_record(dtype: np.dtype[Any]) -> Any:
     return np.zeros(1, dtype).view(np.recarray)[0]
 
 
-def forget_outdated_code(root: Path) -> None:
-    """Delete the compiled code that numba keeps beside the sources, unless it was compiled from these sources.
+def _is_ours(value: object) -> bool:
+    return isinstance(value, FunctionType) and value.__module__.split(".")[0] in PACKAGES
 
-    numba compares the file of a function, and not the files of the functions that it inlines: whoever changes one, or
-    gets a newer version, would go on with the old code. Where nothing can be written, numba keeps nothing there.
 
-    root: the folder of the packages
+def _text(value: object) -> str:
+    """What compiled code has of a value: constants as they are, classes and modules by their names."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {value.shape} {value.tobytes().hex()}"
+    if isinstance(value, CodeType):
+        return f"{value.co_code.hex()} {value.co_names} {[*map(_text, value.co_consts)]}"
+    if isinstance(value, bool | int | float | str | tuple | np.generic | np.dtype | None):
+        return repr(value)
+    return f"{getattr(value, '__module__', '')} {getattr(value, '__qualname__', '')} {getattr(value, '_fields', '')}"
+
+
+def sources_of(function: FunctionType) -> str:
+    """The hash of a function as it is compiled: of its bytecode, the values that it reads, and all that it calls."""
+    known = hashlib.sha256(Path(__file__).read_bytes())  # it has the options of `inner`
+    reached = [function]
+    for one in reached:  # which grows
+        names = one.__globals__
+        values = [names[name] for name in one.__code__.co_names if name in names]
+        values += [cell.cell_contents for cell in one.__closure__ or ()]
+        called = [getattr(value, "py_func", value) for value in values]
+        reached += [value for value in dict.fromkeys(filter(_is_ours, called)) if value not in reached]
+        options = getattr(names.get(one.__name__), "targetoptions", None)
+        constants = [_text(value) for value in called if not _is_ours(value)]
+        known.update(f"{one.__qualname__} {options} {_text(one.__code__)} {one.__defaults__} {constants}".encode())
+    return known.hexdigest()
+
+
+class _Stamp:
+    """What numba compares. It is computed then: a function may call what is defined after it. Saved, it is a hash."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self._function = function
+
+    @cached_property
+    def _hash(self) -> str:
+        return sources_of(self._function)
+
+    def __eq__(self, other: object) -> bool:
+        return self._hash == other
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (self._hash,)
+
+
+class _OfOurs:
+    """Keeps the code of a function of ours where numba would, as long as the function and what it calls are the same.
+
+    numba compares the function's file: a new comment there would compile all its functions again, and a change of
+    what they call in other files none of them.
     """
-    folders = [root / name for name in ("aded", "baselines", "datastore", "scripts")]
-    texts = [path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py"))]
-    compiled = b"".join(text for text in texts if b"jit" in text or b"aded.compiled" in text)
-    sources = hashlib.sha256(compiled).hexdigest()
-    known = root / "aded" / "__pycache__" / "numba_sources.sha256"
-    with suppress(OSError):
-        if known.exists() and known.read_bytes() == sources.encode():
-            return
-        for folder in folders:
-            for path in folder.rglob("*.nb[ci]"):
-                path.unlink(missing_ok=True)
-        known.parent.mkdir(exist_ok=True)
-        known.write_text(sources)
+
+    def __init__(self, function: FunctionType, file: str) -> None:
+        super().__init__(function, file)  # type: ignore[call-arg]
+        self._function = function
+
+    @classmethod
+    def from_function(cls, function: FunctionType, file: str) -> Any:
+        return super().from_function(function, file) if _is_ours(function) else None  # type: ignore[misc]
+
+    def get_source_stamp(self) -> _Stamp:
+        return _Stamp(self._function)
+
+    def get_disambiguator(self) -> str:
+        """The name is enough: a function may move within its file."""
+        return "aded"
+
+
+_places: Any = [type(place.__name__, (_OfOurs, place), {}) for place in CacheImpl._locator_classes]
+CacheImpl._locator_classes = _places + CacheImpl._locator_classes
 
 
 class _Notice(event.Listener):
@@ -81,4 +137,3 @@ class _Notice(event.Listener):
 
 
 event.register("numba:compile", _Notice())
-forget_outdated_code(Path(__file__).parents[1])

@@ -61,24 +61,25 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", connect_here)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--whole",
-        action="store_true",
-        help="all cases of tests/faults and tests/fuzz, not one of each class; and launchers of processes",
-    )
+def pytest_configure(config: pytest.Config) -> None:
+    """Where several processes share the tests (`make test`), this one hands them out."""
+    if config.getoption("numprocesses", None):
+        from progress import Progress
+
+        config.pluginmanager.register(Progress(config))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests begin, so that none is left to one process alone at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    from progress import place_of
+
+    items.sort(key=place_of)
 
 
 @pytest.fixture(scope="session")
-def works(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Works:
+def works(tmp_path_factory: pytest.TempPathFactory) -> Works:
     from works import Works
 
-    return Works(tmp_path_factory.mktemp("works"), request.config.getoption("whole"))
+    return Works(tmp_path_factory.mktemp("works"))
 
 
 @pytest.fixture

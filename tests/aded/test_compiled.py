@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from from_python import compiled
 
-from aded.compiled import forget_outdated_code, inner, new_record
+from aded.compiled import inner, new_record
 
 KIND = np.dtype([("count", np.int64), ("weights", np.float32, (2, 3))])
 
@@ -44,16 +46,50 @@ def test_who_waits_for_the_compiler_is_told_once(tmp_path: Path) -> None:
     assert "compiling" in lines[0][0]
 
 
-def test_code_that_was_compiled_from_other_sources_is_forgotten(tmp_path: Path) -> None:
-    """numba itself looks at the caller's file alone."""
-    caller, inlined, other = (tmp_path / "aded" / name for name in ("caller.py", "inlined.py", "plain.py"))
-    code = tmp_path / "aded" / "__pycache__" / "caller.f-3.py311.nbi"
-    code.parent.mkdir(parents=True)
-    for path in (caller, inlined):
-        path.write_text("from aded.compiled import inner")
-    for change, kept in ((None, False), (None, True), (other, True), (inlined, False), (None, True)):
-        code.touch()
-        if change is not None:
-            change.write_text(f"{change.read_text() if change.exists() else ''}# changed")
-        forget_outdated_code(tmp_path)
-        assert code.exists() is kept
+CALLER = """
+from numba import njit
+from aded.compiled import inner
+
+STEP = 1
+
+@inner
+def add(number: int) -> int:
+    return number + STEP
+
+@njit(cache=True)
+def caller(number: int) -> int:
+    return add(add(number))
+
+@njit(cache=True)
+def other(number: int) -> int:
+    return number
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        ("", "", True),
+        ("STEP = 1", "# moved\nSTEP = 1", True),
+        ("    return number\n", "    return number * 2\n", True),
+        ("STEP = 1", "STEP = 2", False),
+        ("number + STEP", "number - STEP", False),
+        ("add(add(number))", "add(number)", False),
+        ("@njit(cache=True)\ndef caller", "@njit(cache=True, fastmath=True)\ndef caller", False),
+    ],
+)
+def test_code_is_compiled_again_when_what_it_calls_has_changed(
+    old: str, new: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And only then: not when its file changes elsewhere."""
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # Python takes a file of the same second and size for the same
+    path = tmp_path / "made_up.py"
+    for text in (CALLER, CALLER.replace(old, new)):
+        path.write_text(text)
+        module = module_from_spec(spec := spec_from_file_location("aded.made_up", path))  # type: ignore[arg-type]
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+        answer = module.caller(5)
+        assert answer == module.caller.py_func(5)
+    assert bool(module.caller.stats.cache_hits) is kept

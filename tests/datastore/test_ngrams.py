@@ -101,7 +101,7 @@ def test_long_lists_of_successors_and_large_counts_are_exact(tmp_path: Path) -> 
         assert table(opened, order) == plain_counts(documents, order)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_real_corpus_counts_as_in_dictionaries(tmp_path: Path) -> None:
     corpus, tokenizer = SHARED / "corpora" / "chat.jsonl.xz", SHARED / "tokenizers" / "llama-2"
     if not corpus.exists():

@@ -100,7 +100,7 @@ class Links(HTMLParser):
 
 
 @BUILDS
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_no_link_of_the_site_is_broken_and_nothing_is_loaded_from_elsewhere(built: Path) -> None:
     pages = {page: Links(page) for page in built.rglob("*.html") if page.name != "404.html"}
     broken = []
@@ -117,7 +117,7 @@ def test_no_link_of_the_site_is_broken_and_nothing_is_loaded_from_elsewhere(buil
 
 
 @BUILDS
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_search_finds_the_words_of_the_field(built: Path) -> None:
     items = json.loads((built / "search.json").read_text(encoding="utf-8"))["items"]
     texts = [f"{item['title']} {item['text']}".lower() for item in items]

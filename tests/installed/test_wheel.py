@@ -83,7 +83,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_wheel_has_every_file_that_it_needs(installed: Installed) -> None:
     expected = set()
     for name in tracked():
@@ -96,7 +96,7 @@ def test_the_wheel_has_every_file_that_it_needs(installed: Installed) -> None:
     assert {name.split("/")[0] for name in found - ours if ".dist-info" not in name} == {"bin", "repeat_last.py"}
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed: Installed) -> None:
     """From recorded answers to a table, where the user has folders of the names of our packages."""
     for package in BESIDE:
@@ -134,7 +134,7 @@ def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_template_passes_its_own_tests(installed: Installed) -> None:
     done = subprocess.run(
         [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ".", "test_repeat_last.py"],
@@ -147,7 +147,7 @@ def test_the_template_passes_its_own_tests(installed: Installed) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_without_extras_commands_are_listed_and_name_theirs(installed: Installed, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(HIDDEN)
     done = installed.aded(without=str(tmp_path))

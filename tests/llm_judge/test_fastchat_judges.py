@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 
 from llm_judge.export import export
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 JUDGE = "gpt-4"
 SCORES = {1: 7, 2: 4}
 """The server's scores of first and second turns."""

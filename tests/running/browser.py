@@ -14,7 +14,7 @@ import pytest
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
 NEEDED = [
-    pytest.mark.slow,
+    pytest.mark.thorough,
     pytest.mark.skipif(not find_spec("selenium"), reason="selenium drives the browser: pip install selenium"),
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium with its chromedriver on the path"),
 ]

@@ -22,7 +22,7 @@ def recipe(target: str) -> list[str]:
     return [line.removeprefix("\t@") for line in found[1].splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_table_plot_and_offline_runs_appear(tmp_path: Path) -> None:
     """The commands of `make run`, for a tiny model and two methods that need no files."""
     tiny_model("llama", vocab_size=128, max_position_embeddings=4096).save_pretrained(tmp_path / "model")

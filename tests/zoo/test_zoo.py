@@ -19,7 +19,7 @@ from aded.targets.eager import EagerTarget
 from aded.targets.load import checked_target
 from aded.targets.self_check import SelfCheck
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 PAGE = Path(__file__).parents[2] / "docs" / "models" / "families.md"
 
 

@@ -31,7 +31,7 @@ def test_each_launcher_takes_its_config(name: str) -> None:
     assert (settings.get("gpus_per_node") == 1) is (name == "submitit_slurm")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("launcher", "methods"), [("submitit_local", ["prompt_lookup"]), ("joblib", ["autoregressive", "prompt_lookup"])]
 )

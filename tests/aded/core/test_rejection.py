@@ -83,7 +83,7 @@ def test_the_output_has_the_targets_distribution(shape: str, zeros: int) -> None
     assert p_value(np.append(counts[common], counts[~common].sum()), np.append(expected[common], rare)) > 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("siblings", [1, 4])
 def test_of_a_real_model_the_total_variation_is_that_of_plain_draws(siblings: int) -> None:
     """The embedded model drafts from the end of a prompt and verifies with the whole; of 500 tokens, to be quick."""

@@ -121,7 +121,7 @@ COMPILED = [
 ]
 
 
-@pytest.mark.slow  # a C++ compiler runs
+@pytest.mark.thorough  # a C++ compiler runs
 @pytest.mark.parametrize(("name", "backend", "dtype"), COMPILED)
 def test_so_it_has_in_compiled_steps(name: str, backend: str, dtype: torch.dtype) -> None:
     """In float32 the logits are close to the eager engine's."""

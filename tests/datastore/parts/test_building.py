@@ -80,7 +80,7 @@ def fault(monkeypatch: pytest.MonkeyPatch, number: int, error: BaseException) ->
     return lambda: monkeypatch.setattr(job, "write_ngrams", write)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_two_processes_write_the_bytes_of_one_build(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path / "tok")
     (tmp_path / "rows.jsonl").write_text("".join(f'{{"text": "{text} {n}"}}\n' for n in range(9) for text in TEXTS))

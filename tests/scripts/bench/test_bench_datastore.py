@@ -15,7 +15,7 @@ from scripts.bench import datastore
 TEXTS = ["the cat sat on the mat", "the dog sat on the log", "abcab"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_last_line_is_json(
     tokenizer: PreTrainedTokenizerFast, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

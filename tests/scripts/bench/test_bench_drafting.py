@@ -23,7 +23,7 @@ def test_bad_settings_are_reported_in_one_line(arguments: list[str], command: Co
     assert command.refusal(drafting.main, *arguments).startswith(f"{arguments[0].partition('=')[0]}: ")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_drafter_has_its_row(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setattr(drafting.importlib.util, "find_spec", lambda name: None)  # its process is slow to start
     monkeypatch.setattr(drafting, "WARM_UP", 4)

@@ -25,7 +25,7 @@ def model(tmp_path: Path) -> str:
     return f"model={tmp_path / 'model'}"
 
 
-@pytest.mark.slow  # another process imports transformers
+@pytest.mark.thorough  # another process imports transformers
 def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     settings = BenchEnginesSettings(methods=["autoregressive", "prompt_lookup"], prompts=2, new_tokens=12)
     run([model, "engine=eager", "model.dtype=float32"], settings)

@@ -82,7 +82,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "engine"))
 
 
-@pytest.mark.slow  # servers in processes of their own
+@pytest.mark.thorough  # servers in processes of their own
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("rate", [None, 200.0])
 def test_the_command_measures_each_number_of_requests_at_a_time(
@@ -112,7 +112,7 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children, "the servers have ended"
 
 
-@pytest.mark.slow  # servers in processes of their own
+@pytest.mark.thorough  # servers in processes of their own
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("proposer", ["aded_backoff", "none"])
 def test_right_answers_are_told_from_wrong_broken_and_refused_ones(

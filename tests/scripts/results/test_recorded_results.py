@@ -134,7 +134,7 @@ def test_answers_to_unknown_benchmarks_are_skipped_with_a_warning(
         read_sources(folders, settings)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_from_answers_to_tables_and_plots(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

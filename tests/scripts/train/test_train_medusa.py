@@ -158,7 +158,7 @@ def test_heads_learn_what_can_be_known() -> None:
     assert accepted(heads, states, targets, projection) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_asks_prompts_of_conversations_too(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:

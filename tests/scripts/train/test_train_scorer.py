@@ -67,7 +67,7 @@ def test_joined_examples_keep_their_features() -> None:
     np.testing.assert_array_equal(every.feature_values[start:end], groups[1].feature_values[slice(*own)])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_writes_weights_that_a_drafter_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

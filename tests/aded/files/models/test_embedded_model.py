@@ -78,7 +78,7 @@ def test_without_its_package_one_line_names_the_key_and_the_package(
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_aded_answers_human_eval_as_generate_does() -> None:
     cache = cache_folder()
     folder = str(embedded_model(cache))

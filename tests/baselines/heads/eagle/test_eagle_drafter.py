@@ -137,7 +137,7 @@ def embedded() -> tuple[EagerTarget, np.ndarray, list[int]]:
     return target, prompt, decode(target, Autoregressive(), prompt, Greedy(), max_new_tokens=32).token_ids
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3"])
 def test_our_heads_draft_for_the_embedded_model(name: str) -> None:
     """From the config to the answer: the same tokens, and drafts that are accepted."""
