@@ -61,13 +61,19 @@ def _text(value: object) -> str:
     return f"{getattr(value, '__module__', '')} {getattr(value, '__qualname__', '')} {getattr(value, '_fields', '')}"
 
 
+def _names(code: CodeType) -> list[str]:
+    """The names that a function reads, and the comprehensions within it."""
+    inner = [name for one in code.co_consts if isinstance(one, CodeType) for name in _names(one)]
+    return [*code.co_names, *inner]
+
+
 def sources_of(function: FunctionType) -> str:
     """The hash of a function as it is compiled: of its bytecode, the values that it reads, and all that it calls."""
     known = hashlib.sha256(Path(__file__).read_bytes())  # it has the options of `inner`
     reached = [function]
     for one in reached:  # which grows
         names = one.__globals__
-        values = [names[name] for name in one.__code__.co_names if name in names]
+        values = [names[name] for name in _names(one.__code__) if name in names]
         values += [cell.cell_contents for cell in one.__closure__ or ()]
         called = [getattr(value, "py_func", value) for value in values]
         reached += [value for value in dict.fromkeys(filter(_is_ours, called)) if value not in reached]

@@ -51,13 +51,7 @@ def check_drafter(given: str | Drafter | type[Drafter] | Callable[[], Drafter]) 
         or a method's name. The model has 64 tokens, of which the last four occur in no prompt.
     """
     make = _maker(given)
-    for check in (
-        _answers_are_the_targets,
-        _drafts_are_the_same_each_time,
-        _nothing_outlives_its_scope,
-        _no_token_is_made_up,
-        _memory_is_bounded,
-    ):
+    for check in (*QUICK_CHECKS, memory_is_bounded):
         check(make)
 
 
@@ -144,7 +138,7 @@ def _trees(made: Drafter, prompt: np.ndarray = PROMPTS[0]) -> list[tuple[list[in
     return watched.trees
 
 
-def _answers_are_the_targets(make: Callable[[], Drafter]) -> None:
+def answers_are_the_targets(make: Callable[[], Drafter]) -> None:
     """Greedy and drawn, one drafter for all prompts: what it learns changes no answer. Each tree is checked."""
     watched, plain = _watched(make()), drafter("autoregressive")
     for decoding in (Decoding(), Decoding(0.9, 0.9, 1)):
@@ -154,11 +148,11 @@ def _answers_are_the_targets(make: Callable[[], Drafter]) -> None:
             assert answer.token_ids == wanted.token_ids, "an answer is not that of autoregressive decoding"
 
 
-def _drafts_are_the_same_each_time(make: Callable[[], Drafter]) -> None:
+def drafts_are_the_same_each_time(make: Callable[[], Drafter]) -> None:
     assert _trees(make()) == _trees(make()), "two new drafters draft differently; draw with the seed that begin gets"
 
 
-def _nothing_outlives_its_scope(make: Callable[[], Drafter]) -> None:
+def nothing_outlives_its_scope(make: Callable[[], Drafter]) -> None:
     used, fresh = make(), _trees(make())
     scope = used.adaptation
     assert scope in ("off", "prompt", "session"), f"adaptation is {scope!r}; it must be off, prompt or session"
@@ -171,7 +165,7 @@ def _nothing_outlives_its_scope(make: Callable[[], Drafter]) -> None:
     assert _trees(used) == fresh, "reset does not forget everything"
 
 
-def _no_token_is_made_up(make: Callable[[], Drafter]) -> None:
+def no_token_is_made_up(make: Callable[[], Drafter]) -> None:
     """Of tokens that it has never seen it knows nothing."""
     for prompt in ([VOCABULARY - 2], [VOCABULARY - 3, VOCABULARY - 2]):
         made = _watched(make())
@@ -180,7 +174,7 @@ def _no_token_is_made_up(make: Callable[[], Drafter]) -> None:
         assert set(drafted) <= set(prompt), f"{drafted} was drafted after {prompt} alone; draft the root alone"
 
 
-def _memory_is_bounded(make: Callable[[], Drafter]) -> None:
+def memory_is_bounded(make: Callable[[], Drafter]) -> None:
     """A session of answers made of the same few phrases: after half of it there is nothing new to keep.
 
     What a drafter keeps grows in every stretch; what libraries keep meanwhile does not.
@@ -214,3 +208,12 @@ def _memory_is_bounded(make: Callable[[], Drafter]) -> None:
     finally:
         tracemalloc.stop()
     raise AssertionError(f"memory grows by {grown:.0f} bytes a token; bound what is kept over a session")
+
+
+QUICK_CHECKS = (
+    answers_are_the_targets,
+    drafts_are_the_same_each_time,
+    nothing_outlives_its_scope,
+    no_token_is_made_up,
+)
+"""What takes a second or two; memory takes ten times as long."""

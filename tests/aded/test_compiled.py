@@ -58,7 +58,7 @@ def add(number: int) -> int:
 
 @njit(cache=True)
 def caller(number: int) -> int:
-    return add(add(number))
+    return [add(one) for one in (number,)][0]
 
 @njit(cache=True)
 def other(number: int) -> int:
@@ -74,7 +74,7 @@ def other(number: int) -> int:
         ("    return number\n", "    return number * 2\n", True),
         ("STEP = 1", "STEP = 2", False),
         ("number + STEP", "number - STEP", False),
-        ("add(add(number))", "add(number)", False),
+        ("[add(one)", "[one", False),
         ("@njit(cache=True)\ndef caller", "@njit(cache=True, fastmath=True)\ndef caller", False),
     ],
 )

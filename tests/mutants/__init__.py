@@ -1,0 +1,1 @@
+"""Planted faults, and a survey of the tests that find them."""
