@@ -1,7 +1,5 @@
 """docs/file_map.md, made from the docstrings of the packages: `python tests/docs/file_map.py` writes it anew."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,12 +1,9 @@
-"""Every figure of README.md is that of a committed file; those of other pages are in files that they link."""
-
-from __future__ import annotations
+"""Every figure of a page is in a committed file that its section links."""
 
 import csv
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib
 import pytest
@@ -22,33 +19,6 @@ DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)(?! [Mm])")
 TEXTS = {".csv", ".json", ".md", ".txt"}
 
 
-class Said(NamedTuple):
-    """What a sentence says, and the cell it comes from: of the row in which these columns have these values."""
-
-    sentence: str
-    value: str
-    file: str
-    row: dict[str, str]
-    column: str
-
-
-LIVE = (
-    "prompt_lookup",
-    "aded_backoff (lookup=none, retrieval=none)",
-    "aded_backoff (lookup=a file, retrieval=a file)",
-)
-"""The lines of the table's columns."""
-SPEEDUP = ("speedup", "speedup_low", "speedup_high")
-
-
-def live(sentence: str, benchmark: str) -> list[Said]:
-    """sentence: a row of the table, with speedups of the last lines of LIVE, and the last one's accepted tokens."""
-    values, file = decimals(sentence), f"live/{benchmark}/summary.csv"
-    cells = [(line, column) for line in LIVE[-(len(values) // len(SPEEDUP)) :] for column in SPEEDUP]
-    cells.append((LIVE[-1], "mean_accepted_tokens"))
-    return [Said(sentence, value, file, {"line": line}, of) for value, (line, of) in zip(values, cells, strict=True)]
-
-
 def decimals(text: str) -> list[str]:
     """The figures of a page's words and tables."""
     text = re.sub(r"```.*?```|^    .*$|`[^`]*`", "", text, flags=re.DOTALL | re.MULTILINE)
@@ -56,49 +26,9 @@ def decimals(text: str) -> list[str]:
     return DECIMAL.findall(text)
 
 
-def target(sentence: str, value: str, model: str, method: str, column: str) -> Said:
-    row = {"model": model, "benchmark": "human_eval_chat", "method": method}
-    return Said(sentence, value, "targets/peers_equal.csv", row, column)
-
-
-def eagle(sentence: str, value: str, benchmark: str, method: str) -> Said:
-    return Said(sentence, value, "published/engines.csv", {"benchmark": benchmark, "method": method}, "value")
-
-
-SAID = [
-    *live("40 questions | 2.36 [2.13, 2.66] | 3.93¹ [3.54, 4.46] | 4.14 [3.77, 4.64] | 5.45 |", "human_eval"),
-    *live("raw completion, 40 | not run | 1.86 [1.73, 2.06] | 2.12 [1.96, 2.39] | 2.49 |", "human_eval_raw"),
-    *live("MT-Bench, 20 | not run | 2.16 [1.93, 2.44] | 2.33 [2.08, 2.65] | 2.81 |", "mt_bench"),
-    Said("2.66, not 4.14", "2.66", "live/zen_3_long/human_eval/summary.csv", {"method": "aded_backoff"}, "speedup"),
-    eagle("EAGLE-3 3.58 (vLLM's count)", "3.58", "human_eval_chat", "eagle3, chain of 5"),
-    target("in a session 2.13", "2.13", "qwen3-32b", "aded_backoff (shape=chain)", "session, 5"),
-    eagle("EAGLE-3 5.79 (EAGLE's count, 80 questions)", "5.79", "eagle_humaneval", "eagle3, tree"),
-    target(
-        "`aded_backoff` in a session 3.75",
-        "3.75",
-        "llama-3.1-8b-instruct",
-        "aded_backoff (shape=tree)",
-        "session, 64",
-    ),
-]
-
-
 def rows_of(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines))
-
-
-@pytest.mark.parametrize("said", SAID, ids=lambda said: f"{said.value} {said.file}")
-def test_a_figure_of_the_readme_is_that_of_its_file(said: Said) -> None:
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert said.sentence in text
-    assert said.value in said.sentence
-    (row,) = [row for row in rows_of(RESULTS / said.file) if said.row.items() <= row.items()]
-    assert f"{float(row[said.column]):.2f}" == said.value
-
-
-def test_no_other_figure_is_in_the_readme() -> None:
-    assert set(decimals((ROOT / "README.md").read_text(encoding="utf-8"))) == {said.value for said in SAID}
 
 
 def test_the_outputs_that_the_readme_calls_the_same_are() -> None:
@@ -108,7 +38,9 @@ def test_the_outputs_that_the_readme_calls_the_same_are() -> None:
             assert int(row["questions"]) == questions
 
 
-PAGES = sorted([*ROOT.glob("docs/*.md"), *RESULTS.rglob("README.md"), RESULTS / "recorded" / "figures.md"])
+PAGES = sorted(
+    [ROOT / "README.md", *ROOT.glob("docs/*.md"), *RESULTS.rglob("README.md"), RESULTS / "recorded" / "figures.md"]
+)
 IN_NO_FILE = {
     "docs/benchmark_definitions.md: The numbers": "a definition",
     "docs/glossary.md: Glossary": "definitions",
@@ -157,6 +89,7 @@ def test_the_sections_in_no_file_are_there() -> None:
     assert set(IN_NO_FILE) <= {name for page in PAGES for name, _ in sections(page)}
 
 
+@pytest.mark.thorough
 def test_the_pictures_show_the_committed_results() -> None:
     for file, text in badges().items():
         assert (IMAGES / f"badge-{file}.svg").read_text(encoding="utf-8") == text

@@ -1,7 +1,5 @@
 """docs/methods.md says of every method what it learned from, as its class does; docs/peers.md how faithful it is."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from pathlib import Path

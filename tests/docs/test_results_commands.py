@@ -1,7 +1,5 @@
 """The commands by which the results were made are ones that the program takes: names, keys and values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib import import_module
@@ -21,6 +19,7 @@ from scripts import NoSettings
 from scripts.bench import datastore as bench_datastore
 from scripts.sweep import combinations
 
+pytestmark = pytest.mark.thorough
 PAGES = sorted((ROOT / "results").rglob("README.md"))
 
 

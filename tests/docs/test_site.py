@@ -4,8 +4,6 @@ What is staged is checked always; the built site where `make site` installed wha
 there is one.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
