@@ -1,7 +1,5 @@
 """A report in a real browser, for tests: without a browser and what drives it they are skipped."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

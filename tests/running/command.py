@@ -1,7 +1,5 @@
 """A command's `main`, called in this process with the arguments of a command line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

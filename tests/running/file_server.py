@@ -1,7 +1,5 @@
 """A server of files in this process, with every fault that a download must survive."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

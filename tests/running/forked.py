@@ -5,8 +5,6 @@ are forked from a server that has imported them and readied numba (warm.py): wha
 is theirs alone.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import runpy

@@ -1,7 +1,5 @@
 """Compiled functions that only compiled functions call (aded.compiled.inner), as tests call them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

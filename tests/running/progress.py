@@ -1,7 +1,5 @@
 """How the whole suite runs in two processes: what each takes, and what is printed meanwhile."""
 
-from __future__ import annotations
-
 from time import monotonic
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Imported by the server that processes are forked from (forked.py): what most commands do first."""
 
-from __future__ import annotations
-
 from hydra.core.plugins import Plugins
 from transformers.models.auto import modeling_auto  # noqa: F401
 

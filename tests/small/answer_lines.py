@@ -1,7 +1,5 @@
 """Lines of files of recorded answers, for tests of what reads them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Look-up files of random models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

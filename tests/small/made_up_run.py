@@ -1,7 +1,5 @@
 """Small made-up records of runs, whole and consistent, for tests of what reads them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A small pack, for tests of what reads one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

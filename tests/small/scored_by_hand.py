@@ -1,7 +1,5 @@
 """Random candidates and weights for aded_backoff's scorer, and the scorer's formula without compiled code."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from aded.drafters.backoff.candidates import EXPERTS, Candidates, add_feature, clear, new_candidates

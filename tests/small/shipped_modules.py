@@ -1,7 +1,5 @@
 """Tiny models that ship modules for multi-token prediction, in files with the published names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

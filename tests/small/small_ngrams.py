@@ -1,7 +1,5 @@
 """A small n-gram file."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Suffix files in memory, and plain searches in texts to compare with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small corpora: texts to read, and code for trainings, for which the standard library would take seconds to read."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small things to test with: random models, a tokenizer of characters, random trees, an obedient sampler."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

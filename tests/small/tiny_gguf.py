@@ -1,7 +1,5 @@
 """A GGUF file of a tiny random Qwen2, as published files are: weights in blocks of 4 bits, and the tokenizer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import gguf

@@ -1,7 +1,5 @@
 """Small tri-gram matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
