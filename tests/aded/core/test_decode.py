@@ -1,24 +1,24 @@
-from __future__ import annotations
+"""The decode loop, and two answers decoded in turns."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny import VOCABULARY, random_tree, tiny_model
 from transformers import PreTrainedModel
 
 from aded.core.decode import Answer, decode
 from aded.core.decoding import Decoding
 from aded.core.drafter import Drafter, Step
-from aded.core.sampler import Greedy, Sampler
+from aded.core.sampler import Greedy, Recorded, Sampler
+from aded.core.slices import WHOLE_ANSWER, Arm, take_turns
 from aded.core.tree import DraftTree
-from aded.drafters.trigram.drafter import AdedDrafter
-from aded.drafters.trigram.search.best_first import BestFirst
 from aded.errors import BadInput
-from aded.files.datastores.ngram_file import NgramFile
-from aded.settings import Scope
 from aded.targets.eager import EagerTarget
 from baselines.autoregressive import Autoregressive
 
@@ -79,20 +79,11 @@ def run(
     prompt: np.ndarray = PROMPT,
     sampler: Sampler | None = None,
     tokens: int = TOKENS,
-    stop: Callable[[list[int]], bool] | None = None,
-    seed: int = 0,
     eos: Collection[int] = (),
+    **settings: Any,
 ) -> Answer:
-    answer = decode(
-        target_of(name),
-        drafter,
-        prompt,
-        sampler or Greedy(),
-        max_new_tokens=tokens,
-        eos_token_ids=eos,
-        stop=stop,
-        seed=seed,
-    )
+    settings |= {"max_new_tokens": tokens, "eos_token_ids": eos}
+    answer = decode(target_of(name), drafter, prompt, sampler or Greedy(), **settings)
     check_accounts(answer)
     return answer
 
@@ -102,10 +93,8 @@ def check_accounts(answer: Answer) -> None:
     assert answer.new_tokens == sum(answer.accept_lengths) == max(0, len(answer.token_ids) - 1)
     assert len(answer.drafted_nodes) == steps
     assert {len(times) for times in (answer.draft_times, answer.verify_times, answer.observe_times)} == {steps}
-    assert all(
-        1 <= accepted <= 1 + drafted
-        for accepted, drafted in zip(answer.accept_lengths, answer.drafted_nodes, strict=True)
-    )
+    pairs = zip(answer.accept_lengths, answer.drafted_nodes, strict=True)
+    assert all(1 <= accepted <= 1 + drafted for accepted, drafted in pairs)
 
 
 def generated(model: PreTrainedModel, prompt: np.ndarray, tokens: int = TOKENS, eos: int | None = None) -> list[int]:
@@ -128,17 +117,7 @@ def test_greedy_answers_are_those_of_generate(name: str, prompt: np.ndarray) -> 
         assert len(set(answer.accept_lengths)) >= 3, "some drafts are accepted whole, some in part, some not at all"
 
 
-@pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1], PROMPT[:2]], ids=len)
-@pytest.mark.parametrize("adaptation", ["off", "prompt", "session"])
-def test_aded_answers_are_those_of_generate(ngram_file: NgramFile, prompt: np.ndarray, adaptation: Scope) -> None:
-    expected = generated(target_of("llama").model, prompt)
-    drafter = AdedDrafter(ngram_file, BestFirst(), budget=12, adaptation=adaptation)
-    for _ in range(2):  # a second answer of the session finds what the first one left
-        assert run(drafter, prompt=prompt).token_ids == expected
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize("top_p", [1.0, 0.8])
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 0.8), (0.7, 1.0)])
 def test_sampled_answers_are_those_of_autoregressive_decoding(temperature: float, top_p: float) -> None:
     answers = []
     for seed in range(3):
@@ -147,6 +126,8 @@ def test_sampled_answers_are_those_of_autoregressive_decoding(temperature: float
         answer = run(Adversary(expected, 5), sampler=sampler, seed=seed)
         assert answer.token_ids == expected
         assert max(answer.accept_lengths) > 2
+        again = run(Adversary(expected, 5), sampler=Recorded(expected), seed=seed)
+        assert again.token_ids == expected, "each token is chosen by its own position"
         answers.append(expected)
     assert answers[0] != answers[1] != answers[2], "another seed draws another answer"
 
@@ -155,143 +136,162 @@ def test_autoregressive_decoding_accepts_exactly_one_a_step() -> None:
     answer = run(Autoregressive())
     assert answer.accept_lengths == [1] * (TOKENS - 1)
     assert answer.drafted_nodes == [0] * (TOKENS - 1)
-    assert answer.stop_reason == "limit"
+    answer = run(Autoregressive(), stop=lambda ids: True)
+    assert (len(answer.token_ids), answer.accept_lengths, answer.stop_reason) == (1, [], "stop_string")
 
 
-def test_an_oracle_saves_its_steps() -> None:
+def test_an_oracle_saves_its_steps_and_observes_every_one_from_the_prompt_on() -> None:
     """49 tokens: one of the prefill, then 12 steps of three drafts and a bonus token each."""
     expected = run(Autoregressive(), tokens=49).token_ids
-    answer = run(Oracle(expected, 3), tokens=49)
-    assert answer.token_ids == expected
-    assert answer.accept_lengths == [4] * 12
-    assert answer.drafted_nodes == [3] * 12
-
-
-def test_the_drafter_observes_every_step_from_the_prompt_on() -> None:
-    expected = run(Autoregressive()).token_ids
     oracle = Oracle(expected, 3)
-    answer = run(oracle)
+    answer = run(oracle, tokens=49)
+    assert (answer.token_ids, answer.accept_lengths, answer.drafted_nodes) == (expected, [4] * 12, [3] * 12)
     prompt, *steps = oracle.seen
-    assert prompt.tree.tokens.tolist() == [PROMPT[-1]]
-    assert prompt.new_tokens == expected[:1]
-    assert [len(step.new_tokens) for step in steps] == answer.accept_lengths
-    assert [token for step in oracle.seen for token in step.new_tokens] == expected
+    assert (prompt.tree.tokens.tolist(), prompt.new_tokens) == ([PROMPT[-1]], expected[:1])
+    assert [token for step in steps for token in step.new_tokens] == expected[1:]
+    assert {len(step.new_tokens) for step in steps} == {4}
 
 
-@pytest.mark.parametrize("ahead", [0, 3, 8])
-def test_eos_inside_a_step_ends_the_answer(ahead: int) -> None:
+@pytest.mark.parametrize("ahead", [0, 3, TOKENS])
+def test_eos_inside_a_step_ends_the_answer_and_nothing_below_it_is_verified(ahead: int) -> None:
     target = target_of("llama")
     expected = generated(target.model, PROMPT)
     eos = next(token for at, token in enumerate(expected) if at > 9 and token not in expected[:at])
     oracle = Oracle(expected, ahead)
     answer = run(oracle, eos={eos})
     assert answer.token_ids == generated(target.model, PROMPT, eos=eos) == expected[: expected.index(eos) + 1]
-    assert answer.stop_reason == "eos"
+    assert (answer.stop_reason, oracle.ends) == ("eos", {eos})
     observed = [token for step in oracle.seen for token in step.new_tokens]
     assert observed == answer.token_ids, "what was accepted behind the end is no part of the text"
+    if ahead == TOKENS:
+        assert answer.drafted_nodes == [expected.index(eos)]
 
 
-def test_what_is_drafted_below_eos_is_not_verified() -> None:
-    expected = run(Autoregressive()).token_ids
-    eos = next(token for at, token in enumerate(expected) if at > 9 and token not in expected[:at])
-    oracle = Oracle(expected, TOKENS)
-    answer = run(oracle, eos={eos})
-    assert answer.drafted_nodes == [expected.index(eos)]
-    assert oracle.ends == {eos}
-
-
-@pytest.mark.parametrize("ahead", [0, 3, 8])
+@pytest.mark.parametrize("ahead", [0, 8])
 def test_a_stop_rule_inside_a_step_ends_the_answer(ahead: int) -> None:
     expected = run(Autoregressive()).token_ids
     stops = [expected[at : at + 2] for at in range(12, 20)]
     end = next(n for n in range(2, TOKENS) if expected[n - 2 : n] in stops)
     answer = run(Oracle(expected, ahead), stop=lambda ids: ids[-2:] in stops)
-    assert answer.token_ids == expected[:end]
-    assert answer.stop_reason == "stop_string"
-
-
-def test_an_answer_may_end_with_the_prefills_token() -> None:
-    answer = run(Autoregressive(), stop=lambda ids: True)
-    assert (len(answer.token_ids), answer.accept_lengths, answer.stop_reason) == (1, [], "stop_string")
+    assert (answer.token_ids, answer.stop_reason) == (expected[:end], "stop_string")
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 3, 7])
 def test_the_limit_holds_inside_a_step(tokens: int) -> None:
     expected = generated(target_of("llama").model, PROMPT)
     answer = run(Oracle(expected, 8), tokens=tokens)
-    assert answer.token_ids == expected[:tokens]
-    assert answer.stop_reason == "limit"
+    assert (answer.token_ids, answer.stop_reason) == (expected[:tokens], "limit")
     assert sum(answer.drafted_nodes) <= max(0, tokens - 2), "no draft goes past the limit"
+    with pytest.raises(BadInput, match=r"^max_new_tokens: "):
+        run(Autoregressive(), tokens=0)
 
 
-@pytest.mark.parametrize("length", [1, 10, 15])
+@pytest.mark.parametrize("length", [1, 15, 16, 20])
 def test_the_models_context_limits_the_answer(length: int) -> None:
     model = tiny_model("llama", max_position_embeddings=16)
-    target = EagerTarget(model)
-    expected = generated(model, PROMPT[:length], tokens=16 - length)
-    answer = decode(target, Oracle(expected, 8), PROMPT[:length], Greedy(), max_new_tokens=TOKENS)
-    assert answer.token_ids == expected
-    assert answer.stop_reason == "limit"
+    expected = generated(model, PROMPT[:length], tokens=16 - length) if length < 16 else []
+    drafter = Oracle(expected, 8)
+    answer = decode(EagerTarget(model), drafter, PROMPT[:length], Greedy(), max_new_tokens=TOKENS)
+    assert (answer.token_ids, answer.stop_reason) == (expected, "limit" if expected else "context")
     check_accounts(answer)
 
 
-@pytest.mark.parametrize("length", [16, 20])
-def test_a_prompt_that_fills_the_context_has_no_answer(length: int) -> None:
-    target = EagerTarget(tiny_model("llama", max_position_embeddings=16))
-    answer = decode(target, Autoregressive(), PROMPT[:length], Greedy(), max_new_tokens=TOKENS)
-    assert (answer.token_ids, answer.stop_reason) == ([], "context")
+class Drafts(Drafter):
+    """Drafts what a function makes of the context."""
+
+    def __init__(self, make: Callable[[np.ndarray], Any]) -> None:
+        self.make = make
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        tree: DraftTree = self.make(context)
+        return tree
 
 
-def test_an_answer_without_tokens_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"^max_new_tokens: must be 1 or more, not 0$"):
-        decode(EagerTarget(tiny_model()), Autoregressive(), PROMPT, Greedy(), max_new_tokens=0)
+def broad(context: np.ndarray) -> DraftTree:
+    pairs = [[a, b] for a in range(VOCABULARY) for b in range(3)]
+    return DraftTree.from_sequences(int(context[-1]), pairs, budget=256)
+
+
+def written_into(context: np.ndarray) -> DraftTree:
+    context[-1] += 1
+    return DraftTree.root(int(context[-1]))
 
 
 def test_a_large_tree_fits_the_cache() -> None:
-    expected = run(Autoregressive()).token_ids
-
-    class Broad(Oracle):
-        def draft(self, context: np.ndarray) -> DraftTree:
-            return DraftTree.from_sequences(
-                int(context[-1]), [[a, b] for a in range(VOCABULARY) for b in range(3)], budget=256
-            )
-
-    answer = run(Broad(expected, 0))
-    assert answer.token_ids == expected
+    answer = run(Drafts(broad))
+    assert answer.token_ids == run(Autoregressive()).token_ids
     assert answer.drafted_nodes[0] == 256
     assert min(answer.accept_lengths[:-1]) >= 2, "every first token is drafted"
 
 
-def test_a_wrong_tree_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda context: DraftTree.chain(int(context[-1]), [10**6]), f"token 1000000; .* {VOCABULARY - 1}$"),
+        (
+            lambda context: DraftTree(np.append(context[-1], range(257)), np.array([-1] + [0] * 257)),
+            "257 .* `budget`",
+        ),
+        (lambda context: DraftTree.chain(int(context[-2]) + 1, [1, 2]), "root is"),
+        (written_into, "root is"),
+        (lambda context: [1], "list"),
+    ],
+)
+def test_a_wrong_tree_is_refused(make: Callable[[np.ndarray], Any], problem: str) -> None:
     """Another root would be read as text, and the answer be another without a word."""
+    with pytest.raises(BadInput, match=f"^drafter: .*{problem}"):
+        run(Drafts(make), tokens=8)
 
-    class Late(Drafter):
-        def draft(self, context: np.ndarray) -> DraftTree:
-            return DraftTree.chain(int(context[-2]) + 1, [1, 2])
 
-    class Writes(Drafter):
-        def draft(self, context: np.ndarray) -> DraftTree:
-            context[-1] += 1
-            return DraftTree.root(int(context[-1]))
+LENGTHS = st.lists(st.integers(1, 5), max_size=30)
 
-    class NoTree(Drafter):
-        def draft(self, context: np.ndarray) -> list[int]:  # type: ignore[override]
-            return [1]
 
-    class Large(Drafter):
-        def draft(self, context: np.ndarray) -> DraftTree:
-            return DraftTree.from_sequences(int(context[-1]), [[a] for a in range(257)], budget=257)
+def arm(name: str, accept_lengths: Sequence[int], seconds: float, log: list[tuple[str, int]]) -> Arm:
+    """An answer of these steps, each of so many seconds; `log` gets (name, tokens so far) after each."""
 
-    class Unknown(Drafter):
-        def draft(self, context: np.ndarray) -> DraftTree:
-            return DraftTree.chain(int(context[-1]), [10**6])
+    def steps() -> Iterator[Answer]:
+        answer = Answer()
+        for accepted in accept_lengths:
+            yield answer
+            answer.accept_lengths.append(accepted)
+            answer.verify_times.append(seconds)
+            log.append((name, answer.new_tokens))
+        yield answer
 
-    for made, problem in (
-        (Unknown(), f"it drafted token 1000000; the model's last one is {VOCABULARY - 1}"),
-        (Large(), "it drafted 257 nodes; so many need a `budget` as large"),
-        (Late(), r"its tree's root is \d+; it must be the text's last token, \d+"),
-        (Writes(), r"its tree's root is \d+; it must be the text's last token, \d+"),
-        (NoTree(), "it drafted a list; it must draft a DraftTree"),
-    ):
-        with pytest.raises(BadInput, match=f"^drafter: {problem}$"):
-            decode(EagerTarget(tiny_model()), made, PROMPT, Greedy(), max_new_tokens=8)
+    return Arm(steps())
+
+
+@given(LENGTHS, LENGTHS, st.sampled_from([0.0, 0.1, 0.25, WHOLE_ANSWER]))
+def test_both_answers_are_decoded_to_their_ends(first: list[int], second: list[int], seconds: float) -> None:
+    log: list[tuple[str, int]] = []
+    arms = arm("first", first, 0.05, log), arm("second", second, 0.1, log)
+    ended = list(take_turns(*arms, seconds))
+    assert ended == [*arms] * (len(ended) // 2)
+    assert [one.answer.accept_lengths for one in arms] == [first, second]
+    assert len(log) == len(first) + len(second)
+
+
+def test_the_second_arm_follows_to_the_same_tokens() -> None:
+    log: list[tuple[str, int]] = []
+    seen = [
+        (one.answer.steps, one.answer.new_tokens)
+        for one in take_turns(arm("method", [3] * 4, 0.1, log), arm("baseline", [1] * 12, 0.05, log), 0.2)
+    ]
+    method, baseline = [("method", n) for n in (3, 6, 9, 12)], [("baseline", n) for n in range(1, 13)]
+    assert log == [*method[:2], *baseline[:6], *method[2:], *baseline[6:]]
+    assert seen[:4] == [(2, 6), (6, 6), (4, 12), (12, 12)]
+
+
+def test_slices_without_an_end_are_whole_answers() -> None:
+    """The second arm does not even read its prompt before the first is complete: both may share a KV cache.
+
+    An answer without steps is complete: the prompt filled the context, or the first token ended it.
+    """
+    arms = Arm(iter([Answer()])), arm("second", [1, 1], 0.1, [])
+    list(take_turns(*arms, WHOLE_ANSWER))
+    assert [one.answer.new_tokens for one in arms] == [0, 2]
+    log: list[tuple[str, int]] = []
+    turns = take_turns(arm("first", [2] * 40, 1.0, log), arm("second", [1] * 80, 1.0, log), WHOLE_ANSWER)
+    next(turns)
+    assert log == [("first", 2 * n) for n in range(1, 41)]
+    assert len(list(turns)) == 1

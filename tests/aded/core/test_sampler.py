@@ -1,6 +1,6 @@
-from __future__ import annotations
+"""Samplers: the accepted path, and that the output has the target's distribution whatever was drafted."""
 
-from collections.abc import Callable
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from transformers import TopPLogitsWarper
 
 from aded.core.decoding import Decoding
+from aded.core.rejection import Rejection, accept, drawn
 from aded.core.sampler import Greedy, Sampled, accepted_path
 from aded.core.tree import DraftTree
 
@@ -22,19 +23,14 @@ def chi_square(counts: np.ndarray, probabilities: np.ndarray) -> float:
     return float(((counts - expected) ** 2 / expected).sum())
 
 
-@pytest.mark.parametrize(
-    ("choices", "path", "bonus"),
-    [
+def test_the_walk_follows_the_children_that_hold_the_choice() -> None:
+    for choices, path, bonus in (
         ({0: 1, 1: 2, 2: 3, 3: 9}, [0, 1, 2, 3], 9),
         ({0: 1, 1: 4, 4: 1}, [0, 1, 4], 1),
         ({0: 2, 5: 2, 6: 0}, [0, 5, 6], 0),
         ({0: 3}, [0], 3),
-    ],
-)
-def test_the_walk_follows_the_children_that_hold_the_choice(
-    choices: dict[int, int], path: list[int], bonus: int
-) -> None:
-    assert accepted_path(TREE, choices.__getitem__) == (path, bonus)
+    ):
+        assert accepted_path(TREE, choices.__getitem__) == (path, bonus)
 
 
 def test_greedy_takes_the_first_of_equals() -> None:
@@ -52,33 +48,25 @@ def test_the_filter_is_that_of_transformers(seed: int, top_p: float, temperature
         expected = TopPLogitsWarper(top_p)(torch.zeros(1, 1), expected[None])[0]
     got = Sampled(temperature, top_p, 0).distribution(row)
     torch.testing.assert_close(got, torch.softmax(expected, -1))
+    assert Sampled(temperature, 1e-9, 0).distribution(row).argmax() == row.argmax(), "the most probable always stays"
 
 
-def test_the_most_probable_token_always_stays() -> None:
-    row = torch.tensor([0.0, 3.0, 1.0])
-    assert Sampled(1.0, 1e-9, 0).distribution(row).tolist() == [0.0, 1.0, 0.0]
-
-
-@pytest.mark.parametrize("top_p", [1.0, 0.7])
-@pytest.mark.parametrize("along", ["seeds", "positions"])
+@pytest.mark.parametrize(("top_p", "along"), [(1.0, "seeds"), (0.7, "positions")])
 def test_draws_follow_the_distribution(top_p: float, along: str) -> None:
     row = torch.tensor([0.3, -1.0, 2.0, 0.0, 1.1, -0.4, 0.9, 0.2])
     probabilities = Sampled(1.0, top_p, 0).distribution(row).numpy()
-    draw: Callable[[int], int] = {
-        "seeds": lambda i: Sampled(1.0, top_p, i).draw(row, 3),
-        "positions": lambda i: Sampled(1.0, top_p, 7).draw(row, i),
-    }[along]
-    counts = np.bincount([draw(i) for i in range(4000)], minlength=8)
+    places = [(i, 3) if along == "seeds" else (7, i) for i in range(4000)]
+    draws = [Sampled(1.0, top_p, seed).draw(row, position) for seed, position in places]
+    counts = np.bincount(draws, minlength=8)
     kept = probabilities > 0
     assert counts[~kept].sum() == 0
     assert chi_square(counts[kept], probabilities[kept]) < 40  # 7 degrees of freedom at most: p = 1e-6
 
 
-@pytest.mark.parametrize("sequences", [[[0, 1]], [[3, 3], [3, 0], [1, 2]], []])
-def test_a_biased_drafter_leaves_the_distribution_of_two_tokens(sequences: list[list[int]]) -> None:
+def test_a_biased_drafter_leaves_the_distribution_of_two_tokens() -> None:
     rng = np.random.default_rng(5)
     first, second = torch.from_numpy(rng.normal(size=4)), torch.from_numpy(rng.normal(size=(4, 4)))
-    tree = DraftTree.from_sequences(0, sequences, budget=9)
+    tree = DraftTree.from_sequences(0, [[3, 3], [3, 0], [1, 2]], budget=9)
     # The root's row is `first`; a node one below it holds the row of its token, deeper ones are not read.
     rows = torch.stack([first, *(second[token] for token in tree.tokens[1:])])
     counts = np.zeros((4, 4))
@@ -96,16 +84,112 @@ def test_a_biased_drafter_leaves_the_distribution_of_two_tokens(sequences: list[
     assert chi_square(counts[kept], probabilities[kept]) < 57  # 15 degrees of freedom at most: p = 1e-6
 
 
-def test_positions_of_one_answer_draw_independently() -> None:
+def test_positions_seeds_and_streams_draw_independently() -> None:
     """Pairs of neighbouring draws fall into the 16 cells of a 4 x 4 table alike."""
     row = torch.zeros(4)
     draws = [Sampled(1.0, 1.0, 3).draw(row, position) for position in range(4000)]
     counts = np.bincount([4 * a + b for a, b in pairwise(draws)], minlength=16)
     assert chi_square(counts, np.full(16, 1 / 16)) < 57
-
-
-def test_samplers_of_an_answer_depend_on_seed_and_stream() -> None:
     samplers = [Decoding(1.0, 1.0, seed).sampler(*stream) for seed in (0, 1) for stream in ((1, 0), (1, 1), (2, 0))]
     assert len({sampler.seed for sampler in samplers if isinstance(sampler, Sampled)}) == 6
     assert Decoding(1.0).sampler(1, 0) == Decoding(1.0).sampler(1, 0)
     assert isinstance(Decoding(0.0, 0.5).sampler(1), Greedy)
+
+
+VOCABULARY, DRAWS = 6, 4000
+
+
+def p_value(counts: np.ndarray, expected: np.ndarray) -> float:
+    """Of the chi-square test."""
+    half = torch.tensor([(len(counts) - 1) / 2, float(((counts - expected) ** 2 / expected).sum()) / 2])
+    return float(torch.special.gammaincc(half[0], half[1]))
+
+
+def distribution(random: np.random.Generator, zeros: int = 0) -> np.ndarray:
+    found = random.dirichlet(np.full(VOCABULARY, 0.7))
+    found[random.permutation(VOCABULARY)[:zeros]] = 0.0
+    return found / found.sum()
+
+
+class World:
+    """A target and a drafter that know what follows each token, whatever came before."""
+
+    def __init__(self, zeros: int = 0) -> None:
+        random = np.random.default_rng(zeros)
+        self.p = np.array([distribution(random, zeros) for _ in range(VOCABULARY)])
+        self.q = np.array([distribution(random, zeros) for _ in range(VOCABULARY)])
+
+    def tree(self, branches: list[int], random: np.random.Generator) -> DraftTree:
+        tokens, parents, distributions, level = [0], [-1], dict[int, np.ndarray](), [0]
+        for count in branches:
+            below = []
+            for node in level:
+                distributions[node] = self.q[tokens[node]]
+                for token in drawn(distributions[node], count, random):
+                    below.append(len(tokens))
+                    tokens.append(int(token))
+                    parents.append(node)
+            level = below
+        return DraftTree(np.array(tokens), np.array(parents), None, distributions)
+
+    def logits(self, tree: DraftTree) -> torch.Tensor:
+        with np.errstate(divide="ignore"):
+            return torch.from_numpy(np.log(self.p[tree.tokens]))
+
+
+@pytest.mark.parametrize(("shape", "zeros"), [([1], 2), ([1, 1], 0), ([VOCABULARY], 0), ([3, 2], 2), ([2, 1, 2], 0)])
+def test_the_output_has_the_targets_distribution(shape: list[int], zeros: int) -> None:
+    """Of the first token, and of the second given the first: after a bonus token, that of the next step."""
+    world, random, seen = World(zeros), np.random.default_rng(7), Counter[tuple[int, int]]()
+    for seed in range(DRAWS):
+        tree = world.tree(shape, random)
+        path, bonus = Rejection(1.0, 1.0, seed).walk(tree, world.logits(tree), 0)
+        output = [*tree.tokens[path[1:]].tolist(), bonus]
+        if len(output) == 1:
+            rest = DraftTree.root(bonus)
+            output.append(Rejection(1.0, 1.0, seed).walk(rest, world.logits(rest), 1)[1])
+        seen[output[0], output[1]] += 1
+    expected = world.p[0][:, None] * world.p * DRAWS
+    counts = np.array([[seen[first, second] for second in range(VOCABULARY)] for first in range(VOCABULARY)])
+    assert not counts[expected == 0].any()
+    common = expected > 5
+    rare = max(expected[~common].sum(), 1e-9)
+    assert p_value(np.append(counts[common], counts[~common].sum()), np.append(expected[common], rare)) > 1e-4
+
+
+def test_a_chain_is_accepted_with_the_mass_that_both_share() -> None:
+    world, random = World(), np.random.default_rng(1)
+    accepted, equal = 0, np.array([0.25, 0.75])
+    assert accept(equal.copy(), equal.copy(), np.array([0]), np.array([0.999])) == 0
+    for seed in range(DRAWS):
+        tree = world.tree([1], random)
+        accepted += len(Rejection(1.0, 1.0, seed).walk(tree, world.logits(tree), 0)[0]) - 1
+    assert accepted / DRAWS == pytest.approx(np.minimum(world.p[0], world.q[0]).sum(), abs=0.03)
+
+
+def test_draws_are_without_replacement_and_in_the_order_of_their_chances() -> None:
+    """The second of two is drawn from what the first left."""
+    q, random = np.array([0.5, 0.3, 0.2, 0.0]), np.random.default_rng(2)
+    seen = Counter(tuple(drawn(q, 2, random).tolist()) for _ in range(DRAWS))
+    expected = {(a, b): q[a] * q[b] / (1 - q[a]) for a in range(3) for b in range(3) if a != b}
+    assert seen.keys() == expected.keys()
+    counts = np.array([seen[pair] for pair in expected])
+    assert p_value(counts, np.array(list(expected.values())) * DRAWS) > 1e-4
+    assert sorted(drawn(q, 9, random).tolist()) == [0, 1, 2]
+
+
+def test_what_was_not_drawn_is_verified_as_ever() -> None:
+    """And so is a step without a draft: the draw of autoregressive decoding."""
+    world = World()
+    for seed in range(50):
+        for tree in (DraftTree.root(0), DraftTree(np.array([0, 1, 2]), np.array([-1, 0, 0]))):
+            logits = world.logits(tree)
+            assert Rejection(0.8, 0.9, seed).walk(tree, logits, 3) == Sampled(0.8, 0.9, seed).walk(tree, logits, 3)
+
+
+def test_a_part_of_a_tree_keeps_what_its_nodes_were_drawn_from() -> None:
+    tree = World().tree([2, 2], np.random.default_rng(0))
+    upper = tree.up_to_depth(1)
+    assert upper.drawn is not None and tree.drawn is not None  # noqa: PT018
+    assert upper.drawn.keys() == {0, 1, 2}
+    assert all(np.array_equal(q, tree.drawn[node]) for node, q in upper.drawn.items())

@@ -1,13 +1,14 @@
-"""The size of tree that machine and probabilities call for."""
+"""The size of tree that machine and probabilities call for, and how probabilities and acceptance compare."""
 
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import tiny_model
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 
+from aded.core.calibration import BINS, calibration_histogram, total
 from aded.core.step_cost import StepCost, TreeSizer, measure
 from aded.targets.eager import EagerTarget
 
@@ -24,15 +25,12 @@ def test_no_other_size_is_worth_more(probabilities: list[float], costs: list[flo
     assert worth[cost.best_size(most_probable_first, rate) - 1] >= max(worth) - 1e-9
 
 
-def test_a_free_node_is_taken_and_a_dear_one_is_not() -> None:
-    probabilities = np.array([1.0, 0.5, 0.1])
-    assert StepCost(np.array([1.0, 1.0, 1.0])).best_size(probabilities, 1.0) == 3
-    assert StepCost(np.array([1.0, 1.2, 1.4])).best_size(probabilities, 1.0) == 2
-    assert StepCost(np.array([1.0, 2.0, 3.0])).best_size(probabilities, 1.0) == 1
-
-
 def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
-    """Two kinds of steps in turn, one easy to foretell: no fixed size for each kind yields more tokens a second."""
+    """Two kinds of steps in turn, one easy to foretell: no fixed size for each kind yields more tokens a second.
+
+    Without any experience a hopeless node is not worth its time.
+    """
+    assert TreeSizer(StepCost(np.linspace(1.0, 1.6, 9))).choose_size(np.array([1.0, 0.04, 0.02])) == 1
     cost = StepCost(np.linspace(1.0, 3.0, 17))
     kinds = [0.95 ** np.arange(17), 0.3 ** np.arange(17)]
     yields = [np.cumsum(kind) for kind in kinds]
@@ -50,12 +48,6 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
     assert tokens / seconds > 0.999 * best
 
 
-def test_text_that_cannot_be_predicted_is_decoded_as_without_drafts() -> None:
-    """Without any experience a hopeless node is not worth its time."""
-    sizer = TreeSizer(StepCost(np.linspace(1.0, 1.6, 9)))
-    assert sizer.choose_size(np.array([1.0, 0.04, 0.02])) == 1
-
-
 def test_drafts_that_are_not_worth_their_time_are_left_out_and_tried_again() -> None:
     sizer = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
     sizer.draft_seconds = 0.5
@@ -69,14 +61,11 @@ def test_drafts_that_are_not_worth_their_time_are_left_out_and_tried_again() -> 
         sizer.learn(1, 1.0)
     assert np.mean(drafted[1000:2000]) < 2 / TreeSizer.LONGEST_WAIT
     assert all(drafted[2500:]), "one good draft brings others"
-
-
-def test_a_draft_that_takes_no_time_is_always_made() -> None:
-    sizer = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
+    free = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
     for _ in range(100):
-        assert sizer.is_worth_drafting()
-        sizer.choose_size(0.1 ** np.arange(17))
-        sizer.learn(1, 1.0)
+        assert free.is_worth_drafting(), "a draft that takes no time is always made"
+        free.choose_size(0.1 ** np.arange(17))
+        free.learn(1, 1.0)
 
 
 @given(
@@ -92,17 +81,38 @@ def test_below_the_least_probability_no_further_draft_is_worth_it(
     assert TreeSizer(StepCost(np.ones(1))).least_probabilities[0] > 1.0
 
 
-def test_every_size_up_to_the_budget_has_a_cost_and_none_falls() -> None:
-    seconds = measure(EagerTarget(tiny_model()), 20).seconds
-    assert len(seconds) == 21
-    assert (seconds > 0).all()
-    assert (np.diff(seconds) >= 0).all()
-
-
-def test_trees_are_timed_within_a_short_context() -> None:
-    """Learned positions end with it."""
-    sizes: dict[str, Any] = {"vocab_size": 64, "n_positions": 80, "n_embd": 32, "n_layer": 2, "n_head": 4}
+@pytest.mark.parametrize("context", [80, 1024])
+def test_every_size_up_to_the_budget_has_a_cost_and_none_falls(context: int) -> None:
+    """Also where learned positions end within a few steps."""
+    sizes: dict[str, Any] = {"vocab_size": 64, "n_positions": context, "n_embd": 32, "n_layer": 1, "n_head": 4}
     model = AutoModelForCausalLM.from_config(CONFIG_MAPPING["gpt2"](**sizes)).eval()
-    seconds = measure(EagerTarget(model), 64).seconds
-    assert len(seconds) == 65
-    assert (seconds > 0).all()
+    target = EagerTarget(model)
+    for budget in (20, 64):
+        seconds = measure(target, budget).seconds
+        assert len(seconds) == budget + 1
+        assert (seconds > 0).all()
+        assert (np.diff(seconds) >= 0).all()
+
+
+def test_a_hand_made_answer_and_a_drafter_without_probabilities() -> None:
+    walks = [(np.array([1.0, 0.92, 0.9, 0.04]), [0, 1]), (None, [0, 1]), (np.array([1.0, 0.93]), [0])]
+    found = calibration_histogram(walks)
+    assert found is not None
+    filled = {key: {at: value for at, value in enumerate(values) if value} for key, values in found.items()}
+    assert filled == {"nodes": {0: 1, 18: 3}, "probabilities": {0: 0.04, 18: 2.75}, "accepted": {18: 1}}
+    assert calibration_histogram(walks[1:2]) is calibration_histogram([]) is total([None, None]) is None
+
+
+@given(st.lists(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=8), min_size=1, max_size=5))
+def test_every_node_but_the_root_is_in_the_bin_of_its_probability(answers: list[list[tuple[float, bool]]]) -> None:
+    histograms = []
+    for nodes in answers:
+        probabilities = np.array([1.0, *(probability for probability, _ in nodes)])
+        path = [0, *(i for i, (_, taken) in enumerate(nodes, 1) if taken)]
+        histograms.append(calibration_histogram([(probabilities, path)]))
+    counted = np.zeros((3, BINS))
+    for probability, taken in (node for nodes in answers for node in nodes):
+        counted[:, min(int(probability * BINS), BINS - 1)] += 1, probability, taken
+    found = total([*histograms, None])
+    assert found is not None
+    np.testing.assert_allclose(found, counted, atol=1e-3)

@@ -1,18 +1,25 @@
-"""vLLM's part in tests of its proposer: rows of numpy arrays, lists of sampled tokens.
+"""vLLM's part in tests of its proposer: rows of numpy arrays, lists of sampled tokens."""
 
-`Batch` verifies drafts against a given answer, and moves rows as vLLM does.
-"""
-
-from __future__ import annotations
-
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from small_ngrams import write_small_ngrams
+from tiny import VOCABULARY, tiny_tokenizer
 
 from aded.engines.vllm import Proposer
 
-VOCABULARY, ROOM, ROWS = 64, 256, 8
+ROOM, ROWS = 256, 8
+
+
+def served_files(folder: Path) -> SimpleNamespace:
+    """A datastore and the tokenizer it was built for."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.save_pretrained(folder / "model")
+    stream = np.tile(np.arange(8, 24), 30)
+    write_small_ngrams(folder / "corpus.ngrams", [stream], VOCABULARY, tokenizer=tokenizer)
+    return SimpleNamespace(datastore=str(folder / "corpus.ngrams"), tokenizer=str(folder / "model"))
 
 
 def config(files: SimpleNamespace, tokens: int = 5, room: int = ROOM, **settings: Any) -> Any:
@@ -25,7 +32,7 @@ def config(files: SimpleNamespace, tokens: int = 5, room: int = ROOM, **settings
 
 
 class Batch:
-    """vLLM's batch: rows of requests, each with the answer that its target would give."""
+    """vLLM's batch: it verifies drafts against the answer that a target would give, and moves rows as vLLM does."""
 
     def __init__(self, proposer: Proposer, room: int = ROOM) -> None:
         self.proposer, self.room = proposer, room
@@ -33,7 +40,6 @@ class Batch:
         self.lengths = np.zeros(ROWS, np.int32)
         self.rows: list[dict[str, Any]] = []
         self.finished: list[dict[str, Any]] = []
-        self.steps = self.decided = 0
 
     def add(self, prompt: np.ndarray, answer: np.ndarray, chunks: int = 1) -> None:
         """A request whose prompt is read in `chunks` steps; no token is sampled before the last."""
@@ -55,8 +61,6 @@ class Batch:
                 new.append(rest[len(new)])
                 if drafted != new[-1] or len(new) == len(rest):
                     break
-            if row["out"]:
-                self.steps, self.decided = self.steps + 1, self.decided + len(new)
             row["out"] += new
             end = self.lengths[at] + len(new)
             self.tokens[at, self.lengths[at] : end], self.lengths[at] = new, end
@@ -83,7 +87,3 @@ class Batch:
     def run(self) -> None:
         while self.rows:
             self.step()
-
-    @property
-    def per_step(self) -> float:
-        return self.decided / self.steps

@@ -1,6 +1,6 @@
 """Our attention for few rows against torch's, and a node in a tree against its token decoded alone."""
 
-from __future__ import annotations
+from itertools import product
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from aded.targets.load import use_own_kernels
 
 ops.load()
 
+DTYPES = [torch.float32, torch.bfloat16]
 SDPA_MODELS = [name for name, (_, attention, _) in MODELS.items() if attention == "sdpa"]
 
 
@@ -26,26 +27,24 @@ def attention_layer(groups: int) -> torch.nn.Module:
     return layer
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("rows", [1, 2, 5, 40, 300])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
-@pytest.mark.parametrize("preallocated", [False, True])
 @pytest.mark.parametrize("width", [8, 16, 64, 80, 128])
-def test_equals_torchs_in_double_precision(
-    groups: int, rows: int, dtype: torch.dtype, tolerance: float, preallocated: bool, width: int
-) -> None:
-    torch.manual_seed(rows)
-    query = torch.randn(1, rows, 2 * groups, width).to(dtype).transpose(1, 2)
-    keys, values = (torch.randn(1, 2, 64 if preallocated else 50, width).to(dtype)[:, :, :50] for _ in range(2))
-    mask = torch.rand(1, 1, rows, 50) < 0.7
-    mask[..., 3] = True
-    layer, scaling = attention_layer(groups), 1.2 * width**-0.5
-    ours, _ = attention.tree_attention(layer, query, keys, values, mask, scaling=scaling)
-    wanted, _ = sdpa_attention_forward(layer, query.double(), keys.double(), values.double(), mask, scaling=scaling)
-    torch.testing.assert_close(ours, wanted.to(dtype), atol=tolerance, rtol=tolerance)
+def test_equals_torchs_in_double_precision(dtype: torch.dtype, tolerance: float, width: int) -> None:
+    """stored: rows of the memory whose first 50 are read."""
+    for groups, rows, stored in product([1, 3], [1, 2, 5, 40, 300], [50, 64]):
+        torch.manual_seed(rows)
+        query = torch.randn(1, rows, 2 * groups, width).to(dtype).transpose(1, 2)
+        keys, values = (torch.randn(1, 2, stored, width).to(dtype)[:, :, :50] for _ in range(2))
+        mask = torch.rand(1, 1, rows, 50) < 0.7
+        mask[..., 3] = True
+        layer, scaling = attention_layer(groups), 1.2 * width**-0.5
+        ours, _ = attention.tree_attention(layer, query, keys, values, mask, scaling=scaling)
+        query, keys, values = query.double(), keys.double(), values.double()
+        wanted, _ = sdpa_attention_forward(layer, query, keys, values, mask, scaling=scaling)
+        torch.testing.assert_close(ours, wanted.to(dtype), atol=tolerance, rtol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [8, 64, 80])
 def test_a_row_is_the_same_to_the_last_bit_beside_others_and_beyond_hidden_rows(
     dtype: torch.dtype, width: int
@@ -72,25 +71,20 @@ def test_a_long_query_is_read_in_parts_with_the_same_result() -> None:
 @pytest.mark.parametrize("odd", ["keys", "values"])
 def test_keys_and_values_that_lie_differently_are_read(odd: str) -> None:
     torch.manual_seed(0)
-    query, stored = (
-        torch.randn(1, 4, 3, 16),
-        {name: torch.randn(1, 2, 64, 16)[:, :, :40] for name in ("keys", "values")},
-    )
+    query = torch.randn(1, 4, 3, 16)
+    stored = {name: torch.randn(1, 2, 64, 16)[:, :, :40] for name in ("keys", "values")}
     given = {**stored, odd: stored[odd].transpose(2, 3).contiguous().transpose(2, 3)}
     mask = torch.ones(1, 1, 3, 40, dtype=torch.bool)
     found, wanted = (torch.ops.aded.tree_attention(query, *each.values(), mask, 0.25) for each in (given, stored))
     assert torch.equal(found, wanted)
 
 
-def test_large_scores_neither_overflow_nor_vanish() -> None:
+def test_large_scores_neither_overflow_nor_vanish_and_prompts_go_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     query, keys = torch.full((1, 1, 1, 8), 40.0), torch.randn(1, 1, 30, 8) * 40
     values = torch.randn(1, 1, 30, 8)
     ours, _ = attention.tree_attention(attention_layer(1), query, keys, values, None)
     wanted, _ = sdpa_attention_forward(attention_layer(1), query, keys, values, None)
     torch.testing.assert_close(ours, wanted)
-
-
-def test_prompts_go_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attention.torch.ops.aded, "tree_attention", lambda *_: pytest.fail("the kernel must not run"))
     query = torch.randn(1, 2, 6, 8)
     ours, _ = attention.tree_attention(attention_layer(1), query, query, query, None)
@@ -106,7 +100,7 @@ def with_own_kernels(name: str, dtype: torch.dtype) -> PreTrainedModel:
     return model
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", SDPA_MODELS)
 def test_a_node_has_the_logits_of_its_token_decoded_alone(name: str, dtype: torch.dtype) -> None:
     """To the last bit, over several steps: greedy answers are therefore identical in any dtype."""
@@ -114,14 +108,14 @@ def test_a_node_has_the_logits_of_its_token_decoded_alone(name: str, dtype: torc
     walk(EagerTarget(model), EagerTarget(model))
 
 
-# Compiling takes seconds a model: all are traced in one dtype, and one in both is compiled to the end.
+# A C++ compiler takes seconds a model: all are traced in one dtype, and one in both is compiled to the end.
 COMPILED = [
-    *(("llama", "inductor", dtype) for dtype in (torch.float32, torch.bfloat16)),
-    *((name, "eager", torch.float32) for name in SDPA_MODELS if name != "llama"),
+    ("gemma3-window", "eager", torch.float32),
+    *(pytest.param("llama", "inductor", dtype, marks=pytest.mark.thorough) for dtype in DTYPES),
+    *(pytest.param(name, "eager", torch.float32, marks=pytest.mark.thorough) for name in SDPA_MODELS[:-1]),
 ]
 
 
-@pytest.mark.thorough  # a C++ compiler runs
 @pytest.mark.parametrize(("name", "backend", "dtype"), COMPILED)
 def test_so_it_has_in_compiled_steps(name: str, backend: str, dtype: torch.dtype) -> None:
     """In float32 the logits are close to the eager engine's."""

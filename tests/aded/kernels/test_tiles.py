@@ -1,7 +1,5 @@
 """The kernel for a matrix unit, on any processor: with tiles in software its product is right, and it compiles."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from pathlib import Path

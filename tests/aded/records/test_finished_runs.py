@@ -1,14 +1,150 @@
-"""Reading records back: whatever happens to one run's files, it is named and the others are read."""
+"""Reading records back: rows, trees, runs. What happens to one run is named, and the others are read."""
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
+from shutil import copytree
+from typing import Any
 
+import numpy as np
 import pytest
-from made_up_run import row, write_run
+from made_up_run import row, times, write_run
 
+from aded.core.step import Step
+from aded.core.tree import DraftTree
 from aded.identity import sha256
-from aded.records.finished_runs import read_runs
+from aded.records.finished_runs import read_run, read_runs
+from aded.records.rows import Row, parse, to_json
+from aded.records.summary import Summary
+from aded.records.trees import MOST_NODES, AnswerTrees, RecordedTree, TreeRecorder, read_trees, token_text
+from baselines.autoregressive import Autoregressive
+
+ROW = row(0, 0, [2, 1, 3], **times(1.0, 2.0, 6))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"draft_ms": [1.0, 2.0]},
+        {"verify_ms": None},
+        {"autoregressive_verify_ms": [1.0] * 5},
+        {"autoregressive_draft_ms": None},
+        {"slices": None},
+        {"slices": {"steps": [2], "autoregressive_steps": [6], "others": [0.0], "steal": [0.0]}},
+        {"slices": {"steps": [3], "autoregressive_steps": [7], "others": [0.0], "steal": [0.0]}},
+        {"slices": {"steps": [3], "autoregressive_steps": [6], "others": [0.0, 0.0], "steal": [0.0]}},
+        {"slices": {"steps": [3, 0], "autoregressive_steps": [6], "others": [0.0], "steal": [0.0]}},
+    ],
+)
+def test_timings_of_other_steps_are_refused(change: dict[str, Any]) -> None:
+    for one in (ROW, row(0, 0, [2, 1, 3])):
+        assert parse(Row, to_json(one), "row") == one
+    made: dict[str, Any] = json.loads(to_json(ROW))
+    made["timings"][0] |= change
+    for line in (made, made | {"timings": []}):
+        with pytest.raises(ValueError, match=r"^here: .*timings.*$"):
+            parse(Row, json.dumps(line), "here")
+
+
+def test_records_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    """They lack the keys that have a default."""
+    folder = write_run(tmp_path / "run", [ROW, row(1, 0, [2], compression=3.0)], adaptation="session")
+    kinds: tuple[tuple[str, type[Row] | type[Summary]], ...] = (("summary.json", Summary), ("rows.jsonl", Row))
+    for name, kind in kinds:
+        younger = [each.name for each in fields(kind) if each.default is not MISSING]
+        lines = (folder / name).read_text().splitlines() if kind is Row else [(folder / name).read_text()]
+        kept = [{key: value for key, value in json.loads(line).items() if key not in younger} for line in lines]
+        for machine in (timing["machine"] for one in kept for timing in one.get("timings", ())):
+            del machine["peak_memory_mb"], machine["peak_gpu_memory_mb"]
+        assert all(len(json.loads(line)) > len(one) for line, one in zip(lines, kept, strict=True))
+        (folder / name).write_text("".join(json.dumps(one) + "\n" for one in kept))
+    run = read_run(folder)
+    assert (run.summary.mean_accepted_tokens, run.summary.mean_accepted_tokens_macro) == (2.0, None)
+    assert run.summary.peak_memory_mb is None
+    assert [one.compression for one in run.rows] == [None, None]
+
+
+# Root 5 with the drafts "6 7" and "8": 6 and 7 are accepted, 9 is the bonus token; then a step without drafts.
+STEPS = [
+    RecordedTree([5, 6, 7, 8], [-1, 0, 1, 0], [1.0, 0.5, 0.25, 0.1], None, [0, 1, 2], 9),
+    RecordedTree([9], [-1], None, None, [0], 2),
+]
+DRAFTED = row(1, 0, [3, 1], token_ids=[5, 6, 7, 9, 2], drafted_nodes=[3, 0])
+TREES = AnswerTrees("1", 0, "a prompt", {"5": "five"}, STEPS, 0)
+
+
+class Letters:
+    """A tokenizer of one letter per token, which drops the space at a text's beginning."""
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join({0: " a", 1: "\ud800", 2: "\0<", 3: "\u202e"}[one] for one in ids).removeprefix(" ")
+
+
+def write(folder: Path, *lines: AnswerTrees | str) -> Path:
+    texts = [one if isinstance(one, str) else to_json(one) + "\n" for one in lines]
+    (folder / "trees.jsonl").write_text("".join(texts))
+    return folder
+
+
+def test_trees_are_read_beside_their_rows(tmp_path: Path) -> None:
+    assert read_trees(tmp_path, [DRAFTED]) == []
+    assert read_trees(write(tmp_path, TREES), [DRAFTED]) == [TREES]
+    assert read_trees(tmp_path, [row(2, 0, [1])]) == [], "of another question"
+    assert read_trees(write(tmp_path, TREES, to_json(TREES)[:40]), [DRAFTED]) == [TREES], "the last line is cut"
+
+
+def test_trees_that_are_not_those_of_the_row_are_refused(tmp_path: Path) -> None:
+    changes: list[dict[str, object]] = [
+        {"tokens": [5, 6, 4, 8]},
+        {"tokens": [5, 6, 7]},
+        {"parents": [-1, 0, 0, 0]},
+        {"path": [0, 9]},
+        {"bonus": 8},
+        {"probabilities": [1.0]},
+        {"parts": ["corpus"]},
+    ]
+    for change in changes:
+        damaged: dict[str, Any] = json.loads(to_json(TREES))
+        damaged["steps"][0] |= change
+        write(tmp_path, json.dumps(damaged) + "\n")
+        with pytest.raises(ValueError, match=r"trees.jsonl line 1: "):
+            read_trees(tmp_path, [DRAFTED])
+
+
+def test_an_answer_s_trees_are_bounded() -> None:
+    """Whole steps are kept up to the bound, and how many there were after them."""
+    recorder = TreeRecorder(1, Letters())
+    see = recorder.begin("q", 0, np.array([0, 0]), Autoregressive())
+    tree = DraftTree.chain(0, [2] * 999)
+    for _ in range(MOST_NODES // 1000 + 5):
+        see(Step(tree, [0], 0))
+    (trees,) = recorder.take()
+    assert (len(trees.steps), trees.steps_left_out, trees.prompt) == (MOST_NODES // 1000, 5, "a a")
+    assert recorder.take() == []
+
+
+def test_a_step_keeps_what_the_drafter_says_of_its_nodes() -> None:
+    class Sure(Autoregressive):
+        def node_parts(self, tree: DraftTree) -> list[str]:
+            return ["", *["corpus"] * tree.drafted]
+
+    recorder = TreeRecorder(1, Letters())
+    see = recorder.begin("q", 0, np.array([0]), Sure())
+    see(Step(DraftTree(np.array([0, 2]), np.array([-1, 0]), np.array([1, 1 / 3], np.float32)), [0, 1], 3))
+    see(Step(DraftTree.root(3), [0], 0))
+    assert recorder.take()[0].steps == [
+        RecordedTree([0, 2], [-1, 0], [1.0, 0.3333], ["", "corpus"], [0, 1], 3),
+        RecordedTree([3], [-1], None, [""], [0], 0),
+    ]
+
+
+def test_a_token_has_its_text_as_it_stands_within_a_text() -> None:
+    for token, text in enumerate((" a", "\\ud800", "\0<", "\u202e")):
+        assert token_text(Letters(), token) == text
+        trees = AnswerTrees("\0<q>", 0, "", {str(token): text}, [], 0)
+        assert parse(AnswerTrees, to_json(trees), "here") == trees
 
 
 @pytest.fixture
@@ -23,27 +159,19 @@ def methods(folder: Path) -> list[str]:
     return [run.method for run in read_runs([folder])]
 
 
-def test_whole_runs_are_read_without_a_word(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert methods(folder) == ["good", "hurt"]
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("name", ["config.yaml", "environment.json", "rows.jsonl", "summary.json"])
-@pytest.mark.parametrize("how", ["deleted", "cut", "binary"])
 def test_a_run_that_lost_a_file_is_named_and_left_out(
-    folder: Path, name: str, how: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = folder / "hurt" / name
-    text = path.read_text()
-    if how == "deleted":
-        path.unlink()
-    else:
-        path.write_bytes(text[: len(text) // 2].encode() if how == "cut" else b"\xff\x00")
-    assert methods(folder) == ["good"]
-    output = capsys.readouterr().err
-    assert name in output
-    assert str(folder / "hurt") in output
-    assert str(folder / "good") not in output
+    text = path.read_bytes()
+    for content in (text[: len(text) // 2], b"\xff\x00", None):
+        path.unlink() if content is None else path.write_bytes(content)
+        assert methods(folder) == ["good"]
+        output = capsys.readouterr().err
+        assert name in output
+        assert str(folder / "hurt") in output
+        assert str(folder / "good") not in output
 
 
 def test_the_command_is_what_the_run_was_given_without_where_its_record_went(tmp_path: Path) -> None:
@@ -56,6 +184,8 @@ def test_the_command_is_what_the_run_was_given_without_where_its_record_went(tmp
 
 
 def test_a_lost_samples_file_is_named_and_the_run_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert methods(folder) == ["good", "hurt"]
+    assert capsys.readouterr().err == "", "whole runs are read without a word"
     (folder / "hurt" / "samples.jsonl").unlink()
     assert methods(folder) == ["good", "hurt"]
     assert str(folder / "hurt" / "samples.jsonl") in capsys.readouterr().err
@@ -67,6 +197,7 @@ def test_a_lost_samples_file_is_named_and_the_run_counts(folder: Path, capsys: p
         (lambda rows: rows.splitlines(keepends=True)[0], ": 1 turns"),
         (lambda rows: rows.replace('"new_tokens": 8', '"new_tokens": 9', 1), ": line 1 "),
         (lambda rows: 2 * rows, ": line 3 repeats question 81, turn 0"),
+        (lambda rows: rows.replace('"drafted_nodes": [8, 8]', '"drafted_nodes": [8]', 1), ": line 1 .* 2 steps"),
     ],
 )
 def test_lost_and_edited_rows_are_seen(
@@ -75,29 +206,28 @@ def test_lost_and_edited_rows_are_seen(
     path = folder / "hurt" / "rows.jsonl"
     path.write_text(change(path.read_text()))
     assert methods(folder) == ["good"]
-    assert f"{path}{problem}" in capsys.readouterr().err
+    assert re.search(f"{re.escape(str(path))}{problem}", capsys.readouterr().err)
 
 
-def test_a_copied_run_counts_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "hurt copy").mkdir()
-    for path in (folder / "hurt").iterdir():
-        (folder / "hurt copy" / path.name).write_bytes(path.read_bytes())
+def test_a_copied_run_counts_once_and_folders_of_wandb_or_hidden_ones_never(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("wandb", ".hidden"):
+        write_run(folder / name / "run", [row(81, 0, [1])], method=name)
+    copytree(folder / "hurt", folder / "hurt copy")
     assert methods(folder) == ["good", "hurt"]
     assert "counts once" in capsys.readouterr().err
 
 
-def test_a_score_of_other_samples_is_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "hurt" / "score.json").write_text(json.dumps({"pass@1": 1.0, "problems": 2, "samples_sha256": "0"}))
-    assert [run.pass_at_1 for run in read_runs([folder])] == [None, None]
-    assert "the score of other samples" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("rate", ['"much"', "null", "1.5", "0.5", "NaN", "\xff"])
-def test_a_damaged_score_is_named_and_left_out(folder: Path, rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_score_that_is_damaged_or_of_other_samples_is_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     digest, file = sha256(folder / "hurt" / "samples.jsonl"), folder / "hurt" / "score.json"
-    file.write_text(f'{{"pass@1": {rate}, "samples_sha256": "{digest}"}}', encoding="latin-1")
-    assert [run.pass_at_1 for run in read_runs([folder])] == [None, 0.5 if rate == "0.5" else None]
-    assert (str(file) in capsys.readouterr().err) == (rate != "0.5")
+    for rate in ("0.5", '"much"', "null", "1.5", "NaN", "\xff", "1.0"):
+        of = "0" if rate == "1.0" else digest
+        file.write_text(f'{{"pass@1": {rate}, "samples_sha256": "{of}"}}', encoding="latin-1")
+        assert [run.pass_at_1 for run in read_runs([folder])] == [None, 0.5 if rate == "0.5" else None]
+        assert (str(file) in capsys.readouterr().err) == (rate != "0.5")
 
 
 @pytest.mark.parametrize("line", ["pairing: [a]", "pairing: {1: 2}", "pairing: !!binary aGk=", "1: {a: 2}\nb: 3"])
@@ -110,12 +240,6 @@ def test_a_config_that_is_no_runs_is_named_and_left_out(
     assert str(folder / "hurt" / "config.yaml") in capsys.readouterr().err
 
 
-def test_columns_of_other_lengths_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path / "short", [row(81, 0, [1, 2], drafted_nodes=[3])])
-    assert methods(tmp_path) == []
-    assert "1 drafted_nodes in 2 steps" in capsys.readouterr().err
-
-
 def test_what_is_not_printed_is_an_escape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path / "run", [row(81, 0, [1], category="a\x1b[2J")], method="m\x1b[31m")
     (run,) = read_runs([tmp_path])
@@ -123,9 +247,3 @@ def test_what_is_not_printed_is_an_escape(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "run" / "rows.jsonl").write_text("\x1b[31m\n")
     assert not read_runs([tmp_path])
     assert "\x1b" not in capsys.readouterr().err
-
-
-def test_folders_of_wandb_are_passed_over_and_no_others(tmp_path: Path) -> None:
-    for name in ("wandb_runs", "wandb"):
-        write_run(tmp_path / name / "run", [row(81, 0, [1])], method=name)
-    assert methods(tmp_path) == ["wandb_runs"]

@@ -1,12 +1,16 @@
-from __future__ import annotations
+"""The numbers of a run, and the difference between two."""
 
 import zlib
 from dataclasses import asdict, fields, replace
+from itertools import product
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up_run import row as whole_row
+from made_up_run import timing
 
 from aded.core.drafter import PartUse
 from aded.records.metrics import (
@@ -16,41 +20,25 @@ from aded.records.metrics import (
     latencies,
     mean_accepted_tokens,
     over_seeds,
+    percentiles,
     student_95,
     summarise,
 )
+from aded.records.paired import FEWEST, NOISE, difference, swapped
 from aded.records.rows import UNPAIRED, Row
-from aded.records.summary import PartShare, Summary
+from aded.records.summary import PartShare, Percentiles, Summary
 from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 
 
-def row(
-    question: str,
-    accepted: list[int],
-    seconds: float,
-    plain_seconds: float | None = None,
-    plain_tokens: int | None = None,
-) -> Row:
-    paired = plain_seconds is not None
-    return whole_row(
-        0,
-        0,
-        accepted,
-        question_id=question,
-        drafted_nodes=[4] * len(accepted),
-        draft_seconds=0.1,
-        decode_seconds=seconds,
-        prefill_seconds=0.5,
-        identical=True if paired else None,
-        autoregressive_new_tokens=(plain_tokens or sum(accepted)) if paired else None,
-        autoregressive_decode_seconds=plain_seconds,
-    )
-
-
-def speedup(rows: list[Row]) -> float | None:
-    return summarise(rows, **NAMES).speedup
+def row(question: str, accepted: list[int], seconds: float, plain: float | None = None, tokens: int = 0) -> Row:
+    """plain, tokens: seconds and tokens of the baseline, by default as many as the method's."""
+    known: dict[str, Any] = {"question_id": question, "drafted_nodes": [4] * len(accepted), "draft_seconds": 0.1}
+    if plain is not None:
+        known |= {"identical": True, "autoregressive_new_tokens": tokens or sum(accepted)}
+    times = {"decode_seconds": seconds, "prefill_seconds": 0.5, "autoregressive_decode_seconds": plain}
+    return whole_row(0, 0, accepted, **known, **times)
 
 
 def speedup_interval(rows: list[Row]) -> tuple[float | None, float | None]:
@@ -61,12 +49,9 @@ PAIRED = [row("a", [2, 3], 1.0, 2.0), row("a", [1], 0.5, 0.4), row("b", [4], 0.5
 
 
 def test_the_summary_of_hand_made_rows() -> None:
+    assert summarise([*PAIRED, replace(PAIRED[0], identical=False)], **NAMES).identical_outputs == 3
     got = asdict(summarise(PAIRED, **NAMES))
-    low, high = got.pop("speedup_low"), got.pop("speedup_high")
-    assert {key: got.pop(key) for key in latencies(PAIRED)} == {
-        key: value and asdict(value) for key, value in latencies(PAIRED).items()
-    }
-    assert got == NAMES | {
+    assert got == NAMES | {key: value and asdict(value) for key, value in latencies(PAIRED).items()} | {
         "questions": 2,
         "turns": 3,
         "steps": 4,
@@ -81,6 +66,9 @@ def test_the_summary_of_hand_made_rows() -> None:
         "autoregressive_tokens_per_second": pytest.approx(2.5),
         "speedup": pytest.approx(2.0),
         "speedup_wall": pytest.approx(2.0),
+        # Resampling two questions takes a alone (1.5 s against 2.4 s: 1.6), both (2.0) or b alone (3.2).
+        "speedup_low": pytest.approx(1.6),
+        "speedup_high": pytest.approx(3.2),
         "slices": 120,
         "disturbed_share": 0.0,
         "slice_warm_up": None,
@@ -100,25 +88,20 @@ def test_the_summary_of_hand_made_rows() -> None:
         "peak_gpu_memory_mb": None,
         "parts": None,
     }
-    # Two questions: resampling takes a alone (1.5 s against 2.4 s: 1.6), both (2.0) or b alone (3.2).
-    assert (low, high) == pytest.approx((1.6, 3.2))
 
 
 def test_a_run_s_peak_of_memory_is_that_of_its_largest_turn() -> None:
     """Of turns that were decoded again too; an older row knows none."""
     one = PAIRED[0].timings[0]
     sizes = [one, *(replace(one, machine=replace(one.machine, peak_memory_mb=size)) for size in (50.5, 70.5))]
-    rows = [PAIRED[0], replace(PAIRED[1], timings=[PAIRED[1].timings[0]]), replace(PAIRED[0], timings=sizes)]
+    rows = [PAIRED[0], PAIRED[1], replace(PAIRED[0], timings=sizes)]
     got = summarise(rows, **NAMES)
     assert (got.peak_memory_mb, got.peak_gpu_memory_mb) == (70.5, None)
 
 
-@pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (3, 3.18245), (99, 1.98422)])
-def test_student_s_t_is_that_of_the_printed_tables(freedom: int, t: float) -> None:
-    assert student_95(freedom) == pytest.approx(t, abs=1e-4)
-
-
 def test_an_interval_over_seeds_is_student_s_and_a_repeated_seed_counts_once() -> None:
+    for freedom, t in ((1, 12.7062), (3, 3.18245), (99, 1.98422)):
+        assert student_95(freedom) == pytest.approx(t, abs=1e-4)
     mean, low, high = over_seeds([1.0, 2.0, 3.0, 5.0], [0, 1, 2, 2])
     deviation = (7 / 3) ** 0.5  # of 1, 2 and 4
     half = 4.30265 * deviation / 3**0.5
@@ -126,11 +109,10 @@ def test_an_interval_over_seeds_is_student_s_and_a_repeated_seed_counts_once() -
     assert over_seeds([1.0, 2.0], [7, 7]) == (1.5, None, None)
 
 
-def test_a_turn_that_differs_is_not_counted_as_identical() -> None:
-    assert summarise([*PAIRED, replace(PAIRED[0], identical=False)], **NAMES).identical_outputs == 3
-
-
-def test_without_a_baseline_what_needs_one_is_null() -> None:
+def test_without_a_baseline_what_needs_one_is_null_and_so_is_what_would_divide_by_nothing() -> None:
+    for rows in ([], [row("a", [], 0.0, 0.0)]):
+        got = summarise(rows, **NAMES)
+        assert got.mean_accepted_tokens is got.speedup is got.tokens_per_second is got.draft_ms_p99 is None
     got = summarise([row("a", [2, 3], 1.0)], **NAMES)
     assert (got.mean_accepted_tokens, got.tokens_per_second) == (2.5, 5.0)
     unpaired = [key.name for key in fields(Summary) if UNPAIRED in key.metadata["null"]]
@@ -182,47 +164,115 @@ def test_acceptance_by_position_is_what_counting_steps_gives(answers: list[list[
     assert 1 + sum(found.joint) == pytest.approx(mean_accepted_tokens(rows))
 
 
-@pytest.mark.parametrize("rows", [[], [row("a", [], 0.0, 0.0)]], ids=["no rows", "no steps"])
-def test_nothing_to_divide_by_is_null(rows: list[Row]) -> None:
-    got = summarise(rows, **NAMES)
-    assert got.mean_accepted_tokens is got.speedup is got.tokens_per_second is got.draft_ms_p99 is None
-
-
-def test_speedup_compares_tokens_per_second_when_answers_differ_in_length() -> None:
-    rows = [row("a", [2] * 5, 1.0, 4.0, plain_tokens=20)]
-    assert speedup(rows) == pytest.approx((10 / 1.0) / (20 / 4.0))
-
-
-def test_the_interval_resamples_questions_not_turns() -> None:
+def test_the_interval_resamples_questions_narrows_with_more_of_them_and_holds_the_speedup() -> None:
+    """The speedup compares tokens per second where answers differ in length."""
     one = [row("a", [1], 1.0, 1.0 + turn) for turn in range(9)]
     assert speedup_interval(one) == (None, None)
     same = [row(str(question), [1], 1.0, 2.0) for question in range(9)]
     assert speedup_interval(same) == pytest.approx((2.0, 2.0))
+    longer = [row("a", [2] * 5, 1.0, 4.0, tokens=20)]
+    assert summarise(longer, **NAMES).speedup == pytest.approx((10 / 1.0) / (20 / 4.0))
 
-
-def test_the_interval_narrows_with_more_questions_and_holds_the_speedup() -> None:
     def width(n: int) -> float:
         rows = [row(str(question), [1], 1.0, 1.0 + question % 3) for question in range(n)]
-        low, high = speedup_interval(rows)
-        assert low is not None
-        assert high is not None
-        value = speedup(rows)
-        assert value is not None
+        (low, high), value = speedup_interval(rows), summarise(rows, **NAMES).speedup
+        assert low is not None and high is not None and value is not None  # noqa: PT018
         assert low < value < high
         return high - low
 
     assert width(90) < 0.5 * width(9)
+    assert width(90) == pytest.approx(2 * 1.96 * (2 / 3 / 90) ** 0.5, rel=0.08), "of a mean of 1, 2 and 3: 95 %"
     assert speedup_interval(PAIRED) == speedup_interval(PAIRED)
 
 
-@pytest.mark.parametrize(
-    ("text", "repetitive"), [("la " * 400, True), ("the cat sat on the mat", False), ("", False)]
-)
-def test_a_loop_is_repetitive_and_a_sentence_is_not(text: str, repetitive: bool) -> None:
-    assert is_repetitive(whole_row(0, 0, [1], compression=compression(text))) is repetitive
-
-
-def test_bytes_are_counted_not_letters() -> None:
+def test_a_loop_is_repetitive_and_a_sentence_is_not_by_bytes_not_letters() -> None:
+    for text, repetitive in (("la " * 400, True), ("the cat sat on the mat", False), ("", False)):
+        assert is_repetitive(whole_row(0, 0, [1], compression=compression(text))) is repetitive
     text = "€" * 100
     assert compression(text) == 300 / len(zlib.compress(text.encode()))
     assert compression("a lone surrogate \ud800") > 0
+
+
+def timed(accepted: list[int], step_ms: list[float], prefill: float) -> Row:
+    """0.5 ms of each step are for drafting."""
+    seconds = sum(step_ms) / 1000
+    once = timing(len(accepted), seconds, verify_ms=[ms - 0.5 for ms in step_ms])
+    return whole_row(0, 0, accepted, decode_seconds=seconds, prefill_seconds=prefill, timings=[once])
+
+
+def test_latencies_are_those_of_tokens_steps_and_turns() -> None:
+    rows = [timed([1, 4], [10.0, 20.0], prefill=0.1), timed([2], [30.0], prefill=0.3)]
+    found = latencies(rows)
+    medians = {key: value and pytest.approx(value.p50) for key, value in found.items()}
+    assert medians == {
+        "time_to_first_token_ms": 200.0,
+        "inter_token_latency_ms": 5.0,  # 10, four times 5, twice 15
+        "step_latency_ms": 20.0,
+        "end_to_end_ms": 230.0,
+    }
+    seconds = np.random.default_rng(0).exponential(size=101)
+    assert percentiles(seconds) == Percentiles(*(1000 * np.percentile(seconds, [50, 95, 99])).tolist())
+
+
+def test_an_answer_that_has_no_token_has_no_latency_and_a_replay_neither() -> None:
+    assert set(latencies([whole_row(0, 0, [2, 3])]).values()) == {None}
+    full = whole_row(1, 0, [], decode_seconds=0.0, prefill_seconds=0.0, token_ids=[], stop_reason="context")
+    alone, beside = (latencies(rows) for rows in ([timed([2], [10.0], 0.5)], [timed([2], [10.0], 0.5), full]))
+    assert alone == beside
+
+
+accepted = Totals.mean_accepted_tokens
+
+
+def rows_of(*lengths: list[int]) -> list[Row]:
+    return [whole_row(number, 0, one) for number, one in enumerate(lengths)]
+
+
+def test_the_difference_is_of_the_questions_that_both_have() -> None:
+    a, b = rows_of([4], [4], [1, 1]), rows_of([2], [2])
+    found = difference(a, b, accepted)
+    assert found is not None
+    assert (found.questions, found.first, found.second, found.quotient) == (2, 4.0, 2.0, 2.0)
+    assert (found.low, found.high) == (2.0, 2.0)
+    assert difference(a, [whole_row(7, 0, [1])], accepted) is None
+
+
+def test_a_run_does_not_differ_from_itself() -> None:
+    rows = rows_of(*([number % 4 + 1] * 5 for number in range(40)))
+    found = difference(rows, rows, accepted)
+    assert found is not None
+    assert (found.first, found.p) == (found.second, 1.0)
+    assert [found.quotient, found.low, found.high] == pytest.approx([1.0] * 3)
+    assert found.is_noise
+
+
+@pytest.mark.parametrize(("questions", "noise"), [(FEWEST - 1, True), (FEWEST, False), (50, False)])
+def test_a_clear_difference_is_seen_from_six_questions_on(questions: int, noise: bool) -> None:
+    a, b = rows_of(*[[3, 3]] * questions), rows_of(*[[2, 2]] * questions)
+    found = difference(a, b, accepted)
+    assert found is not None
+    assert found.is_noise == noise
+
+
+def test_noise_is_taken_for_a_difference_in_few_of_many_repeats() -> None:
+    """Two runs whose questions have the same distribution: at most 1 in 20 repeats may differ, and some luck."""
+    rng = np.random.default_rng(0)
+    wrong = 0
+    for _ in range(100):
+        a, b = (rows_of(*([int(one)] * 4 for one in rng.integers(1, 6, 12))) for _ in range(2))
+        found = difference(a, b, accepted)
+        assert found is not None
+        wrong += not found.is_noise
+    assert wrong <= 0.1 * 100
+
+
+def test_all_swaps_of_a_few_questions_are_tried() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.random((2, 6, 5)) + 0.5
+    seen = []
+    for swap in product((False, True), repeat=5):
+        one, other = (Totals(*np.where(swap, *both).sum(axis=1)).speedup() for both in ((b, a), (a, b)))
+        seen.append(abs(np.log(one / other)))
+    expected = np.mean(np.array(seen) >= seen[0] - 1e-12)
+    assert swapped(Totals.speedup, Totals(*a), Totals(*b)) == pytest.approx(expected)
+    assert swapped(Totals.speedup, Totals(*a[:, :1]), Totals(*b[:, :1])) == 1.0 > NOISE

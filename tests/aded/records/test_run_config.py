@@ -1,8 +1,5 @@
 """A run is what its settings and the contents of its files say, from the command line."""
 
-from __future__ import annotations
-
-import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -10,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 from shell import Shell
 from tiny import tiny_tokenizer
 
 from aded.config.command_line import compose_config, plain
-from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
-from aded.records.config import fingerprints, read_config
+from aded.identity import tokenizer_fingerprint
+from aded.records.config import fingerprints
 from aded.records.finished_runs import read_run
 from datastore.ngrams import count_ngrams, write_ngrams
 
@@ -73,20 +69,8 @@ def replace(place: Path, key: str) -> None:
         file.write_text(file.read_text().replace("at", "og"))
 
 
-KEYS = ["model.answers", "model.tokenizer", "benchmark.question_file", "datastore.path", "model.path"]
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_a_run_does_not_go_on_with_another_file(shell: Shell, place: Path, key: str) -> None:
-    """Half the rows of one file and half of another's are a result of neither, and a finished run is of the first."""
-    run = recorded(place)
-    if key == "model.path":
-        run = [f"model={place / 'model'}", "method=autoregressive", "benchmark.limit=2", "benchmark.max_new_tokens=4"]
-    assert shell(*run)[0] == 0
-    assert shell(*run)[0] == 0
-    if key not in ("model.answers", "model.path"):
-        (shell.out / "rows.jsonl").write_text((shell.out / "rows.jsonl").read_text().splitlines(keepends=True)[0])
-        (shell.out / "summary.json").unlink()
+def check_refused(shell: Shell, place: Path, run: Sequence[str], key: str) -> None:
+    """The run does not go on when the file of `key` is another one, and its rows stay."""
     kept = (shell.out / "rows.jsonl").read_text()
     replace(place, key)
     code, output, errors = shell(*run)
@@ -94,20 +78,45 @@ def test_a_run_does_not_go_on_with_another_file(shell: Shell, place: Path, key: 
     assert errors.startswith(f"output_dir: {shell.out} ")
     assert f" {key} ({place}" in errors
     assert (shell.out / "rows.jsonl").read_text() == kept
-    code, output, _ = shell(*run, f"paths.output={place / 'runs'}", "output_dir=null")
+
+
+def test_a_run_does_not_go_on_with_another_file_but_does_when_its_files_were_moved(
+    shell: Shell, made: Path, place: Path
+) -> None:
+    """Half the rows of one file and half of another's are a result of neither, and a finished run is of the first."""
+    run = recorded(place)
+    assert shell(*run)[0] == 0
+    whole, summary = shell.rows(), shell.summary()
+    for finished in (True, False):
+        if not finished:
+            (shell.out / "rows.jsonl").write_text(json.dumps(whole[0]) + "\n")
+            (shell.out / "summary.json").unlink()
+        for key in ("model.answers", "model.tokenizer", "benchmark.question_file", "datastore.path"):
+            check_refused(shell, place, run, key)
+            shutil.copytree(made, place, dirs_exist_ok=True)
+    place = place.rename(place.with_name("elsewhere"))
+    (place / "answers.jsonl").rename(place / "renamed.jsonl")
+    moved = [word.replace("answers.jsonl", "renamed.jsonl") for word in recorded(place)]
+    assert shell(*moved)[0] == 0
+    assert (shell.rows()[0], shell.summary()["run_id"]) == (whole[0], summary["run_id"])
+    assert read_run(shell.out).config["model.answers"] == str(place / "renamed.jsonl")
+    replace(place, "benchmark.question_file")
+    code, output, _ = shell(*moved, f"paths.output={place / 'runs'}", "output_dir=null")
     assert (code, Path(output.split()[-1]) == shell.out) == (0, False)
 
 
-def test_code_of_our_own_counts_by_its_version() -> None:
-    """The method's, the benchmark's, and that of the builder of datastores."""
-    config = plain(compose_config(["method=aded"]))
-    assert config["datastore"]["_target_"] == "datastore.open.open_or_build"
-    assert [key for key in fingerprints(config) if key.endswith("_target_")] == []
+def test_a_run_does_not_go_on_with_another_model(shell: Shell, place: Path) -> None:
+    run = [f"model={place / 'model'}", "method=autoregressive", "benchmark.limit=1", "benchmark.max_new_tokens=4"]
+    for _ in range(2):
+        assert shell(*run)[0] == 0
+    check_refused(shell, place, run, "model.path")
 
 
 def test_a_run_does_not_go_on_with_other_code_of_ones_own_drafter(
     shell: Shell, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Our own code, as the method's, the benchmark's and that of the builder of datastores, counts by its version."""
+    assert not [key for key in fingerprints(plain(compose_config(["method=aded"]))) if key.endswith("_target_")]
     monkeypatch.syspath_prepend(place)
     file, code = place / "mine_here.py", "from baselines.tokens.prompt_lookup import PromptLookup as Mine\n"
     file.write_text(code)
@@ -115,8 +124,8 @@ def test_a_run_does_not_go_on_with_other_code_of_ones_own_drafter(
     run = [*others, "method=custom", "method._target_=mine_here.Mine"]
     assert shell(*run)[0] == 0
     file.write_text(code + "Mine.budget = 3\n")
-    status, _, errors = shell(*run)
-    assert status == 2
+    code_now, _, errors = shell(*run)
+    assert code_now == 2
     assert "method._target_ (mine_here.Mine) has changed" in errors
 
 
@@ -140,33 +149,12 @@ def test_an_order_counts_where_it_chooses_other_questions(shell: Shell, place: P
     in_turn = read_run(shell.out)
     assert [row.question_id for row in in_turn.rows] == ["0", "2"]
     assert in_turn.config["benchmark.order"] == "in_turn"
-    assert in_turn.summary.run_id != first.summary.run_id
-
-
-def test_a_run_goes_on_when_its_files_were_moved(shell: Shell, place: Path) -> None:
-    assert shell(*recorded(place))[0] == 0
-    whole, summary = shell.rows(), shell.summary()
-    (shell.out / "rows.jsonl").write_text(json.dumps(whole[0]) + "\n")
-    (shell.out / "summary.json").unlink()
-    place = place.rename(place.with_name("elsewhere"))
-    (place / "answers.jsonl").rename(place / "renamed.jsonl")
-    moved = [word.replace("answers.jsonl", "renamed.jsonl") for word in recorded(place)]
-    assert shell(*moved)[0] == 0
-    assert shell.rows()[0] == whole[0]
-    assert shell.summary()["run_id"] == summary["run_id"]
-    assert read_run(shell.out).config["model.answers"] == str(place / "renamed.jsonl")
 
 
 def test_a_refused_run_leaves_no_trace_and_the_corrected_command_runs(shell: Shell, place: Path) -> None:
     before = sorted(shell.out.parent.rglob("*"))
-    for wrong in (
-        "method.order=4",  # refused when the drafter is built
-        "model.answers=none",
-        "datastore.path=none",
-        "model.tokenizer=/none",
-        "method.budget=-1",
-        "decoding.seed=x",
-    ):
+    # The first is refused when the drafter is built.
+    for wrong in ("method.order=4", "model.answers=none", "datastore.path=none", "decoding.seed=x"):
         key = wrong.split("=")[0]
         code, _, errors = shell(*(word for word in recorded(place) if not word.startswith(key)), wrong)
         assert (code, errors.count("\n")) == (2, 1), errors
@@ -192,35 +180,3 @@ def test_only_settings_that_name_files_have_fingerprints(place: Path, monkeypatc
     assert fingerprints(config)["datastore.corpus.path"] not in (of_corpus, fingerprints(config)["model.path"])
     there = fingerprints({"model": {"answers": str(place / "tiny.ngrams")}})
     assert there["model.answers"] == fingerprints(config)["method.parts.table"]
-
-
-@pytest.mark.parametrize(
-    ("pairing", "before"),
-    [
-        ("slices", {"paired": True, "pairing": "slices"}),
-        ("off", {"paired": False, "pairing": "slices"}),
-        ("off", {"paired": True, "pairing": "off"}),
-    ],
-)
-def test_a_run_of_a_version_with_the_key_paired_goes_on(
-    place: Path, shell: Shell, pairing: str, before: dict[str, object]
-) -> None:
-    command = [*recorded(place), f"pairing={pairing}"]
-    assert shell(*command)[0] == 0
-    wanted = [row["accept_lengths"] for row in shell.rows()]
-    config = {**read_config(shell.out / "config.yaml"), **before}
-    kept = by_content({key: one for key, one in config.items() if key not in VOLATILE}, fingerprints(config))
-    identity = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
-    OmegaConf.save(config, shell.out / "config.yaml")
-    (shell.out / ".run_id").write_text(identity)
-    (shell.out / "summary.json").write_text(json.dumps({**shell.summary(), "run_id": identity}))
-    assert read_run(shell.out).summary.run_id == identity
-    assert shell(*command)[0] == 0, "it is finished"
-
-    (shell.out / "summary.json").unlink()
-    first = (shell.out / "rows.jsonl").read_text().splitlines(keepends=True)[0]
-    (shell.out / "rows.jsonl").write_text(first)
-    assert shell(*command)[0] == 0
-    assert [row["accept_lengths"] for row in shell.rows()] == wanted
-    assert shell.summary()["run_id"] == identity
-    assert read_run(shell.out).settings["pairing"] == pairing

@@ -1,7 +1,5 @@
 """Batched verification: every request has the answer that it has alone, whatever stands beside it."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -62,11 +60,11 @@ def answers(batch_target: EagerBatchTarget, requests: list[Request], **options: 
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 63)), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 63)), min_size=1, max_size=5),
     st.integers(1, 4),
     st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12)
 def test_each_request_has_the_answer_that_it_has_alone(
     requests: list[tuple[int, int]], slots: int, greedy: bool
 ) -> None:
@@ -89,39 +87,22 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
     asked = prompts([5, 30, 17])
     alone = [decode(target(), Guesser([], 0), one, Greedy(), max_new_tokens=TOKENS).token_ids for one in asked]
 
+    seeds, loads = list[int](), list[int]()
+
     class Oracle(Guesser):
-        def draft(self, context: np.ndarray) -> DraftTree:
-            done = len(context) - self.prompt
-            return DraftTree.chain(int(context[-1]), self.answer[done : done + self.budget])
-
-    batch = [Request(one, Oracle(answer, 3), Greedy(), TOKENS) for one, answer in zip(asked, alone, strict=True)]
-    loads: list[int] = []
-    found = answers(EagerBatchTarget(target(), 3, ROWS), batch, before_step=loads.append)
-    assert min(loads) > 0
-    assert [found[number].token_ids for number in range(3)] == alone
-    assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
-
-
-def test_the_drafter_of_each_request_draws_by_its_seed() -> None:
-    """Its answer is the one that it has alone, also where drafts are drawn."""
-    seeds: list[int] = []
-
-    class Seeded(Guesser):
         def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
             super().begin(prompt_ids, seed)
             seeds.append(seed)
 
-    (prompt,) = prompts([8])
-    answers(
-        EagerBatchTarget(target(), 1, ROWS), [Request(prompt, Seeded([], 1), Greedy(), 2, seed) for seed in (0, 7)]
-    )
-    assert seeds == [0, 7]
+        def draft(self, context: np.ndarray) -> DraftTree:
+            done = len(context) - self.prompt
+            return DraftTree.chain(int(context[-1]), self.answer[done : done + self.budget])
 
-
-def test_a_prompt_that_fills_its_slot_is_refused() -> None:
-    (prompt,) = prompts([40])
-    with pytest.raises(BadInput, match="leaves no room"):
-        list(decode_batch(EagerBatchTarget(target(), 1, 44), [Request(prompt, Guesser([], 3), Greedy(), TOKENS)]))
+    batch = [Request(asked[n], Oracle(alone[n], 3), Greedy(), TOKENS, seed) for n, seed in enumerate((0, 7, 4))]
+    found = answers(EagerBatchTarget(target(), 3, ROWS), batch, before_step=loads.append)
+    assert (set(loads), seeds) == ({3}, [0, 7, 4])
+    assert [found[number].token_ids for number in range(3)] == alone
+    assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
 
 
 def test_a_tree_of_more_nodes_than_its_slot_has_room_for_is_refused() -> None:
@@ -132,17 +113,17 @@ def test_a_tree_of_more_nodes_than_its_slot_has_room_for_is_refused() -> None:
     running = decode_batch(EagerBatchTarget(target(), 2, ROWS), batch)
     next(running)
     drafter.draft = lambda context: random_tree(drafter.random, 40, int(context[-1]))  # type: ignore[method-assign]
-    with pytest.raises(BadInput, match=r"^drafter: it drafted \d+ nodes; so many need a `budget` as large$"):
+    with pytest.raises(BadInput, match=r"^drafter: .*nodes.*`budget`"):
         list(running)
 
 
-def test_a_drafter_that_reads_hidden_states_is_refused() -> None:
+def test_what_a_batch_cannot_do_is_refused() -> None:
+    """A prompt that fills its slot, a drafter that reads hidden states, a model with a sliding window."""
     drafter = Guesser([], 3)
+    with pytest.raises(BadInput, match="leaves no room"):
+        answers(EagerBatchTarget(target(), 1, 44), [Request(prompts([40])[0], drafter, Greedy(), TOKENS)])
     drafter.requires = frozenset({"logits", "hidden"})
     with pytest.raises(BadInput, match=r"^methods: one reads hidden"):
-        list(decode_batch(EagerBatchTarget(target(), 1, ROWS), [Request(prompts([4])[0], drafter, Greedy(), TOKENS)]))
-
-
-def test_a_model_with_a_sliding_window_is_refused() -> None:
+        answers(EagerBatchTarget(target(), 1, ROWS), [Request(prompts([4])[0], drafter, Greedy(), TOKENS)])
     with pytest.raises(BadInput, match="attention to all rows"):
         EagerBatchTarget(EagerTarget(tiny_model("mistral-window")), 2, ROWS)

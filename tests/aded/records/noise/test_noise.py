@@ -1,4 +1,4 @@
-from __future__ import annotations
+"""Disturbed slices, warm-up, and the marks that tell of doubt."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_up_run import row, timing
 
+from aded.records.marks import largest_speedup
 from aded.records.metrics import summarise
 from aded.records.noise.disturbance import pairs_of, sums, to_decode_again
-from aded.records.rows import Row
+from aded.records.noise.warm_up import slice_warm_up
+from aded.records.rows import Row, Slices
+from aded.records.summary import Summary
 
 NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 PLAIN_MS = 50.0
@@ -82,9 +85,7 @@ def test_the_speedup_is_of_undisturbed_slices_and_the_wall_s_of_all() -> None:
     assert (loaded.disturbed_share, loaded.slices) == (pytest.approx(0.3), 80)
     assert loaded.tokens_per_second == pytest.approx(2 / 0.06)
     assert loaded.autoregressive_tokens_per_second == pytest.approx(1000 / PLAIN_MS)
-
-
-def test_where_every_slice_was_disturbed_the_speedup_is_of_all() -> None:
+    # Where every slice was disturbed the speedup is of all.
     loaded = summarise([sliced(others=[0.5] * 10)], **NAMES)
     assert loaded.speedup == loaded.speedup_wall == pytest.approx(100 / 60)
     assert loaded.disturbed_share == 1
@@ -99,9 +100,7 @@ def test_a_question_is_decoded_again_until_enough_of_one_decoding_is_undisturbed
     second_turn = replace(good, question_id="0", turn=1)
     assert again([bad, second_turn]) == {"0"}
     assert again([row(0, 0, [2, 2])]) == set()  # unpaired
-
-
-def test_all_timings_count() -> None:
+    # All timings count.
     bad, good = sliced(0, others=[0.5] * 10, method_ms=500), sliced(0)
     both = summarise([replace(bad, timings=[*bad.timings, *good.timings])], **NAMES)
     assert both.speedup == pytest.approx(100 / 60)
@@ -115,3 +114,92 @@ def test_sums_are_those_of_each_part(counts: list[int], random: Any) -> None:
     ends = np.cumsum([0, *counts])
     expected = [values[a:b].sum() for a, b in pairwise(ends)]
     assert sums(values, counts) == pytest.approx(expected)
+
+
+def measured(first_ms: float, *, baseline: bool = False, others: float = 0.0) -> Row:
+    """Ten slices of five steps of 50 ms in each arm, but the first step of each slice of one arm."""
+    one = timing(50, 50 * 0.05, 50, 50 * 0.05, pairs=10, others=[others] * 10)
+    steps = np.tile([first_ms, 50.0, 50.0, 50.0, 50.0], 10).tolist()
+    method, plain = ([50.0] * 50, steps) if baseline else (steps, [50.0] * 50)
+    one = replace(one, draft_ms=[0.0] * 50, observe_ms=[0.0] * 50)
+    one = replace(one, verify_ms=method, autoregressive_verify_ms=plain)
+    return row(0, 0, [1] * 50, autoregressive_decode_seconds=1.0, timings=[one])
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+def test_the_first_step_is_compared_with_the_others(baseline: bool) -> None:
+    assert slice_warm_up([measured(75.0, baseline=baseline)]) == pytest.approx(25 / 275)
+    assert slice_warm_up([measured(40.0, baseline=baseline)]) == 0, "a quicker one is no warm-up"
+
+
+def test_disturbed_slices_unpaired_rows_and_answers_without_a_step_do_not_count() -> None:
+    assert slice_warm_up([measured(75.0, others=0.5)]) is None
+    assert slice_warm_up([row(0, 0, [1, 1])]) is None
+    empty = replace(timing(0, 0.0, 0, pairs=1), slices=Slices([], [], [], []))
+    assert slice_warm_up([row(0, 0, [], autoregressive_decode_seconds=0.0, timings=[empty])]) is None
+
+
+def marked(question: int, method_ms: float, *, drafted: int = 4, accepted: int = 2, pairs: int = 10) -> Row:
+    """Forty steps of a method beside steps of 50 ms."""
+    one = timing(40, 0.04 * method_ms, 40 * accepted, 2.0 * accepted, pairs=pairs)
+    lengths = [accepted] * 40
+    return row(question, 0, lengths, drafted_nodes=[drafted] * 40, autoregressive_decode_seconds=1.0, timings=[one])
+
+
+def summary(*rows: Row) -> Summary:
+    return summarise(rows, **NAMES)
+
+
+def test_a_clean_run_and_an_unpaired_one_have_no_mark() -> None:
+    assert summary(*(marked(n, 60.0) for n in range(4))).marks == []
+    assert summary(row(0, 0, [2, 3], decode_seconds=1.0)).marks == []
+
+
+def test_no_step_yields_more_than_its_accepted_tokens() -> None:
+    assert summary(*(marked(n, 48.0) for n in range(4))).marks == []  # 2.08, within the slack
+    (mark,) = summary(*(marked(n, 40.0) for n in range(4))).marks
+    assert mark == "speedup 2.50 is more than 2.00, what its accepted tokens allow"
+
+
+def test_one_token_steps_of_both_arms_are_compared() -> None:
+    """Where a one-token step takes the method 100 ms and the baseline 50, its 2 tokens allow 1.0."""
+    slow = [marked(n, 60.0) for n in range(4)]
+    slow[0] = replace(slow[0], drafted_nodes=[0] * 5 + [4] * 35)
+    slow[0] = replace(slow[0], timings=[replace(slow[0].timings[0], verify_ms=[100.0] * 5 + [59.5] * 35)])
+    assert largest_speedup(slow, pairs_of(slow)) == pytest.approx(1.0)
+    assert "what its accepted tokens allow" in summary(*slow).marks[0]
+
+
+def test_a_wide_interval_and_few_slices_are_marked() -> None:
+    (mark,) = summary(marked(0, 60.0, pairs=9)).marks
+    assert mark.startswith("18 ")
+    assert summary(marked(0, 60.0, pairs=10)).marks == []
+    rows = [marked(0, 100.0, accepted=1), *(marked(n, 100.0, accepted=4) for n in range(1, 3))]
+    assert any("is wider than half the speedup" in mark for mark in summary(*rows).marks)
+
+
+def test_questions_that_stay_disturbed_are_marked() -> None:
+    rows = [marked(n, 60.0) for n in range(4)]
+    others = [0.3] * 5 + [0.0] * 5
+    slices = rows[0].timings[0].slices
+    assert slices is not None
+    rows[0] = replace(rows[0], timings=[replace(rows[0].timings[0], slices=replace(slices, others=others))])
+    assert summary(*rows).marks == [
+        "10 of 80 slices were disturbed and left out (others took 1% of the processors)",
+        "in 1 of 4 questions less than 60% of the slices were undisturbed",
+    ]
+
+
+def test_slices_whose_first_step_is_slow_are_marked() -> None:
+    rows = [marked(n, 60.0) for n in range(4)]
+    for number, one in enumerate(rows):
+        (given,) = one.timings
+        assert given.slices is not None
+        ms = [100.0 if step in np.cumsum(given.slices.steps) else 59.5 for step in range(40)]
+        rows[number] = replace(one, timings=[replace(given, verify_ms=ms)])
+    (mark,) = [mark for mark in summary(*rows).marks if "first step" in mark]
+    assert mark == "a slice's first step takes longer than the others by 14.4% of the slice, more than 3%"
+    rows = [marked(n, 60.0) for n in range(4)]  # other processes on the GPU
+    given = rows[2].timings[0]
+    rows[2] = replace(rows[2], timings=[replace(given, machine=replace(given.machine, gpu_processes=2))])
+    assert summary(*rows).marks == ["2 other processes used the GPU"]
