@@ -29,6 +29,7 @@ from aded.settings import Count, Dtype, FilePath, Kernels, checked
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
 from aded.targets.self_check import SelfCheck
+from aded.targets.weights import check_weights
 
 log = logging.getLogger(__name__)
 _kernel_times: dict[str, Times] = {}
@@ -69,7 +70,9 @@ def load(
     number, placed = checked_dtype(dtype, f"{beside}dtype"), checked_device(device, f"{beside}device")
     folder = place_of(name, key, cache)
     tokenizer = load_tokenizer(folder, key=key, revision=revision)
-    model: Any = pretrained(AutoModelForCausalLM, folder, key, dtype=number, revision=revision, **options)
+    options |= {"dtype": number, "revision": revision, "output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, report = pretrained(AutoModelForCausalLM, folder, key, **options)
+    check_weights(model, report, str(name), key)
     return (model if options.get("device_map") else model.to(placed)), tokenizer
 
 
