@@ -1,4 +1,4 @@
-"""FastChat can read an exported file: with its own loader, or without it by the keys that the loader looks up."""
+"""A run's answers in FastChat's layout, which its installed judge reads."""
 
 import importlib
 import json
@@ -21,8 +21,8 @@ def run(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
     """Two questions of two turns, timed; the tokenizer is beside the run."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     rows = [
-        row(question, turn, [2, 3], **times(0.5, 1.0, 5), token_ids=[5, 6, 7, 8, 9, 10])
-        for question in (81, 82)
+        row(question, turn, [2, 3], **times(0.5, 1.0, 5), token_ids=[question, 6, 7, 8, 9, 6])
+        for question in (81, 112)
         for turn in (0, 1)
     ]
     settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
@@ -39,30 +39,16 @@ def test_every_question_is_one_line_of_fastchats_layout(
     path = export(run, out=str(tmp_path / "model_answer"), model_id="mine")
     assert path == tmp_path / "model_answer" / "mine.jsonl"
     first, second = lines(path)
-    assert (first["question_id"], second["question_id"], first["model_id"]) == (81, 82, "mine")
+    assert (first["question_id"], second["question_id"], first["model_id"]) == (81, 112, "mine")
     assert first["answer_id"] != second["answer_id"]
     assert isinstance(first["tstamp"], float)
     (choice,) = first["choices"]
-    text = str(tokenizer.decode([5, 6, 7, 8, 9, 10], skip_special_tokens=True)).strip()
+    text = str(tokenizer.decode([81, 6, 7, 8, 9, 6], skip_special_tokens=True)).strip()
     assert (choice["index"], choice["turns"]) == (0, [text, text])
     assert (choice["decoding_steps"], choice["new_tokens"]) == ([2, 2], [5, 5])
     assert choice["wall_time"] == [pytest.approx(0.6)] * 2
     assert choice["accept_lengths"] == [2, 3, 2, 3]
-    assert {question: len(turns) for question, turns in read_answers(path).items()} == {"81": 2, "82": 2}
-
-
-def test_fastchats_own_loader_reads_it(run: Path, tmp_path: Path) -> None:
-    path = export(run, out=str(tmp_path / "model_answer" / "mine.jsonl"))
-    try:
-        common = importlib.import_module("fastchat.llm_judge.common")
-    except ImportError as error:
-        pytest.skip(f"FastChat's judge is not importable: {error}")
-    answers = common.load_model_answers(str(path.parent))
-    assert list(answers) == ["mine"]
-    assert list(answers["mine"]) == [81, 82]
-    questions = [{"question_id": number, "category": "writing", "turns": ["a", "b"]} for number in (81, 82)]
-    common.check_data(questions, answers, {}, ["mine"], {})
-    assert answers["mine"][81]["choices"][0]["turns"][1]
+    assert {question: len(turns) for question, turns in read_answers(path).items()} == {"81": 2, "112": 2}
 
 
 def test_the_command_takes_keys_with_and_without_dashes(run: Path, tmp_path: Path, command: Command) -> None:
@@ -87,18 +73,46 @@ def test_bad_arguments_are_reported_in_one_line(run: Path, tmp_path: Path, comma
         assert command.refusal(main, "fastchat", *arguments).startswith(problem)
 
 
-@pytest.mark.parametrize("file", ["rows.jsonl", "samples.jsonl"])
-def test_the_record_itself_is_not_written_over(file: str, run: Path) -> None:
-    before = (run / file).read_bytes()
-    with pytest.raises(BadInput, match=f"^out: .*{file} belongs to RUN_FOLDER="):
-        export(run, out=str(run / file))
-    assert (run / file).read_bytes() == before
-
-
-@pytest.mark.parametrize("file", ["config.yaml", "environment.json", "rows.jsonl", "summary.json"])
-def test_a_damaged_record_is_refused(file: str, run: Path, tmp_path: Path) -> None:
+def test_a_record_is_not_written_over_and_a_damaged_one_is_refused(run: Path, tmp_path: Path) -> None:
+    for file in ("rows.jsonl", "samples.jsonl"):
+        before = (run / file).read_bytes()
+        with pytest.raises(BadInput, match=f"^out: .*{file} belongs to RUN_FOLDER="):
+            export(run, out=str(run / file))
+        assert (run / file).read_bytes() == before
     lost_a_row = "".join((run / "rows.jsonl").read_text().splitlines(keepends=True)[:-1])
-    (run / file).write_text(lost_a_row if file == "rows.jsonl" else "{")
-    with pytest.raises(BadInput, match=f"^RUN_FOLDER: .*{file}"):
-        export(run, out=str(tmp_path / "out"))
+    for file in ("config.yaml", "environment.json", "rows.jsonl", "summary.json"):
+        whole = (run / file).read_bytes()
+        (run / file).write_text(lost_a_row if file == "rows.jsonl" else "{")
+        with pytest.raises(BadInput, match=f"^RUN_FOLDER: .*{file}"):
+            export(run, out=str(tmp_path / "out"))
+        (run / file).write_bytes(whole)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.thorough
+def test_fastchats_judge_reads_the_answers_unchanged(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of it but the request to the judge model."""
+    pytest.importorskip("openai", reason="FastChat's judge needs openai < 1: pip install -e '.[judge]'")
+    pytest.importorskip("anthropic", reason="FastChat's judge needs anthropic: pip install -e '.[judge]'")
+    common = importlib.import_module("fastchat.llm_judge.common")
+    path = export(run, out=str(tmp_path / "model_answer"), model_id="mine")
+    asked: list[str] = []
+
+    def answered(model: str, conversation: Any, **_: Any) -> str:
+        asked.append(conversation.messages[-2][1])
+        return "Fair enough. Rating: [[7]]"
+
+    monkeypatch.setattr(common, "chat_completion_openai", answered)
+    questions = [{"question_id": n, "category": "writing", "turns": ["a cat?", "a rat?"]} for n in (81, 112)]
+    answers = common.load_model_answers(str(path.parent))
+    common.check_data(questions, answers, {}, ["mine"], {})
+    template = "{question_1} {answer_1} {question_2} {answer_2}"
+    prompt = {"type": "single", "system_prompt": "Rate.", "prompt_template": template, "output_format": "[[rating]]"}
+    judge = common.Judge("gpt-4", prompt, multi_turn=True)
+    for question in questions:
+        given = answers["mine"][question["question_id"]]
+        assert common.run_judge_single(question, given, judge, None, multi_turn=True)[0] == 7
+    texts = [line["choices"][0]["turns"] for line in lines(path)]
+    assert asked == [f"a cat? {first} a rat? {second}" for first, second in texts]

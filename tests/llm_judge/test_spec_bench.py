@@ -1,7 +1,5 @@
 """Spec-Bench's questions, its run files, and its own definition of accepted tokens, computed here a second time."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -138,57 +136,47 @@ def test_a_damaged_run_file_is_one_line(tmp_path: Path, lines: list[object], pro
         read_run_file(written(tmp_path / "a.jsonl", *lines), "RUN_FILE")
 
 
-@pytest.fixture
-def exported(
+def test_speed_py_reads_an_exported_run_and_finds_our_accepted_tokens(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command
-) -> tuple[Path, list[dict[str, Any]], list[dict[str, Any]]]:
-    """A timed run's folder, its exported lines, and those of the same run without a model."""
+) -> None:
+    """Of a timed run, and of the same without a model."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
+    asked = [(81, 0), (81, 1), (95, 0), (95, 1), (161, 0)]
     made = []
-    for name, known in (("timed", times(0.5, 1.0, 5)), ("replayed", {})):
+    for name, timed in (("timed", True), ("replayed", False)):
+        known = times(0.5, 1.0, 5) if timed else {}
         rows = [
             row(number, turn, [2, 3], **known, token_ids=[5, 6, 7, 8, 9, 10], category=task_of(str(number)))
-            for number, turns in ((81, 2), (95, 2), (161, 1), (560, 1))
-            for turn in range(turns)
+            for number, turn in asked
         ]
-        last = row(560, 0, [4, 1, 9], category="rag", **(times(0.7, 1.4, 14) if known else {}))
-        write_run(tmp_path / name, [*rows[:-1], last], answers=None, settings=settings, benchmark="spec_bench")
+        rows.append(row(560, 0, [4, 1, 9], category="rag", **(times(0.7, 1.4, 14) if timed else {})))
+        write_run(tmp_path / name, rows, answers=None, settings=settings, benchmark="spec_bench")
         out = tmp_path / f"{name}.jsonl"
         assert command(main, "spec_bench", str(tmp_path / name), f"out={out}").code == 0
         made.append([json.loads(line) for line in out.read_text().splitlines()])
-    return tmp_path / "timed", made[0], made[1]
-
-
-def test_speed_py_reads_an_exported_run_and_finds_our_accepted_tokens(
-    exported: tuple[Path, list[dict[str, Any]], list[dict[str, Any]]],
-) -> None:
-    folder, lines, replayed = exported
-    steps = replayed[0]["choices"][0]
+    lines, replayed = made
+    steps, first = replayed[0]["choices"][0], lines[0]["choices"][0]
     assert (steps["wall_time"], steps["wall_time_unit"]) == ([2.0, 2.0], "steps; no model ran")
-    assert "wall_time_unit" not in lines[0]["choices"][0]
-    summary = summarise(read_run(folder).rows, method="m", model="t", benchmark="b", run_id="")
+    assert "wall_time_unit" not in first
+    summary = summarise(read_run(tmp_path / "timed").rows, method="m", model="t", benchmark="b", run_id="")
     assert mean_accepted(lines, "overall") == summary.mean_accepted_tokens
     assert {task: mean_accepted(lines, task) for task in ("mt_bench", "translation", "rag")} == (
         summary.mean_accepted_tokens_by_category
     )
     assert [line["category"] for line in lines] == ["writing", "roleplay", "translation", "rag"]
     assert [line["question_id"] for line in lines] == [81, 95, 161, 560]
-    first = lines[0]["choices"][0]
     assert first["new_tokens"] == [6, 6], "whole answers, as Spec-Bench counts"
     assert sum(first["new_tokens"]) / sum(first["wall_time"]) == pytest.approx(12 / 1.2)
-    found = read_run_file(folder.with_suffix(".jsonl"), "RUN_FILE")
+    found = read_run_file(tmp_path / "timed.jsonl", "RUN_FILE")
     assert (found.micro, found.macro) == (summary.mean_accepted_tokens, summary.mean_accepted_tokens_macro)
 
 
-@pytest.mark.parametrize("arguments", [[], ["spec_bench"], ["medusa", "run"], ["spec_bench", "a", "b"]])
-def test_a_form_and_a_run_must_be_named(arguments: list[str], command: Command) -> None:
-    assert command.refusal(main, *arguments).startswith("FORM: ")
-
-
-def test_a_run_of_another_benchmark_is_refused(
+def test_a_form_and_a_run_of_spec_bench_must_be_named(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command
 ) -> None:
+    for arguments in ([], ["spec_bench"], ["medusa", "run"], ["spec_bench", "a", "b"]):
+        assert command.refusal(main, *arguments).startswith("FORM: ")
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
     write_run(tmp_path / "run", [row(3, 0, [2])], answers=None, settings=settings)

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, paths_of, tiny_model
+from tiny import VOCABULARY, paths_of, plain_logits, tiny_model
 from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaModel
 
@@ -134,9 +131,8 @@ def test_the_tree_is_that_of_a_plain_reference_node_by_node(tmp_path: Path, targ
             tree, wanted = hydra.draft(context), reference.draft(context)
             assert set(paths_of(tree)) == set(paths_of(wanted))
             self.trees += 1
-            true = int(target_choice(target, context))  # so that paths are accepted too
-            known = tree.child(0, true) is not None
-            extra = [] if known else [[true]]
+            true = int(plain_logits(target.model, context.tolist()).argmax())  # so that paths are accepted too
+            extra = [] if tree.child(0, true) is not None else [[true]]
             return DraftTree.from_sequences(int(context[-1]), [*extra, *paths_of(tree)], 20)
 
         def observe(self, step: Step) -> None:
@@ -148,47 +144,34 @@ def test_the_tree_is_that_of_a_plain_reference_node_by_node(tmp_path: Path, targ
     assert both.trees == len(answer.accept_lengths) < answer.new_tokens
 
 
-def target_choice(target: EagerTarget, context: np.ndarray) -> int:
-    logits = target.model(torch.from_numpy(context)[None]).logits
-    return int(logits[0, -1].argmax())
+def test_what_is_no_hydra_of_this_model_is_refused(tmp_path: Path, target: EagerTarget) -> None:
+    def refused(problem: str, config: object = target.config, hidden: int = target.config.hidden_size) -> None:
+        with pytest.raises(BadInput, match=rf"^method.heads: .*{problem}"):
+            load_hydra_heads(str(tmp_path), hidden, VOCABULARY, config)
 
-
-def check_error(place: Path | None, target: EagerTarget, problem: str, hidden: int = 0) -> None:
-    hidden = hidden or target.config.hidden_size
-    with pytest.raises(BadInput, match=r"^method.heads: ") as caught:
-        load_hydra_heads(None if place is None else str(place), hidden, VOCABULARY, target.config)
-    assert problem in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_without_heads_one_line_says_so(tmp_path: Path, target: EagerTarget) -> None:
-    check_error(None, target, "no heads come along; it must be a published hydra_lm_head.pt")
-    check_error(tmp_path, target, "no heads at ")
+    refused("no heads at ")
+    with pytest.raises(BadInput, match=r"^method.heads: no heads come along"):
+        load_hydra_heads(None, 32, VOCABULARY, target.config)
     with pytest.raises(BadInput, match=r"^method: hydra reads hidden states"):
         Hydra("anywhere").setup(SimpleNamespace())
-
-
-@pytest.mark.parametrize("plus", [False, True])
-def test_heads_of_another_model_or_kind_are_refused(tmp_path: Path, target: EagerTarget, plus: bool) -> None:
-    state = published(target, plus)
-    check_error(saved(tmp_path, state), target, "was trained for another model", target.config.hidden_size * 2)
-    first = "hydra_mlp.0.1." if plus else "hydra_mlp.0.0."
-    without = {name: value for name, value in state.items() if not name.startswith(f"{first}res_connection")}
-    check_error(saved(tmp_path, without), target, f"it lacks {first}res_connection.bias")
-    check_error(saved(tmp_path, MedusaHeads(2, 1, 8).state_dict()), target, "holds no Hydra heads")
-
-
-def test_prefix_attention_needs_a_llama(tmp_path: Path, target: EagerTarget) -> None:
-    place = str(saved(tmp_path, published(target, plus=True)))
-    with pytest.raises(BadInput, match="it has a layer of a Llama"):
-        load_hydra_heads(place, target.config.hidden_size, VOCABULARY, SimpleNamespace())
-
-
-def test_heads_on_a_lower_layer_are_refused(tmp_path: Path, target: EagerTarget) -> None:
+    for plus, first in ((False, "hydra_mlp.0.0."), (True, "hydra_mlp.0.1.")):
+        state = published(target, plus)
+        saved(tmp_path, state)
+        refused("was trained for another model", hidden=target.config.hidden_size * 2)
+        without = {name: value for name, value in state.items() if not name.startswith(f"{first}res_connection")}
+        saved(tmp_path, without)
+        refused(f"it lacks {first}res_connection.bias")
+    saved(tmp_path, state)
+    refused("it has a layer of a Llama", SimpleNamespace())
+    saved(tmp_path, MedusaHeads(2, 1, 8).state_dict())
+    refused("holds no Hydra heads")
     saved(tmp_path, published(target, plus=False))
-    (tmp_path / "config.json").write_text(json.dumps({"hidden_state_offset": 0, "hydra_num_heads": HEADS}))
-    assert len(load_hydra_heads(str(tmp_path), target.config.hidden_size, VOCABULARY, target.config)) == HEADS
-    (tmp_path / "config.json").write_text(json.dumps({"hidden_state_offset": 1}))
-    check_error(tmp_path, target, "its heads read 1 layers below")
-    (tmp_path / "config.json").write_text("[]")
-    check_error(tmp_path, target, "is no config of heads")
+    for text, problem in (
+        ("[]", "is no config of heads"),
+        ('{"hidden_state_offset": 1}', "heads read 1 layers below"),
+    ):
+        (tmp_path / "config.json").write_text(text)
+        refused(problem)
+    (tmp_path / "config.json").write_text('{"hidden_state_offset": 0}')
+    heads = load_hydra_heads(str(tmp_path), target.config.hidden_size, VOCABULARY, target.config)
+    assert len(heads) == HEADS

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from tiny import VOCABULARY, Obedient, tiny_model
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel
 
 from aded.core.sampler import Greedy
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
@@ -27,29 +24,18 @@ SIZES: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 64,
     "moe_intermediate_size": 16,
-    "num_attention_heads": 4,
-    "n_routed_experts": 4,
+    **dict.fromkeys(("num_attention_heads", "n_routed_experts"), 4),
     "num_experts_per_tok": 2,
-    "n_group": 1,
-    "topk_group": 1,
+    **dict.fromkeys(("n_group", "topk_group"), 1),
     "max_position_embeddings": 128,
     "initializer_range": 0.3,
     "eos_token_id": None,
 }
+RANKS = dict.fromkeys(("kv_lora_rank", "q_lora_rank"), 16)
+WIDTHS = dict.fromkeys(("qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"), 8)
 PUBLISHED: dict[str, tuple[str, int, dict[str, Any]]] = {
     "GLM-4.5-Air": ("glm4_moe", 46, {"num_key_value_heads": 2, "head_dim": 8, "use_qk_norm": True}),
-    "DeepSeek-V3": (
-        "deepseek_v3",
-        61,
-        {
-            "num_key_value_heads": 4,
-            "kv_lora_rank": 16,
-            "q_lora_rank": 16,
-            "qk_rope_head_dim": 8,
-            "qk_nope_head_dim": 8,
-            "v_head_dim": 8,
-        },
-    ),
+    "DeepSeek-V3": ("deepseek_v3", 61, {"num_key_value_heads": 4, **RANKS, **WIDTHS}),
 }
 """Name -> model type, number of layers, settings. The number is part of the names of the module's weights."""
 
@@ -125,9 +111,13 @@ def published(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 def two(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
     """Two modules behind two layers. Nobody has published such a Llama, so its names are set here."""
     made = shipped(tiny_model(num_hidden_layers=4), 2, tmp_path_factory.mktemp("two"))
-    made.model.config.num_mtp_layers = 2
-    made.model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.[23]\."]
+    with_names(made.model)
     return made
+
+
+def with_names(model: PreTrainedModel) -> PreTrainedModel:
+    model.config.num_mtp_layers, model._keys_to_ignore_on_load_unexpected = 2, [r"model\.layers\.[23]\."]
+    return model
 
 
 def compare(made: Shipped, target: EagerTarget, budget: int, prompt: np.ndarray = PROMPT) -> None:
@@ -154,61 +144,46 @@ def test_the_drafts_of_published_files_are_those_of_plain_arithmetic(published: 
     compare(published, EagerTarget(published.model), 4)
 
 
-@pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:2], PROMPT[:1]], ids=len)
-@pytest.mark.parametrize("budget", [1, 2, 5])
-def test_several_modules_draft_one_after_another(two: Shipped, budget: int, prompt: np.ndarray) -> None:
-    compare(two, EagerTarget(two.model), budget, prompt)
+@pytest.mark.parametrize(
+    ("budget", "compiled"),
+    [(1, False), (2, False), (5, False), pytest.param(5, True, marks=pytest.mark.thorough)],
+)
+def test_several_modules_draft_one_after_another(two: Shipped, budget: int, compiled: bool) -> None:
+    target = CompiledCpuTarget(two.model, backend="eager") if compiled else EagerTarget(two.model)
+    for prompt in (PROMPT, PROMPT[:2], PROMPT[:1]):
+        compare(two, target, budget, prompt)
 
 
-def test_on_the_compiled_engine_they_do_too(two: Shipped) -> None:
-    compare(two, CompiledCpuTarget(two.model, backend="eager"), 5, PROMPT)
-
-
-def test_the_target_stays_as_it_was(two: Shipped) -> None:
-    target, drafter = EagerTarget(two.model), Mtp()
-    drafter.setup(target)
-    drafter.begin(PROMPT)
+def test_the_target_stays_as_it_was_and_without_a_budget_nothing_is_kept(two: Shipped) -> None:
+    target, drafter, idle = EagerTarget(two.model), Mtp(), Mtp(budget=0)
+    for one in (drafter, idle):
+        one.setup(target)
+        one.begin(PROMPT)
     step = target.prefill(PROMPT, Greedy(), 20, drafter.requires)
-    before = target.states.last
+    before, context = target.states.last, np.append(PROMPT, step.next_token)
     drafter.observe(step)
-    assert drafter.draft(np.append(PROMPT, step.next_token)).drafted == 3
+    idle.observe(step)
+    assert (drafter.draft(context).drafted, idle.draft(context).drafted, idle._unread) == (3, 0, [])
     assert target.states.last is before
     places = {parameter.data_ptr() for parameter in two.model.parameters()}
     assert drafter.modules.get_parameter("embed_tokens.weight").data_ptr() in places
 
 
-def test_without_a_budget_nothing_is_kept(two: Shipped) -> None:
-    target, drafter = EagerTarget(two.model), Mtp(budget=0)
-    drafter.setup(target)
-    drafter.begin(PROMPT)
-    drafter.observe(target.prefill(PROMPT, Greedy(), 20, drafter.requires))
-    assert drafter._unread == []
-    assert drafter.draft(PROMPT).tokens.tolist() == DraftTree.root(int(PROMPT[-1])).tokens.tolist()
+def test_a_model_without_whole_modules_is_refused(
+    two: Shipped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(target: Any, problem: str) -> None:
+        with pytest.raises(BadInput, match=rf"^method: .*{problem}"):
+            Mtp().setup(target)
 
-
-def refusal(target: Any) -> str:
-    with pytest.raises(BadInput) as caught:
-        Mtp().setup(target)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-def test_a_model_without_modules_is_refused() -> None:
-    assert "LlamaForCausalLM has none" in refusal(EagerTarget(tiny_model()))
-    assert "mtp reads hidden states" in refusal(WeightlessTarget())
-
-
-def test_an_older_transformers_is_refused(two: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr("transformers.modeling_layers.MtpModel")
-    assert f"not {transformers.__version__}" in refusal(EagerTarget(two.model))
-
-
-def test_files_without_whole_modules_are_refused(two: Shipped, tmp_path: Path) -> None:
+    refused(EagerTarget(tiny_model()), "LlamaForCausalLM has none")
+    refused(WeightlessTarget(), "mtp reads hidden states")
     weights = load_file(two.folder / "model.safetensors")
     del weights["model.layers.3.eh_proj.weight"]
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     (tmp_path / "config.json").write_bytes((two.folder / "config.json").read_bytes())
-    model = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
-    model.config.num_mtp_layers = 2
-    model._keys_to_ignore_on_load_unexpected = [r"model\.layers\.[23]\."]
-    assert f"in {tmp_path} cannot be loaded" in refusal(EagerTarget(model))
+    refused(
+        EagerTarget(with_names(AutoModelForCausalLM.from_pretrained(tmp_path))), f"in {tmp_path} cannot be loaded"
+    )
+    monkeypatch.delattr("transformers.modeling_layers.MtpModel")
+    refused(EagerTarget(two.model), f"not {transformers.__version__}")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from math import ceil
@@ -19,7 +17,7 @@ from aded.core.sampler import Greedy
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.targets.eager import EagerTarget
-from baselines.logits.goose import Goose, Match, harmonic_split, look_up
+from baselines.logits.goose import Goose, Match, look_up
 
 VOCABULARY = 14
 Path = tuple[int, ...]
@@ -56,13 +54,6 @@ def test_a_match_is_trusted_by_its_length_and_in_full_where_all_agree(
     length: int, agreed: bool, trust: float
 ) -> None:
     assert Match(np.zeros(length, np.int64), agreed).trust == pytest.approx(trust)
-
-
-def test_branches_at_the_spine_fall_harmonically() -> None:
-    assert harmonic_split(22, 4) == [10, 5, 3, 2]
-    assert harmonic_split(3, 5) == [1, 1, 1, 0, 0]
-    assert harmonic_split(0, 2) == [0, 0]
-    assert harmonic_split(5, 0) == []
 
 
 def tree_plainly(text: list[int], chain: list[int], trust: float, rate: float, candidates: Candidates) -> set[Path]:
@@ -156,9 +147,8 @@ def test_the_budget_is_kept_and_a_trusted_match_takes_all_of_it(budget: int, unt
     context = np.tile(np.arange(12), 40)
     drafter.begin(context[:-1])
     drafter.observe(Step(DraftTree.root(int(context[-2])), [0], int(context[-1]), torch.randn(1, VOCABULARY)))
-    assert drafter.draft(context).tokens[1:].tolist() == context[: min(20, budget)].tolist(), (
-        "nothing known but the text"
-    )
+    known = context[: min(20, budget)].tolist()
+    assert drafter.draft(context).tokens[1:].tolist() == known, "nothing but the text"
     drafter.observe(Step(DraftTree.root(int(context[-1])), [0], 0, torch.randn(1, VOCABULARY)))
     drafter.observe(Step(DraftTree.root(0), [0], 11, torch.randn(1, VOCABULARY)))
     assert drafter.draft(context).tokens[1:].tolist() == np.resize(context, budget).tolist()

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import numpy as np
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +67,5 @@ def test_only_the_logits_behind_the_accepted_path_are_read() -> None:
     assert drafter.draft(np.array([0, 6, 4])).tokens.tolist() == [4, 3]
 
 
-@pytest.mark.parametrize(("rank", "length"), [(1, 4), (8, 4), (9, 3), (32, 3), (33, 1), (500, 1)])
-def test_lengths_are_the_published_ones(rank: int, length: int) -> None:
-    assert path_length(rank) == length
+def test_lengths_are_the_published_ones() -> None:
+    assert [path_length(rank) for rank in (1, 8, 9, 32, 33, 500)] == [4, 4, 3, 3, 1, 1]

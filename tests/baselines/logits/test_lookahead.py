@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -95,10 +93,6 @@ def test_a_text_where_each_token_fixes_the_next_is_drafted() -> None:
     assert accepted[-8:] == [5] * 8
 
 
-def test_the_whole_window_takes_59_nodes() -> None:
-    assert window_nodes(5, 15) == 14 + 15 * 3
-
-
 @pytest.mark.parametrize("depth", [0, 1, 3, 5])
 def test_columns_that_are_cut_leave_the_window(depth: int) -> None:
     """The loop cuts the tree; the columns that remain are as without the cut."""
@@ -113,7 +107,8 @@ def test_columns_that_are_cut_leave_the_window(depth: int) -> None:
     assert cut.chain == whole.chain[: max(0, left - 1)]
 
 
-def test_the_pool_keeps_the_latest() -> None:
+def test_the_pool_keeps_the_latest_and_the_window_takes_59_nodes() -> None:
+    assert window_nodes(5, 15) == 14 + 15 * 3
     pool = Pool(2)
     for continuation in [(1, 2), (3, 4), (1, 2), (5, 6)]:
         pool.add(0, continuation)

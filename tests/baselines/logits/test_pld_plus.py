@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -80,11 +78,3 @@ def test_the_states_are_those_of_the_model(layers_below: float) -> None:
             hidden = model(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states[drafter.layer][0]
         assert drafted == expected(text, hidden.numpy(), 10)
     assert any(drafted for _, drafted in drafts)
-
-
-def test_the_more_similar_place_wins_not_the_latest() -> None:
-    drafter = PldPlus(budget=2)
-    drafter.begin(np.array([1, 7, 8, 9, 2, 7, 5, 6, 3]))
-    states = torch.eye(10)[[0, 1, 1, 1, 2, 1, 1, 1, 0]]  # before the last token it is as before the first 7
-    drafter.observe(Step(DraftTree.root(3), [0], 7, layers={0: states[-1:]}, prompt_layers={0: states}))
-    assert drafter.draft(np.array([1, 7, 8, 9, 2, 7, 5, 6, 3, 7])).tokens.tolist() == [7, 8, 9]

@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny import paths_of
 
@@ -101,7 +99,6 @@ def nodes_of(drafter: Racer) -> dict[Path, int]:
     return found
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(2, VOCABULARY),

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator
@@ -18,7 +16,7 @@ from aded.targets.eager import EagerTarget
 from baselines.heads.medusa_heads import MedusaHeads
 from datastore.cleaning.cleaning import Cleaning
 from datastore.corpora.corpus import Conversation, Corpus
-from scripts.train.answers import IGNORED, answer_all, answer_batch, batches, most_frequent, read_answers
+from scripts.train.answers import IGNORED, answer_all, answer_batch, batches, most_frequent, read_answers, read_pairs
 from scripts.train.medusa import accepted, examples, main, renumbered, train
 from scripts.train.prompts import chat_prompts, prompts, stubs
 
@@ -61,8 +59,8 @@ def test_prompts_are_as_asked() -> None:
 
 
 class Chats(Corpus):
-    def __init__(self, chats: list[Conversation], cleaning: Cleaning = Cleaning()) -> None:  # noqa: B008
-        super().__init__("chats", cleaning)
+    def __init__(self, chats: list[Conversation], cleaning: Cleaning | None = None) -> None:
+        super().__init__("chats", cleaning or Cleaning())
         self.chats = chats
 
     def conversations(self) -> Iterator[Conversation]:
@@ -70,7 +68,7 @@ class Chats(Corpus):
 
 
 def test_each_prompt_of_conversations_is_asked_once() -> None:
-    """Not what only answers, not a later message, and not a prompt that is too long."""
+    """Not what only answers, not a later message, not a prompt that is too long, and none of what was left out."""
     tokenizer = tiny_tokenizer()
     chats = [Conversation([f"hi {n % 3}", "hello", "bye"], 0) for n in range(9)]
     chats += [Conversation(["be kind", "why"], 1), Conversation(["an answer"], None), Conversation(["a " * 99], 0)]
@@ -81,12 +79,10 @@ def test_each_prompt_of_conversations_is_asked_once() -> None:
     assert found == list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
     orders = [list(chat_prompts(Chats(chats), tokenizer, longest, seed)) for seed in range(8)]
     assert any(order != found for order in orders)
-
-
-def test_no_prompt_of_a_conversation_that_was_left_out_is_asked() -> None:
-    chats = [Conversation(["hi", "hello " * 99], 0), Conversation(["why", "so"], 0)]
-    found = list(chat_prompts(Chats(chats, Cleaning(clean=["degenerate"])), tiny_tokenizer(), 200, seed=0))
-    assert found == [ChatTemplate().ids(tiny_tokenizer(), ["why"], [])]
+    left_out = Chats(
+        [Conversation(["hi", "hello " * 99], 0), Conversation(["why", "so"], 0)], Cleaning(clean=["degenerate"])
+    )
+    assert list(chat_prompts(left_out, tokenizer, 200, seed=0)) == [expected[-1]]
 
 
 @pytest.mark.parametrize("eos", [frozenset(), frozenset({5, 9, 40})])
@@ -97,7 +93,7 @@ def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
     found = answer_batch(model, batch, eos, 20)
     for prompt, (ids, hidden) in zip(batch, found, strict=True):
         tensor = torch.tensor([prompt])
-        expected = model.generate(  # type: ignore[operator]
+        expected = model.generate(
             tensor,
             attention_mask=torch.ones_like(tensor),
             do_sample=False,
@@ -122,6 +118,9 @@ def test_answers_are_kept_in_shards(tmp_path: Path) -> None:
     assert answer(7) == shards, "what is missing is answered again, and only that"
     after = [path.stat().st_mtime_ns for path in shards]
     assert [old == new for old, new in zip(before, after, strict=True)] == [True, False, True]
+    asked[0] = [50]
+    answer(7)
+    assert next(read_pairs(shards))[0] == [50], "another prompt is answered anew"
     assert sum(len(batch) for batch in batches(asked, 3)) == 7
     assert [len(ids) for ids, _ in read_answers(shards)] == [6] * 7
 
@@ -158,7 +157,6 @@ def test_heads_learn_what_can_be_known() -> None:
     assert accepted(heads, states, targets, projection) == 4
 
 
-@pytest.mark.thorough
 def test_the_command_asks_prompts_of_conversations_too(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:

@@ -1,6 +1,4 @@
-"""Examples and the command; the descent itself: test_gradient.py."""
-
-from __future__ import annotations
+"""The weights of aded_backoff's scorer: examples, descent, the command. And those of mixing, for hybrids."""
 
 import json
 from pathlib import Path
@@ -9,23 +7,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from command import Command
+from from_python import compiled
 from lookup_files import random_network, write_lookup
 from omegaconf import DictConfig
+from scored_by_hand import by_formula, random_candidates, random_scorer
 from small_ngrams import write_small_ngrams
 from test_train_medusa import SOURCE
 from texts import CODE, write_code
-from tiny import tiny_model, tiny_tokenizer
+from tiny import tiny_tokenizer
 
 from aded.api.drafter import drafter as method
-from aded.drafters.backoff.candidates import LOOKUP, NEAREST, PROMPT, SOURCE_BIAS, SOURCES, TARGET
+from aded.core.drafter import Step
+from aded.drafters.backoff.candidates import LOOKUP, NEAREST, PROMPT, SOURCE_BIAS, SOURCES, TARGET, Candidates
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.scorer import read_scorer
+from aded.drafters.backoff.scorer import SHAPES, read_scorer, score
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import no_ngrams
 from aded.targets.weightless import WeightlessTarget
+from baselines.autoregressive import Autoregressive
 from datastore.suffix_array import with_separators, write_suffixes
-from scripts.train.scorer import follow_answer, main, open_corpora, without_loops
+from scripts.train import mixing
+from scripts.train.scorer import USED, WITHOUT, follow_answer, main, open_corpora, without_loops
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
+from scripts.train.scorer_gradient import descend
 
 
 def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
@@ -40,6 +45,15 @@ def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) 
     return [collector.examples for collector in collectors.collectors]
 
 
+def write_corpora(folder: Path, stream: np.ndarray) -> dict[str, str]:
+    """By key, the files of a corpus."""
+    header = {"tokenizer": "t", "vocabulary": "128"}
+    write_small_ngrams(folder / "n", [stream], 128)
+    write_suffixes(folder / "s", with_separators([stream], 128), header)
+    write_lookup(folder / "l", random_network(128))
+    return {"corpus": str(folder / "n"), "retrieval": str(folder / "s"), "lookup": str(folder / "l")}
+
+
 def test_an_example_has_what_was_known_before_the_token() -> None:
     """The target's distribution that decided a token is not among it: nothing recurs, so nothing is known."""
     examples = collected({}, answer=list(range(40)))[0]
@@ -49,6 +63,18 @@ def test_an_example_has_what_was_known_before_the_token() -> None:
     recurring = collected({}, answer=[*range(10), *range(10)])[0]
     assert (recurring.decided < recurring.candidates)[11:].all()
     assert recurring.seen[11:, TARGET].all()
+
+
+def test_an_answer_is_followed_with_the_logits_that_decided_each_token() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    class Noting(Autoregressive):
+        def observe(self, step: Step) -> None:
+            assert step.logits is not None
+            seen.append((int(step.tree.tokens[0]), int(step.logits.argmax()), step.next_token))
+
+    follow_answer(Noting(), [9, 8], [1, 2, 3], torch.eye(4)[[1, 2, 3]])
+    assert seen == [(8, 1, 1), (1, 2, 2), (2, 3, 3)]
 
 
 def test_collectors_read_with_their_own_settings_and_keep_their_share() -> None:
@@ -67,50 +93,39 @@ def test_joined_examples_keep_their_features() -> None:
     np.testing.assert_array_equal(every.feature_values[start:end], groups[1].feature_values[slice(*own)])
 
 
-@pytest.mark.thorough
+@pytest.mark.parametrize("every", [1, pytest.param(11, marks=pytest.mark.thorough)])
 def test_the_command_writes_weights_that_a_drafter_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, every: int
 ) -> None:
-    folder, tokenizer = tmp_path / "model", tiny_tokenizer()
-    tiny_model(vocab_size=128, max_position_embeddings=4096).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    stream = np.array(tokenizer(SOURCE)["input_ids"])
-    write_small_ngrams(tmp_path / "tiny.ngrams", [stream], 128)
-    question = {"question_id": 1, "category": "a", "turns": ["the cat sat"]}
-    (tmp_path / "question.jsonl").write_text(json.dumps(question))
-    answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat, the cat sat"]}]}
-    (tmp_path / "answers.jsonl").write_text(json.dumps(answer))
+    """From examples of one drafter with all parts, or of all."""
+    monkeypatch.setattr("scripts.train.scorer.USED", USED[:every])
+    monkeypatch.setattr("scripts.train.scorer.WITHOUT", WITHOUT[: every - 1])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
-    write_suffixes(
-        tmp_path / "tiny.suffixes", with_separators([stream], 128), {"tokenizer": "t", "vocabulary": "128"}
-    )
-    write_lookup(tmp_path / "tiny.lookup", random_network(128))
-    recorded = (
-        "{answers: answers.jsonl, questions: question.jsonl, tokenizer: model, template: raw, corpus: tiny.ngrams, "
-        "retrieval: tiny.suffixes, lookup: tiny.lookup}"
-    )
+    files = write_corpora(tmp_path, np.array(tiny_tokenizer()(SOURCE)["input_ids"]))
+    question = {"question_id": 1, "category": "a", "turns": ["the cat sat"]}
+    Path("question.jsonl").write_text(json.dumps(question))
+    answer = {"question_id": 1, "choices": [{"turns": ["the cat sat on the mat, the cat sat"]}]}
+    Path("answers.jsonl").write_text(json.dumps(answer))
     write_code(tmp_path)
-    settings = [
-        *CODE,
-        "prompts=2",
-        "asking.max_new_tokens=8",
-        "passes=2",
-        "share=1",
-        "own_corpus=tiny.ngrams",
-        "own_retrieval=tiny.suffixes",
-        "own_lookup=tiny.lookup",
-        "out=w.safetensors",
-    ]
-    monkeypatch.setattr("sys.argv", ["train_scorer", "model=model", f"recorded=[{recorded}]", *settings])
-    main()
-    assert "scorer: w.safetensors" in capsys.readouterr().out
+    recorded = {
+        "answers": "answers.jsonl",
+        "questions": "question.jsonl",
+        "tokenizer": folder,
+        "template": "raw",
+        **files,
+    }
+    named = ", ".join(f"{key}: {value}" for key, value in recorded.items())
+    settings = ["prompts=2", "asking.max_new_tokens=8", "passes=2", "share=1", "out=w.safetensors"]
+    own = [f"own_{key}={value}" for key, value in files.items()]
+    done = command(main, f"model={folder}", f"recorded=[{{{named}}}]", *CODE, *settings, *own)
+    assert "scorer: w.safetensors" in done.out, done.err
     without, learned_from = read_scorer("w.safetensors")
     assert "answers.jsonl" in learned_from
     for part, expert in (("retrieval", SOURCE_BIAS + NEAREST), ("lookup", LOOKUP)):
         scorer, _ = read_scorer("w.safetensors", **{part: True})
         assert (without.contexts[expert] != scorer.contexts[expert]).any()
-    mine = method("aded_backoff", scorer=str(tmp_path / "w.safetensors"))
+    mine = method("aded_backoff", scorer="w.safetensors")
     mine.setup(WeightlessTarget())
     mine.begin(np.array([5, 6, 7, 5]))
     assert mine.draft(np.array([5, 6, 7, 5, 6])).drafted
@@ -125,15 +140,76 @@ def test_answers_without_end_are_left_out(tmp_path: Path) -> None:
 
 
 def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:
-    header = {"tokenizer": "t", "vocabulary": "128"}
-    write_small_ngrams(tmp_path / "n", [np.arange(9)], 128)
-    write_suffixes(tmp_path / "s", with_separators([np.arange(9)], 128), header)
-    write_lookup(tmp_path / "l", random_network(128))
-    kinds = ("corpus", "retrieval", "lookup")
-    for place, key in enumerate([where + kind for where in ("recorded.0.", "own_") for kind in kinds]):
-        files = [str(tmp_path / name) for name in ("n", "s", "l", "n", "s", "l")]
-        files[place] = str(tmp_path / "missing")
-        own = {f"own_{kind}": file for kind, file in zip(kinds, files[3:], strict=True)}
-        settings = {"recorded": [dict(zip(kinds, files[:3], strict=True))], **own}
-        with pytest.raises(BadInput, match=f"^{key}: .*{tmp_path}/missing"):
-            open_corpora(DictConfig(settings))
+    files = write_corpora(tmp_path, np.arange(9))
+    for kind in files:
+        missing = {**files, kind: "/missing"}
+        for where, recorded, own in (("recorded.0.", missing, files), ("own_", files, missing)):
+            every: dict[str, Any] = {"recorded": [recorded], **{f"own_{name}": file for name, file in own.items()}}
+            with pytest.raises(BadInput, match=f"^{where}{kind}: .*/missing"):
+                open_corpora(DictConfig(every))
+
+
+compiled_score = compiled(score)
+
+
+def loss(weights: list[torch.Tensor], candidates: Candidates, decided: int) -> torch.Tensor:
+    n, m = (int(size) for size in candidates.sizes)
+    bias, contexts, features = weights
+    seen = candidates.seen.astype(bool)
+    evidence = torch.from_numpy(candidates.evidence[seen]).double()
+    known = torch.cat([torch.ones(len(evidence), 1), evidence], 1).double()
+    common = bias[0] + torch.einsum("ef,efu->u", known, contexts[torch.from_numpy(seen)])
+    values = torch.cat([torch.ones(m, 1), torch.from_numpy(candidates.feature_values[:m])], 1).double()
+    sparse = torch.einsum("kf,kfu->ku", values, features[torch.from_numpy(candidates.feature_experts[:m])])
+    hidden = common.expand(n + 1, -1).index_add(0, torch.from_numpy(candidates.feature_candidates[:m]), sparse)
+    hidden = torch.cat([hidden[:n], hidden[n:] + bias[1]])
+    return -torch.log_softmax(hidden.relu() @ bias[2], 0)[decided]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_step_goes_down_the_gradient(known: bool) -> None:
+    random = np.random.default_rng(3)
+    scorer, candidates = random_scorer(random), random_candidates(random, 40)
+    decided = 2 if known else int(candidates.sizes[0])
+    arrays = [scorer[name] for name in SHAPES]
+    weights = [torch.from_numpy(array).double().requires_grad_() for array in arrays]
+    expected = loss(weights, candidates, decided)
+    expected.backward()
+    before = [array.copy() for array in arrays]
+    compiled_score(scorer, candidates)
+    assert descend(scorer, candidates, decided, 0.5) == pytest.approx(expected.item(), rel=1e-4)
+    for array, was, tensor in zip(arrays, before, weights, strict=True):
+        assert tensor.grad is not None
+        np.testing.assert_allclose(was - array, 0.5 * tensor.grad.numpy(), atol=1e-5)
+
+
+def test_steps_lead_to_what_was_decided() -> None:
+    random = np.random.default_rng(4)
+    scorer, candidates = random_scorer(random), random_candidates(random, 30)
+    for _ in range(200):
+        compiled_score(scorer, candidates)
+        descend(scorer, candidates, 1, 0.05)
+    assert by_formula(scorer, candidates)[1] > 0.99
+
+
+def test_the_weights_of_mixing_leave_the_plain_ones_where_parts_met(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    """On a tiny model, and a corpus of which all prompts are asked."""
+    (tmp_path / "corpus.txt").write_text("#####".join([SOURCE] * 20))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(mixing, "READ_BY_HEADS", 0)
+    monkeypatch.setattr(mixing, "PROMPTS", 4)
+    corpus = [
+        "corpus@datastore.corpus=text",
+        "datastore.corpus.path=corpus.txt",
+        "datastore.corpus.separator='#####'",
+    ]
+    done = command(mixing.main, f"model={folder}", "method.parts=[token_recycling,prompt_lookup]", *corpus)
+    title, *rows = done.out.replace("[", "").replace("]", "").splitlines()
+    assert title.startswith("prompt_lookup, from "), "the first has no other beside it"
+    weights = np.array([row.split() for row in rows], float)
+    assert weights.shape == (3, 3)
+    assert (weights != mixing.PLAIN).any(axis=1).all()
+    assert weights[0, 1] == weights[1, 0] == 0, "nothing is learned of a silent part's weight"
