@@ -1,33 +1,44 @@
-"""Building datastore files, through the function and the command line."""
-
-from __future__ import annotations
+"""Building datastore files, through the function, the command line, and a run that has none yet; and what is done
+with them then: `aded info` prints them, and merged n-gram files are those of one build."""
 
 import json
 import logging
 import os
+import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from command import Command
+from omegaconf import DictConfig, OmegaConf
 from texts import TEXTS, Texts
+from tiny import tiny_tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.files.atomic import lock_file
+from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
-from datastore.build import main
+from datastore import info, merge
+from datastore.build import BUILD, main, run
 from datastore.builder import build
+from datastore.info import describe
+from datastore.ngrams import write_ngrams
+from datastore.open import open_or_build
 
 
 @pytest.fixture
 def place(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder. It contains a tokenizer, `tok`, and a corpus, `rows.jsonl`, whose last row has no text."""
+    """The working folder. It contains a tokenizer, `tok`, and `rows.jsonl`, whose last two rows have no text."""
     tokenizer.save_pretrained(tmp_path / "tok")
     rows = [{"text": text} for text in TEXTS]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"no": 1}]))
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"no": 1}, {"no": 2}]))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
@@ -43,83 +54,77 @@ def test_one_command_builds_both_files_from_one_stream(
     done = command(main, *ROWS, "out=new/x.ngrams", "suffixes='~/x.suffixes'", "order=4")
     assert done[:2] == (0, "built new/x.ngrams and ~/x.suffixes\n"), done.err
     assert "5 documents" in caplog.text
-    assert "skipped 1: 1 no text" in caplog.text
+    assert "skipped 2: 2 no text" in caplog.text
     ngrams, stream = open_ngrams(place / "new" / "x.ngrams"), open_suffixes(place / "x.suffixes")
     assert ngrams.order == 4
     ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in TEXTS]
     assert stream.tokens.tolist() == [token for text in ids for token in [*text, stream.separator]]
     a, b, c = tokenizer("abc", add_special_tokens=False)["input_ids"]
     assert ngrams.successors(a, b)[0].tolist() == [c]
-    facts = {"documents": "5", "prompts": "5", "tokens": str(sum(map(len, ids))), "skipped": "1", "corpus": "jsonl"}
+    facts = {"documents": "5", "prompts": "5", "tokens": str(sum(map(len, ids))), "skipped": "2", "corpus": "jsonl"}
     for file in (ngrams, stream):
         assert file.header.items() >= facts.items()
     assert sorted(os.listdir()) == ["new", "rows.jsonl", "tok", "x.suffixes"]
     assert os.listdir("new") == ["x.ngrams"]
+    assert command(main, *ROWS, "out=parts", "order=4", "parts=4", "cluster=debug").out == "built parts\n"
+    assert Path("parts").read_bytes() == Path("new/x.ngrams").read_bytes()
+    assert sorted(os.listdir()) == ["new", "parts", "rows.jsonl", "tok", "x.suffixes"]
 
 
-def test_parts_write_the_bytes_of_one_build(place: Path, command: Command) -> None:
-    assert command(main, *ROWS, "out=one").code == 0
-    assert command(main, *ROWS, "out=x", "parts=4", "cluster=debug").out == "built x\n"
-    assert Path("x").read_bytes() == Path("one").read_bytes()
-    assert sorted(os.listdir()) == ["one", "rows.jsonl", "tok", "x"]
+BAD_COMMANDS = {
+    "": "out: ",
+    "out=x order=6": "order: ",
+    "out=x tokenizer=???": "tokenizer: must be given",
+    "out=x parts=0": "parts: 0",
+    "out=x cluster=lsf": "cluster/lsf",
+    "out=x corpus=text corpus.path=sub": "corpus.path: no file sub",
+    "out=sub/x corpus=text corpus.path=.": "out: sub/x belongs to corpus.path=.",
+}
+BAD_SETTINGS = {
+    "out=x tokenizer=none": "tokenizer: ",
+    "out=x corpus.path=none.jsonl": "corpus.path: ",
+    "out=x corpus.path=empty.jsonl": "corpus: ",
+    "out=rows.jsonl/x": "out: ",
+    "out=.": "out: . is a folder",
+    "suffixes=..": "suffixes: .. is a folder",
+    "out=x suffixes=y parts=2": "parts: are parts of an n-gram",
+    "parts=2": "parts: are parts of an n-gram file",
+    "out=x corpus.path=none parts=2 cluster.kind=debug": "corpus.path: no file none",
+    # What a build reads or writes too.
+    "out=x suffixes=tok/../x": "suffixes: tok/../x belongs to out=x",
+    "out=linked": "out: linked belongs to corpus.path=",
+    "out=hard": "out: hard belongs to corpus.path=",
+    "out=tok/tokenizer.json": "out: tok/tokenizer.json belongs to tokenizer=tok",
+    "out=asked corpus.report=[prompts:asked]": "out: asked belongs to corpus.report=asked",
+    "lookup=asked corpus.exclude=[human_eval,prompts:asked]": "lookup: asked belongs to corpus.exclude=",
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ("", "out: "),
-        ("out=x order=6", "order: "),
-        ("out=x tokenizer=none", "tokenizer: "),
-        ("out=x corpus.path=none.jsonl", "corpus.path: "),
-        ("out=x corpus.path=empty.jsonl", "corpus: "),
-        ("out=rows.jsonl/x", "out: "),
-        ("out=.", "out: . is a folder"),
-        ("suffixes=..", "suffixes: .. is a folder"),
-        ("out=x tokenizer=???", "tokenizer: must be given"),
-        ("out=x parts=0", "parts: 0"),
-        ("out=x suffixes=y parts=2", "parts: are parts of an n-gram"),
-        ("parts=2", "parts: are parts of an n-gram file"),
-        ("out=x cluster=lsf", "cluster/lsf"),
-        ("out=x corpus.path=none parts=2 cluster=debug", "corpus.path: no file none"),
-        ("out=x corpus=text corpus.path=sub", "corpus.path: no file sub"),
-        # What a build reads or writes too.
-        ("out=x suffixes=tok/../x", "suffixes: tok/../x belongs to out=x"),
-        ("out=sub/x corpus=text corpus.path=.", "out: sub/x belongs to corpus.path=."),
-        ("out=linked", "out: linked belongs to corpus.path="),
-        ("out=hard", "out: hard belongs to corpus.path="),
-        ("out=tok/tokenizer.json", "out: tok/tokenizer.json belongs to tokenizer=tok"),
-        ("out=asked corpus.report=[prompts:asked]", "out: asked belongs to corpus.report=asked"),
-        ("suffixes=asked corpus.exclude=[human_eval,prompts:asked]", "suffixes: asked belongs to corpus.exclude="),
-    ],
-)
-def test_bad_input_is_one_line_and_builds_nothing(
-    arguments: str, problem: str, place: Path, command: Command
-) -> None:
+def test_bad_input_is_one_line_and_builds_nothing(place: Path, command: Command) -> None:
     (place / "sub").mkdir()
     (place / "empty.jsonl").write_text('{"text": " "}\n')
     (place / "asked").write_text('{"prompt": "one"}\n')
     (place / "linked").symlink_to("rows.jsonl")
     (place / "hard").hardlink_to(place / "rows.jsonl")
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-    done = command(main, *ROWS, *arguments.split())
-    assert (done.code, done.out) == (2, "")
-    assert problem in done.err.splitlines()[-1]
-    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+    for arguments, problem in BAD_COMMANDS.items():
+        done = command(main, *ROWS, *arguments.split())
+        assert (done.code, done.out) == (2, "")
+        assert problem in done.err.splitlines()[-1]
+    settings = compose_config(list(ROWS), "build", BUILD)
+    for arguments, problem in BAD_SETTINGS.items():
+        with pytest.raises(BadInput, match=f"^{problem}"):
+            run(cast(DictConfig, OmegaConf.merge(settings, OmegaConf.from_dotlist(arguments.split()))))
+        assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("stage", ["datastore.builder.tokenise", "datastore.ngrams.GrowingTrie.append", "os.fsync"])
 def test_a_full_disk_is_reported_and_an_interrupted_build_leaves_nothing(
     stage: str, tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for error, seen in (
-        (OSError(28, "No space left on device"), r"^out: .*x.ngrams cannot be written \(No space left"),
-        (KeyboardInterrupt(), "^$"),
-    ):
-
-        def stop(*_: object, error: BaseException = error, **__: object) -> None:
-            raise error
-
-        monkeypatch.setattr(stage, stop)
+    full = OSError(28, "No space left on device")
+    for error, seen in ((full, r"^out: .*x.ngrams cannot be written \(No space left"), (KeyboardInterrupt(), "^$")):
+        monkeypatch.setattr(stage, Mock(side_effect=error))
         with pytest.raises((BadInput, KeyboardInterrupt), match=seen):
             build(Texts(*TEXTS), tokenizer, out=tmp_path / "x.ngrams")
         assert os.listdir(tmp_path) == []
@@ -141,12 +146,152 @@ def test_two_builds_of_one_file_wait_for_each_other(
 ) -> None:
     caplog.set_level(logging.INFO)
     corpus = Texts(*TEXTS)
-    other = lock_file(tmp_path / ".x.building" / "lock", lambda: None)
     second = Thread(target=build, args=(corpus, tokenizer), kwargs={"out": tmp_path / "x"})
-    second.start()
-    while second.is_alive() and not any("waiting for another process" in message for message in caplog.messages):
-        time.sleep(0.01)
-    assert corpus.reads == 0
-    other.lock.release()
+    with lock_file(tmp_path / ".x.building" / "lock", lambda: None):
+        second.start()
+        while second.is_alive() and not any("waiting for another process" in each for each in caplog.messages):
+            time.sleep(0.01)
+        assert corpus.reads == 0
     second.join()
     assert os.listdir(tmp_path) == ["x"]
+
+
+def opened(tokenizer: PreTrainedTokenizerFast, corpus: Texts, folder: Path, **keys: Any) -> ArrayFile:
+    """As a run opens its datastore."""
+    keys = {"path": None, "order": 3, "cache": str(folder), "kind": "ngrams"} | keys
+    return open_or_build(tokenizer, corpus=corpus, **keys)
+
+
+def test_a_run_has_a_datastore_built_once_per_tokenizer(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    corpus, other = Texts(*TEXTS), tiny_tokenizer(["é"])
+    first = opened(tokenizer, corpus, tmp_path).path
+    assert first == opened(tokenizer, corpus, tmp_path).path
+    assert corpus.reads == 1
+    others = [
+        opened(other, corpus, tmp_path),
+        opened(tokenizer, Texts("another"), tmp_path),
+        opened(tokenizer, corpus, tmp_path, order=2),
+        opened(tokenizer, corpus, tmp_path, kind="suffixes"),
+    ]
+    assert len({first, *(other.path for other in others)}) == 5
+    with pytest.raises(BadInput, match="build a datastore with the model's own tokenizer"):
+        opened(other, corpus, tmp_path, path=str(first))
+    whole = first.read_bytes()
+    first.write_bytes(whole[:-50])  # a damaged one is built again
+    opened(tokenizer, corpus, tmp_path)
+    assert first.read_bytes() == whole
+
+
+def lines(path: Path, top: int) -> list[list[str]]:
+    return [line.split() for line in describe(path, None, top).splitlines()]
+
+
+@pytest.fixture
+def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with what is built of TEXTS: `a`, and its suffixes, `s`."""
+    monkeypatch.chdir(tmp_path)
+    build(Texts(*TEXTS), tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", order=3)
+    return tmp_path
+
+
+def test_the_most_frequent_entries_come_first(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
+    build(Texts("aab", "aac"), tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", order=2)
+    a, b, c = tokenizer("abc", add_special_tokens=False)["input_ids"]
+    found = lines(tmp_path / "a", 2)
+    assert found[found.index(["4", str(a)]) + 1] == ["1", str(b)]
+    assert [["2", str(a), str(a)], ["1", str(a), str(b)]] == found[-2:]
+    assert lines(tmp_path / "s", 9)[-3:] == [["4", str(a)], ["1", str(b)], ["1", str(c)]]
+
+
+def test_info_prints_texts_and_refuses_what_is_damaged(
+    tokenizer: PreTrainedTokenizerFast, folder: Path, command: Command
+) -> None:
+    tokenizer.save_pretrained("tok")
+    tiny_tokenizer(["é"]).save_pretrained("other")
+    found = command(info.main, "a", "tokenizer=tok", "top=1", "--verify").out.splitlines()
+    assert ["documents", "5"] in [line.split() for line in found]
+    assert found[-1].split(maxsplit=1) == ["4", "'he '"]
+    refused = {"": "FILE", "a s": "FILE", "none": "datastore.path", "a top=0": "top", "a tokeniser=y": "tokeniser"}
+    for arguments, key in {**refused, "a tokenizer=other": "datastore.path"}.items():
+        assert command.refusal(info.main, *arguments.split()).startswith(f"{key}: ")
+    for name in "as":
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
+        assert "damaged" in command.refusal(info.main, name, "--verify")
+    assert "damaged" in command.refusal(info.main, "s")
+
+
+def test_a_lookup_file_says_how_well_it_predicts(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("datastore.lookup.training.MOST_STEPS", 2)
+    monkeypatch.setattr("datastore.lookup.training.LENGTH", 16)
+    build(Texts("the cat sat on the mat " * 60), tokenizer, lookup=tmp_path / "l")
+    facts = dict(line.split(maxsplit=1) for line in describe(tmp_path / "l", None, 9).splitlines()[1:-1])
+    assert 0 < float(facts["nats"]) < 10
+    assert facts["documents"] == "1"
+
+
+def test_merged_parts_equal_the_whole(tokenizer: PreTrainedTokenizerFast, folder: Path, command: Command) -> None:
+    for name, texts in {"0": TEXTS[:2], "1": TEXTS[2:3], "2": TEXTS[3:]}.items():
+        build(Texts(*texts), tokenizer, out=folder / name, order=3)
+    for out, *inputs in (("merged", "0", "1", "2"), ("pair", "0", "1"), ("rounds", "pair", "2"), ("alone", "a")):
+        assert command(merge.main, f"out={out}", *inputs).out == f"built {out}\n"
+    merged, whole, rounds, alone = (Path(name).read_bytes() for name in ("merged", "a", "rounds", "alone"))
+    assert merged == whole == rounds == alone
+
+
+def test_merging_reads_its_inputs_in_parts(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one token begins more windows than are in memory; and orders that no document is long enough for."""
+    for texts in (TEXTS, ["ab", "a"]):
+        build(Texts(*texts), tokenizer, out=tmp_path / "one")
+        shutil.copy(tmp_path / "one", tmp_path / "copy")  # the same part twice is no part of a corpus
+        build(Texts(*texts, *texts), tokenizer, out=tmp_path / "twice")
+        with monkeypatch.context() as patch:
+            patch.setattr("datastore.ngrams.WINDOWS", 3)
+            merge.merge(tmp_path / "merged", [tmp_path / "one", tmp_path / "copy"])
+        merged, twice = (open_ngrams(tmp_path / name) for name in ("merged", "twice"))
+        for mine, other in zip(merged.ngrams[:7], twice.ngrams[:7], strict=True):
+            assert mine.tobytes() == other.tobytes()
+
+
+def test_files_that_do_not_fit_together_are_not_merged(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    build(Texts(*TEXTS), tokenizer, out=folder / "b")
+    build(Texts(*TEXTS), tiny_tokenizer(["é"]), out=folder / "c", order=3)
+    file = open_ngrams(folder / "a")
+    header = {key: file.header[key] for key in ("tokenizer", "vocabulary")}
+    write_ngrams(folder / "no prompts", file, header)
+    token = file.ngrams.token.copy()  # its checksums are right; two of its nodes have changed places
+    token[[0, 1]] = token[[1, 0]]
+    write_ngrams(folder / "crafted", replace(file, ngrams=file.ngrams._replace(token=token)), header, file.prompts)
+    before = sorted(os.listdir())
+    for other, message in (
+        ("b", "merge files of one kind"),
+        ("c", "was built with the tokenizer"),
+        ("none", "no file"),
+        ("no prompts", "does not know its prompts"),
+        ("crafted", r"crafted is damaged \(node 0 is out of order\)"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            merge.merge(folder / "out", [folder / "a", folder / other])
+    assert sorted(os.listdir()) == before
+
+
+def test_bad_input_of_a_merge_is_one_line_and_writes_nothing(folder: Path, command: Command) -> None:
+    Path("other").write_text("no datastore")
+    Path("linked").symlink_to("a")
+    Path("hard").hardlink_to("a")
+    for arguments, key in {
+        "a": "out",
+        "a out=.": "out",
+        "out=b": "inputs",
+        "out=b other": "datastore.path",
+        "out=b a into=c": "into",
+        "out=b a linked": "inputs",  # no file twice
+        "out=b hard linked": "inputs",
+        "out=linked a": "out",
+    }.items():
+        assert command.refusal(merge.main, *arguments.split()).startswith(f"{key}: ")
+    assert sorted(os.listdir()) == ["a", "hard", "linked", "other", "s"]

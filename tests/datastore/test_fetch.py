@@ -1,18 +1,14 @@
 """The command, against a server in this process that plays the internet or the mirror."""
 
-from __future__ import annotations
-
-import hashlib
-import os
+import multiprocessing
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+from command import Called, Command
 from file_server import FileServer, serving
 from tiny_gguf import tiny_gguf
 
@@ -38,34 +34,40 @@ def raw_path(name: str) -> str:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]:
     """A catalogue of two sources, and their publisher."""
-    with serving({raw_path(name): content for name, content in CONTENTS.items()}) as running:
+    monkeypatch.chdir(tmp_path)
+    with serving({}) as running:
         shutil.copytree(CONF, tmp_path / "conf", ignore=shutil.ignore_patterns("source"))
         (tmp_path / "conf" / "source").mkdir()
         for name, content in CONTENTS.items():
-            sha256 = hashlib.sha256(content).hexdigest()
-            source = {
-                "what": f"source {name}",
-                "licence": "CC-BY-NC-4.0",
-                "caution": "NON-COMMERCIAL USE ONLY",
-                "files": [{"url": f"{running.url}/{raw_path(name)}", "bytes": len(content), "sha256": sha256}],
-                "convert": {"_target_": "datastore.sources.answers.unchanged"},
-                "results": {f"answers/{name}.jsonl": sha256},
-            }
-            (tmp_path / "conf" / "source" / f"{name}.yaml").write_text(yaml.safe_dump(source))
+            describe(running, name, content)
         monkeypatch.setattr(choices, "CONF", tmp_path / "conf")
-        monkeypatch.chdir(tmp_path)
         yield running
 
 
-def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of the command."""
-    choices._kept.cache_clear()  # as in a new process
-    monkeypatch.setattr(sys, "argv", ["fetch", "source.out=out", *arguments])
-    try:
-        fetch.main()
-    except SystemExit as end:
-        return int(end.code or 0)
-    return 0
+def describe(server: FileServer, name: str, content: bytes, **others: object) -> None:
+    """Let the server have a source, and the catalogue name it."""
+    server.files[raw_path(name)] = content
+    source = {
+        "what": f"source {name}",
+        "licence": "CC-BY-NC-4.0",
+        "caution": "NON-COMMERCIAL USE ONLY",
+        "files": [{"url": f"{server.url}/{raw_path(name)}", "bytes": len(content), "sha256": sha256(content)}],
+        "convert": {"_target_": "datastore.sources.answers.unchanged"},
+        "results": {f"answers/{name}.jsonl": sha256(content)},
+    }
+    Path(f"conf/source/{name}.yaml").write_text(yaml.safe_dump(source | others))
+
+
+Call = Callable[..., Called]
+
+
+@pytest.fixture
+def called(command: Command) -> Call:
+    def call(*arguments: str) -> Called:
+        choices._kept.cache_clear()  # as in a new process
+        return command(fetch.main, "source.out=out", *arguments)
+
+    return call
 
 
 def there() -> set[str]:
@@ -76,132 +78,103 @@ def there() -> set[str]:
     }
 
 
-def test_all_once(
-    server: FileServer,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture,
-) -> None:
+def test_all_once(server: FileServer, called: Call, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert called(monkeypatch, "all") == 0
+    assert called("all").out == "out/answers/one.jsonl\nout/answers/two.jsonl\n"
     assert there() == {"one", "two"}
     assert caplog.messages[0].startswith("one: NON-COMMERCIAL USE ONLY. ")
-    assert capsys.readouterr().out == "out/answers/one.jsonl\nout/answers/two.jsonl\n"
-    assert called(monkeypatch, "all") == 0
+    assert called("all").code == 0
     for damaged in ("out/answers/one.jsonl", "out/made/two.json"):
         Path(damaged).write_bytes(b"[")
-        assert called(monkeypatch, "all") == 0
+        assert called("all").code == 0
         assert there() == {"one", "two"}
     assert len(server.asked) == 2, "the raw files are there"
 
 
-def test_another_catalogue_is_fetched_again(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert called(monkeypatch, "one") == 0
-    server.files[raw_path("one")] = b"newer"
-    path = Path("conf/source/one.yaml")
-    text = path.read_text().replace(hashlib.sha256(CONTENTS["one"]).hexdigest(), hashlib.sha256(b"newer").hexdigest())
-    path.write_text(text.replace(f"bytes: {len(CONTENTS['one'])}", "bytes: 5"))
-    assert called(monkeypatch, "one") == 0
-    assert Path("out/answers/one.jsonl").read_bytes() == b"newer"
-
-
-def test_one_fault_is_one_line_and_the_others_arrive(
-    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+def test_another_catalogue_is_fetched_again_and_one_that_does_not_fit_writes_nothing(
+    server: FileServer, called: Call
 ) -> None:
+    assert called("one").code == 0
+    describe(server, "one", b"newer")
+    assert called("one").code == 0
+    assert Path("out/answers/one.jsonl").read_bytes() == b"newer"
+    describe(server, "two", CONTENTS["two"], results={"answers/two.jsonl": "0" * 64})
+    code, _, error = called("two")
+    assert (code, error.startswith("two: two: answers/two.jsonl ")) == (1, True)
+    assert there() == set()
+
+
+def test_one_fault_is_one_line_and_the_others_arrive(server: FileServer, called: Call) -> None:
     content = server.files.pop(raw_path("one"))
-    assert called(monkeypatch, "all") == 1
-    fault, total = capsys.readouterr().err.splitlines()
+    code, _, errors = called("all")
+    fault, total = errors.splitlines()
     assert fault.startswith(f"one: {server.url}/{raw_path('one')}: ")
-    assert total == "1 of 2 failed: one"
+    assert (code, total) == (1, "1 of 2 failed: one")
     assert there() == {"two"}
     place = Path(fault.partition(") at ")[2].rpartition(", or name a source.mirror")[0])
     place.write_bytes(content)  # by hand, as it says
-    assert called(monkeypatch, "all") == 0
+    assert called("all").code == 0
     assert there() == {"one", "two"}
 
 
-def test_killed_half_way_it_goes_on(server: FileServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_killed_half_way_it_goes_on(server: FileServer, called: Call) -> None:
     server.dies_after, server.stalls = 200_000, True
-    code = (
-        "import sys, pathlib; from aded.config import choices; choices.CONF = pathlib.Path('conf').resolve(); "
-        "from datastore.fetch import main; sys.argv = ['fetch', 'two', 'source.out=out']; main()"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(CONF.parent)}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.DEVNULL) as process:
-        assert server.stalled.wait(60)
-        sha256 = hashlib.sha256(CONTENTS["two"]).hexdigest()
-        part = Path(f"out/raw/{raw_path('two')}.{sha256[:8]}.part")
-        while not (part.exists() and part.stat().st_size):
-            assert process.poll() is None
-        process.kill()
+    process = multiprocessing.get_context("fork").Process(target=called, args=("two",))
+    process.start()
+    assert server.stalled.wait(60)
+    part = Path(f"out/raw/{raw_path('two')}.{sha256(CONTENTS['two'])[:8]}.part")
+    while not (part.exists() and part.stat().st_size):
+        assert process.is_alive()
+    process.kill()
+    process.join()
     have = part.stat().st_size
     assert 0 < have <= 200_000
     assert there() == set()
     server.dies_after, server.stalls = None, False
     server.released.set()
-    assert called(monkeypatch, "two") == 0
+    assert called("two").code == 0
     assert there() == {"two"}
     assert server.asked[-1].endswith(f"bytes={have}-")
 
 
-def test_a_fetched_folder_is_a_mirror(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert called(monkeypatch, "all") == 0
+def test_a_fetched_folder_is_a_mirror(server: FileServer, called: Call) -> None:
+    assert called("all").code == 0
     server.files.clear()
     Path("out").rename("first")
-    assert called(monkeypatch, "one", "two", "source.mirror=first/raw") == 0
+    assert called("one", "two", "source.mirror=first/raw").code == 0
     assert there() == {"one", "two"}
     assert len(server.asked) == 2
 
 
-def test_a_conversion_that_comes_out_otherwise_writes_nothing(
-    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    path = Path("conf/source/one.yaml")
-    source = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump({**source, "results": {"answers/one.jsonl": "0" * 64}}))
-    assert called(monkeypatch, "one") == 1
-    assert capsys.readouterr().err.startswith("one: one: answers/one.jsonl ")
-    assert there() == set()
-
-
-def test_the_catalogue_is_listed_and_a_wrong_name_fetches_nothing(
-    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
-    assert called(monkeypatch, "two") == 0
-    assert called(monkeypatch) == 0
-    assert "CC-BY-NC-4.0  yes      source two" in capsys.readouterr().out
-    assert called(monkeypatch, "one", "twoo") == 2
-    assert "did you mean two?" in capsys.readouterr().err
-    assert called(monkeypatch, "one", "source.mirrow=x") == 2
+def test_the_catalogue_is_listed_and_a_wrong_name_fetches_nothing(server: FileServer, called: Call) -> None:
+    assert called("two").code == 0
+    assert "CC-BY-NC-4.0  yes      source two" in called().out
+    assert "did you mean two?" in called("one", "twoo").err
+    assert called("one", "source.mirrow=x").code == 2
     assert len(server.asked) == 1
 
 
 def test_a_model_is_converted_once_and_then_goes_by_its_name(
-    server: FileServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    server: FileServer, called: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, folder = FETCHED[0], Path("cache/models") / FETCHED[0]
-    content = tiny_gguf(Path("tiny.gguf")).read_bytes()
-    server.files["owner/tiny.gguf"] = content
-    file = {"url": f"{server.url}/owner/tiny.gguf", "bytes": len(content), "sha256": sha256(content)}
-    source = {"what": "a model", "licence": "Apache-2.0", "files": [file], "model_bits": 4}
-    Path(f"conf/source/{name}.yaml").write_text(yaml.safe_dump(source))
+    describe(server, name, tiny_gguf(Path("tiny.gguf")).read_bytes(), convert={}, results={}, model_bits=4)
     monkeypatch.setenv("ADED_CACHE", "cache")
     with pytest.raises(BadInput, match=f"^model: .*aded fetch {name}$"):
         aded.load(name)
-    assert called(monkeypatch, name) == 0
-    assert capsys.readouterr().out == f"{folder}\n"
+    assert called(name).out == f"{folder}\n"
     made = folder.stat().st_mtime_ns
-    assert called(monkeypatch, name) == 0
+    assert called(name).code == 0
     assert (folder.stat().st_mtime_ns, len(server.asked)) == (made, 1)
-    model, tokenizer = aded.load(name, dtype="bfloat16")
-    assert aded.generate(model, tokenizer, "the", drafter=None, max_new_tokens=4, kernels="torch").steps == 3
     record = environment(aded.load_target(name, kernels="torch").target.describe())
     assert record.weights == "weights of the 4-bit file, computed in bfloat16"
     (folder / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(BadInput, match=f"not whole; run aded fetch {name}$"):
         aded.load(name)
-    assert called(monkeypatch, name) == 0
-    assert aded.load(name)[1].eos_token == "<|im_end|>"
+    assert called(name).code == 0
+    model, tokenizer = aded.load(name)
+    assert tokenizer.eos_token == "<|im_end|>"
+    assert aded.generate(model, tokenizer, "the", drafter=None, max_new_tokens=4, kernels="torch").steps == 3
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "source").glob("*.yaml")))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +22,7 @@ def test_suffixes_are_in_the_order_of_their_tokens(small: list[int], scale: int)
     assert sorted_suffixes(tokens).tolist() == sorted(range(len(stream)), key=lambda at: stream[at:])
 
 
-def test_a_separator_follows_each_document(tmp_path: Path) -> None:
+def test_a_separator_follows_each_document_and_tokens_take_two_bytes_where_they_fit(tmp_path: Path) -> None:
     tokens = with_separators([np.array([5, 69_999]), np.array([], np.int64), np.array([5])], 70_000)
     path = tmp_path / "three.suffixes"
     write_suffixes(path, tokens, HEADER)
@@ -37,9 +35,6 @@ def test_a_separator_follows_each_document(tmp_path: Path) -> None:
     opened.check_tokenizer("t")
     with pytest.raises(BadInput, match="model's own tokenizer"):
         opened.check_tokenizer("u")
-
-
-def test_tokens_take_two_bytes_where_they_fit(tmp_path: Path) -> None:
     header = {"tokenizer": "t", "vocabulary": "65535"}
     write_suffixes(tmp_path / "two.suffixes", with_separators([np.array([65_534, 0])], 65_535), header)
     opened = open_suffixes(tmp_path / "two.suffixes")
@@ -55,19 +50,16 @@ def crafted(folder: Path, **arrays: list[int]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("arrays", [{"tokens": [1, 2]}, {"tokens": [1, 2], "suffixes": [0]}])
-def test_arrays_that_do_not_fit_together_are_refused(arrays: dict[str, list[int]], tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"crafted.suffixes.*do not fit"):
-        open_suffixes(crafted(tmp_path, **arrays))
-
-
-@pytest.mark.parametrize("suffixes", [[0, 2], [-1, 0], [2**31 - 1, -(2**31)]])
-def test_no_lookup_leaves_the_stream(suffixes: list[int], tmp_path: Path) -> None:
-    corpus = open_suffixes(crafted(tmp_path, tokens=[1, 2], suffixes=suffixes)).corpus
-    starts = [suffix_at(corpus, rank) for rank in range(2)]
-    assert starts == suffixes
-    assert [token_at(corpus, start) for start in starts] == [{0: 1}.get(start, -1) for start in starts]
-    assert all(0 <= start <= 2**31 for start in starts_behind(corpus, 0, 2, 1, 4).tolist())
+def test_arrays_that_do_not_fit_together_are_refused_and_no_lookup_leaves_the_stream(tmp_path: Path) -> None:
+    for arrays in ({"tokens": [1, 2]}, {"tokens": [1, 2], "suffixes": [0]}):
+        with pytest.raises(BadInput, match=r"crafted.suffixes.*do not fit"):
+            open_suffixes(crafted(tmp_path, **arrays))
+    for suffixes in ([0, 2], [-1, 0], [2**31 - 1, -(2**31)]):
+        corpus = open_suffixes(crafted(tmp_path, tokens=[1, 2], suffixes=suffixes)).corpus
+        starts = [suffix_at(corpus, rank) for rank in range(2)]
+        assert starts == suffixes
+        assert [token_at(corpus, start) for start in starts] == [{0: 1}.get(start, -1) for start in starts]
+        assert all(0 <= start <= 2**31 for start in starts_behind(corpus, 0, 2, 1, 4).tolist())
 
 
 def test_a_damaged_block_is_found_when_it_is_read_and_not_before(tmp_path: Path) -> None:

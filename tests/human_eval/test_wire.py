@@ -1,7 +1,5 @@
 """Plain data comes back as it was, and no bytes make anything but plain data."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -29,10 +27,7 @@ PLAIN = {type(None), bool, int, float, str, list, tuple, set, dict}
 def types(value: Any) -> set[type]:
     """Of the value and all in it."""
     inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-    found = {type(value)}
-    if isinstance(value, list | tuple | set | dict):
-        found = found.union(*map(types, inner))
-    return found
+    return {type(value)}.union(*map(types, inner if isinstance(value, list | tuple | set | dict) else ()))
 
 
 def exact(value: Any) -> tuple[type, Any]:
@@ -54,9 +49,9 @@ def test_values_come_back(value: Any) -> None:
     assert exact(wire.read(line)) == exact(value)
 
 
-@pytest.mark.parametrize("value", [math.inf, -0.0, 5e-324, 10**4299, "\ud800", "\n\0"], ids=range(6))
-def test_extremes_come_back(value: Any) -> None:
-    assert exact(wire.read(wire.write([value]))) == exact([value])
+def test_extremes_come_back() -> None:
+    value = [math.inf, -0.0, 5e-324, 10**4299, "\ud800", "\n\0"]
+    assert exact(wire.read(wire.write(value))) == exact(value)
     assert math.isnan(wire.read(wire.write(math.nan)))
 
 
@@ -64,30 +59,16 @@ class Colour(IntEnum):
     RED = 1
 
 
-@pytest.mark.parametrize(
-    ("value", "plain"),
-    [
-        (Colour.RED, 1),
-        (Counter("aab"), {"a": 2, "b": 1}),
-        (frozenset({1}), {1}),
-        (np.int64(3), 3),
-        (np.bool_(True), 1),
-        (Decimal("0.5"), 0.5),
-        ([np.float32(0.5)], [0.5]),
-    ],
-)
-def test_other_types_become_the_plain_ones_that_they_equal(value: Any, plain: Any) -> None:
+def test_other_types_become_the_plain_ones_that_they_equal() -> None:
+    value = [Colour.RED, Counter("aab"), frozenset({1}), np.int64(3), np.bool_(True), Decimal("0.5"), np.float32(0.5)]
+    plain = [1, {"a": 2, "b": 1}, {1}, 3, 1, 0.5, 0.5]
     assert exact(wire.read(wire.write(value))) == exact(plain)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [object(), iter([1]), range(3), b"1", Decimal("0.1"), {1: print}, np.zeros(2), 10**4300, [[1j]]],
-    ids=lambda value: type(value).__name__,
-)
-def test_what_is_no_plain_data_is_refused(value: Any) -> None:
-    with pytest.raises(wire.NotPlain):
-        wire.write(value)
+def test_what_is_no_plain_data_is_refused() -> None:
+    for value in (object(), iter([1]), range(3), b"1", Decimal("0.1"), {1: print}, np.zeros(2), 10**4300, [[1j]]):
+        with pytest.raises(wire.NotPlain):
+            wire.write(value)
 
 
 def test_levels_are_bounded() -> None:
@@ -111,22 +92,8 @@ def test_any_bytes_are_plain_data_or_refused(line: bytes) -> None:
         assert types(wire.read(line)) <= PLAIN
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"",
-        b"\xff",
-        b"1 2",
-        b"[" * 60_000 + b"]" * 60_000,
-        b"9" * 60_000,
-        b'{"set": 5}',
-        b'{"set": [[]]}',
-        b'{"dict": [1]}',
-        b'{"object": []}',
-        b'{"tuple": [], "set": []}',
-        b"{}",
-    ],
-)
-def test_damaged_messages_are_refused(line: bytes) -> None:
-    with pytest.raises(wire.NotPlain, match="damaged"):
-        wire.read(line)
+def test_damaged_messages_are_refused() -> None:
+    typed = (b'{"set": 5}', b'{"set": [[]]}', b'{"dict": [1]}', b'{"object": []}', b'{"tuple": [], "set": []}', b"{}")
+    for line in (b"", b"\xff", b"1 2", b"[" * 60_000 + b"]" * 60_000, b"9" * 60_000, *typed):
+        with pytest.raises(wire.NotPlain, match="damaged"):
+            wire.read(line)

@@ -1,9 +1,9 @@
-"""Cleaned corpora, their files, and what merges and runs say of them."""
-
-from __future__ import annotations
+"""Cleaned corpora, their files, and what merges and runs say of them; questions of benchmarks in conversations,
+against plain sets of n-grams."""
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from aded.files.datastores.ngram_file import open_ngrams
 from aded.identity import file_fingerprint
 from datastore import info
 from datastore.builder import build
+from datastore.cleaning.benchmarks import AskedTexts, asked_texts
+from datastore.cleaning.overlap import LONGEST, SHORTEST, Overlap
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 from datastore.merge import merge
 
@@ -54,28 +56,24 @@ def corpus(path: Path, values: list[Any], **keys: Any) -> DatasetCorpus:
     return DatasetCorpus("chat", path=str(path), **keys)
 
 
+SAID = ["be kind", "Q", "A"]
+
+
 def test_conversations_of_every_form_are_read(tmp_path: Path) -> None:
     said = [("system", "be kind"), ("user", "Q"), ("assistant", "A")]
-    values = [
-        talk("Q", "A"),
-        {"conversations": [{"from": "gpt", "value": "A"}, {"from": "human", "value": "Q"}]},
-        {"data": ["Q", "A"]},
-        {"conversation": [{"role": role, "content": text} for role, text in said]},
-        {"messages": [{"role": role, "content": text, "value": None} for role, text in said]},
-        {"text": "Q"},
-    ]
-    found = [(one.messages, one.prompt) for one in corpus(tmp_path / "c", values).conversations()]
-    assert found == [
-        (["Q", "A"], 0),
-        (["A", "Q"], None),
-        (["Q", "A"], 0),
-        (["be kind", "Q", "A"], 1),
-        (["be kind", "Q", "A"], 1),
-        (["Q"], 0),
-    ]
+    values = {
+        json.dumps(talk("Q", "A")): (["Q", "A"], 0),
+        '{"conversations": [{"from": "gpt", "value": "A"}, {"from": "human", "value": "Q"}]}': (["A", "Q"], None),
+        '{"data": ["Q", "A"]}': (["Q", "A"], 0),
+        json.dumps({"conversation": [{"role": role, "content": text} for role, text in said]}): (SAID, 1),
+        json.dumps({"messages": [{"role": role, "content": text, "value": None} for role, text in said]}): (SAID, 1),
+        '{"text": "Q"}': (["Q"], 0),
+    }
+    found = corpus(tmp_path / "c", [json.loads(value) for value in values]).conversations()
+    assert [(one.messages, one.prompt) for one in found] == list(values.values())
 
 
-def test_hostile_rows_are_no_conversations(tmp_path: Path) -> None:
+def test_hostile_rows_are_no_conversations_and_prompts_are_counted(tmp_path: Path) -> None:
     values = [
         {"conversations": []},
         {"conversations": [[], {}, None, 3, {"value": {"a": 1}}, {"from": [], "value": "\ud800"}]},
@@ -88,13 +86,10 @@ def test_hostile_rows_are_no_conversations(tmp_path: Path) -> None:
     clean = corpus(tmp_path / "c", values, clean=("near_duplicates", "degenerate"))
     assert list(clean.documents()) == ["text alone", "Q"]
     assert len(clean.prompts()) == 2
-
-
-def test_prompts_are_counted_whatever_their_white_space(tmp_path: Path) -> None:
-    values = [talk("a  b", "x"), talk(" a\nb ", "y"), talk("A b"), {"conversations": [{"from": "gpt", "value": "c"}]}]
-    read = corpus(tmp_path / "c", values)
+    spaced = [talk("a  b", "x"), talk(" a\nb ", "y"), talk("A b"), {"conversations": [{"from": "gpt", "value": "c"}]}]
+    read = corpus(tmp_path / "c", spaced)
     list(read.documents())
-    assert len(read.prompts()) == 2
+    assert len(read.prompts()) == 2, "prompts are counted whatever their white space"
 
 
 def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> None:
@@ -115,12 +110,10 @@ def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> N
 def test_a_report_counts_conversations_that_stay(tmp_path: Path, questions: str) -> None:
     """Not those that are degenerate, nearly duplicates, or hold a question of a benchmark that is left out."""
     asked = QUESTIONS[0]["prompt"]
-    other = tmp_path / "other.jsonl"
-    other.write_text(
-        json.dumps({"question_id": 81, "turns": ["the question of another benchmark is this one"]}) + "\n"
-    )
+    other, turn = tmp_path / "other.jsonl", "the question of another benchmark is this one"
+    other.write_text(json.dumps({"question_id": 81, "turns": [turn]}) + "\n")
     stays = talk(asked, sentence(random.Random(1), 40))
-    values = [stays, stays, talk(asked, "ha " * 500), talk(asked, json.loads(other.read_text())["turns"][0])]
+    values = [stays, stays, talk(asked, "ha " * 500), talk(asked, turn)]
     rules = {"clean": ("near_duplicates", "degenerate"), "exclude": (f"mt_bench:{other}",)}
     for keys, times in (({}, 4), ({"clean": ("degenerate",)}, 3), (rules, 1)):
         read = corpus(tmp_path / "c", values, report=(questions,), **keys)
@@ -150,16 +143,13 @@ def test_a_merge_of_parts_knows_prompts_and_questions_as_a_single_build_does(
 ) -> None:
     parts = [rows(seed) for seed in range(3)]
     keys: dict[str, Any] = {"clean": ("degenerate",), "exclude": (questions,)}
-    build(
-        corpus(tmp_path / "c", [row for part in parts for row in part], **keys),
-        tokenizer,
-        out=tmp_path / "whole",
-        order=3,
-    )
-    for number, values in enumerate(parts):
-        build(corpus(tmp_path / "c", values, **keys), tokenizer, out=tmp_path / str(number), order=3)
-    for order in ((0, 1, 2), (2, 0, 1)):
-        merge(tmp_path / "merged", [tmp_path / str(number) for number in order])
+    for name, values in {
+        "whole": [row for part in parts for row in part],
+        **dict(zip("012", parts, strict=True)),
+    }.items():
+        build(corpus(tmp_path / "c", values, **keys), tokenizer, out=tmp_path / name, order=3)
+    for order in ("012", "201"):
+        merge(tmp_path / "merged", [tmp_path / name for name in order])
         assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
     header = open_ngrams(tmp_path / "merged").header
     asked = {row["conversations"][0]["value"] for part in parts for row in part[:8]}
@@ -174,29 +164,17 @@ def test_parts_that_were_checked_in_another_way_are_not_checked(
     """For a report of what was left out, for another file of prompts, or for none."""
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps(one | {"more": 1}) + "\n" for one in QUESTIONS))
-    checks: dict[str, dict[str, Any]] = {
-        "a": {"exclude": (questions,)},
-        "b": {"report": (questions,)},
-        "c": {"report": (f"prompts:{other}",)},
-        "d": {"report": ("human_eval",)},
-        "e": {},
-    }
-    for name, keys in checks.items():
+    reports = {"b": questions, "c": f"prompts:{other}", "d": "human_eval"}
+    checks: dict[str, dict[str, Any]] = {"a": {"exclude": (questions,)}, "e": {}}
+    for name, keys in {**checks, **{name: {"report": (one,)} for name, one in reports.items()}}.items():
         build(corpus(tmp_path / "rows", rows(0), **keys), tokenizer, out=tmp_path / name, order=2)
     for second in "bce":
         merge(tmp_path / "merged", [tmp_path / "a", tmp_path / second])
         assert "contamination" not in open_ngrams(tmp_path / "merged").header
     asked, more = file_fingerprint(questions.partition(":")[2]), file_fingerprint(other)
-    assert asked
-    assert more
-    said = {name: open_ngrams(tmp_path / name).describe().get("datastore_questions") for name in checks}
-    assert said == {
-        "a": f"prompts:{asked[:8]} 0 of 3",
-        "b": f"prompts:{asked[:8]} 2 of 3",
-        "c": f"prompts:{more[:8]} 2 of 3",
-        "d": "human_eval 0 of 164",
-        "e": None,
-    }
+    said = {name: open_ngrams(tmp_path / name).describe().get("datastore_questions") for name in "abcde"}
+    files = [f"prompts:{asked:.8} 0 of 3", f"prompts:{asked:.8} 2 of 3", f"prompts:{more:.8} 2 of 3"]
+    assert list(said.values()) == [*files, "human_eval 0 of 164", None]
     assert held_of(said["b"], "prompts", asked) == "2 of 3"
     for unknown in (("b", "prompts", more), ("b", "prompts", None), ("b", "mt_bench", None), ("e", "prompts", asked)):
         assert held_of(said[unknown[0]], *unknown[1:]) == "not checked"
@@ -219,17 +197,144 @@ def test_info_prints_which_questions_were_met(
     assert "prompts        1" in plain
 
 
-@pytest.mark.parametrize(
-    ("keys", "problem"),
-    [
-        ({"clean": ["all"]}, "corpus.clean"),
-        ({"exclude": [3]}, "corpus.exclude"),
-        ({"exclude": ["nonesuch"]}, "corpus.exclude: nonesuch"),
-        ({"exclude": ["human_eval"], "report": ["human_eval"]}, "corpus.report: human_eval is named twice"),
-    ],
-)
-def test_bad_keys_are_named_in_one_line(keys: dict[str, Any], problem: str, tmp_path: Path) -> None:
+def test_bad_keys_are_named_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "c").write_text('{"text": "a"}\n')
     target = {"_target_": "datastore.corpora.dataset_corpus.DatasetCorpus", "name": "x", "path": str(tmp_path / "c")}
-    with pytest.raises(BadInput, match=rf"^{problem}"):
-        list(instantiate({**target, **keys}, "corpus").documents())
+    bad: dict[str, dict[str, Any]] = {
+        "corpus.clean": {"clean": ["all"]},
+        "corpus.exclude": {"exclude": [3]},
+        "corpus.exclude: nonesuch": {"exclude": ["nonesuch"]},
+        "corpus.report: human_eval is named twice": {"exclude": ["human_eval"], "report": ["human_eval"]},
+    }
+    for problem, keys in bad.items():
+        with pytest.raises(BadInput, match=rf"^{problem}"):
+            list(instantiate({**target, **keys}, "corpus").documents())
+
+
+LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+
+
+def overlap(*questions: AskedTexts, left_out: bool = True) -> Overlap:
+    return Overlap({"bench": questions}, {"bench": left_out}, {})
+
+
+def met(checker: Overlap, *messages: str) -> bool:
+    """Count what a conversation holds. Does it hold a question that is left out?"""
+    held = checker.held(messages)
+    left_out = checker.leaves_out(held)
+    checker.count(held, left_out=left_out)
+    return left_out
+
+
+def asked(number: int, *turns: str, references: tuple[str, ...] = ()) -> AskedTexts:
+    return AskedTexts(str(number), turns, references)
+
+
+def plain_met(questions: list[AskedTexts], messages: list[str]) -> set[str]:
+    """The questions that share 13 words in a row with a message, or are contained in one."""
+    found = set()
+    for question in questions:
+        for text in (*question.turns, *question.references):
+            own = text.lower().split()
+            length = min(LONGEST, len(own)) if text in question.turns else LONGEST
+            ngrams = {tuple(own[i : i + length]) for i in range(len(own) - length + 1)}
+            for message in messages:
+                said = message.lower().split()
+                if {tuple(said[i : i + length]) for i in range(len(said) - length + 1)} & ngrams:
+                    found.add(question.id)
+    return found
+
+
+def test_questions_are_met_as_plain_sets_of_ngrams_say() -> None:
+    rng = random.Random(0)
+    words = [f"w{number}" for number in range(60)]
+    questions = [
+        asked(n, *(" ".join(rng.choices(words, k=rng.randint(SHORTEST, 30))) for _ in range(2)),
+              references=(" ".join(rng.choices(words, k=25)),))
+        for n in range(20)
+    ]  # fmt: skip
+    checker, counts = overlap(*questions), dict.fromkeys(map(str, range(20)), 0)
+    texts = [text for one in questions for text in (*one.turns, *one.references)]
+    for _ in range(400):
+        piece = rng.choice(texts).split()
+        start, size = rng.randrange(len(piece)), rng.randint(6, 16)
+        noise = rng.choices(words, k=8)
+        messages = [" ".join([*noise[:4], *piece[start : start + size], *noise[4:]]), "hi"]
+        expected = plain_met(questions, messages)
+        assert met(checker, *messages) == bool(expected)
+        for one in expected:
+            counts[one] += 1
+    assert checker.checks["bench"].met == {one: times for one, times in counts.items() if times}
+    assert len(checker.checks["bench"].met) > 15
+
+
+def test_13_words_in_a_row_count_whatever_their_case_and_punctuation() -> None:
+    checker = overlap(asked(1, LONG))
+    assert met(checker, "So: " + LONG.upper().replace(" ", ",\n"))
+    assert met(checker, " ".join(LONG.split()[2:]))
+    assert not met(checker, " ".join(LONG.split()[3:]), " ".join(LONG.split()[:12]))
+
+
+def test_short_questions_must_be_contained_and_shorter_ones_be_the_message() -> None:
+    eight = "what is the capital of the old country"
+    checker = overlap(asked(1, eight), asked(2, "hi"), asked(3, "Tell me a joke.", "and now another"))
+    for message in (f"please say {eight} now", "Hi!", "tell me a joke"):
+        assert met(checker, message)
+    for message in ("hi there", "he said: tell me a joke", "what is the capital of the old", "and now another"):
+        assert not met(checker, message)
+    assert checker.checks["bench"].met == {"1": 1, "2": 1, "3": 1}
+
+
+def test_a_question_word_for_word_is_met_whatever_it_shares_with_others() -> None:
+    shares = asked(1, "Tell me a joke"), asked(2, "Tell me a story"), asked(3, LONG), asked(4, LONG + " x y z")
+    checker = overlap(*shares)
+    assert met(checker, "tell me a joke!")
+    assert met(checker, LONG)
+    assert not met(checker, "Tell me a")
+    assert checker.checks["bench"].met == {"1": 1, "3": 1}
+
+
+def test_what_a_benchmark_adds_to_its_questions_is_not_the_question() -> None:
+    before, after = "You are an expert. Here is your task", "please reason step by step and put the answer in a box"
+    texts = LONG, "how many apples has Ann altogether", "how many pears has Bob altogether"
+    checker = overlap(*(asked(n, f"{before} {text} {after}") for n, text in enumerate(texts)))
+    assert not met(checker, f"Something else altogether {after}", f"{before} how many")
+    assert met(checker, f"well {LONG}")
+    shared = "these thirteen words are in several of the questions and so mean nothing at all"
+    checker = overlap(asked(1, f"{LONG} {shared} x"), asked(2, f"quite another one {shared} y z"))
+    assert not met(checker, shared)
+    assert met(checker, LONG)
+
+
+def test_two_questions_with_one_text_are_both_met_and_a_report_leaves_nothing_out() -> None:
+    checker = overlap(asked(1, LONG), asked(2, LONG), asked(3, "x y z"), left_out=False)
+    assert not met(checker, LONG)
+    assert not met(checker, f"well {LONG}")
+    assert not met(checker, "\ud800", "", "\0" * 50, "a" * 100_000, "🙂")
+    assert checker.checks["bench"].met == {"1": 2, "2": 2}
+    assert checker.checks["bench"].held == "2 of 3"
+
+
+def test_benchmarks_come_by_name() -> None:
+    found = asked_texts("human_eval", "corpus.exclude")
+    assert len(found) == 164
+    assert "has_close_elements" in found[0].turns[0]
+    assert "abs(elem - elem2)" in found[0].references[0]
+
+
+def test_a_question_without_text_is_refused_by_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "my.jsonl"
+    silent = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": ""}]
+    lines = {"prompt": " \n\t"}, {"turns": [" ", "\u3000"]}, {"prompt_ids": [1, 2]}, {"messages": silent}
+    for line in lines:
+        file.write_text(json.dumps({"prompt": "one"}) + "\n\n" + json.dumps({"id": "x", **line}) + "\n")
+        with pytest.raises(BadInput, match=rf"^corpus.report: .*{re.escape(str(file))} line 3\b"):
+            asked_texts(f"prompts:{file}", "corpus.report")
+
+
+def test_a_benchmark_that_cannot_be_read_is_one_line() -> None:
+    choices = {"nonesuch": "nonesuch", "prompts": "question_file", "human_eval:x": "question_file", "pack": "pack"}
+    for choice, problem in {**choices, "prompts:none.jsonl": "none.jsonl cannot be read"}.items():
+        with pytest.raises(BadInput, match=rf"^corpus.exclude: {choice}: .*{problem}") as error:
+            asked_texts(choice, "corpus.exclude")
+        assert "\n" not in str(error.value)

@@ -1,8 +1,7 @@
 """Training of the look-up model: it learns, goes on where it was interrupted, and refuses what is too little."""
 
-from __future__ import annotations
-
 import logging
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +19,8 @@ HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
 @pytest.fixture
 def tokens(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     """A text whose every fourth token repeats the one 20 before, more than the model sees one by one."""
-    monkeypatch.setattr(training, "LENGTH", 16)
-    monkeypatch.setattr(training, "MOST_PASSES", 8)
+    for name, value in {"STREAMS": 4, "LENGTH": 16, "MOST_STEPS": 60, "CHECKPOINT_STEPS": 10}.items():
+        monkeypatch.setattr(training, name, value)
     stream = np.tile(np.arange(20), 150).astype(np.int32)
     stream[::100] = VOCABULARY
     return stream
@@ -40,12 +39,12 @@ def test_it_learns_what_follows(tokens: np.ndarray) -> None:
 def test_an_interrupted_training_goes_on(
     tokens: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(training, "CHECKPOINT_STEPS", 20)
+    monkeypatch.setattr(training, "MOST_STEPS", 30)
     train_lookup(tmp_path / "whole", tokens, HEADER, progress=False)
     advance = Training.advance
 
     def interrupted(learner: Training) -> float:
-        if learner.step == 50:
+        if learner.step == 25:
             raise KeyboardInterrupt
         return advance(learner)
 
@@ -55,21 +54,28 @@ def test_an_interrupted_training_goes_on(
     assert not (tmp_path / "parts").exists()
     monkeypatch.setattr(Training, "advance", advance)
     caplog.set_level(logging.INFO)
+    shutil.copy(tmp_path / ".parts.training", tmp_path / ".other.training")
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "MOST_STEPS", 3)
+        train_lookup(tmp_path / "other", tokens[:-7], HEADER, progress=False)
+    assert "goes on" not in caplog.text, "the checkpoint is that of another text"
+    (tmp_path / "other").unlink()
     train_lookup(tmp_path / "parts", tokens, HEADER, progress=False)
-    assert "goes on from step 40" in caplog.text
+    assert "goes on from step 20" in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["parts", "whole"]
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff" * 100], ids=["empty", "no tensors"])
-def test_a_damaged_checkpoint_is_left(content: bytes, tokens: np.ndarray, tmp_path: Path) -> None:
-    (tmp_path / ".l.training").write_bytes(content)
-    train_lookup(tmp_path / "l", tokens[:700], HEADER, progress=False)
-    assert open_lookup(tmp_path / "l").header["tokenizer"] == "t"
-    assert not (tmp_path / ".l.training").exists()
+def test_a_damaged_checkpoint_is_left(tokens: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "MOST_STEPS", 3)
+    for content in (b"", b"\xff" * 100):
+        (tmp_path / ".l.training").write_bytes(content)
+        train_lookup(tmp_path / "l", tokens, HEADER, progress=False)
+        assert open_lookup(tmp_path / "l").header["tokenizer"] == "t"
+        assert not (tmp_path / ".l.training").exists()
 
 
-def test_rare_tokens_share_a_row(tokens: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_tokens_share_a_row_and_too_few_are_refused(tokens: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "MOST_ROWS", 12)
     stream = Stream(np.concatenate([tokens, tokens[:7]]), VOCABULARY)
     own, separator, rest = stream.rows[:10], stream.rows[VOCABULARY], stream.rows[20:VOCABULARY]
@@ -77,8 +83,5 @@ def test_rare_tokens_share_a_row(tokens: np.ndarray, monkeypatch: pytest.MonkeyP
     assert separator == 10
     assert (rest == 11).all()
     assert (own[1:7] < 7).all(), "the most frequent ones come first"
-
-
-def test_too_few_tokens_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^lookup: the corpus has 500 tokens, too few"):
-        train_lookup(tmp_path / "l", np.zeros(500, np.int32), HEADER, progress=False)
+    with pytest.raises(BadInput, match=r"^lookup: the corpus has 100 tokens, too few"):
+        Stream(tokens[:100], VOCABULARY)

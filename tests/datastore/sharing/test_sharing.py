@@ -1,18 +1,17 @@
 """What is published arrives as it was, and nothing else is written over or takes its name."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 import yaml
 from command import Command
 from file_server import FileServer, serving
-from huggingface_hub import CommitOperationAdd, HfApi, constants
+from huggingface_hub import HfApi, constants
 from texts import TEXTS, Texts
 from transformers import PreTrainedTokenizerFast
 
@@ -60,6 +59,7 @@ def server(folder: Path) -> Iterator[FileServer]:
         yield running
 
 
+@pytest.fixture(scope="module")
 def content(built: Path) -> bytes:
     return (built / "a.ngrams").read_bytes()
 
@@ -77,20 +77,26 @@ def refused(key: str, action: Callable[..., object], *arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ["a.ngrams", "a.suffixes"])
-def test_from_folder_to_folder(name: str, built: Path, tmp_path: Path) -> None:
-    folder = shared(built, tmp_path / "new" / "shared", name)
-    assert sorted(files(folder)) == ["README.md", name, "manifest.json"]
-    assert fetch_datastore(str(folder), tmp_path / "deep" / "x").header["documents"] == "5"
-    assert files(tmp_path / "deep") == {"x": (built / name).read_bytes()}
+def test_what_one_publishes_another_fetches(
+    name: str, command: Command, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = command(publish.main, str(built / name), "to=new/shared", "licence=mit")
+    assert "aded fetch new/shared out=" in done.out, done.err
+    assert sorted(files(Path("new/shared"))) == ["README.md", name, "manifest.json"]
+    found = command(fetch.main, "new/shared", "out=deep/x").out.splitlines()
+    assert ["documents", "5"] in [line.split() for line in found]
+    assert found[-1] == "deep/x"
+    assert files(Path("deep")) == {"x": (built / name).read_bytes()}
 
 
-def test_from_a_web_server_that_breaks_off(server: FileServer, built: Path, tmp_path: Path) -> None:
+def test_from_a_web_server_that_breaks_off(server: FileServer, content: bytes, tmp_path: Path) -> None:
     server.dies_after = 700
     for _ in range(2):  # what is there is not fetched again
         fetch_datastore(f"{server.url}/data/", tmp_path / "x")
-        assert (tmp_path / "x").read_bytes() == content(built)
+        assert (tmp_path / "x").read_bytes() == content
     starts = [each.partition("bytes=")[2] for each in server.asked if "a.ngrams" in each]
-    assert starts == ["", *(f"{start}-" for start in range(700, len(content(built)), 700))]
+    assert starts == ["", *(f"{start}-" for start in range(700, len(content), 700))]
 
 
 def test_the_card_says_what_it_is(built: Path, folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -106,28 +112,28 @@ def test_the_card_says_what_it_is(built: Path, folder: Path, tokenizer: PreTrain
 
 
 def test_an_older_datastore_stays_until_the_new_one_is_whole(
-    server: FileServer, built: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast
+    server: FileServer, content: bytes, tmp_path: Path, tokenizer: PreTrainedTokenizerFast
 ) -> None:
     out = tmp_path / "x"
     build(Texts("older"), tokenizer, out=out)
-    older, server.files["data/a.ngrams"] = out.read_bytes(), content(built)[:600]
+    older, server.files["data/a.ngrams"] = out.read_bytes(), content[:600]
     refused(f"{server.url}/data/a.ngrams", fetch_datastore, f"{server.url}/data", out)
     assert out.read_bytes() == older
-    server.files["data/a.ngrams"] = content(built)
+    server.files["data/a.ngrams"] = content
     fetch_datastore(f"{server.url}/data", out)
-    assert out.read_bytes() == content(built)
+    assert out.read_bytes() == content
 
 
-def test_a_file_that_is_no_datastore_is_not_written_over_nor_kept(folder: Path, built: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_no_datastore_is_not_written_over_nor_kept(
+    folder: Path, content: bytes, tmp_path: Path
+) -> None:
     out, other = tmp_path / "x", tmp_path / "other"
-    out.write_text("my thesis")
-    refused("out", fetch_datastore, str(folder), out)
-    assert out.read_text() == "my thesis"
-    out.write_text(pack := '{"format": "aded-pack"}')
-    refused("out", fetch_datastore, str(folder), out)
-    assert out.read_text() == pack
-    out.write_bytes(content(built)[:-700])  # damaged
-    assert fetch_datastore(str(folder), out).path.read_bytes() == content(built)
+    for text in ("my thesis", '{"format": "aded-pack"}'):
+        out.write_text(text)
+        refused("out", fetch_datastore, str(folder), out)
+        assert out.read_text() == text
+    out.write_bytes(content[:-700])  # damaged
+    assert fetch_datastore(str(folder), out).path.read_bytes() == content
     other.mkdir()
     (other / "a.txt").write_bytes(bytes(2000))
     (other / "manifest.json").write_text(manifest_of(other / "a.txt").text())
@@ -135,35 +141,26 @@ def test_a_file_that_is_no_datastore_is_not_written_over_nor_kept(folder: Path, 
     assert list(files(tmp_path)) == ["x"]
 
 
-@pytest.mark.parametrize(
-    ("change", "part"),
-    [
-        ({"version": 1}, "version 1"),
-        ({"file": "../secret"}, "file: "),
-        ({"file": "a\nb"}, "file: "),
-        ({"bytes": 1 << 50}, "bytes: "),
-        ({"sha256": "0" * 63}, "sha256: "),
-        ({"extra": 1}, "extra: "),
-        (b"[]", ""),
-        (b"\xff", ""),
-    ],
-)
-def test_a_manifest_is_not_trusted(
-    change: dict[str, object] | bytes, part: str, folder: Path, tmp_path: Path
-) -> None:
+def test_a_manifest_is_not_trusted(folder: Path, tmp_path: Path) -> None:
     path = folder / "manifest.json"
-    crafted = change if isinstance(change, bytes) else json.dumps(json.loads(path.read_text()) | change).encode()
-    path.write_bytes(crafted)
-    assert part in refused(str(path), fetch_datastore, str(folder), tmp_path / "x")
-    assert files(tmp_path) == {}
+    right = json.loads(path.read_text())
+    bad: dict[str, object] = {"file": "../secret", "bytes": 1 << 50, "sha256": "0" * 63, "extra": 1, "format": "x"}
+    changed = [(json.dumps({**right, key: value}).encode(), f"{key}: ") for key, value in bad.items()]
+    version_1, two_lines = json.dumps({**right, "version": 1}), json.dumps({**right, "file": "a\nb"})
+    others = [(version_1.encode(), "version 1"), (two_lines.encode(), "file: "), (b"[]", ""), (b"\xff", "UTF-8")]
+    for crafted, part in changed + others:
+        path.write_bytes(crafted)
+        assert part in refused(str(path), fetch_datastore, str(folder), tmp_path / "x")
+        assert files(tmp_path) == {}
 
 
-@pytest.mark.parametrize("name", ["README.md", "manifest.json", "a.ngrams"])
-def test_other_peoples_files_are_not_written_over(name: str, built: Path, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(b"# a.ngrams\n\nMy thesis.\n\xff")
-    before = files(tmp_path)
-    assert name in refused("to", shared, built, tmp_path)
-    assert files(tmp_path) == before
+def test_other_peoples_files_are_not_written_over(built: Path, tmp_path: Path) -> None:
+    for name in ("README.md", "manifest.json", "a.ngrams"):
+        (tmp_path / name).write_bytes(b"# a.ngrams\n\nMy thesis.\n\xff")
+        before = files(tmp_path)
+        assert name in refused("to", shared, built, tmp_path)
+        assert files(tmp_path) == before
+        (tmp_path / name).unlink()
 
 
 @pytest.mark.parametrize("kept", ["README.md", "README.md a.ngrams"])
@@ -180,30 +177,30 @@ def test_a_publication_that_was_interrupted_goes_on(
     assert sorted(files(folder)) == ["README.md", "a.ngrams", "manifest.json"]
     shared(folder, folder)  # it may lie there already
     assert len(files(folder)) == 3
+    with patch("shutil.copyfileobj", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        shared(tmp_path, folder)
+    assert not (folder / "manifest.json").exists(), "who sees it finds the whole file"
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     """A Hub: a server of what its client commits."""
+
+    def start(repo_id: str, revision: str | None) -> str:
+        return f"datasets/{repo_id}/resolve/{revision or 'main'}/"
+
+    def names(_: HfApi, repo_id: str, *, repo_type: str, revision: str | None) -> list[str]:
+        before = start(repo_id, revision)
+        return [name.removeprefix(before) for name in running.files if name.startswith(before)]
+
+    def commit(_: HfApi, repo_id: str, operations: list[Any], *, revision: str | None, **__: str) -> None:
+        for operation in operations:
+            with operation.as_file() as file:
+                running.files[start(repo_id, revision) + operation.path_in_repo] = file.read()
+
     with serving({}) as running:
-
-        def start(repo_id: str, revision: str | None) -> str:
-            return f"datasets/{repo_id}/resolve/{revision or 'main'}/"
-
-        def names(_: HfApi, repo_id: str, *, repo_type: str, revision: str | None) -> list[str]:
-            before = start(repo_id, revision)
-            return [name.removeprefix(before) for name in running.files if name.startswith(before)]
-
-        def commit(
-            _: HfApi, repo_id: str, operations: list[CommitOperationAdd], *, revision: str | None, **__: str
-        ) -> None:
-            for operation in operations:
-                with operation.as_file() as file:
-                    running.files[start(repo_id, revision) + operation.path_in_repo] = file.read()
-
-        monkeypatch.setattr(HfApi, "create_repo", lambda *_, **__: None)
-        monkeypatch.setattr(HfApi, "list_repo_files", names)
-        monkeypatch.setattr(HfApi, "create_commit", commit)
+        for name, made in {"create_repo": Mock(), "list_repo_files": names, "create_commit": commit}.items():
+            monkeypatch.setattr(HfApi, name, made)
         template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, running.url)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -212,7 +209,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
 
 @pytest.mark.parametrize("revision", ["", "@v2"])
 def test_to_the_hub_and_back(
-    revision: str, hub: FileServer, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    revision: str, hub: FileServer, built: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, other = f"hf://datasets/acme/chat{revision}", "datasets/acme/other/resolve/main/README.md"
     shared(built, name)
@@ -222,72 +219,47 @@ def test_to_the_hub_and_back(
     refused("to", shared, built, "hf://datasets/acme/other")
     refused("to", shared, built, name, "a.suffixes")
     assert hub.files == before
-    assert sorted({*before} - {other}) == [
-        f"datasets/acme/chat/resolve/{revision[1:] or 'main'}/{each}"
-        for each in ("README.md", "a.ngrams", "manifest.json")
-    ]
+    place, names = f"datasets/acme/chat/resolve/{revision[1:] or 'main'}", ("README.md", "a.ngrams", "manifest.json")
+    assert sorted({*before} - {other}) == [f"{place}/{each}" for each in names]
     hub.dies_after = 900
     fetch_datastore(name, tmp_path / "x")
-    assert (tmp_path / "x").read_bytes() == content(built)
+    assert (tmp_path / "x").read_bytes() == content
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert "HF_HUB_OFFLINE" in refused(f"{name}/manifest.json", fetch_datastore, name, tmp_path / "y")
 
 
 def test_a_hub_that_takes_no_files(hub: object, built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise ConnectionError("401 Unauthorized\nmore")
-
-    monkeypatch.setattr(HfApi, "create_repo", refuse)
+    monkeypatch.setattr(HfApi, "create_repo", Mock(side_effect=ConnectionError("401 Unauthorized\nmore")))
     assert "401 Unauthorized;" in refused("to", shared, built, "hf://datasets/acme/chat")
 
 
-@pytest.mark.parametrize(
-    ("module", "arguments", "key"),
-    [
-        (publish, "", "FILE"),
-        (publish, "a.ngrams", "to"),
-        (publish, "a.ngrams to=hf://acme/chat", "hf://acme/chat"),
-        (publish, "a.ngrams to=hf://datasets/a/b.git", "hf://datasets/a/b.git"),
-        (publish, "a.ngrams to=hf://datasets/a/b/c", "to"),
-        (publish, "a.ngrams to=shared license=mit", "license"),
-        (publish, "a.ngrams to=shared tokenizer=nowhere/at/all", "tokenizer"),
-        (publish, "damaged to=shared", "datastore.path"),
-        (publish, "a.ngrams to=a.suffixes", "to"),
-        (publish, ".a to=shared", ".a"),
-        (fetch, "nowhere out=x", "nowhere/manifest.json"),
-        (fetch, "s3://a/b out=x", "s3://a/b/manifest.json"),
-        (fetch, "hf://datasets/a/b out=x", "hf://datasets/a/b/manifest.json"),  # offline
-        (fetch, "http://127.0.0.1:9/data out=x", "http://127.0.0.1:9/data/manifest.json"),
-        (fetch, "tok out=tok", "out"),
-        (fetch, "some/folder", "out"),
-        (fetch, "a b out=x", "out"),
-        (fetch, "out=x", "out"),
-    ],
-)
+BAD_PUBLISH = {
+    "FILE": [""],
+    "to": ["a.ngrams", "a.ngrams to=hf://datasets/a/b/c", "a.ngrams to=a.suffixes"],
+    "hf://acme/chat": ["a.ngrams to=hf://acme/chat"],
+    "hf://datasets/a/b.git": ["a.ngrams to=hf://datasets/a/b.git"],
+    "license": ["a.ngrams to=shared license=mit"],
+    "tokenizer": ["a.ngrams to=shared tokenizer=nowhere/at/all"],
+    "datastore.path": ["damaged to=shared"],
+    ".a": [".a to=shared"],
+}
+UNREACHABLE = ("nowhere", "s3://a/b", "hf://datasets/a/b", "http://127.0.0.1:9/data")
+"""The third is, because the tests are offline."""
+BAD_FETCH = {f"{place}/manifest.json": [f"{place} out=x"] for place in UNREACHABLE}
+BAD_FETCH["out"] = ["tok out=tok", "some/folder", "a b out=x", "out=x"]
+
+
 def test_bad_input_is_one_line_and_writes_nothing(
-    module: Any,
-    arguments: str,
-    key: str,
-    command: Command,
-    built: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    command: Command, built: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, target in {"a.ngrams": "a.ngrams", "a.suffixes": "a.suffixes", "tok": "tok", ".a": "a.ngrams"}.items():
         (tmp_path / name).symlink_to(built / target)
-    whole = content(built)
-    (tmp_path / "damaged").write_bytes(whole[:-60] + bytes([whole[-60] ^ 1]) + whole[-59:])
+    (tmp_path / "damaged").write_bytes(content[:-60] + bytes([content[-60] ^ 1]) + content[-59:])
     before = sorted(os.listdir(tmp_path))
     monkeypatch.chdir(tmp_path)
-    assert command.refusal(module.main, *arguments.split()).startswith(f"{key}: ")
-    assert sorted(os.listdir(tmp_path)) == before
-
-
-def test_what_one_publishes_another_fetches(
-    command: Command, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = command(publish.main, str(built / "a.ngrams"), "to=shared", "licence=mit")
-    assert "aded fetch shared out=" in done.out, done.err
-    assert command(fetch.main, "shared", "out=x.ngrams").out.splitlines()[-1] == "x.ngrams"
-    assert Path("x.ngrams").read_bytes() == content(built)
+    for main, key, lines in [(publish.main, *bad) for bad in BAD_PUBLISH.items()] + [
+        (fetch.main, *bad) for bad in BAD_FETCH.items()
+    ]:
+        for arguments in lines:
+            assert command.refusal(main, *arguments.split()).startswith(f"{key}: ")
+            assert sorted(os.listdir(tmp_path)) == before
