@@ -1,7 +1,5 @@
 """Files, tokenizers and runs are told apart by what they hold, wherever it lies."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -72,7 +70,7 @@ def test_every_block_of_a_large_file_counts(tmp_path: Path, monkeypatch: pytest.
     assert len({*found, file_fingerprint(tmp_path / "large")}) == 6
 
 
-@pytest.mark.parametrize("text", ["none", "~nobody-at-all/x", "a\0b", "x" * 5000, "\ud800", "/dev/null", "empty"])
+@pytest.mark.parametrize("text", ["~nobody-at-all/x", "a\0b", "x" * 5000, "empty"])
 def test_what_is_no_file_has_no_fingerprint(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -91,17 +89,15 @@ def test_several_files_count_by_what_they_hold(tmp_path: Path) -> None:
     assert files_fingerprint(moved) is None
 
 
-def test_another_vocabulary_has_another_fingerprint() -> None:
-    assert tokenizer_fingerprint(tiny_tokenizer()) == tokenizer_fingerprint(tiny_tokenizer())
-    assert tokenizer_fingerprint(tiny_tokenizer()) != tokenizer_fingerprint(tiny_tokenizer(["é"]))
-
-
-def test_another_way_to_split_text_has_another_fingerprint() -> None:
-    """The vocabulary is the same, but the text is one token."""
-    other = tiny_tokenizer()
-    other.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    assert other.get_vocab() == tiny_tokenizer().get_vocab()
-    assert tokenizer_fingerprint(other) != tokenizer_fingerprint(tiny_tokenizer())
+def test_another_vocabulary_or_way_to_split_text_has_another_fingerprint() -> None:
+    same, split, grown = tiny_tokenizer(), tiny_tokenizer(), tiny_tokenizer()
+    split.backend_tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    assert split.get_vocab() == same.get_vocab(), "but the text is one token"
+    before = tokenizer_fingerprint(grown)
+    assert before == tokenizer_fingerprint(same)
+    grown.add_tokens(["zzz"])
+    every = {before, *map(tokenizer_fingerprint, (grown, split, tiny_tokenizer(["é"])))}
+    assert len(every) == 4
 
 
 def test_the_run_id_ignores_what_does_not_change_the_answers() -> None:

@@ -1,12 +1,12 @@
 """The command line, run in this process on a tiny random model."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os
+import sys
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,40 +14,36 @@ import torch
 from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_model, tiny_tokenizer
-from transformers import MambaConfig, MambaForCausalLM, PreTrainedModel
+from transformers import MambaConfig, MambaForCausalLM
 
-from aded.bench.build import checked_config
+from aded.bench.build import KeptModel, checked_config, load_reference
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
 from aded.config.command_line import compose_config
+from aded.identity import tokenizer_fingerprint
 from aded.records.rows import Row, parse
 from aded.records.summary import Summary
 from aded.records.trees import read_trees
 from aded.run import default_folder
+from datastore.suffix_array import with_separators, write_suffixes
 
 VOCABULARY = 128
+WITHOUT_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 
 
-def model_of_the_folder() -> PreTrainedModel:
-    return tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
-
-
-def prompts(count: int) -> list[list[int]]:
-    return [
-        ChatTemplate().ids(tiny_tokenizer(), question.turns, [])
-        for question in HumanEval("chat", ()).questions()[:count]
-    ]
+def prompts() -> list[list[int]]:
+    questions = HumanEval("chat", ()).questions()[:3]
+    return [ChatTemplate().ids(tiny_tokenizer(), question.turns, []) for question in questions]
 
 
 @functools.cache
-def answers(count: int = 3) -> list[list[int]]:
+def answers() -> list[list[int]]:
     """The folder's greedy answers to the first questions, by transformers itself."""
-    model, found = model_of_the_folder(), []
-    for prompt in prompts(count):
+    model: Any = tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=4096, eos_token_id=2)
+    found = []
+    for prompt in prompts():
         ids = torch.tensor([prompt])
-        out = model.generate(  # type: ignore[operator]
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12
-        )
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12)
         found.append(out[0, len(prompt) :].tolist())
     return found
 
@@ -56,23 +52,37 @@ def answers(count: int = 3) -> list[list[int]]:
 def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Counted from the answers themselves, so that some drafts are right."""
     path = tmp_path_factory.mktemp("datastore") / "tiny.ngrams"
-    ids = [np.array(prompt[-2:] + answer) for prompt, answer in zip(prompts(3), answers(), strict=True)]
+    ids = [np.array(prompt[-2:] + answer) for prompt, answer in zip(prompts(), answers(), strict=True)]
     return write_small_ngrams(path, ids, VOCABULARY, 3, tiny_tokenizer())
 
 
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models and datastores that fit no run here."""
+    place, tokenizer = tmp_path_factory.mktemp("wrong"), tiny_tokenizer()
+    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, state_size=4)
+    MambaForCausalLM(config).save_pretrained(place / "mamba")
+    for name in ("mamba", "no_weights"):
+        tokenizer.save_pretrained(place / name)
+    write_small_ngrams(place / "other.ngrams", [np.arange(9)], VOCABULARY, 3, tiny_tokenizer(["é"]))
+    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(VOCABULARY)}
+    write_suffixes(place / "a.suffixes", with_separators([np.arange(9)], VOCABULARY), header)
+    return place
+
+
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
-    usual = ["benchmark.limit=3", "benchmark.max_new_tokens=12", "model.dtype=float32"]
-    return Shell(monkeypatch, capfd, tmp_path, usual)
+def shell(shell: Shell, folder: Path) -> Shell:
+    shell.usual += ["benchmark.limit=3", "benchmark.max_new_tokens=12", "model.dtype=float32", f"model={folder}"]
+    shell.usual += ["method=autoregressive"]
+    return shell
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["autoregressive", "aded", "aded_best_first", "aded method/draft_maker=greedy method.adaptation=session"],
-)
-def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Path, method: str) -> None:
+@pytest.mark.parametrize("method", ["autoregressive", "aded method/draft_maker=greedy method.adaptation=session"])
+def test_a_run_leaves_its_whole_record_with_the_answers_of_generate(
+    shell: Shell, folder: Path, datastore: Path, method: str
+) -> None:
     name, *settings = method.split()
-    code, output, errors = shell(f"model={folder}", f"method={name}", f"datastore.path={datastore}", *settings)
+    code, output, errors = shell(f"method={name}", f"datastore.path={datastore}", *settings)
     assert (code, errors) == (0, "")
     assert output.startswith(f"{name}, human_eval: ")
     rows, summary = shell.rows(), shell.summary()
@@ -83,6 +93,8 @@ def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Pa
     steps = sum(row["steps"] for row in rows)
     assert summary["mean_accepted_tokens"] == sum(row["new_tokens"] for row in rows) / steps
     assert (summary["mean_accepted_tokens"] == 1) is (name == "autoregressive")
+    assert [row["token_ids"] for row in rows] == answers()
+    assert [row["prompt_tokens"] for row in rows] == [len(prompt) for prompt in prompts()]
     samples = [json.loads(line) for line in (shell.out / "samples.jsonl").read_text().splitlines()]
     assert [sample["task_id"] for sample in samples] == [row["question_id"] for row in rows]
     assert (shell.out / "config.yaml").exists()
@@ -92,7 +104,7 @@ def test_a_run_leaves_its_whole_record(shell: Shell, folder: Path, datastore: Pa
 
 def test_by_rejection_no_answer_is_compared_with_the_baselines(shell: Shell, folder: Path) -> None:
     settings = f"decoding=rejection method=draft_model method.model={folder} method.branches=[1] method.beam=1"
-    code, output, _ = shell(f"model={folder}", *settings.split())
+    code, output, _ = shell(*settings.split())
     assert code == 0
     assert "identical – of 3" in output
     rows, summary = shell.rows(), shell.summary()
@@ -101,25 +113,18 @@ def test_by_rejection_no_answer_is_compared_with_the_baselines(shell: Shell, fol
     assert summary["mean_accepted_tokens"] > 4, "the target drafts for itself: all five tokens are accepted"
 
 
-def test_the_answers_are_those_of_generate(shell: Shell, folder: Path, datastore: Path) -> None:
-    assert shell(f"model={folder}", "method=aded", f"datastore.path={datastore}")[0] == 0
-    assert [row["token_ids"] for row in shell.rows()] == answers()
-    assert [row["prompt_tokens"] for row in shell.rows()] == [len(prompt) for prompt in prompts(3)]
-
-
-def test_a_raw_benchmark_goes_on_from_its_text(shell: Shell, folder: Path) -> None:
-    assert shell(f"model={folder}", "benchmark=human_eval_raw", "method=autoregressive")[0] == 0
+def test_a_raw_benchmark_goes_on_from_its_text(shell: Shell) -> None:
+    assert shell("benchmark=human_eval_raw")[0] == 0
     prompts = [question.turns[0] for question in HumanEval("raw", ()).questions()[:3]]
     ids = tiny_tokenizer()(prompts)["input_ids"]
     assert [row["prompt_tokens"] for row in shell.rows()] == [len(prompt) for prompt in ids]
 
 
-def test_a_finished_run_is_not_run_again(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    overrides = (f"model={folder}", "method=autoregressive")
-    first = shell(*overrides)
+def test_a_finished_run_is_not_run_again(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shell()
     before = os.stat(shell.out / "rows.jsonl").st_mtime_ns
     monkeypatch.setattr("aded.bench.build.load_model", None)  # a second run would need it
-    assert shell(*overrides) == first
+    assert shell() == first
     assert os.stat(shell.out / "rows.jsonl").st_mtime_ns == before
 
 
@@ -127,51 +132,46 @@ def test_a_finished_run_is_not_run_again(shell: Shell, folder: Path, monkeypatch
     ("overrides", "key"),
     [
         ("model=/no/such/folder", "model.path"),
-        ("method=aded method.budget=many", "method.budget"),
-        ("method=aded method.nonsense=1", "nonsense"),
         ("method=nonsense", "method/nonsense"),
         ("method=custom method._target_=no_such_file.MyDrafter", "method._target_"),
-        ("datastore.path=/no/such.ngrams method=aded", "datastore.path"),
         ("datastore.path=/no/such.suffixes method=rest", "datastore.path"),
         ("method=medusa method.heads=/no/such", "method.heads"),
-        ("benchmark=nonsense", "benchmark/nonsense"),
         ("model.dtype=float8", "model.dtype"),
-        ("model.device=nonsense", "model.device"),
         ("model.device=meta", "model.device"),
         ("model.device=mps", "model.device"),
+        pytest.param("model.device=cuda", "model.device", marks=WITHOUT_CUDA),
         ("model.threads=0", "model.threads"),
-        ("nonsense=1", "nonsense"),
-        ("logger=null", "logger"),
-        ("output_dir=/dev/null/x", "output_dir"),
+        ("model=mamba", "MambaForCausalLM has no KV cache"),
+        ("model=no_weights", "model.path: no_weights "),
+        ("method=aded datastore.path=other.ngrams", "datastore.path: other.ngrams was built with the tokenizer"),
+        ("method=aded datastore.path=a.suffixes", "datastore.path: a.suffixes is a suffix file"),
+        ("method=aded method.budget=1000000", "method.budget: 1000000 must be 65536 or less"),
+        ("output_dir=/proc/nope", "output_dir: /proc/nope "),
+        ("logger=wandb", "logger: wandb is not installed"),
     ],
 )
 def test_bad_input_is_reported_in_one_line(
-    shell: Shell, folder: Path, datastore: Path, overrides: str, key: str
+    shell: Shell, wrong: Path, monkeypatch: pytest.MonkeyPatch, overrides: str, key: str
 ) -> None:
-    given = overrides.split()
-    defaults = {"model": f"model={folder}", "method": "method=autoregressive", "datastore.path": None}
-    if "method=aded" in given:
-        defaults["datastore.path"] = f"datastore.path={datastore}"
-    named = {word.split("=")[0] for word in given}
-    code, output, errors = shell(*(word for name, word in defaults.items() if word and name not in named), *given)
-    assert (code, output) == (2, "")
+    """And nothing is left behind."""
+    monkeypatch.chdir(wrong)
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    code, output, errors = shell(*overrides.split())
+    assert (code, output, errors.count("\n")) == (2, "", 1)
     assert key in errors
-    assert errors.count("\n") == 1
-    assert "Traceback" not in errors
-    assert not (shell.out / "rows.jsonl").exists() or shell.rows() == []
+    assert not shell.out.exists()
 
 
-def test_home_is_meant_by_a_tilde(
-    shell: Shell, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_home_is_meant_by_a_tilde(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    usual = [f"model={folder}", "method=autoregressive", "benchmark.limit=1", "benchmark.max_new_tokens=2"]
-    assert shell(*usual, "output_dir=null", "paths.output='~/runs'")[0] == 0
+    assert (
+        shell("benchmark.limit=1", "benchmark.max_new_tokens=2", "output_dir=null", "paths.output='~/runs'")[0] == 0
+    )
     assert list((tmp_path / "home" / "runs").rglob("summary.json"))
     assert not (tmp_path / "~").exists()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@WITHOUT_CUDA
 @pytest.mark.parametrize(("model", "named"), [(".", "b"), ("..", "a"), ("c/.", "c"), ("org/name", "name")])
 def test_the_output_is_below_a_folder_with_the_models_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str, named: str
@@ -179,30 +179,17 @@ def test_the_output_is_below_a_folder_with_the_models_name(
     (tmp_path / "a" / "b").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "a" / "b")
     config = checked_config(compose_config([f"model={model}", "method=autoregressive", "paths.output=out"]))
-    assert default_folder(config, ["id"]) == Path("out", named, "human_eval", "autoregressive-id")
-
-
-def test_cuda_without_a_device_is_refused(shell: Shell, folder: Path) -> None:
-    code, _, errors = shell(f"model={folder}", "model.device=cuda", "method=autoregressive")
-    assert code == 2
-    assert errors.startswith("model.device: ")
-
-
-def test_a_model_without_a_usable_cache_is_refused(shell: Shell, folder: Path, tmp_path: Path) -> None:
-    config = MambaConfig(vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, state_size=4)
-    MambaForCausalLM(config).save_pretrained(tmp_path / "mamba")
-    tiny_tokenizer().save_pretrained(tmp_path / "mamba")
-    code, _, errors = shell(f"model={tmp_path / 'mamba'}", "method=autoregressive")
-    assert code == 2
-    assert "MambaForCausalLM has no KV cache" in errors
-    assert errors.count("\n") == 1
+    before, folder = (Path("out", named, "human_eval", f"autoregressive-{name}") for name in ("before", "id"))
+    assert default_folder(config, ["id", "before"]) == folder
+    before.mkdir(parents=True)
+    assert default_folder(config, ["id", "before"]) == before, "as an earlier version named it"
 
 
 def test_a_log_says_what_runs_and_how_far_it_is(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aded.bench.progress.SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr("aded.bench.answering.taken_by_others", lambda rows: None)
     monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: False)
-    code, _, errors = shell(f"model={folder}", "method=autoregressive", "progress=true")
+    code, _, errors = shell("progress=true")
     label, lines = f"autoregressive, {folder.name}, human_eval", errors.splitlines()
     assert code == 0
     assert lines[0] == f"{label}: 3 questions, at most 12 new tokens per answer"
@@ -210,13 +197,8 @@ def test_a_log_says_what_runs_and_how_far_it_is(shell: Shell, folder: Path, monk
     assert [line.partition("about ")[0] + "about " for line in lines[1:]] == answered
 
 
-@pytest.mark.parametrize("method", ["aded_best_first", "token_recycling"])
-def test_a_run_keeps_the_trees_it_is_asked_for_and_changes_nothing_else(
-    shell: Shell, tmp_path: Path, folder: Path, datastore: Path, method: str
-) -> None:
-    arguments = [f"model={folder}", f"method={method}", "method.cost=none"]
-    arguments += [f"datastore.path={datastore}"] if method.startswith("aded") else []
-    found = []
+def test_a_run_keeps_the_trees_it_is_asked_for_and_changes_nothing_else(shell: Shell, tmp_path: Path) -> None:
+    arguments, found = ["method=token_recycling", "method.cost=none", "pairing=off"], []
     for count in (0, 2):
         shell.out = tmp_path / str(count)
         assert shell(*arguments, f"record.trees={count}")[0] == 0
@@ -224,9 +206,8 @@ def test_a_run_keeps_the_trees_it_is_asked_for_and_changes_nothing_else(
         found.append((rows, shell.summary()["run_id"]))
     (plain, identity), (rows, same) = found
     assert identity == same, "no part of what the run is"
-    assert [(one.token_ids, one.accept_lengths, one.drafted_nodes) for one in plain] == [
-        (one.token_ids, one.accept_lengths, one.drafted_nodes) for one in rows
-    ]
+    for key in ("token_ids", "accept_lengths", "drafted_nodes"):
+        assert [getattr(one, key) for one in plain] == [getattr(one, key) for one in rows]
     assert not (tmp_path / "0" / "trees.jsonl").exists()
     trees = read_trees(tmp_path / "2", rows)
     assert [one.question_id for one in trees] == [one.question_id for one in rows[:2]]
@@ -238,3 +219,17 @@ def test_a_run_keeps_the_trees_it_is_asked_for_and_changes_nothing_else(
     assert shell(*arguments, "record.trees=2")[0] == 0
     assert read_trees(tmp_path / "2", rows) == trees
     assert len((tmp_path / "2" / "trees.jsonl").read_text().splitlines()) == 2
+
+
+def test_runs_of_one_model_load_it_once_and_the_reference_has_none_of_our_kernels(folder: Path) -> None:
+    given = [f"model={folder}", "method=autoregressive"]
+    config, other = (
+        checked_config(compose_config([*given, f"model.dtype={one}"])) for one in ("bfloat16", "float32")
+    )
+    load = KeptModel()
+    kept = load(config)
+    assert load(config) is kept is load.whatever(other)
+    assert load(other) is not kept
+    models: list[Any] = [kept, load_reference(config)]
+    rooms = [{type(one).__module__.split(".")[0] for one in each.target.model.modules()} for each in models]
+    assert rooms == [{"aded", "torch", "transformers"}, {"torch", "transformers"}]

@@ -4,8 +4,6 @@ A moment is the number of a file operation below a folder, as Python's audit eve
 so moments are spread over what a command does, and not over the time that it takes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -80,11 +78,8 @@ class Command(NamedTuple):
 
     def results(self) -> dict[str, Any]:
         """What lies in the folder, by path: datastores as they are, records without times, commit and place."""
-        return {
-            path.relative_to(self.folder).as_posix(): _timeless(path)
-            for path in sorted(self.folder.rglob("*"))
-            if path.is_file()
-        }
+        files = [path for path in sorted(self.folder.rglob("*")) if path.is_file()]
+        return {path.relative_to(self.folder).as_posix(): _timeless(path) for path in files}
 
     def leftovers(self) -> list[Path]:
         """Half-written files, and files in scratch folders; a lock is none."""

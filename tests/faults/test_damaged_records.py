@@ -1,10 +1,7 @@
 """A damaged record is named in one line and stays as it is, or does no harm; no damage ends in a traceback."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from shell import Shell
@@ -26,21 +23,19 @@ def without_token_ids(rows: bytes) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("finished", [True, False])
-def test_a_damaged_record_is_named_and_stays(
-    works: Works,
-    finished: bool,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """Without harm is what a run that goes on writes anew: then the command ends as it would have."""
+def test_a_damaged_record_is_named_and_stays(works: Works, finished: bool, every: int, shell: Shell) -> None:
+    """Without harm is what a run that goes on writes anew: then the command ends as it would have.
+
+    every: the seventh takes each file once, each with another damage.
+    """
     _, expected = works.uninterrupted("run")
-    shell, command = Shell(monkeypatch, capfd, tmp_path), works.command("run", tmp_path / "out")
+    command = works.command("run", shell.out)
     names = [".run_id", "config.yaml", "environment.json", "rows.jsonl", *(["summary.json"] if finished else [])]
     damages = [(name, damage, content) for name in names for damage, content in GARBAGE.items()]
     damages.append(("rows.jsonl", "without token_ids", b""))
-    for name, damage, content in damages[:: 1 if works.whole else 7]:  # each file once, each with another damage
+    for name, damage, content in damages[::every]:
         shutil.rmtree(command.folder, ignore_errors=True)
         shutil.copytree(works.place / "run" / "out", command.folder)
         if not finished:

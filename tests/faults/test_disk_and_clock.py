@@ -1,16 +1,13 @@
 """A full disk, a folder that cannot be written, and a clock that goes backwards."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
 
 import pytest
 from faulty import CLOCK_SET_BACK, FULL, READ_ONLY, SMALL, Command
-from works import WORKS, Works
+from works import Works, tried
 
-WHOLE = 20
 LEAST = {"sweep": 5000}
 """Bytes of the smallest limit, if not 1000: what is printed goes to a file too."""
 KEYS = {"run": "output_dir: ", "sweep": "output_dir: "}
@@ -28,38 +25,36 @@ def check_refused(work: str, command: Command, before: str) -> None:
     assert command.leftovers() == []
 
 
-@pytest.mark.parametrize("work", WORKS)
+@tried(2)
 def test_on_a_full_disk_a_command_says_so_and_goes_on_once_there_is_space(
-    work: str, works: Works, tmp_path: Path
+    work: str, seed: int, works: Works, tmp_path: Path
 ) -> None:
-    tries = works.tries(WHOLE, work)
     _, expected = works.uninterrupted(work)
-    draw = random.Random(work)
     largest = max(path.stat().st_size for path in (works.place / work / "out").rglob("*") if path.is_file())
-    for number in range(tries):
-        full = works.command(work, tmp_path / str(number) / "out")
-        check_refused(work, full, FULL.format(size=draw.randrange(LEAST.get(work, 1000), largest)))
-        rows = full.folder / "rows.jsonl"
-        kept = rows.read_bytes().splitlines(keepends=True) if rows.exists() else []
-        again = full.run()
-        assert again.returncode == 0, again.stderr
-        assert full.results() == expected
-        whole = sum(line.endswith(b"\n") for line in kept) // 2 * 2  # questions have two turns
-        assert not whole or rows.read_bytes().splitlines(keepends=True)[:whole] == kept[:whole]
+    full = works.command(work, tmp_path / "out")
+    size = random.Random(f"{work} {seed}").randrange(LEAST.get(work, 1000), largest)
+    check_refused(work, full, FULL.format(size=size))
+    rows = full.folder / "rows.jsonl"
+    kept = rows.read_bytes().splitlines(keepends=True) if rows.exists() else []
+    again = full.run()
+    assert again.returncode == 0, again.stderr
+    assert full.results() == expected
+    whole = sum(line.endswith(b"\n") for line in kept) // 2 * 2  # questions have two turns
+    assert not whole or rows.read_bytes().splitlines(keepends=True)[:whole] == kept[:whole]
 
 
-@pytest.mark.parametrize("work", WORKS)
+@tried()
 @pytest.mark.parametrize("before", [SMALL, READ_ONLY], ids=["small", "read-only"])
-def test_a_folder_that_takes_too_little_is_refused(work: str, before: str, works: Works, tmp_path: Path) -> None:
-    works.tries(1, work)
+def test_a_folder_that_takes_too_little_is_refused(
+    work: str, seed: int, before: str, works: Works, tmp_path: Path
+) -> None:
     refused = works.command(work, tmp_path / "out")
     refused.folder.mkdir()
     check_refused(work, refused, before.format(folder=refused.folder))
 
 
-@pytest.mark.parametrize("work", WORKS)
-def test_a_clock_that_goes_backwards_changes_nothing(work: str, works: Works, tmp_path: Path) -> None:
-    works.tries(1, work)
+@tried()
+def test_a_clock_that_goes_backwards_changes_nothing(work: str, seed: int, works: Works, tmp_path: Path) -> None:
     command = works.command(work, tmp_path / "out")
     ended = command.run(before=CLOCK_SET_BACK)
     assert ended.returncode == 0, ended.stderr

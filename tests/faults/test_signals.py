@@ -1,9 +1,4 @@
-"""Ctrl-C, SIGTERM and kill -9 at any moment: the same command again ends as if nothing had happened.
-
-Two processes share no folder.
-"""
-
-from __future__ import annotations
+"""Ctrl-C, SIGTERM and kill -9 at any moment: the same command again ends as if nothing had happened."""
 
 import random
 import signal
@@ -12,37 +7,32 @@ from pathlib import Path
 
 import forked
 import pytest
-from works import WORKS, Works
+from works import Works, tried
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
-WHOLE = {signal.SIGINT: 20, signal.SIGTERM: 20, signal.SIGKILL: 50}
-"""Moments."""
 LONGEST = 0.05
 """Seconds from a file operation to kill -9, at most."""
 
 
 @pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)
-@pytest.mark.parametrize("work", WORKS)
-def test_struck_at_any_moment_a_command_goes_on(work: str, how: signal.Signals, works: Works, tmp_path: Path) -> None:
+@tried(2)
+def test_struck_at_any_moment_a_command_goes_on(
+    work: str, seed: int, how: signal.Signals, works: Works, tmp_path: Path
+) -> None:
     """After Ctrl-C or SIGTERM it has said so in one line, and left nothing half-written."""
-    kills = how == signal.SIGKILL
-    tries = works.tries(WHOLE[how], work, ("run", "build") if kills else ("run",))
     operations, expected = works.uninterrupted(work)
-    draw = random.Random(f"{work} {how}")
-    for number in range(tries):
-        struck = works.command(work, tmp_path / str(number) / "out")
-        moment = draw.randint(1, operations)
-        delay = draw.choice([0.0, draw.random() * LONGEST]) if kills else 0.0
-        ended = struck.run(how, moment, delay)
-        where = f"{how.name} {delay:.3f} s after file operation {moment} of {operations}: {ended}"
-        assert ended.returncode == CODES[how], where
-        if not kills:
-            assert "Traceback" not in ended.stderr, where
-            assert ended.stderr.splitlines()[-1].startswith("interrupted"), where
-            assert struck.leftovers() == [], where
-        again = struck.run()
-        assert again.returncode == 0, f"{where}: {again.stderr}"
-        assert struck.results() == expected, where
+    draw, struck = random.Random(f"{work} {how} {seed}"), works.command(work, tmp_path / "out")
+    moment, delay = draw.randint(1, operations), draw.choice([0.0, draw.random() * LONGEST])
+    ended = struck.run(how, moment, delay if how == signal.SIGKILL else 0.0)
+    where = f"{how.name} {delay:.3f} s after file operation {moment} of {operations}: {ended}"
+    assert ended.returncode == CODES[how], where
+    if how != signal.SIGKILL:
+        assert "Traceback" not in ended.stderr, where
+        assert ended.stderr.splitlines()[-1].startswith("interrupted"), where
+        assert struck.leftovers() == [], where
+    again = struck.run()
+    assert again.returncode == 0, f"{where}: {again.stderr}"
+    assert struck.results() == expected, where
 
 
 def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
@@ -57,8 +47,7 @@ def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
         time.sleep(0.01)
     second = first.run()
     process.kill()
-    assert (second.returncode, second.stdout) == (2, "")
+    assert (second.returncode, second.stdout, second.stderr.count("\n")) == (2, "", 1)
     assert second.stderr.startswith("output_dir: another process")
     assert str(first.folder) in second.stderr
-    assert second.stderr.count("\n") == 1
     assert first.run().returncode == 0, "a killed process has no lock"

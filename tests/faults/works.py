@@ -1,7 +1,5 @@
 """What the faults are tried on: a run over recorded answers, a sweep, and the making of datastores."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path
@@ -19,24 +17,23 @@ from datastore.sharing.publishing import publish
 
 QUESTIONS = 12
 WORDS = ["cat", "rat", "mat", "hat", "the", "on"]
-
-
 WORKS = ("run", "sweep", "build", "parts", "merge", "fetch")
 
 
-class Works:
-    """The works, on files in `place`. whole: try every moment, not one."""
+def tried(seeds: int = 1) -> Any:
+    """Parameters (work, seed), one of `run` and for `make thorough` the others."""
+    others = [(work, seed) for work in WORKS for seed in range(seeds)][1:]
+    cases = [("run", 0), *(pytest.param(*case, marks=pytest.mark.thorough) for case in others)]
+    return pytest.mark.parametrize(("work", "seed"), cases)
 
-    def __init__(self, place: Path, whole: bool) -> None:
-        self.place, self.whole = place, whole
+
+class Works:
+    """The works, on files in `place`."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
         self._uninterrupted: dict[str, tuple[int, dict[str, Any]]] = {}
         write_files(place)
-
-    def tries(self, whole: int, work: str = "run", sampled: tuple[str, ...] = ("run",)) -> int:
-        """How often to try: once, and only the works that are sampled, unless the whole is wanted."""
-        if not self.whole and work not in sampled:
-            pytest.skip("tried by: python -m pytest tests/faults --whole")
-        return whole if self.whole else 1
 
     def uninterrupted(self, work: str) -> tuple[int, dict[str, Any]]:
         """How many file operations the work takes, and its results."""
@@ -47,32 +44,24 @@ class Works:
 
     def command(self, work: str, folder: Path) -> Command:
         """The command of a work that writes into the folder."""
-        if work == "run":
-            return Command(["run", *self._replay(), "method=aded_best_first", f"output_dir={folder}"], folder)
-        if work == "sweep":
-            methods = "method=aded_best_first,prompt_lookup,autoregressive"
-            return Command(["run", "-m", *self._replay(), methods, f"paths.output={folder}"], folder)
-        if work in ("build", "parts"):
-            corpus = ["corpus=text", f"corpus.path={self.place / 'corpus.txt'}", f"tokenizer={self.place / 'tok'}"]
-            keys = ["parts=3", "cluster=debug"] if work == "parts" else [f"suffixes={folder / 'x.suffixes'}"]
-            outputs = [f"out={folder / 'x.ngrams'}", "order=3", "progress=false"]
-            return Command(["build", *corpus, *outputs, *keys], folder)
-        if work == "fetch":
-            return Command(["fetch", str(self.place / "shared"), f"out={folder / 'x.ngrams'}"], folder)
-        parts = [str(self.place / name) for name in ("first", "second")]
-        return Command(["merge", f"out={folder / 'x.ngrams'}", *parts], folder)
+        out = f"out={folder / 'x.ngrams'}"
+        corpus = ["corpus=text", f"corpus.path={self.place}/corpus.txt", f"tokenizer={self.place}/tok"]
+        built = ["build", *corpus, out, "order=3", "progress=false"]
+        methods = "method=aded_best_first,prompt_lookup,autoregressive"
+        arguments = {
+            "run": ["run", *self._replay(), "method=aded_best_first", f"output_dir={folder}"],
+            "sweep": ["run", "-m", *self._replay(), methods, f"paths.output={folder}"],
+            "build": [*built, f"suffixes={folder / 'x.suffixes'}"],
+            "parts": [*built, "parts=3", "cluster=debug"],
+            "merge": ["merge", out, str(self.place / "first"), str(self.place / "second")],
+            "fetch": ["fetch", str(self.place / "shared"), out],
+        }
+        return Command(arguments[work], folder)
 
     def _replay(self) -> list[str]:
-        return [
-            "model=recorded",
-            f"model.answers={self.place / 'answers.jsonl'}",
-            f"model.tokenizer={self.place / 'tok'}",
-            "model/template=chat",
-            "benchmark=alpaca",
-            f"benchmark.question_file={self.place / 'questions.jsonl'}",
-            f"datastore.path={self.place / 'tiny.ngrams'}",
-            "progress=false",
-        ]
+        model = ["model=recorded", f"model.answers={self.place}/answers.jsonl", f"model.tokenizer={self.place}/tok"]
+        asked = ["model/template=chat", "benchmark=alpaca", f"benchmark.question_file={self.place}/questions.jsonl"]
+        return [*model, *asked, f"datastore.path={self.place}/tiny.ngrams", "progress=false"]
 
 
 def write_files(place: Path) -> None:

@@ -1,7 +1,5 @@
 """Files of corpora, also compressed: what is read of a damaged one, and what it says by other parsers."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

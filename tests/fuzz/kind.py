@@ -1,7 +1,5 @@
 """What a kind of input file is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

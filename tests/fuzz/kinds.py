@@ -4,8 +4,6 @@ A checksum protects datastore files: a damaged one must never open. Of all other
 damaged file says, by a parser that shares no code with the reader.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -41,6 +39,7 @@ from llm_judge.questions import read_questions
 DOCUMENTS = [np.array([5, 6, 7, 5, 6, 8, 5]), np.array([9, 9, 9, 5, 6])]
 HEADER = {"tokenizer": "t" * 64, "vocabulary": str(VOCABULARY)}
 HIDDEN = 8
+DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32, "I32": torch.int32}
 
 
 def _parsed(path: Path) -> list[Any]:
@@ -80,20 +79,14 @@ def _is_id(value: object) -> bool:
 
 def _questions_right(folder: Path, found: Any) -> bool:
     lines = _parsed(folder / "a.jsonl")
-    good = all(
-        _is_id(line["question_id"])
-        and isinstance(line["turns"], list)
-        and len(line["turns"]) > 0
-        and _is_text(*line["turns"], line.get("category", ""))
-        and all(line["turns"])
-        for line in lines
-    )
     said = [(str(line["question_id"]), line.get("category", ""), tuple(line["turns"])) for line in lines]
-    return (
-        good
-        and [(one.id, one.category, one.turns) for one in found] == said
-        and len({one[0] for one in said}) == len(said)
+    good = all(
+        _is_id(line["question_id"]) and isinstance(line["turns"], list) and turns and all(turns)
+        for line, (_, _, turns) in zip(lines, said, strict=True)
     )
+    texts = all(_is_text(category, *turns) for _, category, turns in said)
+    once = len({identity for identity, _, _ in said}) == len(said)
+    return good and texts and once and [(one.id, one.category, one.turns) for one in found] == said
 
 
 def _replaced(text: str) -> str:
@@ -132,17 +125,12 @@ def _run(folder: Path) -> list[str]:
 
 def _run_right(folder: Path, found: Any) -> bool:
     said = [_floats(line) for line in (folder / "run" / "rows.jsonl").read_text().split("\n") if line]
-    summary, environment = (
-        _floats((folder / "run" / f"{name}.json").read_text()) for name in ("summary", "environment")
-    )
-    read = _floats(to_json(found.environment))
     # Of keys that are missing and have a default, the default is read.
-    return (
-        [_floats(to_json(one)) for one in found.rows] == said
-        and _floats(to_json(found.summary)) == summary
-        and read == read | environment
-        and len(said) > 0
-    )
+    for name, value in (("summary", found.summary), ("environment", found.environment)):
+        read = _floats(to_json(value))
+        if read != read | _floats((folder / "run" / f"{name}.json").read_text()):
+            return False
+    return [_floats(to_json(one)) for one in found.rows] == said and len(said) > 0
 
 
 def _floats(text: str) -> Any:
@@ -151,19 +139,17 @@ def _floats(text: str) -> Any:
 
 
 # Datastores.
-def _ngrams(folder: Path) -> list[str]:
-    write_ngrams(folder / "f", count_ngrams(DOCUMENTS, 3, VOCABULARY), HEADER)
-    return ["f"]
+def _file(write: Callable[[Path], object]) -> Callable[[Path], list[str]]:
+    def make(folder: Path) -> list[str]:
+        write(folder / "f")
+        return ["f"]
+
+    return make
 
 
-def _suffixes(folder: Path) -> list[str]:
-    write_suffixes(folder / "f", with_separators(DOCUMENTS, VOCABULARY), HEADER)
-    return ["f"]
-
-
-def _lookup(folder: Path) -> list[str]:
-    write_lookup(folder / "f", random_network(VOCABULARY))
-    return ["f"]
+_ngrams = _file(lambda path: write_ngrams(path, count_ngrams(DOCUMENTS, 3, VOCABULARY), HEADER))
+_suffixes = _file(lambda path: write_suffixes(path, with_separators(DOCUMENTS, VOCABULARY), HEADER))
+_lookup = _file(lambda path: write_lookup(path, random_network(VOCABULARY)))
 
 
 def _header(folder: Path) -> list[str]:
@@ -200,16 +186,14 @@ def _never(folder: Path, found: Any) -> bool:
 # Numbers.
 def _cost(folder: Path) -> list[str]:
     rows = {str(context): {"1": 10.0 + context, "3": 20.0, "4": 18.0, "7": 30.5} for context in (128, 512)}
-    (folder / "cost.json").write_text(
-        json.dumps({"engines": [{"engine": "eager", "ms_by_context": rows}], "shape": None}, indent=1)
-    )
+    table = {"engines": [{"engine": "eager", "ms_by_context": rows}], "shape": None}
+    (folder / "cost.json").write_text(json.dumps(table, indent=1))
     return ["cost.json"]
 
 
 def _cost_right(folder: Path, found: Any) -> bool:
-    tables = {
-        one["engine"]: one["ms_by_context"] for one in json.loads((folder / "cost.json").read_text())["engines"]
-    }
+    engines = json.loads((folder / "cost.json").read_text())["engines"]
+    tables = {one["engine"]: one["ms_by_context"] for one in engines}
     table = {int(context): row for context, row in list(tables.values())[-1].items()}
     row = {int(n): ms for n, ms in table[min(table, key=lambda context: abs(context - 256))].items()}
     sizes = sorted(row)
@@ -235,12 +219,8 @@ def _heads_right(folder: Path, found: Any) -> bool:
         if name == "__metadata__":
             continue
         start, end = entry["data_offsets"]
-        kind = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32, "I32": torch.int32}[
-            entry["dtype"]
-        ]
-        said = torch.frombuffer(bytearray(data[8 + size + start : 8 + size + end]), dtype=kind).reshape(
-            entry["shape"]
-        )
+        said = torch.frombuffer(bytearray(data[8 + size + start : 8 + size + end]), dtype=DTYPES[entry["dtype"]])
+        said = said.reshape(entry["shape"])
         read = found.tokens if name == "tokens" else state[f"stacks.{name}"]
         if not torch.equal(read.float(), said.float()) or not said.float().isfinite().all():
             return False
@@ -249,10 +229,8 @@ def _heads_right(folder: Path, found: Any) -> bool:
 
 def _published(folder: Path) -> list[str]:
     heads = MedusaHeads(2, 1, HIDDEN, VOCABULARY)
-    torch.save(
-        {name.removeprefix("stacks."): value for name, value in heads.state_dict().items()},
-        folder / "medusa_lm_head.pt",
-    )
+    state = {name.removeprefix("stacks."): value for name, value in heads.state_dict().items()}
+    torch.save(state, folder / "medusa_lm_head.pt")
     return ["medusa_lm_head.pt"]
 
 

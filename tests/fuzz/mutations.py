@@ -1,7 +1,5 @@
 """Seeded damage to files: to their bytes, or to the values of their JSON."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What became of one damaged input: refused in one line, read right, or a fault of ours."""
 
-from __future__ import annotations
-
 import signal
 import traceback
 from collections.abc import Callable

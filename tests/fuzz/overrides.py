@@ -1,11 +1,10 @@
 """Command lines with damaged overrides, up to the first answer: recorded answers, a tiny tokenizer, no model."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,12 +48,9 @@ def _inputs(folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer, text = tiny_tokenizer(), "the cat sat on the mat, the cat sat on the hat"
     tokenizer.save_pretrained(folder / "tok")
-    ids = [tokenizer(text)["input_ids"]]
-
-    documents = [np.array(one) for one in ids]
+    documents = [np.array(tokenizer(text)["input_ids"])]
     header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(len(tokenizer))}
-    ngrams = count_ngrams(documents, 5, len(tokenizer))
-    write_ngrams(folder / "d.ngrams", ngrams, header)
+    write_ngrams(folder / "d.ngrams", count_ngrams(documents, 5, len(tokenizer)), header)
     write_suffixes(folder / "d.suffixes", with_separators(documents, len(tokenizer)), header)
     (folder / "q.jsonl").write_text(json.dumps({"question_id": 1, "category": "c", "turns": ["what sat?"]}) + "\n")
     (folder / "a.jsonl").write_text(json.dumps({"question_id": 1, "choices": [{"turns": [text]}]}) + "\n")
@@ -94,11 +90,11 @@ def build(cfg: DictConfig) -> dict[str, Any]:
     return _flat(OmegaConf.to_container(cfg, resolve=True))
 
 
-def fuzz_overrides(folder: Path, count: int) -> tuple[Counter[str], list[str]]:
+def fuzz_overrides(folder: Path, numbers: Iterable[int]) -> tuple[Counter[str], list[str]]:
     """(how many were refused, and right; the faults). Each command line depends on its number alone."""
     usual, found, faults = _inputs(folder), Counter[str](), []
     known: dict[str, dict[str, Any]] = {}
-    for number in range(count):
+    for number in numbers:
         rng = random.Random(str(number))
         method = rng.choice(METHODS)
         datastore = "suffixes" if method == "rest" else "ngrams"

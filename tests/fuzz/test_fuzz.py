@@ -1,9 +1,7 @@
-"""Damaged files of every kind, and configs with damaged overrides: a few of each, and many with --whole.
+"""Damaged files of every kind, and configs with damaged overrides: a dozen of each, and more in `make thorough`.
 
 The rule: each is refused in one line, or read right; never a traceback, a hang, or a value taken in silence.
 """
-
-from __future__ import annotations
 
 import random
 from collections import Counter
@@ -19,15 +17,14 @@ from fuzz.overrides import fuzz_overrides
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_a_damaged_file_is_refused_in_one_line_or_read_right(
-    kind: Kind, tmp_path: Path, pytestconfig: pytest.Config
-) -> None:
+@pytest.mark.parametrize("numbers", [range(12), pytest.param(range(12, 1000), marks=pytest.mark.thorough)], ids=len)
+def test_a_damaged_file_is_refused_in_one_line_or_read_right(kind: Kind, numbers: range, tmp_path: Path) -> None:
     """A damaged file depends on its kind and number alone; one that shows a fault stays in tmp_path."""
     names = kind.make(tmp_path)
     good = {name: (tmp_path / name).read_bytes() for name in names}
     assert outcome(lambda: kind.read(tmp_path), (), lambda _: True) == "right"
     found, faults = Counter[str](), []
-    for number in range(2000 if pytestconfig.getoption("whole") else 8):
+    for number in numbers:
         rng = random.Random(f"{kind.name} {number}")
         name = rng.choice(names)
         damaged = mutated(rng, good[name])
@@ -46,11 +43,12 @@ def test_a_damaged_file_is_refused_in_one_line_or_read_right(
     assert not faults
 
 
+@pytest.mark.parametrize("numbers", [range(6), pytest.param(range(6, 80), marks=pytest.mark.thorough)], ids=len)
 def test_damaged_overrides_are_refused_in_one_line_or_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+    numbers: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path))
-    found, faults = fuzz_overrides(tmp_path / "files", 1000 if pytestconfig.getoption("whole") else 12)
+    found, faults = fuzz_overrides(tmp_path / "files", numbers)
     assert not faults
     assert found["refused"] > 0

@@ -3,8 +3,6 @@
 The libraries are those of this environment; what our wheel lacks is missing, since it lies apart from the checkout.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -12,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tiny import tiny_tokenizer
@@ -20,6 +18,7 @@ from tiny import tiny_tokenizer
 from aded.__main__ import COMMANDS
 from aded.extras import EXTRAS
 
+pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[2]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
 BESIDE = ("baselines", "datastore", "llm_judge", "scripts")
@@ -51,15 +50,10 @@ class Installed(NamedTuple):
     def aded(self, *arguments: str, without: str = "") -> subprocess.CompletedProcess[str]:
         """The console command in the user's folder. without: a folder whose sitecustomize takes libraries away."""
         path = os.pathsep.join(filter(None, [without, str(self.site)]))
-        return subprocess.run(
-            [str(self.site / "bin" / "aded"), *arguments],
-            cwd=self.work,
-            env=os.environ | {"PYTHONPATH": path, "ADED_CACHE": str(self.site / "cache")},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        environment = os.environ | {"PYTHONPATH": path, "ADED_CACHE": str(self.site / "cache")}
+        command: list[str] = [str(self.site / "bin" / "aded"), *arguments]
+        where: dict[str, Any] = {"cwd": self.work, "env": environment}
+        return subprocess.run(command, **where, capture_output=True, text=True, timeout=300, check=False)
 
 
 def tracked() -> list[str]:
@@ -83,7 +77,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.thorough
 def test_the_wheel_has_every_file_that_it_needs(installed: Installed) -> None:
     expected = set()
     for name in tracked():
@@ -96,7 +89,6 @@ def test_the_wheel_has_every_file_that_it_needs(installed: Installed) -> None:
     assert {name.split("/")[0] for name in found - ours if ".dist-info" not in name} == {"bin", "repeat_last.py"}
 
 
-@pytest.mark.thorough
 def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed: Installed) -> None:
     """From recorded answers to a table, where the user has folders of the names of our packages."""
     for package in BESIDE:
@@ -108,46 +100,28 @@ def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed
     answers = [{"question_id": n, "choices": [{"index": 0, "turns": [text]}]} for n, text in enumerate(TEXTS)]
     for name, rows in (("questions", questions), ("answers", answers)):
         (installed.work / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    run = [
-        "model=recorded",
-        "model.answers=answers.jsonl",
-        f"model.tokenizer={tokenizer}",
-        "model/template=raw",
-        "benchmark=alpaca",
-        "benchmark.question_file=questions.jsonl",
-        "method=repeat_last",
-        "method.budget=3",
-        "paths.output=runs",
-    ]
-    done = installed.aded("run", *run)
-    assert done.returncode == 0, done.stderr
-    done = installed.aded("tables", "runs")
-    assert done.returncode == 0, done.stderr
+    model = ["model=recorded", "model.answers=answers.jsonl", f"model.tokenizer={tokenizer}", "model/template=raw"]
+    asked = ["benchmark=alpaca", "benchmark.question_file=questions.jsonl", "paths.output=runs"]
+    for arguments in (["run", *model, *asked, "method=repeat_last", "method.budget=3"], ["tables", "runs"]):
+        done = installed.aded(*arguments)
+        assert done.returncode == 0, done.stderr
     assert "repeat_last" in done.stdout
     (record,) = (installed.work / "runs").rglob("summary.json")
     summary = json.loads(record.read_text())
     assert (summary["method"], summary["questions"]) == ("repeat_last", 2)
     assert summary["mean_accepted_tokens"] > 1.5
-    assert (
-        "_target_: repeat_last.RepeatLast\n  cost: measured\n  budget: 3\n"
-        in record.with_name("config.yaml").read_text()
-    )
+    config = record.with_name("config.yaml").read_text()
+    assert "_target_: repeat_last.RepeatLast\n  cost: measured\n  budget: 3\n" in config
 
 
-@pytest.mark.thorough
 def test_the_template_passes_its_own_tests(installed: Installed) -> None:
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ".", "test_repeat_last.py"],
-        cwd=ROOT / "docs" / "drafter_package",
-        env=os.environ | {"PYTHONPATH": str(installed.site), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    pytest_of = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", "."]
+    folder, alone = ROOT / "docs" / "drafter_package", {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    where: dict[str, Any] = {"cwd": folder, "env": os.environ | {"PYTHONPATH": str(installed.site)} | alone}
+    done = subprocess.run([*pytest_of, "test_repeat_last.py"], **where, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.thorough
 def test_without_extras_commands_are_listed_and_name_theirs(installed: Installed, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(HIDDEN)
     done = installed.aded(without=str(tmp_path))

@@ -1,7 +1,5 @@
 """A made-up sweep of runs, for tests of plots and reports: long names, marks, trees, two baselines, short answers."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,34 +22,18 @@ def write_sweep(folder: Path) -> Path:
     """2 models, 2 benchmarks and 3 methods; further a scope of the first and, compiled, a sweep of the budget."""
     for at, (model, benchmark, method) in enumerate(product(MODELS, BENCHMARKS, METHODS)):
         rows = _rows(METHODS[method], 40, seed=at, busy=0.3 + at / 20)
-        learns = {"method.adaptation": "session"} if method == "aded_backoff" else {}
-        run = write_run(
-            folder / f"{model}-{benchmark}-{method}",
-            rows,
-            method=method,
-            benchmark=benchmark,
-            answers=None,
-            model=model,
-            settings={"benchmark.default._partial_": benchmark == "mt_bench", "method.budget": 64, **learns},
-            engine="eager",
-        )
-        _write_trees(run, rows[0])
+        settings: dict[str, Any] = {"benchmark.default._partial_": benchmark == "mt_bench", "method.budget": 64}
+        settings |= {"method.adaptation": "session"} if method == "aded_backoff" else {}
+        known: dict[str, Any] = {"model": model, "benchmark": benchmark, "method": method, "settings": settings}
+        path = folder / f"{model}-{benchmark}-{method}"
+        _write_trees(write_run(path, rows, answers=None, engine="eager", **known), rows[0])
     cold = {"method.budget": 64, "method.adaptation": "prompt", "benchmark.default._partial_": False}
-    more: list[tuple[str, int, float, dict[str, Any]]] = [
-        ("eager", 2, 0.06, {"method.name": "aded_backoff", **cold}),
-        *(("compiled", most, 0.03, {"method.budget": 4**most}) for most in range(1, 5)),
-    ]
-    for at, (engine, most, plain, settings) in enumerate(more):
-        write_run(
-            folder / f"more-{at}",
-            _rows(most, 40, seed=100 + at, plain=plain),
-            method=settings.get("method.name", "aded"),
-            benchmark=BENCHMARKS[0],
-            answers=None,
-            model=MODELS[0],
-            settings=settings,
-            engine=engine,
-        )
+    known = {"model": MODELS[0], "benchmark": BENCHMARKS[0], "answers": None}
+    rows = _rows(2, 40, seed=100)
+    write_run(folder / "more-0", rows, method="aded_backoff", settings=cold, engine="eager", **known)
+    for most in range(1, 5):
+        rows = _rows(most, 40, seed=100 + most, plain=0.03)
+        write_run(folder / f"more-{most}", rows, settings={"method.budget": 4**most}, engine="compiled", **known)
     return folder
 
 

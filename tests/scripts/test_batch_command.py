@@ -1,16 +1,91 @@
-"""aded batch: the tables of throughput over the batch size, from finished runs and times."""
-
-from __future__ import annotations
+"""aded batch: the throughput of batches against a plain simulation, and the tables and plot from finished runs."""
 
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from command import Command
+from hypothesis import given
+from hypothesis import strategies as st
 from made_up_run import row, timing, write_run
 
+from aded.errors import BadInput
+from aded.files.cost_table import BatchTimes
 from scripts.batch import main
+from scripts.report.batching import RequestSteps, autoregressive, crossing, enough, oracle, poisson, simulate
+from scripts.report.plots.batching import draw_batches
+from scripts.report.plots.style import MOST_LINES
+
+TIMES = BatchTimes(np.array([1, 4]), np.array([1, 8]), np.array([[0.1, 0.2], [0.2, 0.8]]))
+STEPS = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 8), st.floats(0, 0.01)), min_size=1, max_size=6)
+
+
+def steps(values: list[tuple[int, int, float]]) -> RequestSteps:
+    tokens, nodes, drafting = zip(*values, strict=True)
+    return RequestSteps(np.array(tokens), np.array(nodes), np.array(drafting))
+
+
+@given(st.lists(STEPS, min_size=1, max_size=7), st.integers(1, 4), st.booleans())
+def test_it_is_what_a_queue_and_slots_do(values: list[list[tuple[int, int, float]]], slots: int, late: bool) -> None:
+    requests = [steps(one) for one in values]
+    arrivals = poisson(len(requests), rate=3.0) if late else np.zeros(len(requests))
+    now, waiting = float(arrivals[0]), list(range(len(requests)))
+    going, ended = dict[int, int](), dict[int, float]()
+    while waiting or going:
+        if not going and arrivals[waiting[0]] > now:
+            now = float(arrivals[waiting[0]])
+        while waiting and arrivals[waiting[0]] <= now and len(going) < slots:
+            going[waiting.pop(0)] = 0
+        nodes = [requests[one].nodes[at] for one, at in going.items()]
+        now += TIMES.seconds(len(going), float(np.mean(nodes)))
+        now += sum(float(requests[one].drafting[at]) for one, at in going.items())
+        going = {one: at + 1 for one, at in going.items()}
+        for one in [one for one, at in going.items() if at == len(requests[one].tokens)]:
+            del going[one]
+            ended[one] = now
+    found = simulate(requests, TIMES, slots, arrivals)
+    assert found.seconds == pytest.approx(now - arrivals[0])
+    assert found.waits.tolist() == pytest.approx([ended[one] - arrivals[one] for one in range(len(requests))])
+    assert found.tokens.tolist() == [int(one.tokens.sum()) for one in requests]
+
+
+def test_autoregressive_decoding_and_the_oracle_answer_the_same() -> None:
+    one = steps([(3, 8, 0.1), (2, 4, 0.1)])
+    plain, best = autoregressive(one), oracle(one, 4)
+    assert (plain.tokens.tolist(), plain.nodes.tolist()) == ([1] * 5, [1] * 5)
+    assert (best.tokens.tolist(), best.nodes.tolist(), best.drafting.tolist()) == ([4, 1], [4, 1], [0, 0])
+    assert simulate([plain], TIMES, 1).tokens_per_second == pytest.approx(10.0)
+    assert len(enough([one] * 3, 2)) == 8, "requests are asked again until all slots are busy for long"
+
+
+def test_times_are_read_within_what_was_measured() -> None:
+    assert TIMES.seconds(1, 4.5) == pytest.approx(0.15)
+    assert TIMES.seconds(2, 8) == pytest.approx(0.4)
+    assert TIMES.share_of_one(4, 7).seconds.tolist() == pytest.approx(np.linspace(0.05, 0.2, 8).tolist())
+    with pytest.raises(BadInput, match="none of 5"):
+        TIMES.seconds(5, 1)
+
+
+@pytest.mark.parametrize(
+    ("speedups", "at"),
+    [([2.0, 1.5], None), ([0.9, 0.8], 0.0), ([0.9, 1.1], None), ([2.0, 0.5], 1 + 2 / 3), ([1.0, 0.5], 1.0)],
+)
+def test_where_speculation_stops_paying(speedups: list[float], at: float | None) -> None:
+    found = crossing([1, 2], speedups)
+    assert found == (at if at is None else pytest.approx(at))
+
+
+def test_of_more_methods_than_colours_the_fastest_are_drawn() -> None:
+    names = [f"method {number}" for number in range(MOST_LINES + 2)]
+    frame = pd.DataFrame(
+        {"benchmark": "b", "model": "m", "method": name, "batch": batch, "speedup": number + 1 / batch}
+        for number, name in enumerate(names)
+        for batch in (1, 2)
+    )
+    (legend,) = draw_batches(frame).subfigs[0].legends
+    assert [text.get_text() for text in legend.get_texts()] == names[2:]
 
 
 def cost_file(folder: Path, **changes: object) -> Path:
@@ -21,9 +96,8 @@ def cost_file(folder: Path, **changes: object) -> Path:
 
 
 def test_each_run_stands_beside_autoregressive_decoding_and_the_oracle(tmp_path: Path, command: Command) -> None:
-    write_run(
-        tmp_path / "run", [row(81, 0, [2, 3]), row(82, 0, [4])], method="drafter", settings={"method.budget": 8}
-    )
+    rows = [row(81, 0, [2, 3]), row(82, 0, [4])]
+    write_run(tmp_path / "run", rows, method="drafter", settings={"method.budget": 8})
     out = tmp_path / "out"
     called = command(main, str(tmp_path / "run"), f"cost={cost_file(tmp_path)}", f"out={out}")
     assert called.code == 0, called.err
@@ -31,25 +105,19 @@ def test_each_run_stands_beside_autoregressive_decoding_and_the_oracle(tmp_path:
     assert sorted(set(found["method"])) == ["autoregressive", "drafter", "oracle"]
     assert sorted(set(found["batch"])) == [1, 2, 4]
     alone = found[found["batch"] == 1].set_index("method")
-    rates, speedups = (alone[key].to_dict() for key in ("tokens_per_second", "speedup"))
-    assert rates["autoregressive"] == pytest.approx(100.0)
+    rates, speedups = alone["tokens_per_second"], alone["speedup"]
     # Three tokens a step, which takes 14 ms and half a millisecond of drafting.
-    assert rates["drafter"] == pytest.approx(3 / 0.0145)
-    assert speedups["drafter"] == pytest.approx(3 / 1.45)
-    assert speedups["oracle"] >= speedups["drafter"]
+    assert (rates["autoregressive"], rates["drafter"]) == (pytest.approx(100.0), pytest.approx(3 / 0.0145))
+    assert speedups["oracle"] >= speedups["drafter"] == pytest.approx(3 / 1.45)
     assert "pays up to a batch of" in (out / "batch.md").read_text()
     assert (out / "batch.png").stat().st_size > 1000
 
 
 def test_of_runs_that_differ_in_nothing_the_median_is_shown(tmp_path: Path, command: Command) -> None:
-    runs = [
-        str(
-            write_run(
-                tmp_path / name, [row(81, 0, [2, 3, 4], timings=[timing(3, draft_ms=[ms] * 3)])], method="drafter"
-            )
-        )
-        for name, ms in (("a", 1000.0), ("b", 0.4), ("c", 0.4))
-    ]
+    runs = []
+    for name, ms in (("a", 1000.0), ("b", 0.4), ("c", 0.4)):
+        rows = [row(81, 0, [2, 3, 4], timings=[timing(3, draft_ms=[ms] * 3)])]
+        runs.append(str(write_run(tmp_path / name, rows, method="drafter")))
     out = tmp_path / "out"
     assert command(main, *runs, f"cost={cost_file(tmp_path)}", f"out={out}", "batches=[1]").code == 0
     every = pd.read_csv(out / "batch.csv")
@@ -69,14 +137,17 @@ def test_requests_may_arrive_at_random(tmp_path: Path, command: Command) -> None
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, command: Command) -> None:
-    run = str(write_run(tmp_path / "run", [row(81, 0, [2, 3])]))
-    assert "cost: must be given" in command.refusal(main, run)
-    assert "no times of batches" in command.refusal(main, run, f"cost={cost_file(tmp_path, ms_by_batch=None)}")
-    assert "is no finished run" in command.refusal(main, str(tmp_path), f"cost={cost_file(tmp_path)}")
+    run, cost = str(write_run(tmp_path / "run", [row(81, 0, [2, 3])])), f"cost={cost_file(tmp_path)}"
     idle = str(write_run(tmp_path / "idle", [row(81, 0, [])]))
-    assert f"{idle} has no steps" in command.refusal(main, run, idle, f"cost={cost_file(tmp_path)}")
     plain = str(write_run(tmp_path / "plain", [row(81, 0, [1, 1])], method="autoregressive"))
-    assert f"{plain} is autoregressive decoding" in command.refusal(main, plain, f"cost={cost_file(tmp_path)}")
-    assert "none of 8" in command.refusal(main, run, f"cost={cost_file(tmp_path)}", "batches=[8]")
-    assert "none of 1000000000" in command.refusal(main, run, f"cost={cost_file(tmp_path)}", "batches=[1000000000]")
-    assert "seed: -1 must be 0 or more" in command.refusal(main, run, f"cost={cost_file(tmp_path)}", "seed=-1")
+    (tmp_path / "more").mkdir()
+    for arguments, words in (
+        ([run], "cost: must be given"),
+        ([run, f"cost={cost_file(tmp_path / 'more', ms_by_batch=None)}"], "no times of batches"),
+        ([str(tmp_path), cost], "is no finished run"),
+        ([run, idle, cost], f"{idle} has no steps"),
+        ([plain, cost], f"{plain} is autoregressive decoding"),
+        ([run, cost, "batches=[1000000000]"], "none of 1000000000"),
+        ([run, cost, "seed=-1"], "seed: -1 must be 0 or more"),
+    ):
+        assert words in command.refusal(main, *arguments)

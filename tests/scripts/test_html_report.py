@@ -1,20 +1,17 @@
 """The report: what a page holds of runs of every kind, that hostile text stays text, and how large it may be."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
 import zlib
 from base64 import b64decode
-from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
 from made_up_run import row, times, write_run
-from made_up_sweep import BENCHMARKS, MODELS, write_sweep
+from made_up_sweep import BENCHMARKS, MODELS
 
 from aded.core.drafter import PartUse
 from aded.errors import BadInput
@@ -35,12 +32,9 @@ def answer(tokens: list[int], lengths: list[int], texts: dict[str, str] | None =
     steps, at = [], 1
     for length in lengths:
         drafts = tokens[at : at + length - 1]
-        nodes = [tokens[at - 1], *drafts, 99]
-        parents = [-1, *range(length - 1), 0]
-        parts = ["", *["corpus"] * len(drafts), "prompt"]
-        probabilities = [1.0] + [0.25] * length
-        path, bonus = list(range(length)), tokens[at + length - 1]
-        steps.append(RecordedTree(nodes, parents, probabilities, parts, path, bonus))
+        parents, parts = [-1, *range(length - 1), 0], ["", *["corpus"] * len(drafts), "prompt"]
+        known = [1.0] + [0.25] * length, parts, list(range(length)), tokens[at + length - 1]
+        steps.append(RecordedTree([tokens[at - 1], *drafts, 99], parents, *known))
         at += length
     return AnswerTrees("1", 0, "the prompt", texts or {}, steps, 0)
 
@@ -73,7 +67,13 @@ def csv_of(page: str, name: str) -> list[dict[str, str]]:
 
 
 def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
-    measured(tmp_path, "slow", 4.0)
+    measured(tmp_path / "plain", "autoregressive", 2.0)
+    page = page_of(tmp_path / "plain")
+    assert "Autoregressive decoding alone ran." in page
+    assert "No method was faster" not in page
+    assert "times</b> as fast" not in page
+    measured(tmp_path / "runs", "slow", 4.0)
+    tmp_path /= "runs"
     page = page_of(tmp_path)
     assert "No method was faster" in page
     assert "<b>slow</b> decodes <b>0.50 times</b>" in page
@@ -90,14 +90,6 @@ def test_the_first_page_says_what_the_runs_show(tmp_path: Path) -> None:
     assert all(f'<dt id="{place}">' in page for place in places), "every head has its definition"
     assert all(definitions().values())
     assert page == page_of(tmp_path), "the same runs make the same page"
-
-
-def test_autoregressive_decoding_alone_is_no_method(tmp_path: Path) -> None:
-    measured(tmp_path, "autoregressive", 2.0)
-    page = page_of(tmp_path)
-    assert "Autoregressive decoding alone ran." in page
-    assert "No method was faster" not in page
-    assert "times</b> as fast" not in page
 
 
 def test_each_run_table_and_plot_has_the_command_that_makes_it_again(tmp_path: Path) -> None:
@@ -136,34 +128,38 @@ def test_runs_of_every_kind_are_shown_and_what_they_lack_is_said(tmp_path: Path)
 
 
 def test_runs_differ_by_what_a_reader_can_set(tmp_path: Path) -> None:
-    page = page_of(write_sweep(tmp_path / "sweep"))
+    for number, (model, benchmark) in enumerate(zip(MODELS, BENCHMARKS, strict=True)):
+        settings = {"method.budget": number, "benchmark.default._partial_": number > 0}
+        folder = tmp_path / str(number)
+        measured(folder, "one", 1.0, model=model, benchmark=benchmark, settings=settings, engine="eager")
+    page = page_of(tmp_path)
     machines = csv_of(page, "machine")
-    assert {(one["model"], one["benchmark"]) for one in machines} == set(product(MODELS, BENCHMARKS))
-    settings = [one["setting"] for one in csv_of(page, "settings")]
-    assert settings == ["engine", "method.adaptation", "method.budget"]
+    assert {(one["model"], one["benchmark"]) for one in machines} == set(zip(MODELS, BENCHMARKS, strict=True))
+    assert [one["setting"] for one in csv_of(page, "settings")] == ["method.budget"]
 
 
-def test_a_cut_off_run_counts_with_the_rows_it_has(tmp_path: Path) -> None:
-    whole = read_begun(measured(tmp_path, "one", 1.0))
-    (whole.folder / "summary.json").unlink()
-    cut_off = read_begun(whole.folder)
-    assert (cut_off.cut_off, cut_off.summary) == (True, whole.summary)
-
-
-def test_the_trees_of_repeats_can_be_told_apart(tmp_path: Path) -> None:
+def test_the_trees_of_repeats_can_be_told_apart_and_those_of_a_page_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for folder, seconds in (("first", 1.0), ("second", 2.0)):
-        (tmp_path / folder).mkdir()
         with_trees(measured(tmp_path / folder, "same", seconds))
-    assert [one["run"] for one in data_of(page_of(tmp_path))["answers"]] == ["same", "same, run 2"]
+    answers = data_of(page_of(tmp_path))["answers"]
+    assert [one["run"] for one in answers] == ["same", "same, run 2"]
+    monkeypatch.setattr(page_trees, "MOST_BYTES", len(answers[0]["packed"]) + 10)
+    page = page_of(tmp_path)
+    assert len(data_of(page)["answers"]) == 1
+    assert "The trees of 1 more answers would make this file too large" in page
 
 
 def test_a_cut_off_run_does_not_change_the_numbers_of_whole_ones(tmp_path: Path) -> None:
     for seed in range(3):
         rows = [row(n, 0, [3, 2], **times(0.5 + 0.1 * n + 0.1 * seed, 2.0, 5)) for n in range(1, 4 - seed // 2)]
         write_run(tmp_path / str(seed), rows, answers=None, seed=seed)
-    whole = [read_begun(tmp_path / str(seed)) for seed in (0, 1)]
+    *whole, last = [read_begun(tmp_path / str(seed)) for seed in range(3)]
     (tmp_path / "2" / "summary.json").unlink()
-    first, second = lines_of([*whole, read_begun(tmp_path / "2")])
+    cut = read_begun(last.folder)
+    assert (cut.cut_off, cut.summary) == (True, last.summary), "it counts with the rows it has"
+    first, second = lines_of([*whole, cut])
     assert (first.name, second.name) == ("aded", "aded, cut off")
     assert first.estimates == lines_of(whole)[0].estimates
     (tmp_path / "1" / "summary.json").unlink()
@@ -178,24 +174,12 @@ def test_hostile_names_settings_and_tokens_are_literal(tmp_path: Path) -> None:
     with_trees(folder, {"1": HOSTILE, "2": "\\ud800"})
     measured(tmp_path, "slow", 4.0)
     page = page_of(tmp_path)
-    assert "<img" not in page
-    assert "\0" not in page
-    assert "\u202e" not in page
+    assert not [raw for raw in ("<img", "\0", "\u202e") if raw in page]
     assert page.count("</script>") == 3, "one each of data, tabs and viewer"
     assert r"&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;\u202e&amp;\x00" in page
     packed = data_of(page)["answers"][0]["packed"]
     texts = json.loads(zlib.decompress(b64decode(packed)))["texts"]
     assert texts == {"1": r"</script><img src=x onerror=alert(1)>\u202e&\x00", "2": "\\ud800"}
-
-
-def test_the_trees_of_a_page_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for method in ("one", "two"):
-        with_trees(measured(tmp_path, method, 1.0))
-    size = len(data_of(page_of(tmp_path))["answers"][0]["packed"])
-    monkeypatch.setattr(page_trees, "MOST_BYTES", size + 10)
-    page = page_of(tmp_path)
-    assert len(data_of(page)["answers"]) == 1
-    assert "The trees of 1 more answers would make this file too large" in page
 
 
 def test_more_methods_than_colours_leave_the_best_to_draw(tmp_path: Path) -> None:
@@ -209,16 +193,15 @@ def test_more_methods_than_colours_leave_the_best_to_draw(tmp_path: Path) -> Non
     assert sorted(set(re.findall(r"method\d", drawn[0]))) == [f"method{number}" for number in range(2, 10)]
 
 
-def test_bad_input_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="FOLDER: name folders that hold runs"):
-        run([], ReportSettings())
-    with pytest.raises(BadInput, match="no run with a row below it"):
-        run([str(tmp_path)], ReportSettings())
-
-
-def test_a_runs_own_file_is_not_written_over(tmp_path: Path) -> None:
+def test_bad_input_is_named_and_a_runs_own_file_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
     rows = write_run(tmp_path / "run", [row(81, 0, [2])]) / "rows.jsonl"
     before = rows.read_bytes()
-    with pytest.raises(BadInput, match=r"out: .*rows.jsonl belongs to FOLDER"):
-        run([str(tmp_path)], ReportSettings(out=str(rows)))
+    for arguments, out, words in (
+        ([], None, "FOLDER: name folders that hold runs"),
+        ([str(tmp_path / "empty")], None, "no run with a row below it"),
+        ([str(tmp_path)], str(rows), "out: .*rows.jsonl belongs to FOLDER"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            run(arguments, ReportSettings(out=out))
     assert rows.read_bytes() == before

@@ -1,7 +1,5 @@
 """In no plot of a sweep does a text lie on another, on data or over the edge, and none is drawn empty."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from itertools import combinations
@@ -23,7 +21,7 @@ from scripts.report.lines import lines_of
 from scripts.report.plots.catalogue import PLOTS
 
 
-@pytest.fixture(scope="module", params=["whole", "short"])
+@pytest.fixture(scope="module", params=["short", pytest.param("whole", marks=pytest.mark.thorough)])
 def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Figure]]:
     folder = tmp_path_factory.mktemp(request.param)
     found = lines_of(read_runs([write_sweep(folder) if request.param == "whole" else write_short_sweep(folder)]))
@@ -56,38 +54,21 @@ def overlap(one: Bbox, other: Bbox) -> bool:
     return shared is not None and min(shared.width, shared.height) > 1
 
 
-def test_no_text_lies_on_another_or_over_the_edge(drawn: dict[str, Figure]) -> None:
-    for name, figure in drawn.items():
-        boxes = texts_of(figure)
-        on_another = [
-            (one.get_text(), other.get_text())
-            for one, other in combinations(boxes, 2)
-            if overlap(boxes[one], boxes[other])
-        ]
-        assert not on_another, name
-        edge = figure.bbox.padded(1)
-        over = [one.get_text() for one, box in boxes.items() if Bbox.union([edge, box]).bounds != edge.bounds]
-        assert not over, name
-
-
-def test_no_text_and_no_legend_hides_data(drawn: dict[str, Figure]) -> None:
+def test_no_text_lies_on_another_on_data_or_over_the_edge_and_none_is_drawn_empty(drawn: dict[str, Figure]) -> None:
     """The axes hold data alone, and beside a bar its number."""
     for name, figure in drawn.items():
-        boxes = texts_of(figure)
-        legends = figure.findobj(Legend)
+        boxes, legends = texts_of(figure), figure.findobj(Legend)
+        pairs = combinations(boxes, 2)
+        assert not [f"{one} on {other}" for one, other in pairs if overlap(boxes[one], boxes[other])], name
+        edge = figure.bbox.padded(1)
+        assert not [one for one, box in boxes.items() if Bbox.union([edge, box]).bounds != edge.bounds], name
         assert legends, name
         for axes in figure.axes:
             numbers = set(axes.texts)
-            hidden = [one.get_text() for one, box in boxes.items() if one not in numbers and overlap(box, axes.bbox)]
-            hidden += [str(one) for one in legends if overlap(one.get_window_extent(), axes.bbox)]
-            assert not hidden, name
+            assert not [one for one, box in boxes.items() if one not in numbers and overlap(box, axes.bbox)], name
+            assert not [one for one in legends if overlap(one.get_window_extent(), axes.bbox)], name
             bars = [bar.get_window_extent() for bar in axes.patches if isinstance(bar, Rectangle)]
-            assert not [one.get_text() for one in numbers for bar in bars if overlap(boxes[one], bar)], name
-
-
-def test_whatever_a_legend_names_is_drawn(drawn: dict[str, Figure]) -> None:
-    for name, figure in drawn.items():
-        for axes in figure.axes:
+            assert not [one for one in numbers for bar in bars if overlap(boxes[one], bar)], name
             handles, _ = axes.get_legend_handles_labels()
             assert handles, name
             assert all(np.size(line.get_xdata()) for line in axes.lines), name
@@ -95,6 +76,5 @@ def test_whatever_a_legend_names_is_drawn(drawn: dict[str, Figure]) -> None:
 
 def test_answers_too_short_for_a_plot_have_none(tmp_path: Path) -> None:
     found = lines_of(read_runs([write_short_sweep(tmp_path)]))
-    assert PLOTS["answer_position"](found) is None
-    assert PLOTS["tree_size"](found) is None
-    assert PLOTS["accepted_lengths"](found) is not None
+    drawn = [name for name in ("answer_position", "tree_size", "accepted_lengths") if PLOTS[name](found) is not None]
+    assert drawn == ["accepted_lengths"]

@@ -1,7 +1,5 @@
 """The report of a sweep, and of a run full of hostile texts, in a real browser. Without a browser, skipped."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Iterator
 from io import BytesIO
@@ -70,13 +68,6 @@ def go(page: Page, step: int) -> None:
     )
 
 
-def test_each_tab_shows_its_section_alone(page: Page) -> None:
-    for name in TABS:
-        page.show(name)
-        visible = "return [...document.querySelectorAll('section')].filter((one) => !one.hidden).map((one) => one.id)"
-        assert page(visible) == [name]
-
-
 def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, sweep: Path) -> None:
     run = read_run(sweep / f"{MODELS[0]}-{BENCHMARKS[0]}-aded_backoff")
     (recorded,) = read_trees(run.folder, run.rows)
@@ -92,33 +83,21 @@ def test_a_run_s_steps_are_drawn_as_they_were_recorded(page: Page, sweep: Path) 
     assert shown == "".join(recorded.texts[str(token)] for token in run.rows[0].token_ids)
 
 
-def test_hostile_texts_are_shown_as_texts(page: Page) -> None:
+def test_hostile_texts_are_shown_as_texts_also_beside_a_second_method(page: Page) -> None:
     page.show("trees")
     page.see("window.hit", "hostile")
     shown = page.texts("#pane-first .answer:not(details *) span")
-    assert shown == [
-        "⟨9⟩",
-        TOKENS[1],
-        TOKENS[2],
-        "\\u202eright to left\\u2066",
-        "\\ud800",
-        "\\x00⏎\n{{ hit }}",
-        "عربي",
-    ]
+    escaped = ["\\u202eright to left\\u2066", "\\ud800", "\\x00⏎\n{{ hit }}"]
+    assert shown == ["⟨9⟩", TOKENS[1], TOKENS[2], *escaped, "عربي"]
     assert page.texts("#pane-first details p") == [literal(HOSTILE)]
     assert f"0.100 {literal(HOSTILE)}" in page.texts("#pane-first .token small")
     assert literal(HOSTILE) in page.texts("#ranking .finding b")
     assert page("return document.querySelectorAll('img, section script').length") == 0
-
-
-def test_the_second_method_stands_at_the_same_place_in_the_answer(page: Page) -> None:
-    page.show("trees")
-    page.see("window.hit", "hostile")
     page.choose("second", "hostile")
     page.wait("return document.querySelectorAll('.pane .status').length === 2")
     go(page, 2)
     first, second = page.texts(".pane .status")
-    assert first == second
+    assert first == second, "at the same place in the answer"
     assert first.startswith("Step 2 of 3: 2 drafted, 1 accepted")
 
 
@@ -142,15 +121,12 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     assert page("return document.getElementById('play').textContent") == "Play"
 
 
-def test_a_column_head_leads_to_its_definition(page: Page) -> None:
+def test_a_column_head_leads_to_its_definition_and_a_table_is_downloaded(page: Page, tmp_path: Path) -> None:
+    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page("document.querySelector('[download=\"ranking.csv\"]').click()")
     page("document.querySelector('#ranking thead th:nth-child(3) a').click()")
     page.wait("return !document.getElementById('definitions').hidden")
     assert page("return document.querySelector('dt:target').textContent") in ("benchmark", "speedup")
-
-
-def test_a_table_is_downloaded_as_csv(page: Page, tmp_path: Path) -> None:
-    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
-    page("document.querySelector('[download=\"ranking.csv\"]').click()")
     from selenium.webdriver.support.wait import WebDriverWait
 
     WebDriverWait(page.browser, 30).until(lambda _: (tmp_path / "ranking.csv").exists())
@@ -182,10 +158,12 @@ return [...new Set(poor)];
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_each_section_is_readable(page: Page, scheme: str) -> None:
+def test_each_tab_shows_its_section_alone_and_it_is_readable(page: Page, scheme: str) -> None:
     page.scheme(scheme)
+    visible = "return [...document.querySelectorAll('section')].filter((one) => !one.hidden).map((one) => one.id)"
     for name in TABS:
         page.show(name)
+        assert page(visible) == [name]
         assert page(CONTRAST) == [], name
 
 

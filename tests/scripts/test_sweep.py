@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
@@ -58,18 +56,15 @@ def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores
     assert found == expected
 
 
-def test_a_method_without_its_kind_of_datastore_is_refused_before_any_run(datastores: tuple[str, str]) -> None:
-    with pytest.raises(BadInput, match=r"datastore.path: rest reads a file of suffixes, and none is named"):
-        combinations("peers_recorded", [f"datastore.path={datastores[0]}"])
-
-
 def test_a_single_method_is_left_its_settings_so_that_a_wrong_one_is_refused() -> None:
     given = ["method=prompt_lookup", "method.budget=16", "method.adaptation=prompt,session"]
     found = combinations("peers_recorded", given)
     assert [one[-1] for one in found] == ["method.adaptation=prompt", "method.adaptation=session"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["no_such_experiment"], ["method=aded"]])
-def test_an_experiment_must_be_named(arguments: list[str]) -> None:
-    with pytest.raises(BadInput, match=r"EXPERIMENT: name one of .*cpu_default"):
-        run(arguments, NoSettings())
+def test_a_method_without_its_kind_of_datastore_and_no_experiment_are_refused(datastores: tuple[str, str]) -> None:
+    with pytest.raises(BadInput, match=r"datastore.path: rest reads a file of suffixes, and none is named"):
+        combinations("peers_recorded", [f"datastore.path={datastores[0]}"])
+    for arguments in ([], ["no_such_experiment"], ["method=aded"]):
+        with pytest.raises(BadInput, match=r"EXPERIMENT: name one of .*cpu_default"):
+            run(arguments, NoSettings())

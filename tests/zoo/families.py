@@ -4,8 +4,6 @@ The families are found in transformers' own table, so a new release adds its own
 names of their settings; SPECIAL says what a family needs beside that.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 
@@ -45,19 +43,14 @@ SMALL: dict[str, Any] = {
     "pad_token_id": 0,
 }
 LATENT = {"num_key_value_heads": 4}
-SHARED = {
-    "num_hidden_layers": 6,
-    "num_kv_shared_layers": 2,
-    "layer_types": ["sliding_attention", "full_attention"] * 3,
-}
+LAYERS = ["sliding_attention", "full_attention"]
+SHARED = {"num_hidden_layers": 6, "num_kv_shared_layers": 2, "layer_types": LAYERS * 3}
+ROTARY = {"rope_type": "default", "rope_theta": 1e4}
 SPECIAL: dict[str, dict[str, Any]] = {
     **each(LATENT, "axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "minicpm3", "youtu"),
     "bamba": {"mamba_n_heads": 8, "attn_layer_indices": [1, 3]},
     "codegen": {"rotary_dim": 4},
-    "cohere_compass_text": {
-        "layer_types": ["sliding_attention", "full_attention"] * 2,
-        "rope_parameters": each({"rope_type": "default", "rope_theta": 1e4}, "full_attention", "sliding_attention"),
-    },
+    "cohere_compass_text": {"layer_types": LAYERS * 2, "rope_parameters": each(ROTARY, *LAYERS)},
     "dots1": {"n_shared_experts": 1},
     "gemma3n_text": {**SHARED, "laurel_rank": 8},
     "gemma4_text": {**SHARED, "global_head_dim": 8},
@@ -70,17 +63,12 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "longcat_flash": {**LATENT, "expert_ffn_hidden_size": 32, "moe_topk": 2, "zero_expert_num": 2},
     "mamba2": {"num_heads": 8},
     "reformer": {
-        "attn_layers": ("local", "lsh"),
-        "attention_head_size": 8,
-        "feed_forward_size": 64,
-        "axial_pos_embds_dim": (16, 16),
-        "axial_pos_shape": (8, 12),
+        **{"attn_layers": ("local", "lsh"), "attention_head_size": 8, "feed_forward_size": 64},
+        **{"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (8, 12)},
     },
     "roc_bert": {
-        "pronunciation_embed_dim": 8,
-        "pronunciation_vocab_size": 64,
-        "shape_embed_dim": 8,
-        "shape_vocab_size": 64,
+        **each(8, "pronunciation_embed_dim", "shape_embed_dim"),
+        **each(64, "pronunciation_vocab_size", "shape_vocab_size"),
     },
     "xlm": {"causal": True},
     "zamba2": {"layers_block_type": ["mamba", "hybrid"] * 2},

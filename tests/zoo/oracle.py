@@ -1,7 +1,5 @@
 """Is a target's answer that of the model's own `generate`, when drafts hold the right answer among others?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -64,16 +62,10 @@ class Chosen(LogitsProcessor):
 def generated(model: PreTrainedModel, prompt: np.ndarray, tokens: int, sampler: Sampler) -> tuple[list[int], float]:
     """(what transformers' own `generate` answers, how near another answer was)."""
     chosen, ids, generate = Chosen(sampler, len(prompt)), torch.from_numpy(prompt)[None], cast(Any, model.generate)
+    length = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
+    processors = LogitsProcessorList([chosen])
     with torch.inference_mode():
-        answer = generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=tokens,
-            min_new_tokens=tokens,
-            do_sample=False,
-            pad_token_id=0,
-            logits_processor=LogitsProcessorList([chosen]),
-        )
+        answer = generate(ids, attention_mask=torch.ones_like(ids), **length, logits_processor=processors)
     return answer[0, len(prompt) :].tolist(), chosen.margin
 
 
@@ -99,8 +91,7 @@ def first_difference(target: Target, answers: Sequence[Case]) -> str | None:
         for seed in range(2):
             got = decode(target, Oracle(wanted), prompt, sampler, max_new_tokens=len(wanted), seed=seed).token_ids
             if got != wanted:
-                at = next(
-                    (i for i, (mine, own) in enumerate(zip(got, wanted, strict=False)) if mine != own), len(got)
-                )
+                pairs = enumerate(zip(got, wanted, strict=False))
+                at = next((i for i, (mine, own) in pairs if mine != own), len(got))
                 return f"prompt of {len(prompt)}, {type(sampler).__name__}: another token at {at} of {len(wanted)}"
     return None

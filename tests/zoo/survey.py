@@ -6,8 +6,6 @@ A family is exact when trees that hold the right answer among others leave it th
 for token in float32: greedy and sampled, beyond each window, change of frequencies and buffer, to the context's end.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import logging
@@ -76,9 +74,8 @@ def judge(name: str, *, compiled: bool = True) -> Verdict:
     except Exception as error:
         # As aded.targets.engine does: eager goes on, and must be what it was.
         again = checked_target(model, check, "torch")
-        return Verdict(
-            name, kind, wrong or first_difference(again, answers) or "exact", "eager goes on", _line(error)
-        )
+        wrong = wrong or first_difference(again, answers)
+        return Verdict(name, kind, wrong or "exact", "eager goes on", _line(error))
     return Verdict(name, kind, wrong or "exact", first_difference(fast, answers) or "exact")
 
 
@@ -94,9 +91,8 @@ def page(verdicts: list[Verdict]) -> str:
         f"| `{one.family}` | {one.model} | {one.eager} | {one.compiled} | {one.why.replace('|', '/')} |\n"
         for one in verdicts
     )
-    return (
-        HEAD.format(version=transformers.__version__, **{key.replace(" ", "_"): n for key, n in count.items()}) + rows
-    )
+    counted = {key.replace(" ", "_"): number for key, number in count.items()}
+    return HEAD.format(version=transformers.__version__, **counted) + rows
 
 
 HEAD = """# Model families

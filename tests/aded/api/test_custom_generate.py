@@ -1,13 +1,15 @@
 """model.generate with custom_generate=drafter.generate gives what it gives without."""
 
-from __future__ import annotations
-
+import re
 from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from small_ngrams import write_small_ngrams
 from tiny import tiny_model, tiny_tokenizer
 from transformers import (
     DynamicCache,
@@ -17,7 +19,6 @@ from transformers import (
     MaxLengthCriteria,
     StoppingCriteriaList,
     StopStringCriteria,
-    TextStreamer,
 )
 
 import aded
@@ -51,7 +52,6 @@ class AsWritten(LogitsProcessor):
 SETTINGS: dict[str, dict[str, Any]] = {
     "greedy": {},
     "repetition penalty": {"repetition_penalty": 1.3},
-    "no repeated n-gram": {"no_repeat_ngram_size": 3},
     "fewest tokens": {"min_new_tokens": 20, "eos_token_id": 30},
     "bad words": {"bad_words_ids": [[9], [10, 11]]},
     "own processor": {"logits_processor": LogitsProcessorList([AsWritten()])},
@@ -70,39 +70,40 @@ def both(settings: dict[str, Any], name: str = "prompt_lookup", ids: torch.Tenso
     return found
 
 
-@pytest.mark.parametrize("name", ["prompt_lookup", "aded", "aded_backoff", "token_recycling", "autoregressive"])
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
-def test_the_answer_is_that_of_generate(settings: dict[str, Any], name: str) -> None:
-    """Drawn tokens too: a seed of torch's draws the same."""
-    plain, ours = both(settings, name)
+def check(settings: dict[str, Any], name: str = "prompt_lookup", **more: Any) -> torch.Tensor:
+    """The answer, which is that of generate alone. Drawn tokens too: a seed of torch's draws the same."""
+    plain, ours = both(settings, name, **more)
     assert ours.tolist() == plain.tolist()
+    return ours
 
 
-@pytest.mark.parametrize("at", [0, 1, 7, 20])
-def test_it_ends_where_generate_ends(at: int) -> None:
-    whole = both({})[0][0, IDS.shape[1] :].tolist()
-    plain, ours = both({"eos_token_id": [whole[at], 999], "pad_token_id": 0})
-    assert ours.tolist() == plain.tolist()
-    assert ours.shape[1] <= IDS.shape[1] + at + 1
-    plain, ours = both({"max_length": IDS.shape[1] + at + 1, "max_new_tokens": None})
-    assert ours.tolist() == plain.tolist()
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_answer_is_that_of_generate(settings: str) -> None:
+    check(SETTINGS[settings])
 
 
-def test_stop_strings_and_other_criteria_end_it() -> None:
-    tokenizer = tiny_tokenizer()
-    text = str(tokenizer.decode(both({})[0][0, IDS.shape[1] :].tolist()))
-    for string in (text[6:9], text[20:22], "never"):
-        criteria = StoppingCriteriaList([StopStringCriteria(tokenizer, [string])])
-        plain, ours = both({"stopping_criteria": criteria})
-        assert ours.tolist() == plain.tolist()
+@pytest.mark.parametrize("name", ["aded", "aded_backoff", "token_recycling", "autoregressive"])
+def test_so_it_is_with_every_kind_of_drafts(name: str) -> None:
+    for settings in ("own processor", "drawn with penalty"):
+        check(SETTINGS[settings], name)
+
+
+def test_it_ends_where_generate_ends() -> None:
+    whole, tokenizer = check({})[0, IDS.shape[1] :].tolist(), tiny_tokenizer()
+    for at in (0, 7):
+        ended = check({"eos_token_id": [whole[at], 999], "pad_token_id": 0})
+        assert ended.shape[1] <= IDS.shape[1] + at + 1
+        check({"max_length": IDS.shape[1] + at + 1, "max_new_tokens": None})
+    for string, tokens in ((str(tokenizer.decode(whole[6:9])), 9), ("never", TOKENS)):
+        ended = check({"stopping_criteria": StoppingCriteriaList([StopStringCriteria(tokenizer, [string])])})
+        assert ended.shape[1] == IDS.shape[1] + tokens
 
 
 def test_padding_on_the_left_is_hidden() -> None:
     padded, mask = torch.cat([torch.zeros(1, 4, dtype=torch.long), IDS], 1), torch.ones(1, 4 + IDS.shape[1])
     mask[:, :4] = 0
     for settings in ({}, {"repetition_penalty": 1.3}):
-        plain, ours = both(settings, ids=padded, attention_mask=mask.long(), pad_token_id=0)
-        assert ours.tolist() == plain.tolist()
+        ours = check(settings, ids=padded, attention_mask=mask.long(), pad_token_id=0)
         assert ours[0, :4].tolist() == [0] * 4
 
 
@@ -110,59 +111,49 @@ def test_scores_and_logits_are_those_of_generate() -> None:
     asked = {"return_dict_in_generate": True, "output_scores": True, "output_logits": True}
     plain, ours = both({**asked, "repetition_penalty": 1.3, "do_sample": True})
     assert ours.sequences.tolist() == plain.sequences.tolist()
-    for name in ("scores", "logits"):
-        mine, theirs = getattr(ours, name), getattr(plain, name)
-        assert len(mine) == len(theirs) == TOKENS
+    for mine, theirs in ((ours.scores, plain.scores), (ours.logits, plain.logits)):
+        assert len(mine) == TOKENS
         torch.testing.assert_close(torch.cat(mine), torch.cat(theirs), rtol=0, atol=1e-3)
 
 
 def test_a_streamer_hears_every_token() -> None:
-    class Heard(TextStreamer):
-        def __init__(self) -> None:
-            self.ids, self.ended = list[int](), False
-
-        def put(self, value: torch.Tensor) -> None:
-            self.ids += value.reshape(-1).tolist()
-
-        def end(self) -> None:
-            self.ended = True
-
-    heard = Heard()
-    out = model().generate(
-        IDS, do_sample=False, max_new_tokens=TOKENS, streamer=heard, custom_generate=drafter("prompt_lookup").generate
+    heard: list[Any] = []
+    streamer = SimpleNamespace(
+        put=lambda ids: heard.extend(ids.reshape(-1).tolist()), end=lambda: heard.append("end")
     )
-    assert heard.ids == out[0].tolist()
-    assert heard.ended
+    mine = drafter("prompt_lookup").generate
+    out = model().generate(IDS, do_sample=False, max_new_tokens=TOKENS, streamer=streamer, custom_generate=mine)
+    assert heard == [*out[0].tolist(), "end"]
 
 
 @pytest.mark.parametrize("name", ["past_key_values", "cache"])
 def test_a_cache_by_either_name_is_as_good_as_none(name: str) -> None:
     """transformers hands one over: `cache` since 5.24, `past_key_values` before."""
-    given = {
-        "logits_processor": LogitsProcessorList(),
-        "stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(IDS.shape[1] + 8)]),
-        "generation_config": GenerationConfig(max_new_tokens=8),
-        name: DynamicCache(),
-    }
+    given: dict[str, Any] = {"generation_config": GenerationConfig(max_new_tokens=8), name: DynamicCache()}
+    given |= {"logits_processor": LogitsProcessorList(), "stopping_criteria": StoppingCriteriaList()}
+    given["stopping_criteria"].append(MaxLengthCriteria(IDS.shape[1] + 8))
     ours = drafter("prompt_lookup").generate(model(), IDS, **given)
     assert ours.tolist() == both({"max_new_tokens": 8})[0].tolist()
 
 
-def test_it_takes_fewer_steps_and_its_own_drafter() -> None:
+def test_it_takes_fewer_steps_with_right_drafts() -> None:
     class Mine(aded.Drafter):
-        steps = 0
-
         def draft(self, context: np.ndarray) -> aded.DraftTree:
-            self.steps += 1
-            done = len(context) - IDS.shape[1]
-            return aded.DraftTree.chain(int(context[-1]), whole[done : done + 6])
+            return aded.DraftTree.chain(int(context[-1]), whole[0, len(context) :][:6].tolist())
 
-    whole: list[int] = []
-    whole += both({})[0][0, IDS.shape[1] :].tolist()
-    mine = Mine()
-    ours = model().generate(IDS, do_sample=False, max_new_tokens=TOKENS, custom_generate=aded.drafter(mine).generate)
-    assert ours[0, IDS.shape[1] :].tolist() == whole
-    assert mine.steps < 10
+    whole, mine = check({}), aded.drafter(Mine())
+    asked: dict[str, Any] = {"do_sample": False, "max_new_tokens": TOKENS, "custom_generate": mine.generate}
+    assert model().generate(IDS, **asked).tolist() == whole.tolist()
+    assert mine.last is not None
+    assert mine.last.steps < 10
+    tokenizer, begin = tiny_tokenizer(), IDS.shape[1]
+    string = str(tokenizer.decode(whole[0, begin + 6 : begin + 9].tolist()))
+    criteria = StoppingCriteriaList([StopStringCriteria(tokenizer, [string])])
+    stopped = model().generate(IDS, **asked, stopping_criteria=criteria)
+    assert stopped.tolist() == whole[:, : begin + 9].tolist(), "inside of a step"
+    asked |= {"return_dict_in_generate": True, "output_scores": True, "pad_token_id": 0}
+    ended = model().generate(IDS, **asked, eos_token_id=int(whole[0, begin + 2]))
+    assert len(ended.scores) == ended.sequences.shape[1] - begin <= 3, "drafts behind the end have no scores"
 
 
 def test_the_drafter_tells_what_its_last_answer_took() -> None:
@@ -190,7 +181,6 @@ def test_the_drafter_tells_what_its_last_answer_took() -> None:
 
 def test_an_answer_ends_where_the_context_ends(caplog: pytest.LogCaptureFixture) -> None:
     plain, ours = both({"max_new_tokens": 200})
-    assert ours.shape[1] == 128
     assert ours.tolist() == plain[:, :128].tolist()
     assert "the model's context of 128 tokens is full" in caplog.text
 
@@ -199,17 +189,20 @@ def test_an_answer_ends_where_the_context_ends(caplog: pytest.LogCaptureFixture)
     ("settings", "line"),
     [
         ({"num_beams": 2}, "custom_generate: beam search cannot be drafted for"),
-        ({"num_return_sequences": 2, "do_sample": True}, "custom_generate: one sequence at a time"),
         ({"inputs": torch.cat([IDS, IDS])}, "custom_generate: one sequence at a time"),
         ({"prompt_lookup_num_tokens": 3}, "custom_generate: assisted generation cannot be drafted for"),
         ({"return_dict_in_generate": True, "output_attentions": True}, "output_attentions: cannot be had"),
-        ({"return_dict_in_generate": True, "output_hidden_states": True}, "output_hidden_states: cannot be had"),
         ({"position_ids": 3 * torch.arange(11)[None]}, "position_ids: must count the prompt's tokens from 0"),
         ({"attention_mask": torch.tensor([[1, 1, 0, *[1] * 8]])}, "attention_mask: may hide padding on the left"),
     ],
 )
 def test_what_it_cannot_do_is_refused(settings: dict[str, Any], line: str) -> None:
     given = {"inputs": IDS, "max_new_tokens": 4, "do_sample": False, **settings}
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(BadInput, match=f"^{re.escape(line)}"):
         model().generate(**given, custom_generate=drafter("prompt_lookup").generate)
-    assert str(error.value).startswith(line)
+
+
+def test_a_datastore_of_more_tokens_than_the_models_is_refused(tmp_path: Path) -> None:
+    file = write_small_ngrams(tmp_path / "a.ngrams", [np.arange(9)], VOCABULARY + 1, tokenizer=tiny_tokenizer())
+    with pytest.raises(BadInput, match=r"^drafter: aded's datastore has 129 tokens, the model 128"):
+        model().generate(IDS, max_new_tokens=2, custom_generate=aded.drafter("aded", datastore=file).generate)

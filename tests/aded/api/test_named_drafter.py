@@ -1,11 +1,10 @@
 """Any method by its name, with its settings, refused in the lines of a run."""
 
-from __future__ import annotations
-
-import threading
+import re
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
 import aded
 from aded.api.drafter import NamedDrafter, as_drafter
-from aded.api.several import several_drafters
 from aded.api.shared import SharedDrafter
 from aded.bench.build import checked_config
 from aded.config import choices
@@ -45,37 +43,26 @@ def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
 
 
 def test_settings_are_merged_into_the_config() -> None:
-    drafter = aded.drafter("aded_backoff", contexts={"prompt": 2}, budget=5)
-    assert drafter.unsized.experts.options.longest.tolist() == [0, 3, 5, 2, 0]  # type: ignore[attr-defined]
-    assert drafter.unsized.budget == 5
-    maker = aded.drafter("aded", draft_maker="full").unsized.draft_maker  # type: ignore[attr-defined]
-    assert type(maker).__name__ == "Full"
-    maker = aded.drafter("aded", draft_maker={"iterations": 9}).unsized.draft_maker  # type: ignore[attr-defined]
-    assert maker.iterations == 9
+    mine: Any = aded.drafter("aded_backoff", contexts={"prompt": 2}, budget=5).unsized
+    assert (mine.experts.options.longest.tolist(), mine.budget) == ([0, 3, 5, 2, 0], 5)
+    full, nine = (aded.drafter("aded", draft_maker=maker).unsized for maker in ("full", {"iterations": 9}))
+    assert type(full.draft_maker).__name__ == "Full"  # type: ignore[attr-defined]
+    assert nine.draft_maker.iterations == 9  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
+    ("name", "settings", "override"),
     [
-        ("aded_backoff", {"budget": -1}),
-        ("aded_backoff", {"zzz": 1}),
-        ("aded_backoff", {"adaptation": "forever"}),
-        ("prompt_lookup", {"budget": 1.5}),
-        ("aded", {"draft_maker": {"zzz": 1}}),
-        ("aded", {"order": 5}),
+        ("aded_backoff", {"budget": -1}, "method.budget=-1"),
+        ("aded_backoff", {"zzz": 1}, "++method.zzz=1"),
+        ("aded", {"draft_maker": {"zzz": 1}}, "++method.draft_maker.zzz=1"),
     ],
 )
-def test_a_wrong_setting_has_the_line_of_a_run(name: str, settings: dict[str, object]) -> None:
-    key, value = next(iter(settings.items()))
-    path = f"method.{key}"
-    if isinstance(value, dict):
-        ((inner, value),) = value.items()
-        path += f".{inner}"
+def test_a_wrong_setting_has_the_line_of_a_run(name: str, settings: dict[str, object], override: str) -> None:
     with pytest.raises(BadInput) as of_run:
-        checked_config(compose_config([f"method={name}", f"++{path}={value}"]))
-    with pytest.raises(BadInput) as of_call:
+        checked_config(compose_config([f"method={name}", override]))
+    with pytest.raises(BadInput, match=f"^{re.escape(str(of_run.value))}$"):
         aded.drafter(name, **settings)
-    assert str(of_call.value) == str(of_run.value)
 
 
 def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
@@ -83,22 +70,14 @@ def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
         (lambda: aded.drafter("zzz"), r"^method: 'zzz' is no method; there are aded, aded_backoff, "),
         (lambda: aded.drafter("custom"), r"^method._target_: must be given"),
         (lambda: aded.drafter("rest"), r"^datastore: must be given: rest drafts from a suffix file"),
-        (
-            lambda: aded.drafter("rest", datastore=file),
-            r"^datastore.path: .* is an n-gram file, and a suffix file is needed: .*suffixes=FILE",
-        ),
+        (lambda: aded.drafter("rest", datastore=file), r"^datastore.path: .* is an n-gram file"),
         (lambda: aded.drafter("aded", datastore=tmp_path / "no"), r"^datastore.path: no file "),
         (lambda: aded.drafter("aded", datastore=7), r"^datastore: aded reads a file of ngrams"),
         (lambda: aded.drafter("prompt_lookup", datastore=file), r"^method._target_: .* takes no datastore"),
         (lambda: as_drafter(7), r"^drafter: int is neither"),  # type: ignore[arg-type]
-        (lambda: several_drafters("aded", None), r"^methods: must be a list"),
-        (lambda: several_drafters([], None), r"^methods: must not be empty"),
     ):
         with pytest.raises(BadInput, match=line):
             call()
-
-
-def test_a_datastore_of_another_tokenizer_is_refused(file: Path) -> None:
     drafter = aded.drafter("aded", datastore=file)
     drafter.check_tokenizer(tiny_tokenizer())
     with pytest.raises(BadInput, match=r"^datastore.path: .* was built with the tokenizer"):
@@ -112,12 +91,10 @@ class Mine(Drafter):
 
     def __init__(self, budget: int = 3) -> None:
         self.budget, self.calls = budget, list[str]()
+        self.reset = lambda: self.calls.append("reset")  # type: ignore[method-assign]
 
     def setup(self, target: object) -> None:
         self.calls.append("setup")
-
-    def reset(self) -> None:
-        self.calls.append("reset")
 
     def draft(self, context: np.ndarray) -> DraftTree:
         return DraftTree.root(int(context[-1]))
@@ -142,45 +119,18 @@ def test_a_drafter_is_set_up_once_for_a_model_and_forgets_at_another() -> None:
     assert mine.calls == ["setup", "reset", "setup", "reset", "setup"]
 
 
-def test_two_wrappers_of_one_drafter_ask_for_the_same() -> None:
-    mine = aded.drafter("aded_backoff", cost="none").drafter
-    wrappers = [as_drafter(mine), as_drafter(mine)]
-    target = EagerTarget(tiny_model())
-    for wrapper in wrappers:
+def test_two_wrappers_of_one_drafter_ask_for_the_same_and_forget_it_at_another_model() -> None:
+    mine, target = aded.drafter("aded_backoff", cost="none").drafter, EagerTarget(tiny_model())
+    for wrapper in (as_drafter(mine), as_drafter(mine)):
         wrapper.setup(target)
         assert wrapper.requires == {"logits"}
-
-
-def test_what_a_method_reads_of_a_model_is_forgotten_too() -> None:
-    drafter = aded.drafter("aded_backoff", cost="none")
-    drafter.setup(EagerTarget(tiny_model()))
-    assert drafter.requires == {"logits"}
-    drafter.setup(WeightlessTarget())
-    assert drafter.requires == frozenset()
+    wrapper.setup(WeightlessTarget())
+    assert wrapper.requires == frozenset()
     with pytest.raises(BadInput, match=r"^drafter: token_recycling needs logits"):
         aded.drafter("token_recycling").setup(WeightlessTarget())
 
 
-def test_a_drafter_serves_one_answer_at_a_time() -> None:
-    drafter, problems = aded.drafter("prompt_lookup"), list[str]()
-
-    def enter() -> None:
-        try:
-            with drafter.in_use():
-                problems.append("entered")
-        except BadInput as error:
-            problems.append(str(error))
-
-    with drafter.in_use():
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-    enter()
-    assert problems[0].startswith("drafter: prompt_lookup is drafting another answer")
-    assert problems[1] == "entered"
-
-
-def test_equal_drafters_without_a_hash_are_two() -> None:
+def test_a_drafter_serves_one_answer_at_a_time_and_equal_ones_without_a_hash_are_two() -> None:
     @dataclass
     class Nothing(Drafter):
         tokens: int = 0
@@ -188,6 +138,9 @@ def test_equal_drafters_without_a_hash_are_two() -> None:
         def draft(self, context: np.ndarray) -> DraftTree:
             return DraftTree.root(int(context[-1]))
 
-    one, other = (SharedDrafter("nothing", Nothing(), given=True) for _ in range(2))
-    with one.in_use(), other.in_use():
+    mine = Nothing()
+    one, same, other = (SharedDrafter("nothing", each, given=True) for each in (mine, mine, Nothing()))
+    with one.in_use(), other.in_use(), pytest.raises(BadInput, match=r"^drafter: nothing is drafting another answer"):
+        same.in_use().__enter__()
+    with same.in_use():
         pass

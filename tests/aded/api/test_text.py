@@ -1,7 +1,5 @@
 """Pieces of text are certain, and together they are the whole."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

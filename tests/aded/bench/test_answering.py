@@ -1,13 +1,12 @@
 """Questions that the machine disturbed are decoded again; the answers stay what they were."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from made_up_run import row, timing
 from shell import Shell
 
 from aded.bench.answering import taken_by_others
@@ -20,50 +19,57 @@ from aded.targets.eager import EagerTarget
 
 Noise = Callable[[int], float]
 """Number of a decoding, 0 for the first question's first -> share of the processors that others take."""
+SetNoise = Callable[..., list[int]]
 
 
 @pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Shell:
+def shell(shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """Slices of one step each."""
 
     def turns(one: Arm, other: Arm, seconds: float) -> Iterator[Arm]:
         return take_turns(one, other, WHOLE_ANSWER if seconds == WHOLE_ANSWER else 0.0)
 
     monkeypatch.setattr("aded.bench.runner.take_turns", turns)
-    usual = ["benchmark.limit=4", "benchmark.max_new_tokens=12", "model.dtype=float32", "method.cost=none"]
-    return Shell(monkeypatch, capfd, tmp_path, usual)
+    shell.usual += ["benchmark.limit=4", "benchmark.max_new_tokens=12", "model.dtype=float32", "method.cost=none"]
+    shell.usual += [f"model={folder}", "method=prompt_lookup"]
+    return shell
 
 
-def set_noise(monkeypatch: pytest.MonkeyPatch, noise: Noise, *, quiet_later: bool = True) -> list[int]:
-    """Made-up counters; each decoding of a turn is one more entry of the list."""
-    decoded: list[int] = []
+@pytest.fixture
+def set_noise(monkeypatch: pytest.MonkeyPatch) -> SetNoise:
+    """Made-up counters; each decoding of a turn is one more entry of the list. quiet: is the machine quiet later?"""
     begin = TurnWatch.__init__
 
-    def begun(self: TurnWatch, cuda: bool) -> None:
-        begin(self, cuda)
-        decoded.append(len(decoded))
+    def set_to(noise: Noise, *, quiet: bool = True) -> list[int]:
+        decoded: list[int] = []
 
-    monkeypatch.setattr(TurnWatch, "__init__", begun)
-    monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, noise(decoded[-1]), 0.0))
-    monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: quiet_later)
-    monkeypatch.setattr("aded.records.noise.disturbance.SLOW", 1e9)  # the baseline's real times are this machine's
-    return decoded
+        def begun(self: TurnWatch, cuda: bool) -> None:
+            begin(self, cuda)
+            decoded.append(len(decoded))
+
+        monkeypatch.setattr(TurnWatch, "__init__", begun)
+        monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, noise(decoded[-1]), 0.0))
+        monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: quiet)
+        monkeypatch.setattr("aded.records.noise.disturbance.SLOW", 1e9)  # real times are this machine's
+        return decoded
+
+    return set_to
 
 
 def answers(rows: list[dict[str, Any]]) -> list[Any]:
     return [(row["token_ids"], row["accept_lengths"], row["drafted_nodes"], row["identical"]) for row in rows]
 
 
-@pytest.mark.parametrize("method", ["prompt_lookup", "token_recycling", "lookahead"])
-def test_disturbed_questions_are_decoded_again(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+@pytest.mark.parametrize(
+    "method",
+    ["token_recycling", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("prompt_lookup", "lookahead"))],
+)
+def test_disturbed_questions_are_decoded_again(shell: Shell, set_noise: SetNoise, method: str) -> None:
     """token_recycling learns over the session, from logits: it is brought to where it was before each question."""
-    arguments = (f"model={folder}", f"method={method}")
-    assert shell(*arguments)[0] == 0
+    assert shell(f"method={method}")[0] == 0
     quiet, shell.out = shell.rows(), shell.out.with_name("noisy")
-    decoded = set_noise(monkeypatch, lambda number: 0.5 if number in (1, 3, 4) else 0.0)
-    assert shell(*arguments)[0] == 0
+    decoded = set_noise(lambda number: 0.5 if number in (1, 3, 4) else 0.0)
+    assert shell(f"method={method}")[0] == 0
     # Questions 1 and 3 again (4, 5); 1 was disturbed again, and is decoded a third time (6).
     assert len(decoded) == 7
     noisy, summary = shell.rows(), shell.summary()
@@ -75,84 +81,70 @@ def test_disturbed_questions_are_decoded_again(
 
 
 def test_sized_trees_are_the_same_when_an_answer_is_decoded_again(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, set_noise: SetNoise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sizes are learned from one answer to the next: before a question they are what they were."""
     rising = StepCost(1 + 0.2 * np.arange(11))
     monkeypatch.setattr("aded.drafters.sized.measure", lambda target, budget: rising)
-    arguments = (f"model={folder}", "method=prompt_lookup", "method.cost=measured", "method.budget=10")
+    arguments = ("method.cost=measured", "method.budget=10")
     assert shell(*arguments)[0] == 0
     quiet, shell.out = shell.rows(), shell.out.with_name("noisy")
     assert 0 < max(nodes for row in quiet for nodes in row["drafted_nodes"]) < 10, "trees are cut"
-    set_noise(monkeypatch, lambda number: 0.5 if number in (1, 3) else 0.0)
+    set_noise(lambda number: 0.5 if number in (1, 3) else 0.0)
     assert shell(*arguments)[0] == 0
     assert answers(shell.rows()) == answers(quiet)
     assert [len(row["timings"]) for row in shell.rows()] == [1, 2, 1, 2]
 
 
-def test_after_two_more_decodings_the_cell_is_marked(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoded = set_noise(monkeypatch, lambda number: 0.5 if number not in (0, 1, 2) else 0.0)
-    _, output, _ = shell(f"model={folder}", "method=prompt_lookup")
+def test_after_two_more_decodings_the_cell_is_marked(shell: Shell, set_noise: SetNoise) -> None:
+    decoded = set_noise(lambda number: 0.5 if number not in (0, 1, 2) else 0.0)
+    _, output, _ = shell()
     assert len(decoded) == 4 + 2
     assert [len(row["timings"]) for row in shell.rows()] == [1, 1, 1, 3]
     marks = shell.summary()["marks"]
     assert "in 1 of 4 questions less than 60% of the slices were undisturbed" in marks
     assert output.splitlines()[1:] == [f"  marked: {'; '.join(marks)}"], "one line for a run"
+    (shell.out / "summary.json").unlink()
+    assert shell()[0] == 0
+    assert [len(row["timings"]) for row in shell.rows()] == [1, 1, 1, 3], "nor more when the run goes on"
 
 
-def test_a_machine_that_stays_busy_is_not_waited_for(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    decoded = set_noise(monkeypatch, lambda number: 0.5, quiet_later=False)
-    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
-    assert len(decoded) == 4
+def test_a_machine_that_stays_busy_is_not_waited_for_and_noted_once(shell: Shell, set_noise: SetNoise) -> None:
+    decoded = set_noise(lambda number: 0.5, quiet=False)
+    status, _, error = shell("progress=true")
+    assert (status, len(decoded)) == (0, 4)
     assert shell.summary()["disturbed_share"] == 1
     assert any("0 undisturbed slices" in mark for mark in shell.summary()["marks"])
-
-
-def test_what_was_decoded_again_is_kept_when_the_run_stops_there(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def noise(number: int) -> float:
-        if number == 5:
-            raise KeyboardInterrupt
-        return 0.5 if number in (0, 1) else 0.0
-
-    set_noise(monkeypatch, noise)
-    arguments = (f"model={folder}", "method=prompt_lookup")
-    assert shell(*arguments)[0] == 130
-    assert [len(row["timings"]) for row in shell.rows()] == [2, 1, 1, 1]
-    monkeypatch.setattr(TurnWatch, "lap", lambda self: Lap(0.25, 0.0, 0.0))
-    assert shell(*arguments)[0] == 0
-    assert [len(row["timings"]) for row in shell.rows()] == [2, 2, 1, 1]
-
-
-def test_whole_answers_and_slices_are_the_same(shell: Shell, folder: Path) -> None:
-    found = []
-    for pairing in ("slices", "answers", "off"):
-        shell.out = shell.out.with_name(pairing)
-        assert shell(f"model={folder}", "method=token_recycling", f"pairing={pairing}")[0] == 0
-        found.append([kept[:3] for kept in answers(shell.rows())])
-    assert found[0] == found[1] == found[2]
-    assert shell.summary()["speedup"] is None
-
-
-def test_a_busy_machine_is_noted_once_in_a_run_by_its_name(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_noise(monkeypatch, lambda number: 0.5 if number else 0.0, quiet_later=False)
-    status, _, error = shell(f"model={folder}", "method=prompt_lookup", "progress=true")
-    assert status == 0
     (line,) = [line for line in error.splitlines() if "50% of the processors" in line]
     assert line.startswith("prompt_lookup, ")
     assert "human_eval" in line
 
 
-def test_what_others_took_is_that_of_disturbed_slices() -> None:
-    from made_up_run import row, timing
+def test_what_was_decoded_again_is_kept_when_the_run_stops_there(shell: Shell, set_noise: SetNoise) -> None:
+    def noise(number: int) -> float:
+        if number == 5:
+            raise KeyboardInterrupt
+        return 0.5 if number in (0, 1) else 0.0
 
+    set_noise(noise)
+    assert shell()[0] == 130
+    assert [len(row["timings"]) for row in shell.rows()] == [2, 1, 1, 1]
+    set_noise(lambda number: 0.0)
+    assert shell()[0] == 0
+    assert [len(row["timings"]) for row in shell.rows()] == [2, 2, 1, 1]
+
+
+def test_whole_answers_and_slices_are_the_same(shell: Shell) -> None:
+    found = []
+    for pairing in ("slices", "answers", "off"):
+        shell.out = shell.out.with_name(pairing)
+        assert shell("method=token_recycling", "benchmark.limit=2", f"pairing={pairing}")[0] == 0
+        found.append([kept[:3] for kept in answers(shell.rows())])
+    assert found[0] == found[1] == found[2]
+    assert shell.summary()["speedup"] is None
+
+
+def test_what_others_took_is_that_of_disturbed_slices() -> None:
     def question(others: float) -> Any:
         one = timing(10, 1.0, 10, 1.0, pairs=10, others=[others] * 4 + [0.0] * 6)
         return [row(0, 0, [1] * 10, autoregressive_decode_seconds=1.0, timings=[one])]
@@ -163,20 +155,20 @@ def test_what_others_took_is_that_of_disturbed_slices() -> None:
 
 
 def test_without_memory_for_a_second_cache_whole_answers_take_turns(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(EagerTarget, "has_memory_for", lambda self, rows: False)
     monkeypatch.setattr("aded.bench.answering.wait_for_quiet", lambda seconds: False)
-    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
+    assert shell()[0] == 0
     said = [record.getMessage() for record in caplog.records if "KV cache" in record.getMessage()]
     assert said == ["pairing=slices: no memory for a second KV cache; whole answers take turns"]
     assert (shell.summary()["slices"], shell.summary()["identical_outputs"]) == (8, 4)
 
 
 def test_method_and_baseline_take_turns_at_going_first_and_slices_grow_where_turns_cost_much(
-    shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+    shell: Shell, set_noise: SetNoise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_noise(monkeypatch, lambda number: 0.0)
+    set_noise(lambda number: 0.0)
     first, slices = [], []
 
     def turns(one: Arm, other: Arm, seconds: float) -> Iterator[Arm]:
@@ -187,21 +179,20 @@ def test_method_and_baseline_take_turns_at_going_first_and_slices_grow_where_tur
     monkeypatch.setattr("aded.bench.runner.take_turns", turns)
     monkeypatch.setattr("aded.bench.runner.slice_warm_up", lambda rows: 2 * MOST_WARM_UP)
     monkeypatch.setattr("aded.bench.runner.LONGEST_SLICE", 3 * SECONDS)
-    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
+    assert shell()[0] == 0
     assert first == ["method", "baseline"] * 2
     assert slices == [SECONDS, 2 * SECONDS, 4 * SECONDS, 4 * SECONDS]
     rows, slices[:] = shell.out / "rows.jsonl", []
     rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:1]))
     (shell.out / "summary.json").unlink()
-    assert shell(f"model={folder}", "method=prompt_lookup")[0] == 0
+    assert shell()[0] == 0
     assert slices == [2 * SECONDS, 4 * SECONDS, 4 * SECONDS], "a run that goes on has the slices that it had"
+    assert first[4:] == ["baseline", "method", "baseline"], "and the turns"
 
 
 def test_the_timing_of_another_answer_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    from made_up_run import row
-
     before = row(1, 0, [2, 2])
     assert _with_timing(before, row(1, 0, [2, 2])).timings == before.timings * 2
     assert not caplog.records
     assert _with_timing(before, row(1, 0, [1, 3])) is before
-    assert "question 1, decoded again, has another answer or other steps" in caplog.text
+    assert "question 1, decoded again" in caplog.text

@@ -1,7 +1,5 @@
 """The table on a terminal: a line per run, with the numbers that its summary would have so far."""
 
-from __future__ import annotations
-
 from io import StringIO
 
 import pytest
@@ -15,23 +13,16 @@ from aded.records.rows import Row
 
 
 def rows_of(count: int) -> list[Row]:
-    return [
-        row(number, 0, [2, 2 + number % 2], **times(1.0, 2.0 + number, 4 + number % 2)) for number in range(count)
-    ]
+    return [row(one, 0, [2, 2 + one % 2], **times(1.0, 2.0 + one, 4 + one % 2)) for one in range(count)]
 
 
-@pytest.fixture
-def terminal() -> Console:
-    return Console(file=StringIO(), force_terminal=True, width=120)
+def console(written: StringIO) -> Console:
+    return Console(file=written, force_terminal=True, width=120)
 
 
-def written(terminal: Console) -> str:
-    assert isinstance(terminal.file, StringIO)
-    return terminal.file.getvalue()
-
-
-def test_each_run_has_a_line_with_its_numbers_so_far(terminal: Console) -> None:
-    table = LiveTable("sweep", terminal)
+def test_each_run_has_a_line_with_its_numbers_so_far() -> None:
+    written = StringIO()
+    table = LiveTable("sweep", console(written))
     table.begin("first", 3, 0)
     table.answered(rows_of(1), "1 of 6 questions answered")
     table.begin("second", 3, 1)
@@ -39,7 +30,7 @@ def test_each_run_has_a_line_with_its_numbers_so_far(terminal: Console) -> None:
     table.answered(rows_of(3), "about 5 s left")
     table.close()
     one = summarise(rows_of(3), method="", model="", benchmark="", run_id="")
-    last = written(terminal).rpartition("sweep")[2]
+    last = written.getvalue().rpartition("sweep")[2]
     for words in (
         "1 of 3",
         "3 of 3",
@@ -51,34 +42,31 @@ def test_each_run_has_a_line_with_its_numbers_so_far(terminal: Console) -> None:
         assert words in last, words
 
 
-def test_names_and_notes_are_no_markup(terminal: Console) -> None:
-    table = LiveTable("[red]a", terminal)
+def test_names_and_notes_are_no_markup() -> None:
+    written = StringIO()
+    table = LiveTable("[red]a", console(written))
     table.begin("[bold]b", 1, 0)
     table.note("[blink]c")
     table.close()
     for text in ("[red]a", "[bold]b", "[blink]c"):
-        assert text in written(terminal)
+        assert text in written.getvalue()
 
 
 def test_the_table_is_for_terminals_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = Shown("sweep", 2)
-    shown.begin("first", 2, 0, 8)
-    shown.answered(rows_of(1))
-    shown.note("a note")
-    shown.close()
+    def show() -> None:
+        shown = Shown("sweep", 3)
+        shown.begin("first", 3, 1, 8)
+        shown.answered(rows_of(1))
+        shown.note("a note")
+        shown.close()
+
+    show()
     assert capsys.readouterr().err == "a note\n", "a log has lines now and then"
-    file = StringIO()
+    written = StringIO()
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr(
-        "aded.bench.live_table.Console", lambda **_: Console(file=file, force_terminal=True, width=99)
-    )
-    shown = Shown("sweep", 2)
-    shown.begin("first", 2, 0, 8)
-    shown.answered(rows_of(1))
-    shown.note("a note")
-    shown.close()
-    assert "first" in file.getvalue()
-    assert "1 of 2 questions answered, about" in file.getvalue()
-    assert "a note" in file.getvalue()
+    monkeypatch.setattr("aded.bench.live_table.Console", lambda **_: console(written))
+    show()
+    for text in ("first", "2 of 3 questions answered, about", "a note"):
+        assert text in written.getvalue()

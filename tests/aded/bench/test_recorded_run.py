@@ -1,21 +1,37 @@
-"""Runs over recorded answers from the command line."""
-
-from __future__ import annotations
+"""Recorded answers: what is read, and runs over them from the command line."""
 
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from answer_lines import fastchat, written
+from answer_lines import row as recorded_row
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from shell import Shell
 from small_ngrams import write_small_ngrams
-from tiny import tiny_tokenizer
+from tiny import paths_of, random_tree, tiny_tokenizer
+from transformers import PreTrainedTokenizerFast
+
+from aded.bench import recording
+from aded.bench.questions import Question
+from aded.bench.recording import Recording, load_for_replay
+from aded.core.decode import decode
+from aded.core.drafter import Drafter
+from aded.core.sampler import Recorded
+from aded.core.tree import DraftTree
+from aded.errors import BadInput
+from aded.targets.weightless import WeightlessTarget
 
 VOCABULARY = 128
 CHAT = "model/template=chat"
 TIMES = ("timings", "draft_seconds")
+SAME = ("question_id", "token_ids", "accept_lengths", "drafted_nodes")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 
@@ -25,79 +41,55 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_small_ngrams(path, [*TEXTS, "the hat and the mat"], VOCABULARY, 4, tiny_tokenizer())
 
 
-def lines(path: Path, rows: Sequence[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+@pytest.fixture
+def shell(shell: Shell, folder: Path, datastore: Path, tmp_path: Path) -> Shell:
+    """Replays the answers to three questions of two turns."""
+    shell.usual += [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    return shell
 
 
 def chat_files(where: Path, order: Sequence[int] = (0, 1, 2)) -> list[str]:
-    """The overrides for three questions of two turns in the given order, and their answers."""
-    answers = [
-        {"question_id": number, "choices": [{"index": 0, "turns": [TEXTS[number], TEXTS[number + 1]]}]}
-        for number in range(3)
-    ]
+    """The overrides for the questions in the given order, and their answers."""
     questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?", "and then?"]} for n in order]
-    return [
-        "model=recorded",
-        f"model.answers={lines(where / 'answers.jsonl', answers)}",
-        "benchmark=alpaca",
-        f"benchmark.question_file={lines(where / f'questions{order[0]}.jsonl', questions)}",
-    ]
+    asked = written(where, *questions).rename(where / f"questions{order[0]}.jsonl")
+    answers = written(where, *(fastchat(n, TEXTS[n], TEXTS[n + 1]) for n in range(3)))
+    return ["model=recorded", f"model.answers={answers}", "benchmark=alpaca", f"benchmark.question_file={asked}"]
 
 
 @pytest.mark.parametrize(
-    "method",
-    ["aded", "aded method.adaptation=session", "aded decoding=nucleus decoding.seed=3", "aded_best_first"],
+    "method", ["aded method.adaptation=session decoding=nucleus decoding.seed=3", "aded_best_first"]
 )
 def test_replaying_a_run_reproduces_its_accepted_lengths(
     shell: Shell, folder: Path, datastore: Path, tmp_path: Path, method: str
 ) -> None:
-    same = [
+    shell.usual = [
         f"method={method.split()[0]}",
-        *method.split()[1:],
         "method.cost=none",
         f"datastore.path={datastore}",
         "benchmark.limit=4",
     ]
     model = [f"model={folder}", "model.dtype=float32", "benchmark.max_new_tokens=40", "pairing=off"]
-    assert shell(*same, *model)[0] == 0
+    assert shell(*method.split()[1:], *model)[0] == 0
     measured, recording = shell.rows(), shell.out / "rows.jsonl"
     shell.out = tmp_path / "replay"
     recorded = ["model=recorded", f"model.answers={recording}", f"model.tokenizer={folder}", CHAT]
-    assert shell(*same, *recorded)[0] == 0
-    for key in (
-        "question_id",
-        "turn",
-        "token_ids",
-        "accept_lengths",
-        "drafted_nodes",
-        "prompt_tokens",
-        "stop_reason",
-    ):
+    assert shell(*method.split()[1:], *recorded)[0] == 0
+    for key in (*SAME, "turn", "prompt_tokens", "stop_reason"):
         assert [row[key] for row in shell.rows()] == [row[key] for row in measured], key
 
 
-def test_rows_hold_the_calibration_of_a_drafter_with_probabilities(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path
-) -> None:
-    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
-    assert shell(*overrides, "method=aded_backoff", "method.contexts.corpus=3")[0] == 0
+def test_rows_hold_the_calibration_of_a_drafter_with_probabilities(shell: Shell) -> None:
+    assert shell("method=aded_backoff", "method.contexts.corpus=3")[0] == 0
     for row in shell.rows():
         found = row["calibration"]
         assert sum(found["nodes"]) == sum(row["drafted_nodes"]) > 0
         assert sum(found["accepted"]) == row["new_tokens"] - row["steps"]
         assert 0 < sum(found["probabilities"]) < sum(found["nodes"])
-    shell.out = tmp_path / "none"
-    assert shell(*overrides, "method=aded")[0] == 0
-    assert {row["calibration"] for row in shell.rows()} == {None}
 
 
-def test_rows_and_summary_hold_what_the_parts_of_a_hybrid_did(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path
-) -> None:
-    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+def test_rows_and_summary_hold_what_the_parts_of_a_hybrid_did(shell: Shell) -> None:
     parts = ["method.parts=[prompt_lookup,aded_backoff]", "+method.settings.aded_backoff.contexts.corpus=3"]
-    assert shell(*overrides, "method=hybrid", *parts)[0] == 0
+    assert shell("method=hybrid", *parts)[0] == 0
     rows, summary = shell.rows(), shell.summary()
     for row in rows:
         assert row["parts"].keys() == {"prompt_lookup", "aded_backoff"}
@@ -110,21 +102,18 @@ def test_rows_and_summary_hold_what_the_parts_of_a_hybrid_did(
         assert share["milliseconds"] > 0
     config = OmegaConf.load(shell.out / "config.yaml").method
     assert config.settings.aded_backoff.keep == 0.9, "the record says what each part's settings were"
-    shell.out = tmp_path / "none"
-    assert shell(*overrides, "method=aded")[0] == 0
-    assert {row["parts"] for row in shell.rows()} == {shell.summary()["parts"]} == {None}
 
 
-def test_a_replay_measures_drafts_and_no_model(shell: Shell, folder: Path, datastore: Path, tmp_path: Path) -> None:
-    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
-    code, output, errors = shell(*overrides, "method=aded")
+def test_a_replay_measures_drafts_and_no_model(shell: Shell) -> None:
+    code, output, errors = shell("method=aded")
     assert (code, errors) == (0, "")
     assert output.startswith("aded, alpaca: – tokens/s, speedup –, mean accepted tokens ")
     rows, summary = shell.rows(), shell.summary()
     assert [(row["question_id"], row["turn"]) for row in rows] == [
         (str(n), turn) for n in range(3) for turn in (0, 1)
     ]
-    assert {row["category"] for row in rows} == {"cats"}
+    for key, value in (("category", "cats"), ("calibration", None), ("parts", None)):
+        assert {row[key] for row in rows} == {value}
     tokenizer = tiny_tokenizer()
     for row, text in zip(rows, (text for n in range(3) for text in TEXTS[n : n + 2]), strict=True):
         assert tokenizer.decode(row["token_ids"]) == text + "</s>"
@@ -135,56 +124,69 @@ def test_a_replay_measures_drafts_and_no_model(shell: Shell, folder: Path, datas
     assert rows[1]["prompt_tokens"] == len(tokenizer(f"<|user|>what 0?<|assistant|>{TEXTS[0]}<|user|>and then?x")[0])
     assert summary["mean_accepted_tokens"] > 1.5
     assert summary["draft_ms_median"] > 0
-    nothing = ("speedup", "speedup_low", "speedup_high", "identical_outputs", "tokens_per_second", "draft_share")
+    nothing = ("speedup", "speedup_low", "identical_outputs", "tokens_per_second", "draft_share", "parts")
     assert all(summary[key] is None for key in nothing)
     assert len(json.loads((shell.out / "environment.json").read_text())["answers_sha256"]) == 64
 
 
-def test_the_second_turn_has_the_whole_recorded_answer(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path
-) -> None:
+def test_the_second_turn_has_the_whole_recorded_answer(shell: Shell, tmp_path: Path) -> None:
     """Also when the limit of new tokens cuts the replay of the first one."""
-    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, "method=autoregressive"]
     lengths = []
     for limit in (5, 100):
         shell.out = tmp_path / str(limit)
-        assert shell(*overrides, f"benchmark.max_new_tokens={limit}")[0] == 0
+        assert shell("method=autoregressive", f"benchmark.max_new_tokens={limit}")[0] == 0
         assert all(len(row["token_ids"]) <= limit for row in shell.rows())
         lengths.append([row["prompt_tokens"] for row in shell.rows()])
     assert lengths[0] == lengths[1]
 
 
-@pytest.mark.parametrize("draft_maker", ["mcts", "best_first", "greedy", "full"])
-@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize(("draft_maker", "order"), [("mcts", 2), ("best_first", 3), ("greedy", 4), ("full", 3)])
 def test_the_same_command_twice_writes_the_same_rows(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, draft_maker: str, order: int
+    shell: Shell, tmp_path: Path, draft_maker: str, order: int
 ) -> None:
-    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
-    written = []
+    found = []
     for name in ("one", "two"):
         shell.out = tmp_path / name
-        code, _, errors = shell(
-            *overrides, "method=aded", f"method/draft_maker={draft_maker}", f"method.order={order}"
-        )
+        code, _, errors = shell("method=aded", f"method/draft_maker={draft_maker}", f"method.order={order}")
         assert (code, errors) == (0, "")
-        timeless = [{key: value for key, value in row.items() if key not in TIMES} for row in shell.rows()]
-        written.append(json.dumps(timeless))
+        found.append([{key: value for key, value in row.items() if key not in TIMES} for row in shell.rows()])
         assert shell.summary()["mean_accepted_tokens"] > 1
-    assert written[0] == written[1]
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("adaptation", "independent"), [("prompt", True), ("off", True), ("session", False)])
 def test_the_order_of_questions_matters_to_a_session_alone(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, adaptation: str, independent: bool
+    shell: Shell, tmp_path: Path, adaptation: str, independent: bool
 ) -> None:
-    method = ["method=aded", f"method.adaptation={adaptation}", "method.gain=0.5", "method.budget=3"]
     found = []
     for order in ((0, 1, 2), (2, 1, 0)):
         shell.out = tmp_path / f"first{order[0]}"
-        overrides = [*chat_files(tmp_path, order), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
-        assert shell(*overrides, *method)[0] == 0
+        method = ["method=aded", f"method.adaptation={adaptation}", "method.gain=0.5", "method.budget=3"]
+        assert shell(*chat_files(tmp_path, order), *method)[0] == 0
         found.append({(row["question_id"], row["turn"]): row["accept_lengths"] for row in shell.rows()})
     assert (found[0] == found[1]) is independent
+
+
+def test_a_trace_has_the_recordings_lengths_and_a_models_times(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(
+        "model_type: llama\nvocab_size: 128\nhidden_size: 32\nintermediate_size: 32\nnum_hidden_layers: 2\n"
+        "num_attention_heads: 2\nnum_key_value_heads: 2\nmax_position_embeddings: 4096\n"
+    )
+    with pytest.raises(BadInput, match=r"gpt-9. is no known shape; there are codellama-7b"):
+        recording.read_shape("gpt-9")
+    monkeypatch.setattr(recording, "SHAPES", tmp_path)
+    assert shell("method=aded", "method.cost=none")[0] == 0
+    replay, shell.out = shell.rows(), tmp_path / "trace"
+    assert shell("method=aded", "method.cost=none", "model.compute=tiny")[0] == 0
+    rows, summary = shell.rows(), shell.summary()
+    assert [[row[key] for key in SAME] for row in rows] == [[row[key] for key in SAME] for row in replay]
+    assert all(row["verify_seconds"] > 0 and row["identical"] for row in rows)
+    assert summary["model"] == "tiny trace"
+    assert summary["speedup"] > 0
+    facts = json.loads((shell.out / "environment.json").read_text())
+    assert (facts["engine"], facts["trace"]) == ("eager", True)
 
 
 @pytest.mark.parametrize(
@@ -196,14 +198,105 @@ def test_the_order_of_questions_matters_to_a_session_alone(
         ("method.parts=[aded,token_recycling]", "method.parts: token_recycling needs logits"),
     ],
 )
-def test_bad_input_is_reported_in_one_line(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, override: str, problem: str
-) -> None:
-    key = override.split("=")[0]
-    overrides = [*chat_files(tmp_path), f"model.tokenizer={folder}", f"datastore.path={datastore}", CHAT]
-    overrides += ["method=hybrid"] if key == "method.parts" else []
-    kept = [given for given in overrides if not given.startswith(key)]
-    code, _, errors = shell(*kept, override)
-    assert code == 2
+def test_bad_input_is_reported_in_one_line(shell: Shell, override: str, problem: str) -> None:
+    code, _, errors = shell(override, *(["method=hybrid"] if "parts" in override else []))
+    assert (code, errors.count("\n")) == (2, 1)
     assert problem in errors
-    assert errors.count("\n") == 1
+
+
+PROMPT = np.array([1, 9, 9], np.int64)
+
+
+class RandomTrees(Drafter):
+    """Trees over a small vocabulary, so that many paths are accepted."""
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.rng, self.drafted = np.random.default_rng(seed), list[DraftTree]()
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        self.drafted.append(random_tree(self.rng, int(self.rng.integers(1, 12)), int(context[-1]), 4))
+        return self.drafted[-1]
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 50), st.booleans(), st.integers(0, 99))
+def test_the_longest_drafted_path_of_the_answer_is_accepted(
+    answer: list[int], limit: int, ends: bool, seed: int
+) -> None:
+    """By brute force over all drafted paths; the tokens are those of the answer, up to the limit."""
+    answer, limit = [*answer, 5] if ends else answer, min(limit, len(answer) + ends)
+    drafter = RandomTrees()
+    settings: dict[str, Any] = {"max_new_tokens": limit, "eos_token_ids": {5}, "seed": seed}
+    done = decode(WeightlessTarget(), drafter, PROMPT, Recorded(answer), **settings)
+    assert done.token_ids == answer[:limit]
+    assert done.stop_reason == ("eos" if ends and limit == len(answer) else "limit")
+    at = 1
+    for tree, accepted in zip(drafter.drafted, done.accept_lengths, strict=True):
+        paths = [(), *paths_of(tree)]
+        longest = max(len(path) for path in paths if tuple(answer[at : at + len(path)]) == path)
+        assert accepted == min(longest + 1, limit - at)
+        at += accepted
+    assert at == limit
+
+
+def test_a_text_is_its_tokens_and_eos(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    recording = Recording(written(tmp_path, fastchat(81, "a</s>", "b")), tokenizer)
+    first = recording.answer("81", 0, prompt_tokens=7)
+    assert tokenizer.convert_ids_to_tokens(list(first.token_ids)) == ["a", "<", "/", "s", ">", "</s>"]
+    assert first.text == "a</s>", "what looks like a special token was not one"
+    raw = recording.answer("81", 0, prompt_tokens=7, raw=True)
+    assert tokenizer.convert_ids_to_tokens(list(raw.token_ids)) == ["a", "</s>"], "it was one, and ends the answer"
+    assert recording.answer("81", 1, 7, raw=True) == recording.answer("81", 1, 7), "one that ended in none has it too"
+    assert recording.eos_token_ids == {tokenizer.eos_token_id}
+
+
+def test_a_runs_rows_say_what_ends_an_answer(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    lines = (recorded_row("q", 0, [5, 2, 40]), recorded_row("r", 0, [6], "limit"))
+    recording = Recording(written(tmp_path, *lines), tokenizer)
+    assert recording.eos_token_ids == {40}, "the tokenizer's own, 2, ended nothing"
+    assert recording.answer("q", 0, prompt_tokens=9).token_ids == (5, 2, 40)
+    with pytest.raises(BadInput, match=r"question r, turn 0, was recorded after a prompt of 9 tokens"):
+        recording.answer("r", 0, prompt_tokens=8)
+
+
+def test_what_cannot_be_replayed_is_skipped_by_name(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = [
+        fastchat(1, "whole", "answer"),
+        fastchat(2, "", "b"),
+        fastchat(3, "a"),
+        fastchat(5, "a", json.loads('"\\ud83d"')),
+        fastchat(99, "a", "b"),
+        fastchat(6, "later", "later"),
+    ]
+    recording = Recording(written(tmp_path, *lines), tokenizer)
+    questions = [Question(str(number), "", ("?", "??")) for number in range(1, 7)]
+    with caplog.at_level(logging.WARNING):
+        kept = recording.answered(questions[:5], questions)
+    assert [question.id for question in kept] == ["1"]
+    warnings = [message.split("answers.jsonl: ")[1] for message in caplog.messages]
+    assert warnings == [
+        "answer without its question, skipped 1: 99",
+        "empty answer, skipped 1: 2",
+        "question without an answer to each turn, skipped 1: 3",
+        "question without an answer, skipped 1: 4",
+        "answer cut in the middle of a character, skipped 1: 5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (fastchat(81, "a"), "answers none of the benchmark's questions, but 81"),
+        (fastchat(1, "a", "b"), "has 2 turns for question 1, which has 1"),
+        (fastchat(1, ""), "has no whole answer"),
+    ],
+)
+def test_the_answers_to_another_benchmark_are_refused(
+    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, line: object, problem: str
+) -> None:
+    questions = [Question("1", "", ("?",))]
+    with pytest.raises(BadInput, match=rf"^model.answers: .*{problem}"):
+        Recording(written(tmp_path, line), tokenizer).answered(questions, questions)
+    with pytest.raises(BadInput, match=r"^model.tokenizer: no folder"):
+        load_for_replay("answers.jsonl", str(tmp_path / "nowhere"))

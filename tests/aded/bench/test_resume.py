@@ -1,14 +1,12 @@
 """A run broken off anywhere, started again, leaves the rows of an uninterrupted one, times apart."""
 
-from __future__ import annotations
-
-import json
 import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from answer_lines import fastchat, written
 from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
@@ -16,6 +14,7 @@ from tiny import tiny_tokenizer
 VOCABULARY = 128
 TIMES = ("timings", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
 QUESTIONS = 5
+SESSION = "method=aded method.adaptation=session method.gain=0.5 method.budget=3"
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +26,8 @@ def place(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     texts = [" ".join(draw.choices(["cat", "rat", "mat", "hat", "the", "on"], k=25)) for _ in range(2 * QUESTIONS)]
     write_small_ngrams(place / "tiny.ngrams", texts[:3], VOCABULARY, tokenizer=tiny_tokenizer())
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
-    answers = [
-        {"question_id": n, "choices": [{"turns": [f"{text} " for text in texts[2 * n : 2 * n + 2]]}]}
-        for n in range(QUESTIONS)
-    ]
-    for name, rows in (("questions", questions), ("answers", answers)):
-        (place / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    written(place, *questions).rename(place / "questions.jsonl")
+    written(place, *(fastchat(n, texts[2 * n] + " ", texts[2 * n + 1] + " ") for n in range(QUESTIONS)))
     return place
 
 
@@ -51,48 +46,52 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("target", "method"),
+    ("target", "method", "cuts"),
     [
-        ("recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3"),
-        ("recorded", "method=aded method.adaptation=prompt method.budget=3"),
-        ("recorded", "method=aded_best_first"),
-        ("recorded", "method=aded_backoff"),
-        (
-            "model",
-            "method=aded method.adaptation=session method.gain=0.5 method.budget=3 method.cost=none decoding=nucleus",
+        ("recorded", SESSION, 2),
+        ("model", f"{SESSION} method.cost=none decoding=nucleus", 1),
+        ("model", "method=token_recycling method.cost=none", 1),
+        ("model", "method=trt_suffix_automaton method.adaptation=session method.cost=none", 1),
+        *(
+            pytest.param(target, f"method={method}", 3, marks=pytest.mark.thorough)
+            for target, method in (
+                ("recorded", "aded method.adaptation=prompt method.budget=3"),
+                ("recorded", "aded_best_first"),
+                ("recorded", "aded_backoff"),
+                ("model", "aded_backoff method.cost=none"),
+                ("model", "sglang_ngram method.cost=none"),
+            )
         ),
-        ("model", "method=aded_backoff method.cost=none"),
-        ("model", "method=token_recycling method.cost=none"),
-        ("model", "method=sglang_ngram method.cost=none"),
-        ("model", "method=trt_suffix_automaton method.adaptation=session method.cost=none"),
     ],
 )
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
-    shell: Shell, place: Path, target: str, method: str
+    shell: Shell, place: Path, target: str, method: str, cuts: int
 ) -> None:
     run = overrides_of(place, target, method)
     code, *output = shell(*run)
     assert code == 0
     assert "finished questions again" not in "".join(output), "there are none"
     whole, summary, file = shell.rows(), shell.summary(), shell.out / "rows.jsonl"
-    written = file.read_bytes()
+    content = file.read_bytes()
     draw = random.Random(method)
-    for cut in [0, len(written), *(draw.randrange(len(written)) for _ in range(3))]:
-        file.write_bytes(written[:cut])
+    for cut in [
+        len(content),
+        *(draw.randrange(len(content) // number, len(content)) for number in range(2, 2 + cuts)),
+    ]:
+        file.write_bytes(content[:cut])
         (shell.out / "summary.json").unlink()
         assert shell(*run)[0] == 0
         again = shell.rows()
         assert timeless(again) == timeless(whole)
-        kept = written[:cut].count(b"\n") // 2 * 2
+        kept = content[:cut].count(b"\n") // 2 * 2
         assert again[:kept] == whole[:kept], "questions answered in all turns are not answered again"
-        assert {key: shell.summary()[key] for key in ("mean_accepted_tokens", "run_id")} == {
-            key: summary[key] for key in ("mean_accepted_tokens", "run_id")
-        }
+        for key in ("mean_accepted_tokens", "run_id"):
+            assert shell.summary()[key] == summary[key]
 
 
 def test_what_a_session_learned_matters_here(shell: Shell, place: Path) -> None:
-    """The test above could not fail if the last answer's drafts were the same with and without those before."""
-    run = overrides_of(place, "recorded", "method=aded method.adaptation=session method.gain=0.5 method.budget=3")
+    """Else the test above could not fail."""
+    run = overrides_of(place, "recorded", SESSION)
     assert shell(*run)[0] == 0
     whole = shell.rows()
     last = [row for row in whole if row["question_id"] == str(QUESTIONS - 1)]

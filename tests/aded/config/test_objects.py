@@ -1,39 +1,41 @@
-"""Settings are typed and bounded, and keys that nothing reads are refused wherever they stand."""
+"""Configs: composed from conf/ and from methods of other packages, typed, bounded, and without unknown keys."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import EntryPoint, EntryPoints
+from inspect import signature
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import yaml
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from aded.bench.build import checked_config
-from aded.config.choices import names_of, read_choice
-from aded.config.command_line import CONF, compose_config, plain
-from aded.config.objects import instantiate
+from aded.config import choices
+from aded.config.choices import merged, names_of, outside_config, read_choice
+from aded.config.command_line import compose_config, name_pretrained, plain
+from aded.config.objects import CONF, instantiate
+from aded.config.settings_page import settings_page
 from aded.core.drafter import Drafter
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.files.datastores.ngram_file import NgramFile
+from aded.files.datastores.suffix_file import SuffixFile
 from aded.methods import checked_method
-from datastore.build import BUILD
+from aded.settings import Budget
+from datastore.build import BUILD, BUILT
 
 if TYPE_CHECKING:
     from aded.no_module import Unknown
 
-METHODS = [path.stem for path in sorted((CONF / "method").glob("*.yaml")) if path.stem != "custom"]
-
-
-def problem(*overrides: str) -> str:
-    """What a run with these overrides is refused for."""
-    with pytest.raises(BadInput) as error:
-        checked_config(compose_config(overrides))
-    assert "\n" not in str(error.value)
-    return str(error.value)
+METHODS = [name for name in names_of("method") if name != "custom"]
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -41,25 +43,25 @@ def test_every_config_is_right(method: str) -> None:
     checked_config(compose_config([f"method={method}"]))
 
 
-@pytest.mark.parametrize("group", ["benchmark", "logger", "decoding", "model"])
+@pytest.mark.parametrize("group", ["benchmark", "logger", "decoding"])
 def test_every_choice_of_a_group_is_right(group: str) -> None:
-    needed = {
-        "pretrained": ["model.path=a/b"],
-        "prompts": ["benchmark.question_file=a"],
-        "recorded": ["model.answers=a"],
-        "pack": ["model=recorded", "model.answers=a"],
-    }
-    for path in sorted((CONF / group).glob("*.yaml")):
-        checked_config(compose_config([f"{group}={path.stem}", *needed.get(path.stem, ())]))
+    needed = {"prompts": ["benchmark.question_file=a"], "pack": ["model=recorded", "model.answers=a"]}
+    for name in names_of(group):
+        checked_config(compose_config([f"{group}={name}", *needed.get(name, ())]))
 
 
-@pytest.mark.parametrize("model", [path.stem for path in sorted((CONF / "model").glob("*.yaml"))])
-def test_every_model_takes_every_template(model: str) -> None:
-    needed = {"pretrained": ["model.path=a/b"], "recorded": ["model.answers=a"]}
-    for template in names_of("model/template"):
-        cfg = compose_config([f"model={model}", f"model/template={template}", *needed.get(model, ())])
-        assert plain(cfg)["model"]["template"] == read_choice("model/template", template)
-        checked_config(cfg)
+@pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.thorough) for number in range(1, 4))])
+@pytest.mark.parametrize("model", names_of("model"))
+def test_every_model_takes_every_template(model: str, number: int) -> None:
+    """Of the templates, each takes its turn: whatever the number, all are tried with one model or another."""
+    needed, templates = (
+        {"pretrained": ["model.path=a/b"], "recorded": ["model.answers=a"]},
+        names_of("model/template"),
+    )
+    template = templates[(names_of("model").index(model) + number) % len(templates)]
+    cfg = compose_config([f"model={model}", f"model/template={template}", *needed.get(model, ())])
+    assert plain(cfg)["model"]["template"] == read_choice("model/template", template)
+    checked_config(cfg)
 
 
 def leaves(group: Mapping[str, Any], key: str) -> list[tuple[str, Any]]:
@@ -96,55 +98,41 @@ def test_no_number_of_a_method_takes_another_kind_of_value(method: str, key: str
     [
         ("+foo.bar=1", "foo: no such key; there are model, benchmark, "),
         ("+paths.zzz=1", "paths.zzz: no such key; there are cache, output"),
-        ("+method.zzz=1", "method.zzz: no such key; there are "),
         ("+method.draft_maker.zzz=1", "method.draft_maker.zzz: no such key; there are iterations, "),
         ("+model.zzz=1", "model.zzz: no such key; there are path, dtype, "),
         ("+model.template.zzz=1", "model.template.zzz: no such key; there are system"),
         ("+datastore.corpus.zzz=1", "datastore.corpus.zzz: no such key; there are name"),
         ("pairing=maybe", "pairing: 'maybe' must be one of slices, answers, off"),
         ("engine=fast", "engine: 'fast' must be one of eager, compiled"),
-        ("benchmark.limit=true", "benchmark.limit: True must be a whole number"),
         ("benchmark.limit=0", "benchmark.limit: 0 must be 1 or more"),
         ("benchmark.stop_strings=['']", "benchmark.stop_strings[0]: '' must not be empty"),
-        ("benchmark.stop_strings=[1]", "benchmark.stop_strings[0]: 1 must be text"),
         ("decoding.temperature=nan", "decoding.temperature: nan must be a finite number"),
         ("decoding.temperature=1e-320", "decoding.temperature: 1e-320 must be 0 (greedy), or 1e-06 or more"),
         ("decoding.seed=1.5", "decoding.seed: 1.5 must be a whole number"),
         ("datastore.order=[3]", "datastore.order: [3] must be"),
         ("method.order=5", "method.order: 5 must be one of 2, 3, 4"),
-        ("method._target_=no.such.Class", "method._target_: no.such.Class is no class here, as MODULE.CLASS ("),
+        ("method._target_=no.such.Class", "method._target_: no.such.Class is no class here"),
         ("method.name=../x", "method.name: '../x' must be a name without slashes"),
         ("method._target_=3", "method._target_: 3 is no class here"),
         ("method.draft_maker=3", "method.draft_maker: 3 must be an object, whose class _target_ names"),
         ("+method.datastore=3", "method.datastore: no such key; there are draft_maker, "),
+        (
+            "method=prompt_lookup +method.datastore_kind=ngrams",
+            "method._target_: baselines.tokens.prompt_lookup.PromptLookup takes no datastore",
+        ),
+        ("benchmark.stop_strings=['\udcff']", "benchmark: holds characters"),
     ],
 )
 def test_a_wrong_setting_is_refused(override: str, line: str) -> None:
-    assert problem(override).startswith(line)
+    with pytest.raises(BadInput, match=f"^{re.escape(line)}.*$"):
+        checked_config(compose_config([*override.split(" ")]))
 
 
-def test_a_key_that_asks_for_what_the_class_does_not_take_is_refused() -> None:
-    line = problem("method=prompt_lookup", "+method.datastore_kind=ngrams")
-    assert line.startswith("method._target_: baselines.tokens.prompt_lookup.PromptLookup takes no datastore")
-
-
-def test_text_that_is_no_utf8_is_refused() -> None:
-    assert problem("benchmark.stop_strings=['\udcff']").startswith("benchmark: holds characters")
-
-
-@pytest.mark.parametrize(
-    ("override", "line"),
-    [
-        ("+foo=1", "foo: no such key"),
-        ("order=[3]", r"order: \[3\] must be a whole number"),
-        ("out=5", "out: 5 must be text"),
-        ("progress=maybe", "progress: 'maybe' must be true or false"),
-    ],
-)
-def test_the_other_configs_are_checked_too(override: str, line: str) -> None:
-    with pytest.raises(BadInput, match=f"^{line}"):
-        compose_config(["tokenizer=x", override], "build", BUILD)
+def test_the_other_configs_are_checked_too() -> None:
     compose_config(["tokenizer=x"], "build", BUILD)
+    for override, line in (("+foo=1", "foo: no such key"), ("out=5", "out: 5 must be text")):
+        with pytest.raises(BadInput, match=f"^{line}"):
+            compose_config(["tokenizer=x", override], "build", BUILD)
 
 
 class Custom(Drafter):
@@ -171,14 +159,147 @@ def test_a_class_of_ones_own_gets_values_of_its_types() -> None:
         instantiate({**target, "share": 1}, "method")
 
 
-@pytest.mark.parametrize("more", [{}, {"_partial_": True}])
-def test_what_is_no_drafter_is_refused(more: dict[str, object]) -> None:
-    with pytest.raises(BadInput, match=r"^method._target_: .* makes no .*Drafter"):
-        instantiate({"_target_": "pathlib.Path", **more}, "method", Drafter)
-
-
-def test_an_object_takes_no_numbers_place() -> None:
+def test_what_is_of_another_kind_is_refused() -> None:
+    for more in ({}, {"_partial_": True}):
+        with pytest.raises(BadInput, match=r"^method._target_: .* makes no .*Drafter"):
+            instantiate({"_target_": "pathlib.Path", **more}, "method", Drafter)
     for depth in ({"_target_": "pathlib.Path"}, {"_target_": "builtins.int", "_partial_": True}):
         config = {"_target_": "aded.drafters.trigram.search.full.Full", "depth": depth}
         with pytest.raises(BadInput, match=r"^method.draft_maker.depth._target_: "):
             instantiate(config, "method.draft_maker")
+
+
+def test_a_config_has_what_its_class_says_and_the_yaml_and_the_choices_otherwise() -> None:
+    assert {"budget": 64, "datastore_kind": "suffixes"}.items() <= read_choice("method", "rest").items()
+    assert "draft_maker" in read_choice("method", "aded")
+    assert "cache" not in plain(compose_config([]))["model"]
+    wanted = plain(compose_config(["method=aded", "method/draft_maker=full"]).method)
+    assert read_choice("method", "aded", {"draft_maker": "full"}) == wanted
+
+
+def test_an_unknown_name_is_refused_with_those_there_are() -> None:
+    with pytest.raises(BadInput, match=r"^method: .*aded_backoff"):
+        read_choice("method", "zzz")
+    with pytest.raises(BadInput, match=r"^method\.draft_maker: .*best_first"):
+        read_choice("method", "aded", {"draft_maker": "zzz"})
+
+
+def test_groups_are_merged_key_by_key() -> None:
+    assert merged({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"c": 4}, "d": {}}) == {"a": {"b": 1, "c": 4}, "d": {}}
+
+
+def configs_of_classes() -> list[Path]:
+    found = {path: yaml.safe_load(path.read_text()) or {} for path in sorted(CONF.rglob("*.yaml"))}
+    return [path for path, config in found.items() if config.get("_target_", "???") != "???"]
+
+
+@pytest.mark.parametrize("path", configs_of_classes(), ids=lambda path: str(path.relative_to(CONF)))
+def test_a_default_stands_in_one_place(path: Path) -> None:
+    """Else one of the two will be changed alone."""
+    config = yaml.safe_load(path.read_text())
+    for one in signature(resolve_name(config["_target_"])).parameters.values():
+        default = list(one.default) if isinstance(one.default, tuple) else one.default
+        assert one.default is one.empty or one.name not in config or config[one.name] != default, one.name
+
+
+@pytest.mark.parametrize("name", [name for name in names_of("method") if name != "custom"])
+def test_the_page_of_a_method_says_what_each_setting_means(name: str) -> None:
+    lines = settings_page("config", [f"method={name}"]).split("\n\n")[1].splitlines()[1:]
+    settings = [line.split(maxsplit=1) for line in lines if not line.endswith(")") or "_target_" in line]
+    assert [words for words in settings if len(words) < 2 and ".contexts." not in words[0]] == []
+
+
+@pytest.mark.parametrize("choice", [f"{group}={name}" for group in ("corpus", "cluster") for name in names_of(group)])
+def test_the_page_of_a_build_says_what_each_setting_means(choice: str) -> None:
+    groups, *shown, keys = settings_page("build", [choice]).split("\n\n")
+    assert all(name in groups for name in ("corpus=NAME", "cluster=NAME", choice.partition("=")[2]))
+    (lines,) = (page.splitlines()[1:] for page in shown if page.startswith(choice.partition("=")[0]))
+    assert [line for line in lines if len(line.split(maxsplit=1)) < 2] == []
+    assert all(key in keys for key in BUILT)
+
+
+class Silent(Drafter):
+    def draft(self, context: np.ndarray) -> DraftTree:
+        return DraftTree.root(int(context[-1]))
+
+
+class Plain(Silent):
+    def __init__(
+        self, *, budget: Budget = 8, words: tuple[str, ...] = ("a",), share: float | None = None
+    ) -> None: ...
+
+
+class Demanding(Silent):
+    def __init__(self, length: int, cache: str, table: Any = np.zeros(2), **others: int) -> None: ...  # noqa: B008
+
+
+class Counting(Silent):
+    def __init__(self, datastore: NgramFile, *, order: int = 3) -> None: ...
+
+
+class Matching(Silent):
+    def __init__(self, datastore: SuffixFile) -> None: ...
+
+
+Matching.__init__.__annotations__["datastore"] = SuffixFile  # as in a module that does not keep them as text
+
+
+class Perhaps(Silent):
+    def __init__(self, datastore: NgramFile | None = None) -> None: ...
+
+
+class Vague(Silent):
+    def __init__(self, datastore: str) -> None: ...
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each class above, as another package would name it; and names that lead nowhere."""
+    places = {kind.__name__.lower(): f"{__name__}:{kind.__name__}" for kind in Silent.__subclasses__()}
+    places |= {"gone": "no_such_module:Drafter", "rest": f"{__name__}:Plain"}
+    entries = EntryPoints(EntryPoint(name, place, choices.ENTRY_POINTS) for name, place in places.items())
+    monkeypatch.setattr(choices, "entry_points", lambda group: entries.select(group=group))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("plain", {"budget": 8, "words": ("a",), "share": None}),
+        ("demanding", {"length": "???", "cache": None}),
+        ("counting", {"datastore_kind": "ngrams", "order": 3}),
+        ("matching", {"datastore_kind": "suffixes"}),
+        ("perhaps", {}),
+    ],
+)
+def test_settings_are_the_arguments_of_the_class(name: str, settings: dict[str, Any]) -> None:
+    harness = {"name": name, "_target_": f"{__name__}.{name.capitalize()}", "cost": "measured"}
+    assert outside_config(name) == {**harness, **settings}
+
+
+def test_a_method_is_chosen_like_any_other_and_one_of_the_project_keeps_its_name() -> None:
+    cfg = compose_config(["method=plain", "method.budget=3", "method.words=[c]"])
+    checked_config(cfg)
+    assert cfg.method == {**outside_config("plain"), "budget": 3, "words": ["c"]}
+    assert compose_config(["method=rest"]).method._target_ == "baselines.tokens.rest.Rest"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["method=gone"], r"^method: gone cannot be imported from no_such_module.Drafter \(.*no_such_module.*\)$"),
+        (["method=vague"], "^method: vague takes a datastore, annotated neither NgramFile nor SuffixFile$"),
+        (["method=plain", "method.budget=-1"], r"^method.budget: -1 must be 0 or more$"),
+        (["method=plain", "+method.length=1"], "^method.length: no such key; there are budget, words, share$"),
+        (["method=demanding"], "^method.length: must be given$"),
+    ],
+)
+def test_what_is_wrong_is_one_line(overrides: list[str], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        checked_config(compose_config(overrides))
+
+
+def test_an_unknown_method_is_answered_with_their_names() -> None:
+    with pytest.raises(HydraException, match="plain"):
+        compose_config(["method=nonsense"])
+    with pytest.raises(BadInput, match=r"there are aded, .*demanding, .*plain"):
+        name_pretrained(["method=null"])

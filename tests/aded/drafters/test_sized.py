@@ -1,13 +1,10 @@
 """Trees cut by cost: to the nodes worth most, whatever the drafter, and without a change of any answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from time import sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,9 +34,8 @@ VOCABULARY = 50
 
 
 def drafted(tokens: list[int], parents: list[int], probabilities: list[float] | None = None) -> DraftTree:
-    return DraftTree(
-        np.array(tokens), np.array(parents), None if probabilities is None else np.array(probabilities, np.float64)
-    )
+    reached = None if probabilities is None else np.array(probabilities)
+    return DraftTree(np.array(tokens), np.array(parents), reached)
 
 
 class Drafts(Drafter):
@@ -61,16 +57,9 @@ def sized(drafter: Drafter, cost: StepCost = LINEAR) -> SizedDrafter:
 
 def replayed(drafter: Drafter, text: np.ndarray, prompt: int = 4) -> list[int]:
     """Nodes of the verified trees, the root included."""
-    sizes: list[int] = []
-    decode(
-        WeightlessTarget(),
-        drafter,
-        text[:prompt],
-        Recorded(text[prompt:].tolist()),
-        max_new_tokens=len(text) - prompt,
-        on_step=lambda step: sizes.append(len(step.tree)),
-    )
-    return sizes
+    recorded = Recorded(text[prompt:].tolist())
+    answer = decode(WeightlessTarget(), drafter, text[:prompt], recorded, max_new_tokens=len(text) - prompt)
+    return [nodes + 1 for nodes in answer.drafted_nodes]
 
 
 @given(trees(most=8), st.data(), st.floats(0.01, 0.5))
@@ -116,25 +105,16 @@ def test_a_drafter_that_thinks_too_little_of_its_drafts_is_found_out() -> None:
     assert set(sizes[-50:-1]) == {2}
 
 
-@pytest.mark.parametrize("node", [0.03, 0.1])
-def test_an_unpredictable_text_costs_little(tmp_path: Path, node: float) -> None:
+def test_an_unpredictable_text_costs_little(tmp_path: Path) -> None:
     """On random tokens, of which one in fifty can be guessed, the steps together take at most 3 % longer than
     autoregressive decoding, and in the end next to nothing is drafted."""
     path = write_small_ngrams(tmp_path / "tiny.ngrams", [np.tile(np.arange(10), 30)], VOCABULARY)
     contexts = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
-    cost = StepCost(1 + node * np.arange(17))
+    cost = StepCost(1 + 0.03 * np.arange(17))
     mine = sized(BackoffDrafter(open_ngrams(path), contexts=contexts, budget=16), cost)
     sizes = replayed(mine, np.random.default_rng(3).integers(VOCABULARY, size=4000))
     assert cost.seconds[np.array(sizes) - 1].sum() <= 1.03 * 4000
     assert np.mean(sizes[-1000:]) < 2
-
-
-def test_without_probabilities_the_siblings_that_come_true_are_verified() -> None:
-    """Of three drafts, always in the same order, the second one comes true."""
-    mine = sized(Drafts(lambda last: drafted([last, last + 1, last + 2, last + 3], [-1, 0, 0, 0])))
-    sizes = replayed(mine, np.arange(400) * 2)
-    assert mine.draft(np.array([0])).tokens.tolist() == [0, 2]
-    assert len(sizes) < 210
 
 
 def test_drafts_that_never_come_true_are_given_up_and_come_back() -> None:
@@ -145,13 +125,22 @@ def test_drafts_that_never_come_true_are_given_up_and_come_back() -> None:
     assert set(sizes[-100:]) == {3}, "what is not verified is learned from too"
 
 
-def test_a_drafter_that_takes_longer_than_it_gains_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What drafts are timed by; they alone move it on."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("aded.drafters.sized.perf_counter", lambda: clock.now)
+    return clock
+
+
+def test_a_drafter_that_takes_longer_than_it_gains_is_asked_seldom(
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Answers stay the same, and so do the trees of an answer that is decoded again."""
-    target = EagerTarget(tiny_model())
-    prompt = np.arange(6)
+    target, prompt = EagerTarget(tiny_model()), np.arange(6)
 
     def slow(last: int) -> DraftTree:
-        sleep(0.02)
+        clock.now += 0.02
         return drafted([last, 1, 2], [-1, 0, 1], [1, 0.5, 0.2])
 
     inner = Drafts(slow)
@@ -159,25 +148,22 @@ def test_a_drafter_that_takes_longer_than_it_gains_is_asked_seldom(monkeypatch: 
     monkeypatch.setattr("aded.drafters.sized.measure", lambda *_: StepCost(0.01 * (1 + 0.02 * np.arange(65))))
     mine.setup(target)
     for decoding in (Decoding(), Decoding(0.9, 0.9, 1)):
-        wanted = decode(target, aded.drafter("autoregressive"), prompt, decoding.sampler(), max_new_tokens=120)
-        mine.reset()
-        answers = [decode(target, mine, prompt, decoding.sampler(), max_new_tokens=120) for _ in range(3)]
-        assert {tuple(one.token_ids) for one in answers} == {tuple(wanted.token_ids)}
-    assert inner.drafts < 200
-    nodes = []
-    for _ in range(2):
-        mine.reset()
-        nodes.append(decode(target, mine, prompt, Decoding().sampler(), max_new_tokens=120).drafted_nodes)
-    assert nodes[0] == nodes[1]
-
-
-def test_where_no_model_decodes_trees_stay_whole() -> None:
-    mine = SizedDrafter(Drafts(lambda last: DraftTree.chain(last, [1, 2, 3])), "measured")
-    mine.setup(WeightlessTarget())
-    assert mine.draft(np.zeros(1, np.int64)).drafted == 3
+        wanted = decode(target, aded.drafter("autoregressive"), prompt, decoding.sampler(), max_new_tokens=60)
+        found = []
+        for _ in range(2):
+            mine.reset()
+            found.append([decode(target, mine, prompt, decoding.sampler(), max_new_tokens=60) for _ in range(2)])
+        assert all(answer.token_ids == wanted.token_ids for answers in found for answer in answers)
+        first, again = ([answer.drafted_nodes for answer in answers] for answers in found)
+        assert first == again or decoding == Decoding(), "times are learned in the first answers alone"
+    assert inner.drafts < 120, "of 480 steps"
 
 
 def test_a_table_of_costs_sizes_the_trees_of_a_replay(tmp_path: Path) -> None:
+    whole = SizedDrafter(Drafts(lambda last: DraftTree.chain(last, [1, 2, 3])), "measured")
+    whole.setup(WeightlessTarget())
+    assert whole.draft(np.zeros(1, np.int64)).drafted == 3, "no model decodes, so nothing is measured"
+
     def tree_of(milliseconds: dict[str, float], **settings: Any) -> DraftTree:
         path = tmp_path / "cost.json"
         path.write_text(json.dumps({"engines": [{"engine": "any", "ms_by_context": {"256": milliseconds}}]}))
@@ -192,11 +178,7 @@ def test_a_table_of_costs_sizes_the_trees_of_a_replay(tmp_path: Path) -> None:
     assert tree_of({"1": 9.0, "5": 9.0}, budget=4).drafted == 4
     with pytest.raises(BadInput, match=r"^method\.cost: .* must reach from 1 to 11 nodes"):
         tree_of({"1": 9.0, "5": 9.0})
-
-
-def test_a_wrong_cost_is_one_line() -> None:
-    line = r"^method\.cost: 'guessed' must be measured, none or the file of a cost table$"
-    with pytest.raises(BadInput, match=line):
+    with pytest.raises(BadInput, match=r"^method\.cost: 'guessed' must be measured, none or the file"):
         aded.drafter("prompt_lookup", cost="guessed")
 
 
@@ -220,19 +202,17 @@ def test_a_tree_that_was_drawn_is_whole() -> None:
     assert sized(Drafts(lambda _: drawn), steep).draft(np.array([0])) is drawn
 
 
-def test_the_first_draft_which_compiles_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_draft_which_compiles_is_not_timed(clock: SimpleNamespace) -> None:
     def slow_at_first(token: int) -> DraftTree:
         clock.now += 0.2 if drafter.drafts == 1 else 0.001
         return DraftTree.chain(token, [1, 2])
 
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr("aded.drafters.sized.perf_counter", lambda: clock.now)
     drafter = Drafts(slow_at_first)
     made = SizedDrafter(drafter, "measured")
     made.setup(EagerTarget(tiny_model()))
     made.begin(context := np.arange(4))
-    for _ in range(3):
+    for _ in range(2):
         made.draft(context)
-    assert drafter.drafts == 3
+    assert drafter.drafts == 2
     assert made.tree_sizer is not None
     assert made.tree_sizer.draft_seconds == pytest.approx(0.001)

@@ -169,7 +169,7 @@ def test_a_changed_pack_is_refused_in_one_line(tmp_path: Path, harm: Harm, line:
         ([TURNS[0], TURNS[2], TURNS[1]], "does not hold the turns"),
         ([replace(TURNS[0], token_ids=(-1,))], "line 1: token_ids"),
         ([replace(TURNS[0], prompt_ids=())], "line 1: prompt_ids"),
-        ([replace(TURNS[0], stop_reason="tired")], "line 1: stop_reason"),
+        ([replace(TURNS[0], stop_reason="tired")], "line 1: stop_reason"),  # type: ignore[arg-type]
     ],
 )
 def test_turns_that_cannot_be_are_refused(tmp_path: Path, turns: list[PackedTurn], problem: str) -> None:

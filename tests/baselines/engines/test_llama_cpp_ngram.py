@@ -1,25 +1,28 @@
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aded.core.step import Step
-from aded.testing import SESSION, check_drafter
+from aded.testing import (
+    answers_are_the_targets,
+    drafts_are_the_same_each_time,
+    memory_is_bounded,
+    no_token_is_made_up,
+    nothing_outlives_its_scope,
+)
 from baselines.engines.llama_cpp_map import NgramMapK, NgramMapK4v
 from baselines.engines.llama_cpp_ngram import SLOTS, LlamaCppNgram, NgramKind, NgramMod, NgramSimple
 
 TEXT = st.lists(st.integers(0, 2), min_size=1, max_size=60)
 SIZES = st.integers(1, 4)
 KINDS: list[Callable[[], NgramKind]] = [
-    lambda: NgramMod(n_match=2, n_min=0),
-    lambda: NgramSimple(size_n=2, size_m=6),
-    lambda: NgramMapK(size_n=2, size_m=6),
-    lambda: NgramMapK4v(size_n=2, size_m=6),
+    partial(NgramMod, n_match=2, n_min=0),
+    *(partial(kind, size_n=2, size_m=6) for kind in (NgramSimple, NgramMapK, NgramMapK4v)),
 ]
 Drafts = Iterator[tuple[list[int], list[int]]]
 """Context and draft of each step."""
@@ -88,7 +91,6 @@ class PlainMod:
         return drafted
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(TEXT, TEXT), max_size=4), SIZES, st.integers(0, 5), st.integers(1, 8))
 def test_mod_drafts_what_a_dictionary_would(
     session: list[tuple[list[int], list[int]]], n: int, fewest: int, most: int
@@ -101,11 +103,13 @@ def test_mod_drafts_what_a_dictionary_would(
             plain.accept(agreeing(drafted, [*prompt, *answer][len(context) :]))
 
 
-def test_five_drafts_of_which_little_was_accepted_empty_the_table_of_mod() -> None:
+def test_a_prompt_that_fills_a_quarter_of_the_table_empties_it() -> None:
     drafter = LlamaCppNgram(NgramMod(n_match=1, n_min=0, n_max=4))
-    prompt = list(range(10))
-    wrong = [drafted for _, drafted in answered(drafter, prompt, [0] * 8)]
-    assert [len(drafted) for drafted in wrong] == [4, 4, 4, 4, 4, 0, 0]
+    for tokens, length in ((SLOTS // 4, 4), (SLOTS // 4 + 2, 0)):
+        drafter.reset()
+        text = np.arange(tokens)
+        drafter.begin(text)
+        assert drafter.draft(np.append(text, 0)).drafted == length
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,15 +124,6 @@ def test_what_was_cut_off_a_draft_was_not_rejected(kind: Callable[[], NgramKind]
     assert set(drafted) == {max(drafted)} != {0}
 
 
-def test_a_prompt_that_fills_a_quarter_of_the_table_empties_it() -> None:
-    drafter = LlamaCppNgram(NgramMod(n_match=1, n_min=0, n_max=4))
-    for tokens, length in ((SLOTS // 4, 4), (SLOTS // 4 + 2, 0)):
-        drafter.reset()
-        text = np.arange(tokens)
-        drafter.begin(text)
-        assert drafter.draft(np.append(text, 0)).drafted == length
-
-
 def plain_simple(context: list[int], n: int, m: int) -> list[int]:
     text = context[:-1]
     if len(text) <= n + m + 1:
@@ -140,7 +135,6 @@ def plain_simple(context: list[int], n: int, m: int) -> list[int]:
     return []
 
 
-@settings(deadline=None)
 @given(TEXT, TEXT, SIZES, st.integers(1, 6), st.integers(0, 6))
 def test_simple_drafts_what_followed_last(prompt: list[int], answer: list[int], n: int, m: int, budget: int) -> None:
     for context, drafted in answered(LlamaCppNgram(NgramSimple(size_n=n, size_m=m), budget=budget), prompt, answer):
@@ -172,7 +166,6 @@ class PlainMap:
         return found
 
 
-@settings(deadline=None)
 @given(TEXT, TEXT, SIZES, st.integers(1, 6))
 def test_map_k_drafts_as_much_as_was_accepted_last_time(prompt: list[int], answer: list[int], n: int, m: int) -> None:
     plain, lengths = PlainMap(n, m, prompt), dict[tuple[int, ...], int]()
@@ -214,32 +207,32 @@ class PlainK4v(PlainMap):
         return context[found + self.n :][: self.lengths.get(self.drafted, self.m)]
 
 
-@settings(deadline=None)
 @given(TEXT, TEXT, SIZES, st.integers(1, 6), st.integers(1, 3))
+@example([9, *[0, 8] * 7, 0, 1, 0, 2, 0, 3, 0, 4, 9, 9, 9], [0, 8, 0, 8], 1, 1, 1)  # more m-grams than it counts
 def test_map_k4v_drafts_where_one_m_gram_mostly_followed(
     prompt: list[int], answer: list[int], n: int, m: int, min_hits: int
 ) -> None:
     plain, last = PlainK4v(n, m, min_hits, prompt), ([], [])  # type: tuple[PlainK4v, tuple[list[int], list[int]]]
-    for context, drafted in answered(
-        LlamaCppNgram(NgramMapK4v(size_n=n, size_m=m, min_hits=min_hits)), prompt, answer
-    ):
+    drafter = LlamaCppNgram(NgramMapK4v(size_n=n, size_m=m, min_hits=min_hits))
+    for context, drafted in answered(drafter, prompt, answer):
         if last[1]:
             plain.lengths[plain.drafted] = agreeing(last[1], context[len(last[0]) :])
         assert drafted == plain.draft(context)
         last = context, drafted
 
 
-def test_only_the_table_of_mod_outlasts_a_prompt() -> None:
-    assert [LlamaCppNgram(kind()).adaptation for kind in KINDS] == ["session", "prompt", "prompt", "prompt"]
-    question = [1, 2, 3, 4, 5]
-    for adaptation, length in (("session", 3), ("prompt", 0)):
-        drafter = LlamaCppNgram(NgramMod(n_match=2, n_min=0), adaptation=adaptation)  # type: ignore[arg-type]
-        list(answered(drafter, question, [6]))
-        assert [drafted for _, drafted in answered(drafter, [9, 1], [2, 3])] == [[3, 4, 5][:length]]
-
-
-@pytest.mark.parametrize("kind", KINDS[1:])
-def test_each_way_keeps_the_contract(kind: Callable[[], NgramKind], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The conformance tests try ngram-mod."""
-    monkeypatch.setattr("aded.testing.SESSION", SESSION // 12)
-    check_drafter(lambda: LlamaCppNgram(kind()))
+@pytest.mark.parametrize(
+    "check",
+    [
+        drafts_are_the_same_each_time,
+        nothing_outlives_its_scope,
+        no_token_is_made_up,
+        memory_is_bounded,
+        pytest.param(answers_are_the_targets, marks=pytest.mark.thorough),
+    ],
+)
+def test_each_way_keeps_the_contract(check: Callable[[Callable[[], LlamaCppNgram]], None]) -> None:
+    """The conformance tests try ngram-mod, whose table alone outlasts a prompt."""
+    for kind in KINDS[1:]:
+        assert LlamaCppNgram(kind()).adaptation == "prompt"
+        check(lambda kind=kind: LlamaCppNgram(kind()))  # type: ignore[misc]

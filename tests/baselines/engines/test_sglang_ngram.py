@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
-from typing import Literal
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from suffix_texts import suffix_file
 from tiny import paths_of
@@ -136,38 +136,28 @@ def answer(drafter: SglangNgram, prompt: list[int], steps: list[list[int]]) -> l
 
 
 TOKENS = st.integers(0, 3)
-ANSWERS = st.lists(
-    st.tuples(
-        st.lists(TOKENS, min_size=1, max_size=12), st.lists(st.lists(TOKENS, min_size=1, max_size=4), min_size=1)
-    ),
-    min_size=1,
-    max_size=3,
-)
+PROMPTS = st.lists(TOKENS, min_size=1, max_size=12)
+Answers = list[tuple[list[int], list[list[int]]]]
+STEPS = st.lists(st.lists(TOKENS, min_size=1, max_size=4), min_size=1)
+ANSWERS = st.lists(st.tuples(PROMPTS, STEPS), min_size=1, max_size=3)
+MatchType = Literal["BFS", "PROB"]
+both = pytest.mark.parametrize("match_type", ["BFS", "PROB"])
 
 
-@pytest.mark.parametrize("match_type", ["BFS", "PROB"])
-@settings(deadline=None)
+def settings_of(match_type: MatchType, depth: int, least: int, most: int) -> dict[str, Any]:
+    widths = {"min_bfs_breadth": least, "max_bfs_breadth": most}
+    return {"match_type": match_type, "max_trie_depth": depth, **widths}
+
+
+@both
 @given(ANSWERS, st.integers(0, 20), st.integers(2, 6), st.integers(1, 3), st.integers(0, 3), st.integers(1, 80))
 def test_drafts_equal_the_plain_algorithm(
-    match_type: Literal["BFS", "PROB"],
-    answers: list[tuple[list[int], list[list[int]]]],
-    budget: int,
-    depth: int,
-    least: int,
-    wider: int,
-    room: int,
+    match_type: MatchType, answers: Answers, budget: int, depth: int, least: int, wider: int, room: int
 ) -> None:
     """Over a session, with tries that are soon full, and with such that grow."""
     most, capacity = least + wider, depth + room
     with patch("baselines.engines.sglang_trie.SMALLEST", 4):
-        drafter = SglangNgram(
-            budget=budget,
-            match_type=match_type,
-            max_trie_depth=depth,
-            min_bfs_breadth=least,
-            max_bfs_breadth=most,
-            capacity=capacity,
-        )
+        drafter = SglangNgram(budget=budget, capacity=capacity, **settings_of(match_type, depth, least, most))
         plain = PlainNgram(budget, depth, least, most, capacity)
         for prompt, steps in answers:
             for context, drafted in answer(drafter, prompt, steps):
@@ -175,15 +165,19 @@ def test_drafts_equal_the_plain_algorithm(
                 plain.insert(context)
 
 
-DOCUMENTS = st.lists(st.lists(TOKENS, min_size=1, max_size=12), min_size=1, max_size=4)
-
-
-@pytest.mark.parametrize("match_type", ["BFS", "PROB"])
-@given(DOCUMENTS, ANSWERS, st.integers(0, 12), st.integers(1, 12), st.integers(2, 6), st.integers(1, 3))
+@both
+@given(
+    st.lists(PROMPTS, min_size=1, max_size=4),
+    ANSWERS,
+    st.integers(0, 12),
+    st.integers(1, 12),
+    st.integers(2, 6),
+    st.integers(1, 3),
+)
 def test_a_corpus_has_its_share_of_the_budget(
-    match_type: Literal["BFS", "PROB"],
+    match_type: MatchType,
     documents: list[list[int]],
-    answers: list[tuple[list[int], list[list[int]]]],
+    answers: Answers,
     of_trie: int,
     of_corpus: int,
     depth: int,
@@ -191,15 +185,10 @@ def test_a_corpus_has_its_share_of_the_budget(
 ) -> None:
     """Paths of both are joined, and what one of them leaves free the other does not take."""
     most, file = least + 2, suffix_file(documents, vocabulary=4)
+    settings = settings_of(match_type, depth, least, most)
     with patch("baselines.engines.sglang_ngram.open_suffixes", lambda path: file):
         drafter = SglangNgram(
-            budget=of_trie + of_corpus,
-            match_type=match_type,
-            max_trie_depth=depth,
-            min_bfs_breadth=least,
-            max_bfs_breadth=most,
-            external_corpus_path="corpus.suffixes",
-            external_sam_budget=of_corpus,
+            budget=of_trie + of_corpus, external_corpus_path="x", external_sam_budget=of_corpus, **settings
         )
     plain = PlainNgram(of_trie, depth, least, most, 10**6), PlainCorpus(documents, of_corpus, depth, least, most)
     for prompt, steps in answers:
@@ -209,28 +198,15 @@ def test_a_corpus_has_its_share_of_the_budget(
             plain[0].insert(context)
 
 
-def test_a_prompt_is_known_by_its_last_tokens_alone() -> None:
-    """And only a step later, as in the engine."""
-    prompt = [1, 2, 3, *range(10, 30), 1]
-    found = answer(SglangNgram(), prompt, [[2], [9], [1, 2]])
-    assert [drafted for _, drafted in found] == [[], [], [(9,)]]
-
-
-@pytest.mark.parametrize(("adaptation", "same"), [("prompt", True), ("session", False)])
-def test_a_cold_trie_knows_no_earlier_answer(adaptation: Literal["prompt", "session"], same: bool) -> None:
-    drafter = SglangNgram(adaptation=adaptation)
-    first, second = (answer(drafter, [1, 2, 3], [[1], [2], [3]]) for _ in range(2))
-    assert (first == second) == same
-
-
-def test_settings_that_contradict_are_refused() -> None:
-    with pytest.raises(
-        BadInput, match=r"^method.min_bfs_breadth: 11 must not be more than method.max_bfs_breadth, 10"
-    ):
-        SglangNgram(min_bfs_breadth=11)
-    with pytest.raises(BadInput, match=r"^method.capacity: 18 must be more than method.max_trie_depth, 18"):
-        SglangNgram(capacity=18)
-    with pytest.raises(BadInput, match=r"^method.external_sam_budget: and method.external_corpus_path must both"):
-        SglangNgram(external_sam_budget=4)
-    with pytest.raises(BadInput, match=r"^method.external_corpus_path: .*zzz"):
-        SglangNgram(external_sam_budget=4, external_corpus_path="zzz")
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"min_bfs_breadth": 11}, "min_bfs_breadth: 11 must not be more than method.max_bfs_breadth, 10"),
+        ({"capacity": 18}, "capacity: 18 must be more than method.max_trie_depth, 18"),
+        ({"external_sam_budget": 4}, "external_sam_budget: and method.external_corpus_path must both"),
+        ({"external_sam_budget": 4, "external_corpus_path": "zzz"}, "external_corpus_path: .*zzz"),
+    ],
+)
+def test_settings_that_contradict_are_refused(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInput, match=rf"^method\.{problem}"):
+        SglangNgram(**settings)

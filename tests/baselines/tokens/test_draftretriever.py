@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,38 +55,26 @@ def test_the_index_equals_the_packages_own(tmp_path: Path) -> None:
     assert len(ours) > 100
 
 
-def test_drafts_are_paths_of_the_corpus(drafter: DraftRetriever) -> None:
+def test_drafts_are_paths_of_the_corpus_and_an_unknown_context_has_none(drafter: DraftRetriever) -> None:
     drafter.begin(np.array([10]))
     tree = drafter.draft(np.array([20, 10, 11]))
     longest = {(12, 13, 10, 11), (12, 13, 15, 16), (12, 14, 10, 11)}
     assert set(paths_of(tree)) == {path[:end] for path in longest for end in range(1, 5)}
-
-
-def test_an_unknown_context_has_no_draft(drafter: DraftRetriever) -> None:
     for context in ([5], [5, 6], [30, 11]):
         assert drafter.draft(np.array(context)).tokens.tolist() == context[-1:]
 
 
-def drafts(drafter: DraftRetriever) -> list[int]:
-    return sorted(drafter.draft(np.array([20, 21, 22, 23, 20, 21])).tokens.tolist())
-
-
-def test_a_session_keeps_what_it_learns_until_reset(drafter: DraftRetriever) -> None:
-    assert 22 in drafts(drafter), "it adapts to the context before it searches"
+@pytest.mark.parametrize(("scope", "kept"), [("session", True), ("prompt", False)])
+def test_what_it_learns_is_kept_for_its_scope(tmp_path: Path, scope: str, kept: bool) -> None:
+    made = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), adaptation=scope)  # type: ignore[arg-type]
     here = np.array([20, 21])
-    assert 22 in drafter.draft(here).tokens
-    drafter.begin(here)
-    assert 22 in drafter.draft(here).tokens, "a session keeps it at the next prompt"
-    drafter.reset()
-    assert drafter.draft(here).drafted == 0
-
-
-def test_scope_prompt_forgets_at_each_prompt(tmp_path: Path) -> None:
-    drafter = DraftRetriever(datastore([DOCUMENT]), cache=str(tmp_path), adaptation="prompt")
-    assert 22 in drafts(drafter)
-    drafter.begin(np.array([20, 21]))
-    assert drafter.draft(np.array([20, 21])).drafted == 0
-    drafter.close()
+    assert 22 in made.draft(np.array([20, 21, 22, 23, 20, 21])).tokens, "it adapts before it searches"
+    assert 22 in made.draft(here).tokens
+    made.begin(here)
+    assert (22 in made.draft(here).tokens) == kept
+    made.reset()
+    assert made.draft(here).drafted == 0
+    made.close()
 
 
 def test_the_process_ends_with_the_drafter(drafter: DraftRetriever) -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -10,7 +8,6 @@ from suffix_texts import suffix_file
 from tiny import paths_of
 
 from aded.errors import BadInput
-from baselines.tokens.matches import occurrences
 from baselines.tokens.rest import Rest
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
@@ -34,24 +31,14 @@ def longest_known(documents: list[list[int]], context: list[int], longest: int, 
     return next((span for span in spans if continuations_of(documents, context[-span:])), 0)
 
 
-@given(DOCUMENTS, CONTEXTS, st.integers(1, 3), st.integers(0, 5))
-def test_the_longest_known_suffix_is_found(
-    documents: list[list[int]], context: list[int], shortest: int, more: int
+@given(DOCUMENTS, CONTEXTS, st.integers(0, 12), st.integers(1, 4), st.integers(1, 3), st.integers(0, 3))
+def test_the_most_frequent_continuations_of_the_longest_known_suffix_are_drafted(
+    documents: list[list[int]], context: list[int], budget: int, ahead: int, shortest: int, more: int
 ) -> None:
-    file = suffix_file(documents, VOCABULARY)
-    longest = shortest + more
-    span, start, end = occurrences(file.corpus, np.array(context), longest, shortest)
-    assert span == longest_known(documents, context, longest, shortest)
-    assert end - start == (len(continuations_of(documents, context[-span:])) if span else 0)
-
-
-@given(DOCUMENTS, CONTEXTS, st.integers(0, 12), st.integers(1, 4))
-def test_the_most_frequent_continuations_are_drafted(
-    documents: list[list[int]], context: list[int], budget: int, ahead: int
-) -> None:
-    tree = Rest(suffix_file(documents, VOCABULARY), budget=budget, longest=4, ahead=ahead).draft(np.array(context))
+    settings = {"budget": budget, "ahead": ahead, "shortest": shortest, "longest": shortest + more}
+    tree = Rest(suffix_file(documents, VOCABULARY), **settings).draft(np.array(context))
     drafted = paths_of(tree)
-    span = longest_known(documents, context, 4, 2)
+    span = longest_known(documents, context, shortest + more, shortest)
     found = continuations_of(documents, context[-span:]) if span else []
     times = Counter(tuple(after[:n]) for after in found for n in range(1, min(len(after), ahead) + 1))
     assert tree.tokens[0] == context[-1]
@@ -67,19 +54,14 @@ def test_at_most_matches_occurrences_are_read() -> None:
     file = suffix_file([[0, 1, 2], [0, 1, 3]], VOCABULARY)
     assert paths_of(Rest(file).draft(np.array([0, 1]))) == [(2,), (3,)]
     assert paths_of(Rest(file, matches=1).draft(np.array([0, 1]))) == [(2,)]
-
-
-@pytest.mark.parametrize("threads", [2, 6])
-def test_threads_change_nothing(threads: int) -> None:
-    rng = np.random.default_rng(0)
-    file = suffix_file([rng.integers(VOCABULARY, size=400).tolist() for _ in range(3)], VOCABULARY)
-    one, more = Rest(file), Rest(file, threads=threads)
-    for context in rng.integers(VOCABULARY, size=(50, 3)):
-        first, second = one.draft(context), more.draft(context)
-        assert paths_of(first) == paths_of(second) != []
-
-
-def test_bad_settings_name_their_key() -> None:
-    file = suffix_file([[0]], VOCABULARY)
     with pytest.raises(BadInput, match=r"^method.longest: 2 must not be less"):
         Rest(file, longest=2, shortest=3)
+
+
+def test_threads_change_nothing() -> None:
+    rng = np.random.default_rng(0)
+    file = suffix_file([rng.integers(VOCABULARY, size=400).tolist() for _ in range(3)], VOCABULARY)
+    one, more = Rest(file), Rest(file, threads=6)
+    for context in rng.integers(VOCABULARY, size=(30, 3)):
+        first, second = one.draft(context), more.draft(context)
+        assert paths_of(first) == paths_of(second) != []

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections import Counter
 from heapq import heappop, heappush
 
@@ -64,18 +62,3 @@ def test_the_drafts_are_those_of_plain_searches(
             else best_tree(corpus, far, context[-1], nodes, branches)
         )
         assert drafted_by(drafter, context) == expected
-
-
-def test_the_longer_match_drafts_and_the_text_where_they_are_equal() -> None:
-    drafter = SamDecoding(suffix_file([[0, 1, 2, 2]], VOCABULARY))
-    assert drafted_by(drafter, [3, 1, 3, 3, 0, 1]) == [(1, -1), (2, 0), (2, 1)]
-    drafter.begin(np.array([1]))
-    assert drafted_by(drafter, [1, 3, 3, 1]) == [(1, -1), (3, 0), (3, 1)]
-
-
-def test_the_tree_has_the_most_frequent_continuations() -> None:
-    """After 0 comes 1 twice and 2 once; after 0 1 come 2 and, first in the corpus, 3."""
-    drafter = SamDecoding(suffix_file([[0, 1, 3], [0, 2], [0, 1, 2]], VOCABULARY))
-    assert drafted_by(drafter, [0]) == [(0, -1), (1, 0), (2, 0), (3, 1), (2, 1)]
-    assert drafted_by(SamDecoding(drafter.datastore, branches=1), [0]) == [(0, -1), (1, 0), (3, 1)]
-    assert drafted_by(SamDecoding(drafter.datastore, budget=1), [0]) == [(0, -1), (1, 0)]

@@ -1,8 +1,7 @@
 """Engines compared prompt by prompt, each in a process of its own."""
 
-from __future__ import annotations
-
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -25,44 +24,42 @@ def model(tmp_path: Path) -> str:
     return f"model={tmp_path / 'model'}"
 
 
-@pytest.mark.thorough  # another process imports transformers
-def test_the_command_ends_in_a_line_of_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    settings = BenchEnginesSettings(methods=["autoregressive", "prompt_lookup"], prompts=2, new_tokens=12)
+THEIRS = ["transformers, bf16", "transformers, bf16, prompt lookup"]
+
+
+# Another process imports transformers.
+@pytest.mark.parametrize("theirs", [[], pytest.param(THEIRS, marks=pytest.mark.thorough)], ids=len)
+def test_the_command_ends_in_a_line_of_json(
+    theirs: list[str], model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = ["autoregressive", "prompt_lookup"]
+    settings = BenchEnginesSettings(["transformers"] if theirs else [], methods=methods, prompts=2, new_tokens=12)
     run([model, "engine=eager", "model.dtype=float32"], settings)
     engines = json.loads(capsys.readouterr().out.splitlines()[-1])["engines"]
-    assert engines.keys() == {
-        "ours, autoregressive",
-        "ours, prompt_lookup",
-        "transformers, bf16",
-        "transformers, bf16, prompt lookup",
-    }
+    assert engines.keys() == {f"ours, {name}" for name in methods} | {*theirs}
     assert all(each["tokens_per_second"] > 0 for each in engines.values())
-    assert [engines[f"ours, {name}"]["same"] for name in ("autoregressive", "prompt_lookup")] == [1, 1]
+    assert [engines[f"ours, {name}"]["same"] for name in methods] == [1, 1]
     assert engines["ours, autoregressive"]["ratio"] == 1
 
 
-def test_an_engine_that_is_not_installed_is_one_line(model: str, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_one_line(model: str, tmp_path: Path) -> None:
     file = str(gguf_file(tmp_path / "q8.gguf"))
-    settings = BenchEnginesSettings(
-        engines=["openvino"], gguf=file, weights=["own"], methods=["autoregressive"], prompts=1, new_tokens=4
-    )
+    settings = BenchEnginesSettings(["openvino"], gguf=file, weights=["own"], methods=["autoregressive"], prompts=1)
     with pytest.raises(BadInput, match="engines: openvino does not run in "):
         run([model, "engine=eager"], settings)
-
-
-def test_a_model_that_cannot_be_made_must_be_given(model: str) -> None:
     with pytest.raises(BadInput, match="gguf: must be given"):
         models_for("llama_cpp", compose_config([model]), BenchEnginesSettings())
+    with pytest.raises(BadInput, match="methods"):
+        BenchEnginesSettings(methods=["prompt_lookup"])
 
 
-def test_each_kind_of_weights_is_a_file(model: str, tmp_path: Path) -> None:
+def test_each_kind_of_weights_is_a_file(tmp_path: Path) -> None:
     own = gguf_file(tmp_path / "own.gguf")
     settings = BenchEnginesSettings(gguf=str(own), weights=["own", "f16"])
-    files = models_for("llama_cpp", compose_config([model, f"paths.cache={tmp_path}"]), settings)
+    files = models_for("llama_cpp", compose_config([f"paths.cache={tmp_path}"]), settings)
     assert files == {"q8_0": str(own), "f16": str(tmp_path / "models" / f"own-{file_fingerprint(own)}-f16.gguf")}
     assert weights_of(Path(files["f16"])) == "f16"
-    fetched = models_for("llama_cpp", compose_config(["model=qwen2.5-coder-0.5b"]), BenchEnginesSettings(weights=[]))
-    assert fetched == {}
+    assert models_for("llama_cpp", compose_config(["model=qwen2.5-coder-0.5b"]), replace(settings, weights=[])) == {}
 
 
 def test_a_row_has_the_ratio_of_each_prompt_and_the_tokens_that_are_the_same() -> None:
@@ -73,19 +70,14 @@ def test_a_row_has_the_ratio_of_each_prompt_and_the_tokens_that_are_the_same() -
     assert (found["ratio"], found["low"], found["high"]) == (0.75, 0.625, 0.875)
     assert found["same"] == 0.75
     assert row([{"error": "none here"}], ours) == {"error": "none here"}
-
-
-def test_common_tokens_end_at_the_first_that_differs() -> None:
     assert [common([1, 2, 3], other) for other in ([1, 2, 3], [1, 0, 3], [0, 2, 3])] == [3, 1, 0]
 
 
 def test_seconds_are_those_of_decoding_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 2.0, 7.0])
     monkeypatch.setattr("scripts.bench.other_engines.worker.perf_counter", lambda: next(clock))
-    assert timed(lambda ids, new_tokens, speculate: [0] * new_tokens, [1], 3, False) == {
-        "ids": [0] * 3,
-        "seconds": 3.0,
-    }
+    answered = timed(lambda ids, new_tokens, speculate: [0] * new_tokens, [1], 3, False)
+    assert answered == {"ids": [0] * 3, "seconds": 3.0}
 
 
 NUMBERS = np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 32)
@@ -100,9 +92,8 @@ def gguf_file(path: Path) -> Path:
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q8_0)
     writer.add_tensor("wide", PACKED, raw_dtype=gguf.GGMLQuantizationType.Q8_0)
     writer.add_tensor("norm", NUMBERS[0])
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
+    for write in (writer.write_header_to_file, writer.write_kv_data_to_file, writer.write_tensors_to_file):
+        write()
     writer.close()
     return path
 

@@ -1,9 +1,8 @@
 """Serving measured: counters, servers that do not start, and a whole run on a server that only resembles vLLM's."""
 
-from __future__ import annotations
-
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,26 +81,17 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "engine"))
 
 
-@pytest.mark.thorough  # servers in processes of their own
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("rate", [None, 200.0])
+@pytest.mark.parametrize(("rate", "at_once"), [(None, [2]), pytest.param(200.0, [1, 2], marks=pytest.mark.thorough)])
 def test_the_command_measures_each_number_of_requests_at_a_time(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: float | None
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: float | None, at_once: list[int]
 ) -> None:
     children = {child.pid for child in psutil.Process().children(recursive=True)}
-    settings = BenchServingSettings(
-        sys.executable,
-        ["ngram"],
-        datastore="x",
-        requests=4,
-        at_once=[1, 2],
-        new_tokens=9,
-        rate=rate,
-        out=str(tmp_path),
-    )
+    asked: dict[str, Any] = {"requests": 4, "at_once": at_once, "new_tokens": 9, "rate": rate, "out": str(tmp_path)}
+    settings = BenchServingSettings(sys.executable, ["ngram"], datastore="x", **asked)
     serving.run([f"model={folder}"], settings)
     rows = json.loads((tmp_path / "serving.json").read_text())["rows"]
-    assert [(row["proposer"], row["at_once"]) for row in rows] == [("ngram", 1), ("ngram", 2)]
+    assert [(row["proposer"], row["at_once"]) for row in rows] == [("ngram", number) for number in at_once]
     for one in rows:
         assert one["accepted_tokens"] == 2.0, "9 tokens, the first from prefill; 4 of 8 accepted in 4 steps"
         assert one["different"] == 0
@@ -110,23 +100,18 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
     assert (tmp_path / "serving.svg").exists()
     assert "first token, p95 ms" in capsys.readouterr().out
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= children, "the servers have ended"
+    with pytest.raises(BadInput, match="at_once: 9"):
+        serving.run([f"model={folder}"], replace(settings, at_once=[9]))
 
 
-@pytest.mark.thorough  # servers in processes of their own
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("proposer", ["aded_backoff", "none"])
+@pytest.mark.parametrize("proposer", ["aded_backoff", pytest.param("none", marks=pytest.mark.thorough)])
 def test_right_answers_are_told_from_wrong_broken_and_refused_ones(
-    folder: Path, tmp_path: Path, proposer: str
+    folder: Path, tmp_path: Path, proposer: Any
 ) -> None:
-    asked: dict[str, Any] = {
-        "proposer": proposer,
-        "minutes": 0.05,
-        "clients": 3,
-        "requests": 4,
-        "new_tokens": 9,
-        "break_every": 0.5,
-    }
-    soak.run([f"model={folder}"], soak.SoakSettings(sys.executable, datastore="x", out=str(tmp_path), **asked))
+    asked: dict[str, Any] = {"clients": 3, "requests": 4, "new_tokens": 9, "break_every": 0.3}
+    given = soak.SoakSettings(sys.executable, proposer, "x", 0.03, out=str(tmp_path), **asked)
+    soak.run([f"model={folder}"], given)
     found = json.loads((tmp_path / "soak.json").read_text())
     assert found["counts"].keys() == {"right", "malformed and refused", "broken off"}
     assert found["latencies"]["end_to_end_ms"]["p50"] > 0
@@ -148,12 +133,9 @@ def replies(*texts: str) -> list[Reply]:
 
 
 def test_accepted_tokens_leave_out_prefill() -> None:
-    counts = {
-        "generation_tokens": 104.0,
-        "spec_decode_num_accepted_tokens": 60.0,
-        "spec_decode_num_draft_tokens": 80.0,
-    }
-    drafting = Replies(replies("a", "b", "c", "d"), 2.0, counts)
+    counts = {"accepted": 60.0, "draft": 80.0}
+    counts = {f"spec_decode_num_{name}_tokens": count for name, count in counts.items()}
+    drafting = Replies(replies("a", "b", "c", "d"), 2.0, {"generation_tokens": 104.0, **counts})
     plain = Replies(replies("a", "b", "x", "d"), 4.0, {"generation_tokens": 104.0})
     found = compared(drafting, plain)
     assert (found["accepted_tokens"], found["drafted_tokens"], found["speedup"]) == (100 / 40, 80 / 40, 2.0)
@@ -163,28 +145,21 @@ def test_accepted_tokens_leave_out_prefill() -> None:
 
 def test_latencies_are_those_of_a_reader_of_the_stream() -> None:
     """Tokens that arrive together share the time since those before them."""
-    found = latencies(replies("a"))
-    medians = {name: percentiles["p50"] for name, percentiles in found.items()}
-    assert medians == {
-        "time_to_first_token_ms": 1000,
-        "inter_token_latency_ms": 500,
-        "step_latency_ms": 750,
-        "end_to_end_ms": 2500,
-    }
+    medians = {name: percentiles["p50"] for name, percentiles in latencies(replies("a")).items()}
+    first, whole = medians["time_to_first_token_ms"], medians["end_to_end_ms"]
+    assert (first, medians["inter_token_latency_ms"], medians["step_latency_ms"], whole) == (1000, 500, 750, 2500)
 
 
-def test_each_proposer_has_its_options() -> None:
+def test_each_proposer_has_its_options(tmp_path: Path) -> None:
     ours = options_of("aded_backoff_full", "f.ngrams", 4)
     assert json.loads(ours[1])["model"] == "aded.engines.vllm.Proposer"
     assert json.loads(ours[3]) == {"aded": {"datastore": "f.ngrams", "cost": "none"}}
+    assert json.loads(options_of("aded_backoff", "f", 4)[3])["aded"]["cost"] == "measured"
     assert json.loads(options_of("suffix", "f", 4)[1]) == {"method": "suffix", "num_speculative_tokens": 4}
-
-
-def test_a_profile_is_our_proposer_whose_drafts_the_engine_accepts_as_often_as_a_run_did(tmp_path: Path) -> None:
     write_run(tmp_path / "run", [row(81, 0, [1, 4]), row(82, 0, [2, 1])])
-    speculation = json.loads(options_of("profile", "f.ngrams", 4, str(tmp_path / "run"))[1])
-    assert speculation["model"] == "aded.engines.vllm.Proposer"
-    assert speculation["rejection_sample_method"] == "synthetic"
-    assert speculation["synthetic_acceptance_rates"] == [0.5, 0.25, 0.25, 0.0]
+    profile = json.loads(options_of("profile", "f.ngrams", 4, str(tmp_path / "run"))[1])
+    assert profile["model"] == "aded.engines.vllm.Proposer"
+    assert profile["rejection_sample_method"] == "synthetic", "drafts are accepted as often as the run's"
+    assert profile["synthetic_acceptance_rates"] == [0.5, 0.25, 0.25, 0.0]
     with pytest.raises(BadInput, match="profile"):
         BenchServingSettings(python="python", proposers=["profile"])

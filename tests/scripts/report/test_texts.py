@@ -12,15 +12,9 @@ from aded.errors import literal
 from scripts.report.texts import as_latex
 
 HOSTILE = '50% of a_b & $c #1 {x} ~^\\\\ <|> "q" – ¹²³ ± × é Ж漢'
-FRAMES = {
-    "human_eval, 95 % & more": pd.DataFrame(
-        {
-            "method_1": ["aded", "[x]", "*y", HOSTILE],
-            "speedup [95 %]": ["1.20 [1.10, 1.30]¹³", "–", HOSTILE, "2 of 3"],
-        }
-    ),
-    "another": pd.DataFrame({"a": ["1"]}),
-}
+SPEEDUPS = ["1.20 [1.10, 1.30]¹³", "–", HOSTILE, "2 of 3"]
+TABLE = pd.DataFrame({"method_1": ["aded", "[x]", "*y", HOSTILE], "speedup [95 %]": SPEEDUPS})
+FRAMES = {"human_eval, 95 % & more": TABLE, "another": pd.DataFrame({"a": ["1"]})}
 NOTES = [HOSTILE, "[p1]: a note"]
 
 

@@ -1,32 +1,23 @@
 """One command from recorded answers to tables and plots, on answers and a corpus of our own."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import forked
 import pytest
 from command import Command
+from made_up_run import row, write_run
 from tiny import tiny_tokenizer
 
 from aded.config.command_line import CONF, compose_config, split_settings
 from aded.errors import BadInput
 from datastore.sources.catalogue import read_source
 from scripts.results import recorded
-from scripts.results.recorded import (
-    ABLATIONS,
-    ANSWERS,
-    LEARNING,
-    QUESTIONS,
-    TABLE_1,
-    ResultsSettings,
-    fetch_sources,
-    main,
-    read_sources,
-)
+from scripts.results.recorded import ABLATIONS, TABLE_1, ResultsSettings, fetch_sources, main, read_sources
 
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
@@ -38,13 +29,12 @@ def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tiny_tokenizer().save_pretrained("tokenizer")
     place = Path("answers/alpaca")
     place.mkdir(parents=True)
-    files = {
-        "question": [{"question_id": n, "category": "cats", "turns": [f"what {n}?"]} for n in range(3)],
-        "vicuna-7b": [{"question_id": n, "choices": [{"index": 0, "turns": [TEXTS[n]]}]} for n in range(3)],
-        "llama-2-7b-chat": [
-            {"question_id": n, "choices": [{"index": 0, "turns": [" ".join(TEXTS)]}]} for n in range(3)
-        ],
+    said = {"vicuna-7b": TEXTS, "llama-2-7b-chat": [" ".join(TEXTS)] * 3}
+    files: dict[str, list[dict[str, Any]]] = {
+        name: [{"question_id": n, "choices": [{"index": 0, "turns": [texts[n]]}]} for n in range(3)]
+        for name, texts in said.items()
     }
+    files["question"] = [{"question_id": n, "category": "cats", "turns": [f"what {n}?"]} for n in range(3)]
     for name, lines in files.items():
         (place / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     Path("corpus.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS * 2))
@@ -58,9 +48,8 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
     sweeps = list(sources.sweeps())
     assert len(sweeps) == len(ABLATIONS) - 2 + 2 * (1 + 2) + 2 * 3, "the causes are of both answers"
     for sweep in sweeps:
-        config = compose_config(
-            [f"{key}={value.split(',')[-1]}" for key, value in (one.split("=", 1) for one in sweep)]
-        )
+        last = [f"{key}={values.split(',')[-1]}" for key, _, values in (one.partition("=") for one in sweep)]
+        config = compose_config(last)
         assert config.benchmark.question_file == "answers/alpaca/question.jsonl"
         llama = config.model.answers.endswith("llama-2-7b-chat.jsonl")
         assert config.model.template.name == ("llama-2" if llama else "vicuna_v1.1")
@@ -75,10 +64,8 @@ def test_every_sweep_composes_and_has_its_own_answers(arguments: list[str]) -> N
         ("corpus=nowhere", "corpus: nowhere is no file"),
         ("tokenizer=", "tokenizer: is missing"),
         ("jobs=0", "jobs: 0 must be 1 or more"),
-        ("ablate=nowhere", "ablate: nowhere is no file"),
         ("colour=red", "colour: no such key"),
         ("corpus.jsonl", "ANSWERS: name one folder"),
-        ("tokenizer", "ANSWERS: name one folder"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments: list[str], change: str, problem: str, command: Command) -> None:
@@ -87,9 +74,19 @@ def test_bad_arguments_are_refused_by_name(arguments: list[str], change: str, pr
     assert command.refusal(main, *kept, change).startswith(problem)
 
 
-def test_answers_of_a_model_whose_template_is_not_known_are_refused(arguments: list[str], command: Command) -> None:
+def test_answers_that_cannot_be_replayed_are_named(arguments: list[str], command: Command) -> None:
+    settings, folders = split_settings(ResultsSettings, arguments)
+    known = read_sources(folders, settings).answers
+    shutil.copytree("answers/alpaca", "answers/cats")
+    command.capture.readouterr()
+    assert read_sources(folders, settings).answers == known
+    assert "cats is no benchmark of conf/benchmark; its answers are skipped" in command.capture.readouterr().err
     shutil.copy("answers/alpaca/vicuna-7b.jsonl", "answers/alpaca/llama-3.1-8b.jsonl")
-    assert "llama-3.1-8b.jsonl is of a model whose template is not known" in command.refusal(main, *arguments)
+    with pytest.raises(BadInput, match=r"llama-3.1-8b.jsonl is of a model whose template is not known"):
+        read_sources(folders, settings)
+    shutil.rmtree("answers/alpaca")
+    with pytest.raises(BadInput, match="holds no BENCHMARK"):
+        read_sources(folders, settings)
 
 
 def test_without_answers_the_committed_ones_are_fetched(
@@ -108,7 +105,12 @@ def test_without_answers_the_committed_ones_are_fetched(
     monkeypatch.setattr(recorded, "fetch", fetches)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path))
     sources = fetch_sources(ResultsSettings(mirror="m"))
-    assert {name for name, _ in fetched} == {*QUESTIONS, *ANSWERS, "chat_corpus", "llama_2_tokenizer"}
+    assert {name for name, _ in fetched} == {
+        *recorded.QUESTIONS,
+        *recorded.ANSWERS,
+        "chat_corpus",
+        "llama_2_tokenizer",
+    }
     assert {mirror for _, mirror in fetched} == {"m"}
     assert sources.tokenizer == str(tmp_path / "sources" / "tokenizers" / "llama-2")
     for file in sources.answers:
@@ -119,19 +121,32 @@ def test_without_answers_the_committed_ones_are_fetched(
         fetch_sources(ResultsSettings(corpus=str(sources.corpus)))
 
 
-def test_answers_to_unknown_benchmarks_are_skipped_with_a_warning(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("failing", [None, "run", "plots"])
+def test_datastores_are_built_then_sweeps_run_then_tables_written_and_a_failure_is_said(
+    arguments: list[str], failing: str | None, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    settings, folders = split_settings(ResultsSettings, arguments)
-    known = read_sources(folders, settings).answers
-    shutil.copytree("answers/alpaca", "answers/cats")
-    assert read_sources(folders, settings).answers == known
-    assert capsys.readouterr().err == (
-        "answers/cats: cats is no benchmark of conf/benchmark; its answers are skipped\n"
-    )
-    shutil.rmtree("answers/alpaca")
-    with pytest.raises(BadInput, match="holds no BENCHMARK"):
-        read_sources(folders, settings)
+    """No command runs: a run that went well leaves a record here."""
+    calls: list[tuple[str, Sequence[str]]] = []
+
+    def called(verb: str, words: Sequence[str]) -> bool:
+        calls.append((verb, words))
+        if verb == "run" and len(calls) == 3:
+            write_run(
+                Path(next(word for word in words if word.startswith("paths.output"))[13:]) / "a", [row(1, 0, [2])]
+            )
+        return verb != failing
+
+    monkeypatch.setattr(recorded, "call", called)
+    done = command(main, *arguments)
+    assert (done.code, "not everything succeeded" in done.err) == ((1, True) if failing else (0, False))
+    verbs = [verb for verb, _ in calls]
+    runs = len(ABLATIONS) - 2 + 2 * (1 + 2) + 2 * 3
+    assert verbs[: 2 + runs] == ["build"] * 2 + ["run"] * runs
+    assert sorted(verbs[2 + runs :]) == ["plots"] * len(recorded.DRAWN) + ["tables"] * (1 + len(ABLATIONS))
+    assert [any(word.startswith("corpus.limit") for word in words) for _, words in calls[:2]] == [False, True]
+    readme = Path("results/recorded/README.md").read_text()
+    assert f"## {TABLE_1}" in readme
+    assert "tokenizer=TOKENIZER small=3 ablate=ANSWERS/alpaca/vicuna-7b.jsonl\n" in readme
 
 
 @pytest.mark.thorough
@@ -146,8 +161,6 @@ def test_from_answers_to_tables_and_plots(
     assert capsys.readouterr().err == ""
     out = Path("results/recorded")
     readme = (out / "README.md").read_text()
-    command = "python -m scripts.results.recorded ANSWERS corpus=CORPUS tokenizer=TOKENIZER"
-    assert f"{command} small=3 ablate=ANSWERS/alpaca/vicuna-7b.jsonl\n" in readme
     for link in re.findall(r"\]\((.*?)\)", readme):
         assert (out / link).is_file()
     for name in (TABLE_1, "search"):
@@ -158,7 +171,7 @@ def test_from_answers_to_tables_and_plots(
     table = (out / TABLE_1 / "comparison_with_paper.md").read_text()
     lines = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
     ours = {line[1].strip(): line for line in lines}
-    learning = [f"{method} (adaptation={scope})" for method in LEARNING for scope in ("prompt", "session")]
+    learning = [f"{method} (adaptation={scope})" for method in recorded.LEARNING for scope in ("prompt", "session")]
     for method in ("prompt_lookup", "rest", *learning):
         assert "–" not in (ours[method][3].strip(), ours[method][6].strip()), "both models have their number"
     # The ablations are of the smallest file alone.

@@ -1,7 +1,5 @@
 """The animated terminal shows each letter of a session once, in its colour; the committed one is that of its file."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree

@@ -2,6 +2,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -88,7 +89,7 @@ def test_each_prompt_of_conversations_is_asked_once() -> None:
 @pytest.mark.parametrize("eos", [frozenset(), frozenset({5, 9, 40})])
 def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
     """Of unlike lengths, some ending early; the states are those that the output projection read."""
-    model = tiny_model()
+    model: Any = tiny_model()
     batch = [[7, 8, 9], [3], [4, 5, 6, 7, 8, 9, 10, 11], [20, 21]]
     found = answer_batch(model, batch, eos, 20)
     for prompt, (ids, hidden) in zip(batch, found, strict=True):

@@ -1,34 +1,27 @@
-"""The watch on made-up counters of the operating system."""
-
-from __future__ import annotations
+"""The watch on made-up counters of the operating system, and what a turn's timing holds of it."""
 
 import subprocess
 import sys
+from collections import namedtuple
 from dataclasses import dataclass, field
 from mmap import PAGESIZE, mmap
 from pathlib import Path
 from time import sleep
 from types import SimpleNamespace
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import psutil
 import pytest
 
 from aded.bench.clock import gpu, watch
+from aded.bench.clock.timing import timing_of
 from aded.bench.clock.watch import Lap, TurnWatch, Watch, throttles, wait_for_quiet
+from aded.core.decode import Answer
+from aded.records.rows import MachineUse
 
-
-class Times(NamedTuple):
-    """Seconds of a processor, as psutil has them."""
-
-    user: float
-    nice: float
-    system: float
-    idle: float
-    iowait: float
-    irq: float
-    softirq: float
-    steal: float
+Times = namedtuple("Times", "user nice system idle iowait irq softirq steal")
+"""Seconds of a processor, as psutil has them."""
 
 
 class Child(NamedTuple):
@@ -88,12 +81,8 @@ def test_what_we_did_not_use_others_did(made_up: Machine) -> None:
     assert (lap.seconds, lap.others, lap.steal) == (0.25, pytest.approx(0.2), pytest.approx(0.1))
     made_up.passes(1.0, busy=2.0, own=2.0)
     assert clock.lap() == Lap(1.0, 0.0, 0.0)
-
-
-def test_counters_in_steps_of_10_ms_give_no_share_below_0(made_up: Machine) -> None:
-    clock = Watch()
     made_up.passes(0.25, busy=0.49, own=0.5)
-    assert clock.lap().others == 0.0
+    assert clock.lap().others == 0.0, "counters in steps of 10 ms give no share below 0"
     assert clock.lap() == Lap(0.0, 0.0, 0.0)
 
 
@@ -137,8 +126,8 @@ def test_a_turn_s_peak_of_memory_is_its_own() -> None:
             held[page] = 1
     before, second = first.use().peak_memory_mb, TurnWatch(cuda=False)
     after = second.use().peak_memory_mb
-    assert before is not None
-    assert after is not None
+    assert before
+    assert after
     assert 190 < before - after < 250
     assert abs(after - psutil.Process().memory_info().rss / 1e6) < 20
 
@@ -151,7 +140,8 @@ def test_where_the_system_cannot_forget_a_peak_there_is_none(monkeypatch: pytest
     assert TurnWatch(cuda=False).use().peak_memory_mb is None
 
 
-def test_throttles_are_counted(tmp_path: Path) -> None:
+def test_throttles_are_counted_and_the_processors_that_this_process_may_use(tmp_path: Path) -> None:
+    assert watch.processors() == psutil.Process().cpu_affinity()
     assert throttles(tmp_path) is None
     for number in range(2):
         folder = tmp_path / f"cpu{number}" / "thermal_throttle"
@@ -161,12 +151,12 @@ def test_throttles_are_counted(tmp_path: Path) -> None:
     assert throttles(tmp_path) == 8
 
 
+@pytest.mark.thorough
 def test_a_stranger_s_time_is_seen_on_this_machine() -> None:
     """A process that is not our child: its parent has ended."""
     loop = "import time\nuntil = time.monotonic() + 20\nwhile time.monotonic() < until: pass"
     start = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {loop!r}], stdout=-3).pid)"
-    done = subprocess.run([sys.executable, "-c", start], stdout=subprocess.PIPE, text=True, check=True)
-    stranger = psutil.Process(int(done.stdout))
+    stranger = psutil.Process(int(subprocess.check_output([sys.executable, "-c", start])))
     try:
         clock, before = Watch(), sum(stranger.cpu_times()[:2])
         while (used := sum(stranger.cpu_times()[:2]) - before) < 0.5:
@@ -177,16 +167,12 @@ def test_a_stranger_s_time_is_seen_on_this_machine() -> None:
         stranger.kill()
 
 
-class Driver(SimpleNamespace):
+def driver(processes: int, reasons: int) -> SimpleNamespace:
     """A made-up NVML."""
-
-    NVMLError = RuntimeError
-    nvmlClocksEventReasonSwThermalSlowdown = 32  # noqa: N815 - NVML's own names
-    nvmlClocksEventReasonHwThermalSlowdown = 64  # noqa: N815
-
-
-def driver(processes: int, reasons: int) -> Driver:
-    return Driver(
+    return SimpleNamespace(
+        NVMLError=RuntimeError,
+        nvmlClocksEventReasonSwThermalSlowdown=32,
+        nvmlClocksEventReasonHwThermalSlowdown=64,
         nvmlInit=lambda: None,
         nvmlDeviceGetHandleByUUID=lambda name: name,
         nvmlDeviceGetComputeRunningProcesses=lambda handle: [object()] * processes,
@@ -204,22 +190,45 @@ def card(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize(
-    ("processes", "reasons", "state"),
-    [(1, 0, (0, False)), (3, 4 | 64, (2, True)), (0, 32, (0, True)), (1, 4, (0, False))],
-)
-def test_a_gpu_s_driver_is_asked(
-    card: pytest.MonkeyPatch, processes: int, reasons: int, state: tuple[int, bool]
-) -> None:
-    card.setitem(sys.modules, "pynvml", driver(processes, reasons))
-    assert gpu.state() == gpu.GpuState(*state)
-    use = TurnWatch(cuda=True).use()
-    assert (use.gpu_processes, use.throttled, use.peak_gpu_memory_mb) == (*state, 3.0)
+def test_a_gpu_s_driver_is_asked(card: pytest.MonkeyPatch) -> None:
+    for processes, reasons, state in (
+        (1, 0, (0, False)),
+        (3, 4 | 64, (2, True)),
+        (0, 32, (0, True)),
+        (1, 4, (0, False)),
+    ):
+        card.setitem(sys.modules, "pynvml", driver(processes, reasons))
+        assert gpu.state() == gpu.GpuState(*state)
+        use = TurnWatch(cuda=True).use()
+        assert (use.gpu_processes, use.throttled, use.peak_gpu_memory_mb) == (*state, 3.0)
 
 
 def test_a_driver_that_does_not_answer_is_nothing(card: pytest.MonkeyPatch) -> None:
     broken = driver(1, 0)
-    broken.nvmlInit = lambda: (_ for _ in ()).throw(RuntimeError("no driver"))
+    broken.nvmlInit = Mock(side_effect=RuntimeError("no driver"))
     card.setitem(sys.modules, "pynvml", broken)
     assert gpu.state() is None
     assert TurnWatch(cuda=True).use().gpu_processes is None
+
+
+QUIET, TAKEN = Lap(0.25, 0.02, 0.0), Lap(0.25, 0.6, 0.1)
+READING = Lap(0.003, 1.0, 0.0)
+"""The lap of an arm without a step: one tick of the system's counters is more than all of it."""
+MACHINE = MachineUse(1.0, 0.0, 0.0, 0.0, None, None, None, None, None)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_the_machine_did_in_a_pair_is_that_of_the_arms_that_took_a_step(swapped: bool) -> None:
+    pairs = [
+        ((2, QUIET), (3, QUIET)),
+        ((2, READING), (6, QUIET)),
+        ((4, TAKEN), (9, QUIET)),
+        ((4, READING), (9, READING)),
+    ]
+    both = [(two, one) if swapped else (one, two) for one, two in pairs]
+    found = timing_of(Answer(), Answer(), both, MACHINE).slices
+    assert found is not None
+    steps = [found.steps, found.autoregressive_steps]
+    assert (steps[::-1] if swapped else steps) == [[2, 0, 2], [3, 3, 3]]
+    assert found.others == [0.02, 0.02, 0.6]
+    assert found.steal == [0.0, 0.0, 0.1]

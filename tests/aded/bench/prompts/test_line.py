@@ -1,5 +1,4 @@
-from __future__ import annotations
-
+import re
 from typing import Any
 
 import pytest
@@ -11,11 +10,8 @@ from aded.bench.questions import Chat, PlainText, Question, TokenIds
 from aded.errors import BadInput
 
 SYSTEM, USER, ASSISTANT = ({"role": role, "content": role[0]} for role in ("system", "user", "assistant"))
-CALL: dict[str, Any] = {
-    "role": "assistant",
-    "content": None,
-    "tool_calls": [{"function": {"name": "add", "arguments": {"a": 1}}}],
-}
+CALLS = [{"function": {"name": "add", "arguments": {"a": 1}}}]
+CALL: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": CALLS}
 TOOL = {"role": "tool", "content": "2"}
 ADD = {"type": "function", "function": {"name": "add", "parameters": {}}}
 
@@ -50,23 +46,16 @@ def test_each_form_of_a_line(line: dict[str, Any], question: Question) -> None:
     ("line", "problem"),
     [
         ({}, " has no prompt; it must have one of prompt (text), turns (texts), messages"),
-        ({"text": "a"}, " has no prompt"),
         ({"prompt": "a", "messages": [USER]}, " has prompt and messages; it must have one of"),
         ({"prompt": ""}, ": prompt: '' must not be empty"),
-        ({"prompt": ["a"]}, ": prompt: ['a'] must be text; it must be prompt (text), turns"),
         ({"turns": []}, ": turns: [] must not be empty"),
         ({"turns": "ab"}, ": turns: 'ab' must be a list"),
         ({"prompt_ids": [1, -2]}, ": prompt_ids[1]: -2 must be 0 or more"),
-        ({"prompt_ids": []}, ": prompt_ids: [] must not be empty"),
         ({"prompt_ids": [True]}, ": prompt_ids[0]: True must be a whole number"),
-        ({"messages": []}, ": messages: [] must not be empty"),
         ({"messages": ["hi"]}, ": messages[0]: 'hi' must be a group of keys"),
         ({"messages": [{"content": "a"}]}, ": messages[0]: role: must be given; it must be a role (system, user"),
-        ({"messages": [{"role": "robot", "content": "a"}]}, ": messages[0]: role: 'robot' must be one of system"),
         ({"messages": [{"role": "user"}]}, ": messages[0] has no content"),
-        ({"messages": [USER, {"role": "user", "content": 5}]}, ": messages[1]: content: 5 must be text"),
         ({"messages": [USER, ASSISTANT]}, ": its last message is the assistant's; end with a user's or tool's"),
-        ({"messages": [USER, SYSTEM]}, ": its last message is the system's"),
         ({"prompt": "a", "tools": [ADD]}, " has tools, and prompt in place of messages"),
         ({"messages": [USER], "system": "s"}, " has system, which goes with prompt or turns"),
         ({"prompt_ids": [1], "raw": True}, " has raw, which goes with prompt or turns"),
@@ -75,29 +64,18 @@ def test_each_form_of_a_line(line: dict[str, Any], question: Question) -> None:
     ],
 )
 def test_an_error_names_the_line_and_what_is_right(line: dict[str, Any], problem: str) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(BadInput, match=f"^{re.escape(f'benchmark.question_file: x.jsonl line 7{problem}')}"):
         question_of("x.jsonl line 7", line, "7")
-    assert str(error.value).startswith(f"benchmark.question_file: x.jsonl line 7{problem}")
 
 
 @pytest.mark.parametrize(
     ("roles", "lengths"),
-    [
-        ("u", [1]),
-        ("su", [2]),
-        ("suau", [4]),  # what the assistant said is given
-        ("suu", [2, 1]),  # and where it is not, the model says it
-        ("ucttu", [4, 1]),  # it answers after the last of several results
-        ("uctau", [5]),
-        ("uct", [3]),
-        ("uttu", [1, 2, 1]),
-    ],
+    # what the assistant said is given; where it is not, the model says it, after the last of several results
+    [("u", [1]), ("su", [2]), ("suau", [4]), ("suu", [2, 1]), ("ucttu", [4, 1]), ("uctau", [5]), ("uttu", [1, 2, 1])],
 )
 def test_the_model_answers_where_no_answer_is_given(roles: str, lengths: list[int]) -> None:
     messages = [{"s": SYSTEM, "u": USER, "a": ASSISTANT, "c": CALL, "t": TOOL}[role] for role in roles]
-    turns = turns_of(messages, "")
-    assert [len(turn) for turn in turns] == lengths
-    assert [message for turn in turns for message in turn] == messages
+    assert [len(turn) for turn in turns_of(messages, "")] == lengths
 
 
 @given(st.text("suat", max_size=12).map(lambda roles: roles + "u"))

@@ -1,6 +1,4 @@
-"""The back-off drafter: what it learns, how much memory it uses, how large its trees are."""
-
-from __future__ import annotations
+"""The back-off drafter: what it learns, how much memory it takes, how large its trees are, what others add."""
 
 from typing import Any, Literal
 
@@ -10,46 +8,47 @@ import torch
 from small_ngrams import write_small_ngrams
 from tiny import paths_of
 
+from aded.core.decode import decode
 from aded.core.drafter import Step
+from aded.core.sampler import Recorded
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.contexts.context_table import empty_table
 from aded.drafters.backoff.drafter import BackoffDrafter
+from aded.drafters.backoff.external_candidates import MOST_EXTERNAL
+from aded.drafters.mixing import mixed, new_mixing
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
+from aded.targets.weightless import WeightlessTarget
 
-VOCABULARY = 50
+TOKENS = 50
+"""Tokens of texts; external candidates have larger ones too."""
+VOCABULARY = 5000
 CONTEXTS = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
+PLAIN: dict[str, Any] = {"copy": False, "skip_grams": False, "unigrams": False}
+WEIGHTS = new_mixing().weights
 
 
 @pytest.fixture(scope="module")
 def datastore(tmp_path_factory: pytest.TempPathFactory) -> NgramFile:
+    """After 0 comes 1, after 1 comes 2, and so on to 9; after 70 comes 71."""
     path = tmp_path_factory.mktemp("backoff") / "tiny.ngrams"
-    return open_ngrams(write_small_ngrams(path, [np.tile(np.arange(10), 30)], VOCABULARY))
+    return open_ngrams(write_small_ngrams(path, [np.tile(np.arange(10), 30), np.tile([70, 71], 30)], VOCABULARY))
 
 
 def drafter(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
-    settings = {"contexts": CONTEXTS, "budget": 16, **settings}
-    return BackoffDrafter(datastore, **settings)
+    return BackoffDrafter(datastore, **{"contexts": CONTEXTS, "budget": 16, **settings})
 
 
 def accepted(drafter: BackoffDrafter, prompt: np.ndarray, answer: np.ndarray) -> list[int]:
-    """The accept length of each step when the target answers `answer`."""
-    text, n, lengths = np.concatenate([prompt, answer]), len(prompt) + 1, []
-    drafter.begin(prompt)
-    while n < len(text):
-        tree = drafter.draft(text[:n])
-        path, length = [0], 0
-        while n + length < len(text):
-            length += 1
-            child = tree.child(path[-1], int(text[n + length - 1]))
-            if child is None:
-                break
-            path.append(child)
-        drafter.observe(Step(tree, path, int(text[n + length - 1])))
-        lengths.append(length)
-        n += length
-    return lengths
+    """The accept length of each step that drafts, when the target answers `answer`."""
+    recorded = Recorded(answer.tolist())
+    return decode(WeightlessTarget(), drafter, prompt, recorded, max_new_tokens=len(answer)).accept_lengths
+
+
+def probabilities_of(tree: DraftTree) -> np.ndarray:
+    assert tree.probabilities is not None
+    return tree.probabilities
 
 
 def test_probabilities_fall_along_a_path_and_siblings_share_their_parent(datastore: NgramFile) -> None:
@@ -58,8 +57,7 @@ def test_probabilities_fall_along_a_path_and_siblings_share_their_parent(datasto
     mine.begin(text[:200])
     for n in range(201, 300):
         tree = mine.draft(text[:n])
-        probabilities = tree.probabilities
-        assert probabilities is not None
+        probabilities = probabilities_of(tree)
         assert probabilities[0] == 1
         assert (np.diff(probabilities) <= 1e-12).all(), "most probable first"
         children = np.zeros(len(probabilities))
@@ -67,14 +65,18 @@ def test_probabilities_fall_along_a_path_and_siblings_share_their_parent(datasto
         assert (children <= probabilities * (1 + 1e-9)).all()
 
 
-def test_the_corpus_alone_drafts_its_ngrams(datastore: NgramFile) -> None:
+def test_corpus_and_copies_draft_and_without_any_source_nothing_is_drafted(datastore: NgramFile) -> None:
     mine = drafter(datastore, adaptation="off")
     assert min(accepted(mine, np.array([3, 4]), np.arange(5, 25) % 10)[:-1]) > 2
+    span = np.append(np.random.default_rng(2).integers(10, TOKENS, size=60), 48)
+    assert max(accepted(drafter(datastore), span, np.tile(span, 3))) >= 10, "a copied span is a long chain"
+    none = drafter(datastore, copy=False, unigrams=False, contexts={})
+    assert set(accepted(none, span, np.tile(span, 3))[:-1]) == {1}
 
 
 def test_how_many_prompts_were_forgotten_changes_no_draft(datastore: NgramFile) -> None:
     """Tables so full that contexts drive each other out of their buckets."""
-    answer = np.random.default_rng(0).integers(VOCABULARY, size=300)
+    answer = np.random.default_rng(0).integers(TOKENS, size=300)
     old, new = (drafter(datastore, adaptation="prompt") for _ in range(2))
     for made in (old, new):
         made.experts = made.experts._replace(prompt=empty_table(64))
@@ -84,63 +86,40 @@ def test_how_many_prompts_were_forgotten_changes_no_draft(datastore: NgramFile) 
     assert accepted(old, np.arange(9), np.tile(answer, 2)) == accepted(new, np.arange(9), np.tile(answer, 2))
 
 
-def test_a_copied_span_is_drafted_as_a_long_chain(datastore: NgramFile) -> None:
-    span = np.random.default_rng(2).integers(10, VOCABULARY, size=60)
-    lengths = accepted(drafter(datastore), np.concatenate([span, [48]]), np.tile(np.append(span, 48), 3))
-    assert max(lengths) >= 10
-    short = accepted(
-        drafter(datastore, copy=False, unigrams=False, contexts={}),
-        np.concatenate([span, [48]]),
-        np.tile(np.append(span, 48), 3),
-    )
-    assert set(short[:-1]) == {1}, "without any source nothing is drafted"
-
-
 def test_each_node_names_the_sources_that_knew_it(datastore: NgramFile) -> None:
-    mine = drafter(datastore, contexts={"prompt": 6})
+    mine, prompt = drafter(datastore, contexts={"prompt": 6}), np.array([*range(20, 32), 1, 2, *range(20, 30)])
     assert mine.node_parts(DraftTree.root(3)) == [""], "nothing is drafted yet"
-    span = list(range(20, 32))
-    prompt = np.array([*span, 1, 2, *span[:10]])
     mine.begin(prompt)
     tree = mine.draft(prompt)
-    assert mine.node_parts(tree)[tree.tokens.tolist().index(span[10])] == "prompt 6, copy"
-    only_corpus = drafter(datastore, contexts={"corpus": 4}, copy=False, skip_grams=False, unigrams=False)
-    only_corpus.begin(np.array([0, 1, 2, 3]))
-    tree = only_corpus.draft(np.array([0, 1, 2, 3]))
-    assert only_corpus.node_parts(tree)[1] == "corpus 4"
-    upper = tree.up_to_depth(2)
-    assert len(only_corpus.node_parts(upper)) == len(upper)
+    assert mine.node_parts(tree)[tree.tokens.tolist().index(30)] == "prompt 6, copy"
+    only_corpus = drafter(datastore, contexts={"corpus": 4}, **PLAIN)
+    only_corpus.begin(np.arange(4))
+    for tree in (only_corpus.draft(np.arange(4)), only_corpus.draft(np.arange(4)).up_to_depth(2)):
+        assert only_corpus.node_parts(tree)[:2] == ["", "corpus 4"]
+        assert len(only_corpus.node_parts(tree)) == len(tree)
 
 
-def test_the_targets_distributions_at_rejected_nodes_are_drafted(datastore: NgramFile) -> None:
-    mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
-    logits = torch.full((2, VOCABULARY), -9.0)
-    logits[0, 31], logits[1, 32] = 9.0, 9.0
-    mine.begin(np.array([20, 21]))
-    mine.draft(np.array([20, 21, 30]))
+def test_the_targets_distributions_are_drafted_also_those_at_rejected_nodes(datastore: NgramFile) -> None:
+    def step(tree: DraftTree, *best: int) -> Step:
+        logits = torch.full((len(best), VOCABULARY), -9.0)
+        logits[range(len(best)), best] = 9.0
+        return Step(tree, [0], best[0], logits)
+
+    rejected, alone = (drafter(datastore, contexts={"target": 3}, copy=False) for _ in range(2))
+    for mine in (rejected, alone):
+        mine.begin(np.array([20, 21]))
+        mine.draft(np.array([20, 21, 30]))
     # Node 1 is rejected; the target's choice after it is stored all the same.
-    mine.observe(Step(DraftTree(np.array([30, 40]), np.array([-1, 0])), [0], 31, logits))
-    mine.draft(np.array([20, 21, 30, 31]))
-    tree = mine.draft(np.array([20, 21, 30, 31, 40]))
-    assert tree.tokens[:2].tolist() == [40, 32]
-
-
-def test_after_steps_without_a_draft_the_last_one_is_read_behind_its_own_text(datastore: NgramFile) -> None:
-    mine = drafter(datastore, contexts={"target": 3}, copy=False, adaptation="session")
-
-    def step(root: int, best: int) -> Step:
-        logits = torch.full((1, VOCABULARY), -9.0)
-        logits[0, best] = 9.0
-        return Step(DraftTree.root(root), [0], best, logits)
-
-    mine.begin(np.array([20, 21]))
-    mine.draft(np.array([20, 21, 30]))
+    rejected.observe(step(DraftTree(np.array([30, 40]), np.array([-1, 0])), 31, 32))
+    rejected.draft(np.array([20, 21, 30, 31]))
+    assert rejected.draft(np.array([20, 21, 30, 31, 40])).tokens[:2].tolist() == [40, 32]
+    # After steps without a draft, the last one is read behind its own text.
     for root in (30, 31, 32):
-        mine.observe(step(root, root + 1))
-    mine.draft(np.array([20, 21, 30, 31, 32, 33]))
-    tree = mine.draft(np.array([20, 21, 30, 31, 32, 33, 30, 31, 32]))
+        alone.observe(step(DraftTree.root(root), root + 1))
+    alone.draft(np.array([20, 21, 30, 31, 32, 33]))
+    tree = alone.draft(np.array([20, 21, 30, 31, 32, 33, 30, 31, 32]))
     assert tree.tokens[:2].tolist() == [32, 33]
-    assert mine.node_parts(tree)[1] == "target 3"
+    assert alone.node_parts(tree)[1] == "target 3"
 
 
 def test_an_answer_is_learned_to_its_end(datastore: NgramFile) -> None:
@@ -154,8 +133,11 @@ def test_an_answer_is_learned_to_its_end(datastore: NgramFile) -> None:
     mine.end()
     mine.begin(np.array([45, 30]))
     mine.observe(Step(DraftTree.root(30), [0], 31))
-    tree = mine.draft(np.array([45, 30, 31]))
-    assert tuple(range(32, 40)) in paths_of(tree)
+    assert tuple(range(32, 40)) in paths_of(mine.draft(np.array([45, 30, 31])))
+    mine.observe(Step(DraftTree.root(31), [0], 32))
+    mine.begin(text[:2])  # the answer before it was given up
+    mine.end()
+    assert mine.context.tolist() == text[:2].tolist()
 
 
 @pytest.mark.parametrize("shape", ["tree", "chain"])
@@ -175,14 +157,13 @@ def test_nothing_is_drafted_below_eos(datastore: NgramFile, shape: Literal["tree
 
 def test_a_long_prompt_is_remembered_from_its_beginning(datastore: NgramFile) -> None:
     """Of 20,000 tokens, which have 120,000 contexts."""
-    mine = drafter(datastore, contexts={"prompt": 6}, copy=False, skip_grams=False, unigrams=False)
-    text = np.random.default_rng(7).integers(VOCABULARY, size=20_000)
+    mine = drafter(datastore, contexts={"prompt": 6}, **PLAIN)
+    text = np.random.default_rng(7).integers(TOKENS, size=20_000)
     mine.begin(text)
     context, known = text, 0
     for start in range(0, 1000, 10):
         context = np.concatenate([context, text[start : start + 6]])
-        tree = mine.draft(context)
-        known += int(text[start + 6]) == tree.tokens[1]
+        known += int(text[start + 6]) == mine.draft(context).tokens[1]
     assert known >= 95
 
 
@@ -195,17 +176,15 @@ def test_stopping_the_search_early_changes_no_tree(datastore: NgramFile) -> None
     for mine in (early, whole):
         mine.begin(text[:10])
     for n in range(11, 1500):
-        tree, probabilities = early.draft(text[:n]), whole.draft(text[:n]).probabilities
-        assert probabilities is not None
-        assert tree.probabilities is not None
-        assert tree.probabilities.tolist() == probabilities[: len(tree)].tolist()
-        assert len(tree) >= cost.best_size(probabilities, size.rate)
-        shorter += len(tree) < len(probabilities)
+        some, probabilities = (probabilities_of(mine.draft(text[:n])) for mine in (early, whole))
+        assert some.tolist() == probabilities[: len(some)].tolist()
+        assert len(some) >= cost.best_size(probabilities, size.rate)
+        shorter += len(some) < len(probabilities)
     assert shorter > 0
 
 
 def test_the_next_turn_reads_only_the_new_tokens(datastore: NgramFile) -> None:
-    text = np.random.default_rng(6).integers(10, VOCABULARY, size=90)
+    text = np.random.default_rng(6).integers(10, TOKENS, size=90)
     mine, new = drafter(datastore), drafter(datastore)
     mine.begin(text[:30])
     for n in range(31, 61):
@@ -220,17 +199,10 @@ def test_the_next_turn_reads_only_the_new_tokens(datastore: NgramFile) -> None:
     assert int(mine.experts.history.length[0]) == 102, "another prompt is read whole"
 
 
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"contexts": {"corpus": 5}}, "method.contexts.corpus: 5 must lie between 0 and 4"),
-        ({"contexts": {"copy": 1}}, "method.contexts: copy is none of corpus, target, session, prompt, nearest"),
-    ],
-)
-def test_bad_settings_are_named(datastore: NgramFile, settings: dict[str, Any], line: str) -> None:
-    with pytest.raises(BadInput) as error:
-        drafter(datastore, **settings)
-    assert str(error.value) == line
+@pytest.mark.parametrize(("contexts", "key"), [({"corpus": 5}, r"\.corpus: 5 must"), ({"copy": 1}, ": copy is none")])
+def test_wrong_contexts_are_named(datastore: NgramFile, contexts: dict[str, int], key: str) -> None:
+    with pytest.raises(BadInput, match=rf"^method\.contexts{key}"):
+        drafter(datastore, contexts=contexts)
 
 
 def test_a_chain_has_the_most_probable_child_of_each_node(datastore: NgramFile) -> None:
@@ -243,16 +215,14 @@ def test_a_chain_has_the_most_probable_child_of_each_node(datastore: NgramFile) 
     for n in range(201, 300):
         chain, tree = chains.draft(text[:n]), trees.draft(text[:n])
         assert chain.parents.tolist() == list(range(-1, len(chain) - 1))
-        assert chain.probabilities is not None
-        assert tree.probabilities is not None
-        node = 0
+        of_chain, of_tree, node = probabilities_of(chain), probabilities_of(tree), 0
         for depth in range(1, len(chain)):
-            children = tree.probabilities[tree.parents == node]
+            children = of_tree[tree.parents == node]
             child = tree.child(node, int(chain.tokens[depth]))
             if child is None:
                 break  # too improbable for the tree
             node = child
-            assert tree.probabilities[node] == children.max() == chain.probabilities[depth]
+            assert of_tree[node] == children.max() == of_chain[depth]
             compared += 1
     assert compared > 200
 
@@ -260,8 +230,7 @@ def test_a_chain_has_the_most_probable_child_of_each_node(datastore: NgramFile) 
 def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) -> None:
     mine = drafter(datastore, shape="chain", budget=8)
     mine.begin(np.arange(20) % 10)
-    probabilities = mine.draft(np.arange(21) % 10).probabilities
-    assert probabilities is not None
+    probabilities = probabilities_of(mine.draft(np.arange(21) % 10))
     assert len(probabilities) == 9
     # Each further node costs what a draft twice as probable as the chain's fourth yields, at one token per second.
     price = 1.001 * float(probabilities[4]) / TreeSizer.LEEWAY
@@ -270,7 +239,7 @@ def test_a_chain_stops_where_a_further_token_does_not_pay(datastore: NgramFile) 
 
 
 def test_siblings_share_what_answers_teach_and_not_their_prompts(datastore: NgramFile) -> None:
-    span = np.random.default_rng(3).permutation(np.arange(10, VOCABULARY))
+    span = np.random.default_rng(3).permutation(np.arange(10, TOKENS))
     first = drafter(datastore, copy=False, contexts={"session": 5, "prompt": 6})
     second = first.fork()
     first.begin(span)
@@ -283,3 +252,62 @@ def test_siblings_share_what_answers_teach_and_not_their_prompts(datastore: Ngra
     assert span[5] not in other.draft(np.array([1, 2, 3, *span[:5]])).tokens
     assert apart.draft(np.array([*span, *span[:5]])).tokens[1] == span[5], "the other's begin left it alone"
     assert second.experts.corpus is first.experts.corpus
+
+
+CONTEXT = np.array([3, 4])
+
+
+def behind_4(datastore: NgramFile, **settings: Any) -> BackoffDrafter:
+    made = drafter(datastore, **{"contexts": {"corpus": 4}, "unigrams": False, "budget": 64, **settings})
+    made.begin(CONTEXT)
+    return made
+
+
+def beside(
+    drafter: BackoffDrafter, tokens: list[int], parents: list[int], probabilities: list[float]
+) -> tuple[DraftTree, np.ndarray]:
+    others = DraftTree(np.array([4, *tokens]), np.array([-1, *parents]), np.array([1.0, *probabilities]))
+    found = drafter.draft_with_candidates(CONTEXT, others, WEIGHTS)
+    assert found is not None
+    return found
+
+
+def node_at(tree: DraftTree, *tokens: int) -> int:
+    return 1 + paths_of(tree).index(tokens)
+
+
+def test_below_an_external_candidate_the_search_goes_on(datastore: NgramFile) -> None:
+    tree, own = beside(behind_4(datastore, depth=4), [70, 40], [0, 1], [0.5, 0.4])
+    for path, its_own in ([5], True), ([70], False), ([70, 71], True), ([70, 40], False):
+        assert (own[node_at(tree, *path)] > 0) == its_own
+
+
+def test_probabilities_are_mixed_where_both_draft_and_stand_where_one_does(datastore: NgramFile) -> None:
+    alone = behind_4(datastore, budget=16).draft(CONTEXT)
+    tree, own = beside(behind_4(datastore), [5, 40], [0, 0], [0.5, 0.3])
+    single = alone.given_parent[node_at(alone, 5)]
+    assert own[node_at(tree, 5)] == single
+    assert tree.given_parent[node_at(tree, 5)] == pytest.approx(mixed(WEIGHTS, single, 0.5))
+    assert tree.given_parent[node_at(tree, 40)] == pytest.approx(mixed(WEIGHTS, 0.0, 0.3))
+    assert tree.given_parent[node_at(tree, 5, 6)] == pytest.approx(alone.given_parent[node_at(alone, 5, 6)])
+
+
+def test_external_candidates_are_weighed_against_the_budget_of_one_draft(datastore: NgramFile) -> None:
+    mine, fresh = (behind_4(datastore, budget=3, depth=2) for _ in range(2))
+    tree, _ = beside(mine, [40, 41], [0, 0], [0.9, 1e-6])
+    assert tree.child(0, 40) is not None
+    assert tree.child(0, 41) is None
+    assert tree.drafted == 3
+    assert mine.draft(CONTEXT).tokens.tolist() == fresh.draft(CONTEXT).tokens.tolist()
+    chain = behind_4(datastore, shape="chain")
+    assert chain.draft_with_candidates(CONTEXT, tree, WEIGHTS) is None, "a chain does without them"
+
+
+def test_of_too_many_external_candidates_the_first_are_weighed(datastore: NgramFile) -> None:
+    """Also more siblings than one mixture has candidates."""
+    ranks = np.arange(MOST_EXTERNAL + 100)
+    probabilities = (0.9 / (1 + ranks)).tolist()
+    tree, own = beside(behind_4(datastore), (100 + ranks).tolist(), [0] * len(ranks), probabilities)
+    assert tree.child(0, 100) is not None
+    assert tree.drafted == 64
+    assert len(own) == len(tree)

@@ -1,38 +1,47 @@
-"""The experts' features, against counts by hand."""
-
-from __future__ import annotations
+"""Experts: features against counts by hand, the scorer's formula and file, the root that they are asked at."""
 
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
-from from_python import compiled
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
+from safetensors.numpy import save
+from scored_by_hand import by_formula, random_scorer
 
-from aded.drafters.backoff import experts
 from aded.drafters.backoff.candidates import (
     COPY,
     CORPUS,
+    MOST_CANDIDATES,
+    MOST_FEATURES,
     PROMPT,
     SESSION,
     SOURCE_BIAS,
     SOURCES,
     UNIGRAM,
     Candidates,
+    add_feature,
+    clear,
+    new_candidates,
 )
+from aded.drafters.backoff.contexts.history import MIN_MATCH
 from aded.drafters.backoff.contexts.unigrams import FREQUENT
 from aded.drafters.backoff.drafter import BackoffDrafter
-from aded.drafters.backoff.tree_search import ROOT, predict
-from aded.drafters.numba_state import NumbaState
+from aded.drafters.backoff.experts import scaled_log2
+from aded.drafters.backoff.scorer import PREFIXES, SHAPES, SHIPPED, exponential, read_scorer
+from aded.drafters.backoff.scratch import RECENT
+from aded.errors import BadInput
 from datastore.ngrams import count_ngrams
 
 VOCABULARY, KEEP = 6, 0.9
 CORPUS_TEXT = np.random.default_rng(0).integers(VOCABULARY, size=200)
 LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
 CORPUS_NGRAMS = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
-DRAFTER = BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, keep=KEEP)
-scaled_log2 = compiled(experts.scaled_log2)
+DRAFTER, NEW = (
+    BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, keep=KEEP, budget=1, max_contexts=8192, max_history=256)
+    for _ in range(2)
+)
 Successors = dict[int, dict[int, float]]
 """By expert, the weight of each token."""
 
@@ -69,16 +78,11 @@ def by_hand(text: list[int]) -> Successors:
     return found
 
 
-@njit
-def predict_root(state: NumbaState) -> None:
-    experts, scorer, scratch = state.parts
-    predict(experts, scorer, scratch, ROOT)
-
-
 def predicted_after(text: list[int]) -> Candidates:
+    """What may follow the root; a larger budget would go on to other nodes."""
     DRAFTER.reset()
     DRAFTER.begin(np.array(text))
-    predict_root(DRAFTER.state)
+    DRAFTER.draft(np.array(text))
     return DRAFTER.scratch.candidates
 
 
@@ -106,8 +110,70 @@ def test_every_expert_has_features_of_what_followed_its_context(text: list[int])
         for token, weight in tokens.items():
             np.testing.assert_allclose(found[expert][token], scaled_log2(weight), atol=1e-5)
     assert candidates.seen[[SOURCE_BIAS + CORPUS, SOURCE_BIAS + SESSION, SOURCE_BIAS + PROMPT]].all()
+    wanted = by_formula(DRAFTER._scorers[False][0], candidates)
+    np.testing.assert_allclose(candidates.probabilities[: n + 1], wanted, rtol=1e-3)
     assert set(candidates.tokens[:n].tolist()) >= set(text[: FREQUENT if n < FREQUENT else 0])
 
 
 def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
     assert [float(scaled_log2(x)) for x in (1, 2, 3, 4, 0.5)] == [0, 1 / 8, 1.5 / 8, 2 / 8, -1 / 8]
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=60), st.data())
+def test_a_moved_root_equals_a_new_root(text: list[int], data: st.DataObject) -> None:
+    context, prompt = np.array(text), data.draw(st.integers(1, len(text) - 1))
+    DRAFTER.reset()
+    DRAFTER.begin(context[:prompt])
+    for n in range(prompt + 1, len(text) + 1):
+        DRAFTER.draft(context[:n])
+    NEW.reset()
+    NEW.begin(context)
+    moved, new = (drafter.scratch.nodes.view(np.recarray)[0] for drafter in (DRAFTER, NEW))
+    assert moved.token == new.token == text[-1]
+    assert moved.recent_length == new.recent_length == min(RECENT, len(text))
+    assert moved.corpus_nodes.tolist() == new.corpus_nodes.tolist()
+    recent = slice(RECENT - min(RECENT, len(text)), RECENT)
+    assert moved.recent[recent].tolist() == new.recent[recent].tolist()
+    position, length = moved.match.tolist()
+    assert (position >= 0) == (new.match[0] >= 0)
+    if position >= 0:  # a match that continues is kept; a new search may find a longer one
+        assert length >= MIN_MATCH
+        assert text[position - length : position] == text[len(text) - length :]
+
+
+def test_the_exponential_has_nine_digits() -> None:
+    for x in (*np.linspace(-40, 0, 999), -1e-12, -700.0):
+        assert exponential(float(x)) == pytest.approx(np.exp(x), rel=1e-9)
+    assert exponential(0.0) == 1
+    assert exponential(-1e9) == pytest.approx(0, abs=1e-300)
+
+
+@pytest.mark.parametrize(("each", "kept"), [(8, MOST_FEATURES // 8), (1, MOST_CANDIDATES)])
+def test_more_than_fits_is_left_out(each: int, kept: int) -> None:
+    candidates = new_candidates()
+    clear(candidates)
+    for token in range(2 * MOST_CANDIDATES):
+        for _ in range(each):
+            add_feature(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
+    assert candidates.sizes.tolist() == [kept, kept * each]
+
+
+def test_the_shipped_weights_say_what_they_were_learned_from() -> None:
+    for retrieval, lookup in PREFIXES:
+        scorer, learned_from = read_scorer(SHIPPED, retrieval, lookup)
+        assert "arena_hard_v2/llama-3.1-8b-instruct.jsonl" in learned_from
+        assert all(scorer[name].any() for name in SHAPES)
+
+
+def test_a_wrong_file_is_refused(tmp_path: Path) -> None:
+    path, scorer = tmp_path / "scorer.safetensors", random_scorer(np.random.default_rng(0))
+    without = {name: scorer[name] for name in SHAPES}
+    weights = {prefix + name: array for prefix in PREFIXES.values() for name, array in without.items()}
+    path.write_bytes(save(weights))
+    read_scorer(str(path))
+    others = [{**weights, "bias": weights["bias"][:2]}, {**weights, "bias": weights["bias"] * np.float32("nan")}]
+    wrong = [(save(one), "holds other weights") for one in (without, *others)]
+    for content, problem in ((b"no tensors", "is no safetensors file"), *wrong):
+        path.write_bytes(content)
+        with pytest.raises(BadInput, match=problem):
+            read_scorer(str(path))

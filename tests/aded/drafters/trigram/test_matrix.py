@@ -1,15 +1,22 @@
-from __future__ import annotations
+"""The matrix and its overlay against dictionaries, and the published drafter, which adapts it at every step."""
 
 from collections import Counter, defaultdict
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_ngrams import write_small_ngrams
 from trigram_matrices import ORDERS, trigram_matrix
 
+from aded.core.drafter import Step
+from aded.core.tree import DraftTree
+from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.matrix import TrigramMatrix
+from aded.drafters.trigram.search.best_first import BestFirst
+from aded.files.datastores.ngram_file import open_ngrams
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 4), max_size=25), max_size=5)
 State = tuple[int, ...]
@@ -61,10 +68,9 @@ def test_base_rows_are_the_counts_of_the_documents(documents: list[list[int]], t
         row = rows[state]
         commonest = sorted(row.items(), key=lambda item: (-item[1], item[0]))[:top_k]
         assert read(matrix, state) == [(c, pytest.approx(times / row.total())) for c, times in commonest]
-
-
-def test_a_token_beyond_the_vocabulary_has_no_row() -> None:
-    assert read(trigram_matrix([[1, 2, 3]], 5), (5, 2)) == read(trigram_matrix([[1, 2, 3]], 5), (1, 900)) == []
+    for place in range(order - 1):
+        state = tuple(5 if at == place else 2 for at in range(order - 1))
+        assert read(matrix, state) == [], "a token beyond the vocabulary has no row"
 
 
 @given(DOCUMENTS, st.lists(st.integers(0, 4), min_size=1, max_size=60), ORDERS)
@@ -82,17 +88,12 @@ def test_the_overlay_is_a_dictionary_of_rows(documents: list[list[int]], context
 
 
 def test_the_published_constants() -> None:
-    """A tri-gram gains 0.04 per step while it is in the window, up to 3.0."""
-    matrix = trigram_matrix([[1, 2, 3], [1, 2, 4]], 5)
-    context = np.array([1, 2, 3], np.int64)
-    matrix.adapt(context)
-    assert read(matrix, (1, 2)) == [(3, pytest.approx(0.54)), (4, pytest.approx(0.5))]
-    for _ in range(100):
-        matrix.adapt(context)
-    assert read(matrix, (1, 2)) == [(3, pytest.approx(3.0)), (4, pytest.approx(0.5))]
-
-
-def test_the_overlay_copies_the_top_k_of_a_row() -> None:
+    """A tri-gram gains 0.04 per step while it is in the window, up to 3.0; the overlay copies the top k of a row."""
+    matrix, context = trigram_matrix([[1, 2, 3], [1, 2, 4]], 5), np.array([1, 2, 3], np.int64)
+    for steps, weight in ((1, 0.54), (100, 3.0)):
+        for _ in range(steps):
+            matrix.adapt(context)
+        assert read(matrix, (1, 2)) == [(3, pytest.approx(weight)), (4, pytest.approx(0.5))]
     matrix = trigram_matrix([[1, 2, c] for c in (0, 1, 3, 4)], 5, top_k=2)
     matrix.adapt(np.array([1, 2, 4], np.int64))
     assert read(matrix, (1, 2)) == [(0, 0.25), (1, 0.25), (4, pytest.approx(0.04))]
@@ -124,20 +125,13 @@ def test_the_overlay_grows_beyond_its_first_1024_pairs() -> None:
 
 
 @pytest.mark.parametrize("most", [100, 1500])
-def test_the_overlay_never_has_more_rows_than_it_may(most: int) -> None:
+def test_an_overlay_with_all_rows_that_it_may_have_starts_empty_again(most: int) -> None:
     matrix, stream = trigram_matrix([], 2, max_pairs=most), np.arange(3000, dtype=np.int64)
     for end in range(3, len(stream) + 1):
         matrix.adapt(stream[:end])
         assert len(matrix.overlay.sizes) <= most
-
-
-def test_a_full_overlay_starts_empty_again() -> None:
-    matrix = trigram_matrix([], 2, max_pairs=1024)
-    stream = np.arange(3000, dtype=np.int64)
-    for end in range(3, len(stream) + 1):
-        matrix.adapt(stream[:end])
     kept = [first for first in range(2998) if read(matrix, (first, first + 1))]
-    assert 0 < len(kept) <= 1024
+    assert 0 < len(kept) <= most
     assert kept == list(range(kept[0], 2998)), "the latest pairs are kept"
 
 
@@ -161,3 +155,19 @@ def test_a_path_is_reached_with_the_product_of_its_weights(
         expected.append(expected[parent] * min(1.0, weight))
     found = matrix.reached(np.array(context, np.int64), np.array(tokens, np.int64), np.array(parents, np.int64))
     assert found == pytest.approx(expected)
+
+
+def test_steps_without_a_draft_adapt_the_matrix_too(tmp_path: Path) -> None:
+    path = write_small_ngrams(tmp_path / "tiny.ngrams", [np.tile(np.arange(10), 30)], 50)
+    mine = AdedDrafter(open_ngrams(path), BestFirst(), adaptation="session", window=8)
+    text = np.random.default_rng(1).integers(50, size=40)
+    mine.begin(text[:5])
+    plain = TrigramMatrix(mine.datastore.up_to(3), top_k=12, gain=0.04, cap=3.0, window=8, max_pairs=100)
+    for end in range(6, 40):
+        mine.observe(Step(DraftTree.root(int(text[end - 2])), [0], int(text[end - 1])))
+        plain.adapt(text[:end])
+        if end == 20:
+            mine.draft(text[:end])
+    for pair in zip(text[4:37].tolist(), text[5:38].tolist(), strict=True):
+        for one, other in zip(mine.matrix.row(*pair), plain.row(*pair), strict=True):
+            assert one.tolist() == other.tolist()

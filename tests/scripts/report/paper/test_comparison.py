@@ -1,6 +1,7 @@
-"""The paper's layout: which runs share a cell, what stands beside it, and that nothing is filled in."""
+"""The paper's layout: which runs share a cell, what stands beside it, what is measured of a difference."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,6 +14,8 @@ from aded.records.rows import Row
 from scripts.report.lines import ACCEPTED, BASELINE, Line, baselines, lines_of
 from scripts.report.paper.comparison import Footnotes, as_markdown, blocks, long_table
 from scripts.report.paper.published import FILES, Published, beside, read_published
+from scripts.report.paper.row_by_row import NOT_MEASURED, PAPER, paper_table
+from scripts.report.paper.row_by_row import as_markdown as row_by_row
 
 FIGURE = Published(
     "aded", "vicuna-7b", "mt_bench", "mean_accepted_tokens", 2.0, None, (("order", "3"),), "A6000", "P"
@@ -44,11 +47,11 @@ def test_a_cell_is_the_mean_over_runs_that_differ_in_the_seed_alone(tmp_path: Pa
 
 
 def test_runs_of_other_settings_engines_machines_and_answers_stay_apart(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", [row(81, 0, [1])], settings={"method.budget": 7})
-    write_run(tmp_path / "b", [row(81, 0, [2])], settings={"method.budget": 64}, engine="eager")
-    write_run(tmp_path / "c", [row(81, 0, [3])], settings={"method.budget": 64}, machine={**MACHINE, "cores": 9})
-    write_run(tmp_path / "d", [row(81, 0, [4])], settings={"method.budget": 64}, answers="llama-2-7b-chat.jsonl")
-    write_run(tmp_path / "e", [row(81, 0, [5])], settings={"method.budget": 64}, engine="compiled")
+    known: list[dict[str, Any]] = [{}, {"engine": "eager"}, {"machine": {**MACHINE, "cores": 9}}]
+    known += [{"answers": "llama-2-7b-chat.jsonl"}, {"engine": "compiled"}]
+    for number, one in enumerate(known, 1):
+        settings = {"method.budget": 64 if one else 7}
+        write_run(tmp_path / str(number), [row(81, 0, [number])], settings=settings, **one)
     mine = {(line.first.model, line.name): line.estimates[ACCEPTED].value for line in found(tmp_path)}
     assert sorted(mine.values()) == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert mine["llama-2-7b-chat", "aded (budget=64)"] == 4.0
@@ -91,6 +94,9 @@ def test_ours_stands_beside_the_published_figure_and_their_ratio(tmp_path: Path)
     assert line["vicuna-7b-v1.5: ours"] == "2.50 [2.50, 2.50] r1"
     assert line["vicuna-7b-v1.5: published"] == "2.00 p1"
     assert line["vicuna-7b-v1.5: ratio"] == "1.25"
+    (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
+    assert (line["value"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
+    assert line["folders"] == str(tmp_path / "a")
 
 
 @pytest.mark.parametrize(
@@ -107,46 +113,42 @@ def test_other_settings_stand_beside_nothing_and_missing_is_shown(
 
 
 def test_the_budget_stands_beside_the_method_and_lines_are_sorted_by_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "plain", [row(81, 0, [1])], method="autoregressive")
+    assert frame(tmp_path)["method"].tolist() == ["autoregressive"], (
+        "figures of methods that were not run are left out"
+    )
     for budget in (16, 8, 128):
         write_run(tmp_path / str(budget), [row(81, 0, [2])], settings={**ORDER, "method.budget": budget})
-    write_run(tmp_path / "plain", [row(81, 0, [1])], method="autoregressive")
     lines = {f"aded (budget={budget})": str(budget) for budget in (8, 16, 128)}
     assert frame(tmp_path).set_index("method")["budget"].to_dict() == lines | {"autoregressive": "–"}
     assert frame(tmp_path)["method"].tolist() == [*lines, "autoregressive"]
 
 
-def test_figures_of_methods_that_were_not_run_are_left_out(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", [row(81, 0, [2])], settings=ORDER, method="rest")
-    assert frame(tmp_path).to_dict("records") == [{"method": "rest", "vicuna-7b-v1.5: ours": "2.00 r1"}]
-
-
 def test_an_interval_that_contains_1_and_few_questions_are_remarked(tmp_path: Path) -> None:
-    rows = [timed(1, [4], 1.0, 2.0), timed(2, [4], 2.0, 1.0)]
-    write_run(tmp_path / "a", rows, answers=None)
+    write_run(tmp_path / "a", [timed(1, [4], 1.0, 2.0), timed(2, [4], 2.0, 1.0)], answers=None)
     sources = Footnotes()
     frames = blocks(found(tmp_path), [], sources)
     (line,) = frames["mt_bench, speedup over autoregressive decoding"].to_dict("records")
     assert line["tiny: ours"] == "1.00 [0.50, 2.00]¹³ m1"
     text = as_markdown(frames, sources)
-    assert "- ¹ The interval contains 1" in text
-    assert "- m1: measured on made up" in text
-    assert "2 questions of mt_bench. Fewer than 5" in text
+    for words in (
+        "- ¹ The interval contains 1",
+        "- m1: measured on made up",
+        "2 questions of mt_bench. Fewer than 5",
+    ):
+        assert words in text
 
 
-def test_the_long_table_holds_every_number_with_its_source(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", [row(81, 0, [2, 3])], settings=ORDER)
-    (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
-    assert (line["value"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
-    assert line["folders"] == str(tmp_path / "a")
-
-
-def test_published_figures_are_read_and_table_1_comes_first(tmp_path: Path) -> None:
+def test_published_figures_are_read_table_1_first_and_a_damaged_file_is_refused(tmp_path: Path) -> None:
     figures = read_published()
     assert len({one.source for one in figures}) > 5
     write_run(tmp_path / "a", [row(81, 0, [2])], method="rest", settings={"method.threads": 6})
     one = beside(figures, "mean_accepted_tokens", read_runs([tmp_path])[0])
     assert one is not None
     assert (one.value, one.source) == (1.97, "arXiv 2407.12021v2, table 1")
+    (tmp_path / FILES[0]).write_text("method,value\naded,2\n")
+    with pytest.raises(BadInput, match=FILES[0]):
+        read_published(tmp_path)
 
 
 def test_the_papers_speedups_are_those_of_its_latencies() -> None:
@@ -159,7 +161,41 @@ def test_the_papers_speedups_are_those_of_its_latencies() -> None:
         assert ratio == pytest.approx(figures["aded", model, benchmark, "speedup"], abs=0.02)
 
 
-def test_a_damaged_published_file_is_refused_by_name(tmp_path: Path) -> None:
-    (tmp_path / FILES[0]).write_text("method,value\naded,2\n")
-    with pytest.raises(BadInput, match=FILES[0]):
-        read_published(tmp_path)
+SETTINGS = (("order", "3"), ("draft_maker", "Mcts"))
+MCTS = {**ORDER, "method.draft_maker._target_": "some.module.Mcts"}
+FIGURES = [
+    Published(method, "vicuna-7b", "mt_bench", "mean_accepted_tokens", value, None, settings, "A6000", source)
+    for method, value, settings, source in (
+        ("aded", 4.0, SETTINGS, f"{PAPER}table 1"),
+        ("rest", 2.5, (), f"{PAPER}table 1"),
+        ("rest", 9.0, (), "elsewhere"),
+        ("lookahead", 1.9, (), f"{PAPER}table 1"),
+    )
+]
+
+
+def replayed(folder: Path, accepted: int, tokens: int, scope: str = "prompt", **known: Any) -> None:
+    known["settings"] = {"method.adaptation": scope, **known.get("settings", MCTS)}
+    rows = [row(n, 0, [accepted, 2]) for n in range(6)]
+    write_run(folder, rows, datastore=str(tokens), datastore_tokens=str(tokens), adaptation=scope, **known)
+
+
+def test_each_cause_is_measured_or_says_that_it_is_not(tmp_path: Path) -> None:
+    replayed(tmp_path / "large", 4, 4_000_000)
+    replayed(tmp_path / "rest", 2, 4_000_000, method="rest", settings={})
+    page = row_by_row(lines_of(read_runs([tmp_path])), FIGURES)
+    assert page == "", "no cause is measured"
+    replayed(tmp_path / "small", 2, 1_000_000)
+    replayed(tmp_path / "session", 5, 4_000_000, "session")
+    replayed(tmp_path / "off", 9, 8_000_000, "off")
+    replayed(tmp_path / "original", 4, 4_000_000, "session", method="draftretriever", settings={})
+    found = lines_of(read_runs([tmp_path]))
+    aded, rest = paper_table(found, FIGURES).to_dict("records")
+    assert (aded["ours, cold"], aded["ours, session"], aded["corpus"]) == ("3.00", "3.50", "4.0")
+    assert (aded["paper"], aded["ratio"], aded["difference"]) == ("4.00", "0.88", "+0.50")
+    assert aded["original code"] == "-0.50", "its own drafter, less ours, in one session"
+    assert aded["corpus, per doubling"] == "+0.50 (1.0 to 4.0)", "3.00 - 2.00 over two doublings"
+    assert aded["doublings"] == "2.0", "of the 1.00 that the original code leaves"
+    assert (rest["original code"], rest["corpus, per doubling"]) == (NOT_MEASURED, NOT_MEASURED)
+    page = row_by_row(found, FIGURES)
+    assert "without a run here: 1 of mean accepted tokens" in page

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +14,35 @@ from scripts.report.tables.accepted import as_markdown, headline, in_both_scopes
 
 MODEL = "answers/vicuna-7b-v1.3.jsonl"
 FIGURES = [
-    Published("eagle", "vicuna-7b-v1.3", "spec_bench", "mean_accepted_tokens", 3.57, None, (), "RTX 3090", "S"),
-    Published("eagle", "vicuna-13b-v1.3", "spec_bench", "mean_accepted_tokens", 3.64, None, (), "A100", "S"),
-    Published("rest", "vicuna-7b-v1.3", "spec_bench", "mean_accepted_tokens", 1.63, None, (), "RTX 3090", "S"),
-    Published("rest", "vicuna-7b-v1.3", "spec_bench", "mean_accepted_tokens", 1.82, None, (), "A100", "S"),
-    Published("rest", "vicuna-7b-v1.3", "mt_bench", "mean_accepted_tokens", 9.0, None, (), "A100", "S"),
+    Published(method, f"vicuna-{size}-v1.3", benchmark, "mean_accepted_tokens", value, None, (), hardware, "S")
+    for method, size, benchmark, value, hardware in (
+        ("eagle", "7b", "spec_bench", 3.57, "RTX 3090"),
+        ("eagle", "13b", "spec_bench", 3.64, "A100"),
+        ("rest", "7b", "spec_bench", 1.63, "RTX 3090"),
+        ("rest", "7b", "spec_bench", 1.82, "A100"),
+        ("rest", "7b", "mt_bench", 9.0, "A100"),
+    )
 ]
 FILE = RunFile("vicuna-7b-v1.3-eagle", {"81": [4.0, 3.0, 3.0], "161": [2.0]})
 
 
-def answered(*lengths: list[int], **known: Any) -> list[Row]:
+def answered(*lengths: list[int]) -> list[Row]:
     return [
-        row(number, 0, accepted, category=category, compression=3.0, **known)
+        row(number, 0, accepted, category=category, compression=3.0)
         for number, category, accepted in zip((81, 161), ("mt_bench", "translation"), lengths, strict=True)
     ]
 
 
+def write_scope(folder: Path, scope: str, *lengths: list[int]) -> None:
+    settings = {"method.adaptation": scope, "method.budget": 64}
+    known: dict[str, Any] = {"benchmark": "spec_bench", "answers": MODEL, "settings": settings, "adaptation": scope}
+    write_run(folder / scope, answered(*lengths), **known)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    scopes = {"prompt": answered([2, 2, 2, 2], [4]), "session": answered([2, 2, 2, 3], [5])}
-    for scope, rows in scopes.items():
-        settings = {"method.adaptation": scope, "method.budget": 64}
-        write_run(tmp_path / scope, rows, benchmark="spec_bench", answers=MODEL, settings=settings, adaptation=scope)
+    write_scope(tmp_path, "prompt", [2, 2, 2, 2], [4])
+    write_scope(tmp_path, "session", [2, 2, 2, 3], [5])
     rows = [*answered([1, 2], [1]), row(162, 0, [9], category="translation", compression=50.0)]
     write_run(tmp_path / "rest", rows, benchmark="spec_bench", answers=MODEL, method="rest", adaptation="off")
     return tmp_path
@@ -48,7 +53,7 @@ def table(folder: Path) -> dict[str, dict[str, str]]:
     return {str(one["method"]): {str(key): str(one[key]) for key in one} for one in frame.to_dict("records")}
 
 
-def test_cold_stands_first_and_beside_session_on_one_line(folder: Path) -> None:
+def test_cold_stands_first_and_beside_session_on_one_line_and_others_have_a_column(folder: Path) -> None:
     found = table(folder)
     assert list(found) == ["rest", "aded", "eagle, published", "vicuna-7b-v1.3-eagle, measured elsewhere"]
     assert list(found["aded"])[1:5] == ["cold, micro", "session, micro", "cold, macro", "session, macro"]
@@ -56,20 +61,11 @@ def test_cold_stands_first_and_beside_session_on_one_line(folder: Path) -> None:
     rest = found["rest"]
     assert rest["cold, micro"] == rest["session, micro"] == "3.25", "it keeps nothing"
     assert (rest["cold, without repetitive"], rest["repetitive answers"]) == ("1.33", "33.3%")
-
-
-def test_others_figures_have_a_column_of_their_own(folder: Path) -> None:
-    found = table(folder)
-    assert found["rest"]["elsewhere"] == "1.63 p1; 1.82 p2"
+    assert rest["elsewhere"] == "1.63 p1; 1.82 p2"
     assert found["eagle, published"]["elsewhere"] == "3.57 p1", "of this model alone"
     assert found["eagle, published"]["cold, micro"] == "–"
     assert found["vicuna-7b-v1.3-eagle, measured elsewhere"]["elsewhere"] == f"3.0 (macro {(10 / 3 + 2) / 2!r})"
-
-
-def test_adaptation_off_is_a_line_of_its_own(folder: Path) -> None:
-    settings = {"method.adaptation": "off", "method.budget": 64}
-    rows = answered([1, 1, 2, 1], [1])
-    write_run(folder / "off", rows, benchmark="spec_bench", answers=MODEL, settings=settings, adaptation="off")
+    write_scope(folder, "off", [1, 1, 2, 1], [1])
     off = table(folder)["aded (adaptation=off)"]
     assert off["cold, micro"] == off["session, micro"] == "1.20"
     assert table(folder)["aded"]["session, micro"] == "2.80"
@@ -84,43 +80,33 @@ def test_runs_of_an_earlier_version_stand_where_their_setting_says(tmp_path: Pat
 
 def test_the_page_has_both_scopes_by_category_and_position(folder: Path) -> None:
     text = " ".join(as_markdown(read_runs([folder]), [FILE], FIGURES).split())
-    titles = (
-        "### cold, by category",
-        "### cold, by position",
-        "### session, by category",
-        "### session, by position",
-    )
+    titles = (f"### {scope}, by {kind}" for scope in ("cold", "session") for kind in ("category", "position"))
     places = list(map(text.index, titles))
     assert places == sorted(places)
     assert "3.3333333333333335 | 2.0" in text[places[0] : places[1]]
     assert "1.000 (1.000) | 0.200 (0.200) | 0.200 (1.000)" in text[places[1] : places[2]]
     assert "- p1: published: S; RTX 3090" in text
+    other = RunFile("llama-eagle", {"81": [4.0, 3.0], "161": [2.0]})
+    text = as_markdown(read_runs([folder]), [other], FIGURES)
+    assert "## spec_bench, llama-eagle" in text, "of a model that no run has"
+    assert "llama-eagle, measured elsewhere" in text
 
 
 def test_methods_that_keep_nothing_have_one_table_for_both_scopes(tmp_path: Path) -> None:
     """Its numbers are equal in both; with a method that learns there are two."""
     write_run(tmp_path / "a", answered([2, 3], [1]), method="rest")
     write_run(tmp_path / "b", answered([2, 2], [1]), method="prompt_lookup")
-    titles = [line for line in as_markdown(read_runs([tmp_path]), [], FIGURES).splitlines() if line.startswith("###")]
-    assert titles == ["### cold and session, by category", "### cold and session, by position"]
-    assert [one.title.rpartition(": ")[2] for one in accepted(read_runs([tmp_path]))] == [
-        title.removeprefix("### ") for title in titles
-    ]
+    lines = as_markdown(read_runs([tmp_path]), [], FIGURES).splitlines()
+    right = ["cold and session, by category", "cold and session, by position"]
+    assert [line for line in lines if line.startswith("###")] == [f"### {title}" for title in right]
+    assert [one.title.rpartition(": ")[2] for one in accepted(read_runs([tmp_path]))] == right
     write_run(tmp_path / "c", answered([2, 2], [1]), settings={"method.adaptation": "prompt"})
     assert len(accepted(read_runs([tmp_path]))) == 4
 
 
-def test_a_file_of_a_model_that_no_run_has_gets_a_section(folder: Path) -> None:
-    file = RunFile("llama-eagle", {"81": [4.0, 3.0], "161": [2.0]})
-    text = as_markdown(read_runs([folder]), [file], FIGURES)
-    assert "## spec_bench, llama-eagle" in text
-    assert "llama-eagle, measured elsewhere" in text
-
-
 def test_for_programs_every_number_is_unrounded(folder: Path) -> None:
-    found = long_table(read_runs([folder]), [FILE], FIGURES).set_index(["method", "scope", "number", "source"])[
-        "value"
-    ]
+    keys = ["method", "scope", "number", "source"]
+    found = long_table(read_runs([folder]), [FILE], FIGURES).set_index(keys)["value"]
     assert found["aded", "session", "macro", "here"] == (9 / 4 + 5) / 2
     assert found["aded", "cold", "category translation", "here"] == 4.0
     assert found["vicuna-7b-v1.3-eagle", "elsewhere", "micro", "measured elsewhere"] == 3.0

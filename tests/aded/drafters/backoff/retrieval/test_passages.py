@@ -1,6 +1,4 @@
-"""Ranking against BM25 by its formula, and what is read of the nearest passages."""
-
-from __future__ import annotations
+"""Rare n-grams against a plain search, ranking against BM25 by its formula, what is read of the nearest passages."""
 
 from collections import Counter
 from pathlib import Path
@@ -26,7 +24,7 @@ from aded.drafters.backoff.retrieval.passages import (
     Nearest,
     open_nearest,
 )
-from aded.drafters.backoff.retrieval.rare_ngrams import SPAN
+from aded.drafters.backoff.retrieval.rare_ngrams import RARE, SPAN, Library, no_library, open_library
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.contamination import Check, to_header
@@ -50,6 +48,36 @@ DOCUMENTS = [
     for number in range(100)
 ]
 STREAM = with_separators(DOCUMENTS, VOCABULARY)
+FEW = 12
+# Tokens 0 and 1 are frequent, also one after the other; all others are rare.
+FREQUENT = with_separators(
+    [np.where(RANDOM.random(m) < 0.9, RANDOM.integers(2, size=m), RANDOM.integers(FEW, size=m))
+     for m in (16000, 1, 24000)], FEW)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    path: Path = tmp_path_factory.mktemp("rare") / "tiny.suffixes"
+    write_suffixes(path, FREQUENT, {"tokenizer": "t", "vocabulary": str(FEW)})
+    return open_library(open_suffixes(path).corpus, FEW)
+
+
+def occurrences(ngram: list[int]) -> list[int]:
+    """Where the n-gram begins."""
+    here = np.ones(len(FREQUENT) - len(ngram) + 1, bool)
+    for offset, token in enumerate(ngram):
+        here &= FREQUENT[offset : offset + len(here)] == token
+    return np.flatnonzero(here).tolist()
+
+
+@given(st.lists(st.integers(0, FEW + 3), min_size=SPAN, max_size=SPAN + 3))
+def test_the_shortest_rare_ngram_is_found_with_all_its_occurrences(library: Library, text: list[int]) -> None:
+    at = len(text) - SPAN
+    start, end = rare_ngram(library, np.array(text), at)
+    found = sorted(library.corpus.suffixes[start:end].tolist())
+    every = [occurrences(text[at : at + span]) for span in range(1, SPAN + 1)] if text[at] < FEW else [[]]
+    assert found == next((places for places in every if len(places) <= RARE), [])
+    assert rare_ngram(no_library(), np.array(text), at) == (0, 0), "there is no corpus"
 
 
 @pytest.fixture(scope="module")
@@ -98,14 +126,12 @@ def test_passages_are_ranked_by_bm25(nearest: Nearest) -> None:
 def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Nearest) -> None:
     score_all(nearest, DOCUMENTS[7][:40])
     rank(nearest)
-    first = nearest.queue[0]
+    read = nearest.queue[:2].tolist()
     for _ in range(2):
         read_waiting(nearest, 2, 1)
         rank(nearest)
-    tokens = STREAM[first * PASSAGE : (first + 1) * PASSAGE]
     followed: dict[tuple[int, ...], Counter[int]] = {}
-    other = nearest.queue[1]
-    for passage in (tokens, STREAM[other * PASSAGE : (other + 1) * PASSAGE]):
+    for passage in (STREAM[first * PASSAGE : (first + 1) * PASSAGE] for first in read):
         for i in range(1, len(passage)):
             for context in {tuple(passage[i - 1 : i]), tuple(passage[max(0, i - 2) : i])}:
                 followed.setdefault(context, Counter())[passage[i]] += 1
@@ -124,10 +150,9 @@ def test_each_passage_is_read_once_and_never_beyond_its_document(nearest: Neares
             assert {token: weight for token, weight in row if weight} == after
 
 
-def drafter(path: Path, **given_settings: Any) -> BackoffDrafter:
-    contexts = {"nearest": 4, "prompt": 6}
-    fixed: dict[str, Any] = {"contexts": contexts, "retrieval": str(path)}
-    return BackoffDrafter(no_ngrams(), **{**fixed, **given_settings})
+def drafter(path: Path, **changes: Any) -> BackoffDrafter:
+    usual = {"contexts": {"nearest": 4, "prompt": 6}, "retrieval": str(path)}
+    return BackoffDrafter(no_ngrams(), **{**usual, **changes})
 
 
 def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -> None:
@@ -168,43 +193,22 @@ def test_questions_count_as_checked_where_both_corpora_were(path: Path, tmp_path
         assert mine.describe().get("datastore_questions") == says
 
 
-def test_two_answers_at_once_retrieve_as_one_after_the_other(path: Path) -> None:
-    alone, first = drafter(path, adaptation="prompt"), drafter(path, adaptation="prompt")
-    both = (first, first.fork())
-    for text in DOCUMENTS[:2]:
-        alone.begin(text[:50])
-        expected = [alone.draft(text[:end]) for end in range(51, 120, 3)]
-        mine = both[int(text is DOCUMENTS[1])]
-        other = both[int(text is DOCUMENTS[0])]
-        mine.begin(text[:50])
-        for tree, end in zip(expected, range(51, 120, 3), strict=True):
-            other.begin(DOCUMENTS[9][:end])
-            found = mine.draft(text[:end])
-            np.testing.assert_array_equal(found.tokens, tree.tokens)
-            np.testing.assert_array_equal(found.parents, tree.parents)
-
-
 def test_a_wrong_file_is_named_by_its_key(path: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^method.retrieval: no file"):
         drafter(tmp_path / "missing")
-    other = {"tokenizer": "another", "vocabulary": str(VOCABULARY)}
-    write_ngrams(tmp_path / "other", count_ngrams([np.arange(9)], 5, VOCABULARY), other)
+    write_ngrams(tmp_path / "other", count_ngrams([np.arange(9)], 5, VOCABULARY), {**HEADER, "tokenizer": "another"})
     with pytest.raises(BadInput, match=r"^method.retrieval: .* was built with the tokenizer"):
         BackoffDrafter(open_ngrams(tmp_path / "other"), contexts={"nearest": 4}, retrieval=str(path))
-    alone = BackoffDrafter(no_ngrams(), contexts={"nearest": 4}, retrieval=str(path))
     with pytest.raises(BadInput, match=r"^method.retrieval: .* was built with the tokenizer"):
-        alone.check_tokenizer(tiny_tokenizer())
+        drafter(path).check_tokenizer(tiny_tokenizer())
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=40, max_size=40))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 def test_a_crafted_file_leads_nowhere(tmp_path: Path, suffixes: list[int]) -> None:
     """Its checksums are right, and its suffixes are not sorted, or no places of its text at all."""
-    arrays: dict[str, np.ndarray] = {
-        "tokens": np.arange(40, dtype=np.uint16) % 7,
-        "suffixes": np.array(suffixes, np.int32),
-    }
-    write_arrays(tmp_path / "crafted", {"format": FORMAT, "version": VERSION, **HEADER}, arrays)
+    tokens, header = np.arange(40, dtype=np.uint16) % 7, {"format": FORMAT, "version": VERSION, **HEADER}
+    write_arrays(tmp_path / "crafted", header, {"tokens": tokens, "suffixes": np.array(suffixes, np.int32)})
     nearest = open_nearest(open_suffixes(tmp_path / "crafted"))
     score_all(nearest, np.arange(60) % 7)
     rank(nearest)

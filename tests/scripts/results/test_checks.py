@@ -1,6 +1,4 @@
-"""An engine's counts beside those of a replay, position by position."""
-
-from __future__ import annotations
+"""An engine's counts beside those of a replay; rejection accepts as often as it must."""
 
 import json
 from pathlib import Path
@@ -9,8 +7,10 @@ import numpy as np
 import pytest
 
 import aded
+from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from scripts.results.check_engine import CheckEngineSettings, count_steps, counts_at_each_position, run
+from scripts.results.check_rejection import tally_of
 
 PROMPT, GENERATED = [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 7]
 """Behind 1 2 3 the answer goes on as the prompt did, for two tokens."""
@@ -44,9 +44,23 @@ def test_what_differs_is_counted(
 def test_wrong_files_are_one_line(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text(json.dumps({"prompt": PROMPT, "generated": GENERATED, "ngram": [1]}))
-    with pytest.raises(BadInput, match="line 1 has 1 counts; it must have prompt and generated"):
-        run([str(file)], CheckEngineSettings())
-    with pytest.raises(BadInput, match="line 1: counts: None must be"):
-        run([str(file)], CheckEngineSettings(counts="eagle3"))
-    with pytest.raises(BadInput, match="name one file"):
-        run([], CheckEngineSettings())
+    for files, settings, problem in (
+        ([str(file)], CheckEngineSettings(), "line 1 has 1 counts; it must have prompt and generated"),
+        ([str(file)], CheckEngineSettings(counts="eagle3"), "line 1: counts: None must be"),
+        ([], CheckEngineSettings(), "name one file"),
+    ):
+        with pytest.raises(BadInput, match=problem):
+            run(files, settings)
+
+
+def test_a_models_own_layers_are_accepted_as_often_as_their_distributions_agree(folder: Path) -> None:
+    short = [f"model={folder}", "decoding=rejection", "benchmark.limit=2", "benchmark.max_new_tokens=40"]
+    short += ["model.dtype=float32", "model.kernels=torch", "engine=eager", "method.cost=none"]
+    tally = tally_of(compose_config([*short, "method=layer_skip", "method.layers=1"]))
+    chances = np.array(tally.chances)
+    assert ((chances > 0) & (chances <= 1 + 1e-9)).all()
+    assert 0 < tally.accepted < len(chances) <= tally.accepted + tally.steps
+    assert abs(tally.accepted - chances.sum()) < 3 * np.sqrt((chances * (1 - chances)).sum()) + 1e-9
+    assert f"{tally.accepted} of {len(chances)} drafted tokens accepted; sum(min(p, q)) =" in str(tally)
+    with pytest.raises(BadInput, match="drew no drafts"):
+        tally_of(compose_config([*short, "method=prompt_lookup"]))

@@ -1,17 +1,67 @@
-from __future__ import annotations
+"""Benches of drafters, of a datastore beside draftretriever's, and of speedups beside busy programs."""
 
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
+import forked
 import psutil
 import pytest
+from command import Command
 from made_up_run import row, times, timing
+from transformers import PreTrainedTokenizerFast
 
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
-from scripts.bench import noise
+from scripts.bench import datastore, drafting, noise
+from scripts.bench.drafting import ADVANCE, CONTEXT, contexts_of, synthetic_stream
 from scripts.bench.noise import BenchNoiseSettings, neighbours, run
+
+TEXTS = ["the cat sat on the mat", "the dog sat on the log", "abcab"]
+
+
+def test_a_datastore_is_built_beside_draftretrievers(
+    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("draftretriever")
+    monkeypatch.setattr(datastore.multiprocessing, "get_context", lambda _: forked.SERVER)  # it has imported torch
+    tokenizer.save_pretrained(tmp_path / "tok")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    arguments = [f"corpus.path={tmp_path}/rows.jsonl", f"tokenizer={tmp_path}/tok", "rounds=1", "repeat=2"]
+    numbers = json.loads(command(datastore.main, *arguments).out.splitlines()[-1])
+    assert numbers["tokens"] == sum(map(len, TEXTS))
+    assert numbers["long_tokens"] == 2 * numbers["tokens"]
+    for name in ("", "draftretriever_"):
+        assert numbers[f"{name}tokens_per_second"] > 0
+        assert min(numbers[f"{name}{key}"] for key in ("peak_mb", "file_mb", "open_ms")) >= 0
+    ratio = numbers["tokens_per_second"] / numbers["draftretriever_tokens_per_second"]
+    assert numbers["ratio"] == pytest.approx(ratio, abs=0.01)
+
+
+def test_windows_of_drafting_go_on_as_decoding_does() -> None:
+    first, second = contexts_of(synthetic_stream(1000, 0), 2)
+    assert len(first) == CONTEXT
+    assert first[ADVANCE:].tolist() == second[:-ADVANCE].tolist()
+
+
+@pytest.mark.parametrize("arguments", ["pairs=10", "searches=0", "colour=red", "3000"])
+def test_bad_settings_are_reported_in_one_line(arguments: str, command: Command) -> None:
+    assert command.refusal(drafting.main, arguments).startswith(f"{arguments.partition('=')[0]}: ")
+    if "=" in arguments:
+        other = arguments.replace("searches", "rounds").replace("pairs=10", "corpus.paht=x")
+        assert command.refusal(datastore.main, other).startswith(other.partition("=")[0])
+
+
+def test_every_drafter_has_its_row(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    monkeypatch.setattr(drafting.importlib.util, "find_spec", lambda name: None)  # its process is slow to start
+    monkeypatch.setattr(drafting, "WARM_UP", 4)
+    numbers = json.loads(command(drafting.main, "pairs=3000", "searches=20").out.splitlines()[-1])
+    for name in ("aded", "best_first", "aded_backoff", "rest", "token_recycling", "lookahead", "medusa"):
+        assert numbers[f"{name}_median_ms"] > 0
+        assert 0 < numbers[f"{name}_drafted_nodes"] <= 256
+    assert numbers["aded_backoff_drafted_nodes"] > 32, "it learns from the tokens that the windows pass over"
+    assert numbers["draftretriever_median_ms"] is None
 
 
 def test_neighbours_work_and_end_with_the_block() -> None:

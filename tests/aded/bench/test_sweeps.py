@@ -1,0 +1,85 @@
+"""Every experiment, as its first line starts it, composes to what it sweeps; each launcher leaves the records."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.utils import get_class
+from omegaconf import OmegaConf
+from shell import Shell
+
+from aded.config.choices import names_of
+from aded.config.command_line import CONF
+
+
+@pytest.mark.filterwarnings("ignore:(?s).*validated against ConfigStore schema")
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONF / "hydra" / "launcher").glob("*.yaml")))
+def test_each_launcher_takes_its_config(name: str) -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("config", [f"hydra/launcher={name}"], return_hydra_config=True)
+    launcher = OmegaConf.to_container(config.hydra.launcher, resolve=False)
+    assert isinstance(launcher, dict)
+    settings = {str(key): value for key, value in launcher.items() if key != "_target_"}
+    assert get_class(launcher["_target_"])(**settings)
+    assert settings.get("n_jobs", 1) == 1, "runs side by side spoil each other's times"
+    assert (settings.get("gpus_per_node") == 1) is (name == "submitit_slurm")
+
+
+@pytest.mark.parametrize(
+    ("launcher", "methods"),
+    [
+        ("basic", ["autoregressive", "prompt_lookup"]),
+        pytest.param("joblib", ["autoregressive", "prompt_lookup"], marks=pytest.mark.thorough),
+        pytest.param("submitit_local", ["prompt_lookup"], marks=pytest.mark.thorough),
+    ],
+)
+def test_a_sweep_leaves_the_record_of_each_run(
+    shell: Shell, tmp_path: Path, folder: Path, launcher: str, methods: list[str]
+) -> None:
+    """submitit starts a process per run, which imports everything anew: one run shows that it finds what it needs."""
+    overrides = [f"hydra/launcher={launcher}", f"model={folder}", f"method={','.join(methods)}", "output_dir=null"]
+    overrides += ["benchmark.limit=2", "benchmark.max_new_tokens=8", f"paths.output={tmp_path / 'out'}"]
+    code, _, errors = shell(*overrides, "-m")
+    assert code == 0, errors
+    summaries = [json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/*/summary.json")]
+    assert sorted(summary["method"] for summary in summaries) == methods
+    assert all(summary["identical_outputs"] == 2 for summary in summaries)
+
+
+def sweep(name: str) -> dict[str, list[str]]:
+    experiment: Any = OmegaConf.load(CONF / "experiment" / f"{name}.yaml")
+    params = (experiment.get("hydra") or {}).get("sweeper", {}).get("params", {})
+    return {key: str(values).split(",") for key, values in params.items()}
+
+
+def covering(swept: dict[str, list[str]]) -> list[tuple[str, ...]]:
+    """As few combinations as have each value once: the k-th of each key together, from the first again at its end."""
+    most = max(map(len, swept.values()), default=1)
+    return [tuple(values[k % len(values)] for values in swept.values()) for k in range(most)]
+
+
+@pytest.mark.parametrize("most", [1, pytest.param(None, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("name", names_of("experiment"))
+def test_each_value_of_the_sweep_composes(name: str, most: int | None) -> None:
+    first = (CONF / "experiment" / f"{name}.yaml").read_text().splitlines()
+    command = next(line for line in first if line.startswith(("# aded run -m", "# aded sweep")))
+    given = [part for part in command.split() if "=" in part and not part.startswith(("+", "["))]
+    overrides = [override.split(",")[0] for override in given]
+    swept, seen = sweep(name), set()
+    for key, choices in swept.items():
+        assert not (CONF / key).is_dir() or set(choices) <= set(names_of(key)), key
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        for values in covering(swept)[:most]:
+            settings = [f"{key}={value}" for key, value in zip(swept, values, strict=True)]
+            config = compose("config", [f"+experiment={name}", *overrides, *settings])
+            seen.add(OmegaConf.to_yaml(config))
+            assert Path(config.paths.output).name == name
+            for key, value in zip(swept, values, strict=True):
+                if "/" not in key and not (CONF / key).is_dir():
+                    found = OmegaConf.select(config, key)
+                    wanted = OverridesParser.create().parse_override(f"{key}={value}").value()
+                    assert wanted.items() <= found.items() if isinstance(wanted, dict) else found == wanted
+    assert len(seen) == len(covering(swept)[:most])

@@ -1,0 +1,195 @@
+"""`aded tables` and `aded compare` on finished runs, scores of mathematics, and W&B's report."""
+
+import json
+import shutil
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import wandb
+from command import Command
+from made_up_run import row, times, write_run
+
+from aded.errors import BadInput
+from aded.records.paired import FEWEST
+from aded.records.summary import Summary
+from scripts import NoSettings, compare, wandb_report
+from scripts.score import FOLDER_KEY, Sample, is_right, read_samples, score
+from scripts.tables import main
+from scripts.wandb_report import METRICS, report
+
+
+def written(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.*")}
+
+
+def test_a_damaged_run_is_named_and_changes_no_table(tmp_path: Path, command: Command) -> None:
+    write_run(tmp_path / "good", [row(81, 0, [1, 2, 3]), row(82, 0, [2, 2])], method="good")
+    command(main, str(tmp_path))
+    right = written(tmp_path)
+    assert {Path(name).stem for name in right} == {"summary", "comparison_with_paper", "mean_accepted_tokens"}
+    assert len(right) == 8
+    hurt = write_run(tmp_path / "hurt", [row(81, 0, [4, 4]), row(82, 0, [4])], method="hurt")
+    command(main, str(tmp_path))
+    assert b"hurt" in written(tmp_path)["comparison_with_paper.csv"]
+    (hurt / "rows.jsonl").write_text((hurt / "rows.jsonl").read_text()[:-20])  # as a kill would leave it
+    (damaged,) = command(main, str(tmp_path)).err.splitlines()
+    assert str(hurt / "rows.jsonl") in damaged
+    assert written(tmp_path) == right
+
+
+def test_a_table_of_runs_that_are_gone_goes(tmp_path: Path, command: Command) -> None:
+    for name in ("one", "other"):
+        for budget in (4, 8):
+            folder = tmp_path / name / str(budget)
+            write_run(folder, [row(81, 0, [1, 2, 3])], method=name, settings={"method.budget": budget})
+    command(main, str(tmp_path))
+    assert (tmp_path / "peers_best.md").exists()
+    shutil.rmtree(tmp_path / "other")
+    command(main, str(tmp_path))
+    assert not [*tmp_path.glob("peers_*")]
+
+
+def test_a_file_of_spec_bench_is_shown_as_measured_elsewhere(tmp_path: Path, command: Command) -> None:
+    write_run(tmp_path / "runs" / "a", [row(81, 0, [1, 2, 3])], benchmark="spec_bench")
+    file = tmp_path / "vicuna-7b-v1.5-eagle.jsonl"
+    answers = ((81, [5, 3, 3]), (161, [4, 1]))
+    lines = [{"question_id": n, "choices": [{"accept_lengths": lengths}]} for n, lengths in answers]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    runs = str(tmp_path / "runs")
+    assert command(main, runs, str(file)).code == 0
+    text = (tmp_path / "runs" / "mean_accepted_tokens.md").read_text()
+    assert "vicuna-7b-v1.5-eagle, measured elsewhere" in text
+    assert "3.2 (macro 3.083333333333333" in text
+    assert command.refusal(main, runs, str(tmp_path / "none.jsonl")).startswith("RUN_FILE: ")
+    assert "two files are of vicuna" in command.refusal(main, runs, str(file), str(file))
+
+
+@pytest.mark.parametrize("arguments", [[], ["nowhere"], ["."], ["colour=red"]])
+def test_bad_input_of_tables_is_one_line(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command.refusal(main, *arguments)
+
+
+def made(folder: Path, length: int, questions: int = 8, budget: int = 4) -> Path:
+    rows = [row(number, 0, [length] * 4, **times(1.0, float(length), 4 * length)) for number in range(questions)]
+    return write_run(folder, rows, answers=None, settings={"method.budget": budget})
+
+
+def compared(capsys: pytest.CaptureFixture[str], *folders: Path) -> str:
+    compare.run([str(folder) for folder in folders], NoSettings())
+    return capsys.readouterr().out
+
+
+def test_a_difference_of_two_runs_is_printed_with_its_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = compared(capsys, made(tmp_path / "a", 3), made(tmp_path / "b", 2, questions=9, budget=8))
+    lines = {line.split("  ")[0]: line.split() for line in text.splitlines()}
+    assert " ".join(lines["mean accepted tokens"][3:]) == "3.000 2.000 1.500 1.500 to 1.500 0.008 more than noise"
+    assert lines["speedup"][1:4] == ["3.000", "2.000", "1.500"]
+    assert "questions that both answered: 8" in text
+    assert "method.budget differs: 4; 8" in text
+    assert "The answers differ in 8 of 8 turns" in text
+
+
+def test_a_run_beside_itself_shows_none_and_too_few_questions_cannot_tell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, few = made(tmp_path / "a", 3), made(tmp_path / "few", 2, questions=FEWEST - 1)
+    for other, verdict in ((folder, "may be noise"), (few, "cannot tell")):
+        text = compared(capsys, folder, other)
+        assert text.count(verdict) == 2
+        assert "more than noise" not in text
+
+
+def test_what_a_compared_run_lacks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    replayed = write_run(tmp_path / "a", [row(number, 0, [2]) for number in range(3)])
+    cut = made(tmp_path / "b", 2)
+    (cut / "summary.json").unlink()
+    text = compared(capsys, replayed, cut)
+    assert "Fewer than 6 questions cannot show a difference" in text
+    assert "No speedup" in text
+    assert "B was cut off: it has 8 questions so far." in text
+    other = write_run(tmp_path / "other", [row(81, 0, [2])])
+    for folders, words in (
+        ([cut], "name the folders of two runs"),
+        ([cut, tmp_path / "none"], "RUN_B: .*none"),
+        ([cut, other], "answers no question of"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            compared(capsys, *folders)
+
+
+GOOD = {"id": "1", "answer": "so \\boxed{5}", "reference": "2 and 3 make 5.\n#### 5"}
+
+
+def samples(folder: Path, *lines: object) -> Path:
+    path = folder / "samples.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "right"),
+    [
+        ("6 - 1 is \\boxed{6}.", "#### 5", False),
+        ("The answer is 1,000.", "#### 1,000", True),
+        ("so $\\boxed{\\frac{1}{2}}$", "0.5", True),
+        ("\\boxed{\\left(3,\\frac{\\pi}{2}\\right)}", "\\left( 3, \\frac{\\pi}{2} \\right)", True),
+        ("\\boxed{\\text{Evelyn}}", "\\text{Evelyn}", True),
+        ("", "5", False),
+    ],
+)
+def test_equal_values_are_right_however_they_are_written(answer: str, reference: str, right: bool) -> None:
+    pytest.importorskip("math_verify")
+    assert is_right(Sample("1", answer, reference)) is right
+
+
+def test_the_score_is_of_these_samples(tmp_path: Path) -> None:
+    pytest.importorskip("math_verify")
+    samples(tmp_path, GOOD, {**GOOD, "id": "2", "answer": "\\boxed{4}"})
+    found = score(tmp_path)
+    assert (found["pass@1"], found["passed"], found["problems"]) == (0.5, 1, 2)
+    assert found["results"] == {"1": "passed", "2": "failed: another answer"}
+    assert json.loads((tmp_path / "score.json").read_text()) == found
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"), [([], "holds no sample"), ([GOOD, GOOD], "line 2: 1 appears"), ([{"id": "1"}], "line 1: ")]
+)
+def test_an_error_in_samples_names_the_line(tmp_path: Path, lines: list[Any], problem: str) -> None:
+    path = samples(tmp_path, *lines)
+    with pytest.raises(BadInput, match=rf"^{FOLDER_KEY}: ") as error:
+        read_samples(path)
+    assert f"{path} {problem}" in str(error.value)
+
+
+def test_wandbs_report_compares_metrics_and_begins_with_the_ranking_of_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    for method, seconds in (("slow", 4.0), ("fast|", 1.0)):
+        write_run(tmp_path / method, [row(1, 0, [3, 2], **times(seconds, 2.0, 5))], method=method, answers=None)
+    saved: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(wandb_report, "save", lambda *given: saved.append(given[-1]))
+        wandb_report.run(["team/bench", str(tmp_path)], NoSettings())
+    head, _, first, second = saved[0].splitlines()[:4]
+    assert "speedup" in head
+    assert (first.split()[1], second.split()[1]) == ("fast&#124;", "slow")
+    assert "2.00" in first
+    text, grid = (
+        next(block for block in report("team", "bench", saved[0]).blocks if type(block).__name__ == kind)
+        for kind in ("MarkdownBlock", "PanelGrid")
+    )
+    assert text.text == saved[0]
+    assert [panel.title for panel in grid.panels] == list(METRICS.values())
+    assert grid.runsets[0].project == "bench"
+    assert METRICS.keys() <= {field.name for field in fields(Summary)}
+    order = [(order.name.name, order.ascending) for order in grid.runsets[0].order]
+    assert order == [("speedup", False), ("mean_accepted_tokens", False)]
+    monkeypatch.setattr(wandb, "login", lambda **_: False)
+    assert "wandb login" in command.refusal(wandb_report.main, "team/bench")
