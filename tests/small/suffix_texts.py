@@ -10,7 +10,9 @@ from datastore.suffix_array import sorted_suffixes, with_separators
 
 def suffix_file(documents: list[list[int]], vocabulary: int) -> SuffixFile:
     tokens = with_separators([np.array(document, np.int64) for document in documents], vocabulary)
-    return SuffixFile(Path("memory"), {"vocabulary": str(vocabulary)}, tokens, sorted_suffixes(tokens))
+    suffixes = sorted_suffixes(tokens)
+    tokens.flags.writeable = suffixes.flags.writeable = False  # as those of a file: numba compiles the two separately
+    return SuffixFile(Path("memory"), {"vocabulary": str(vocabulary)}, tokens, suffixes)
 
 
 def ends_of(text: list[int], part: list[int]) -> list[int]:

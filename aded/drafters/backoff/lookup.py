@@ -69,7 +69,7 @@ def lookup_of(model: LookupModel) -> Lookup:
     return Lookup(
         model,
         tokens,
-        np.ascontiguousarray(tiles),
+        tiles.copy(),
         np.zeros(2 * HIDDEN, np.float32),
         np.zeros(2 * HIDDEN, np.int64),
         np.zeros(WIDTH, np.float32),
@@ -82,7 +82,10 @@ def lookup_of(model: LookupModel) -> Lookup:
 def no_lookup() -> Lookup:
     weights = {name: np.zeros(shape, np.float32) for name, shape in WEIGHTS.items()}
     tables, output = np.zeros((0, PAST + 2, HIDDEN), np.uint16), np.zeros((0, WIDTH), np.uint16)
-    return lookup_of(LookupModel(np.zeros(1, np.int32), tables, output, np.zeros(0, np.float32), **weights))
+    model = LookupModel(np.zeros(1, np.int32), tables, output, np.zeros(0, np.float32), **weights)
+    for array in model:
+        array.flags.writeable = False  # like the arrays of a file: numba compiles the two separately
+    return lookup_of(model)
 
 
 @inner

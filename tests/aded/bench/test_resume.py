@@ -51,15 +51,15 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("recorded", SESSION, 2),
         ("model", f"{SESSION} method.cost=none decoding=nucleus", 1),
         ("model", "method=token_recycling method.cost=none", 1),
-        ("model", "method=trt_suffix_automaton method.adaptation=session method.cost=none", 1),
+        ("recorded", "method=aded_backoff", 2),
         *(
             pytest.param(target, f"method={method}", 3, marks=pytest.mark.thorough)
             for target, method in (
                 ("recorded", "aded method.adaptation=prompt method.budget=3"),
                 ("recorded", "aded_best_first"),
-                ("recorded", "aded_backoff"),
                 ("model", "aded_backoff method.cost=none"),
                 ("model", "sglang_ngram method.cost=none"),
+                ("model", "trt_suffix_automaton method.adaptation=session method.cost=none"),
             )
         ),
     ],
@@ -74,10 +74,8 @@ def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
     whole, summary, file = shell.rows(), shell.summary(), shell.out / "rows.jsonl"
     content = file.read_bytes()
     draw = random.Random(method)
-    for cut in [
-        len(content),
-        *(draw.randrange(len(content) // number, len(content)) for number in range(2, 2 + cuts)),
-    ]:
+    size = len(content)
+    for cut in [size, *(draw.randrange(size // part, size) for part in range(2, 2 + cuts))]:
         file.write_bytes(content[:cut])
         (shell.out / "summary.json").unlink()
         assert shell(*run)[0] == 0

@@ -135,7 +135,9 @@ def test_what_is_built_is_not_built_again(folder: Path, writes: Writes) -> None:
     assert is_built(folder)
 
 
-@pytest.mark.parametrize("change", [{"order": 3}, {"parts": 2}, {"corpus": Texts(*TEXTS[1:])}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"order": 3}, {"parts": 2}, {"corpus": Texts(*TEXTS[1:])}], ids=["order", "parts", "corpus"]
+)
 def test_parts_of_another_file_are_built_again(change: dict[str, Any], folder: Path, writes: Writes) -> None:
     interrupted(folder, writes)
     writes.numbers.clear()

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 from lookup_files import random_network, write_lookup
+from numba import typeof
 from small_ngrams import write_small_ngrams
 
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.drafters.backoff.candidates import LOOKUP
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.experts import FROM_NATURAL_LOG
-from aded.drafters.backoff.lookup import LEAST, score_of
+from aded.drafters.backoff.lookup import LEAST, lookup_of, no_lookup, score_of
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.lookup_file import ADD, FORMAT, HIDDEN, KEEP, PAST, VERSION, LookupModel, open_lookup
@@ -181,3 +182,8 @@ def test_a_conversation_that_goes_on_is_remembered_as_one_text(datastore: NgramF
         turns.begin(one)
         turns.draft(one)
     np.testing.assert_array_equal(turns.scratch.memories[0], whole.scratch.memories[0])
+
+
+def test_the_search_is_compiled_once_for_drafters_with_and_without_a_model(path: Path) -> None:
+    """numba compiles anew for arrays that can be written to, or lie in memory otherwise."""
+    assert typeof(lookup_of(open_lookup(path).model)) == typeof(no_lookup())
