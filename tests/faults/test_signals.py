@@ -15,7 +15,7 @@ LONGEST = 0.05
 
 
 @pytest.mark.parametrize("how", CODES, ids=lambda how: how.name)
-@tried(2)
+@tried(3)
 def test_struck_at_any_moment_a_command_goes_on(
     work: str, seed: int, how: signal.Signals, works: Works, tmp_path: Path
 ) -> None:

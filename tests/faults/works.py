@@ -21,8 +21,8 @@ WORKS = ("run", "sweep", "build", "parts", "merge", "fetch")
 
 
 def tried(seeds: int = 1) -> Any:
-    """Parameters (work, seed), one of `run` and for `make thorough` the others."""
-    others = [(work, seed) for work in WORKS for seed in range(seeds)][1:]
+    """Parameters (work, seed): `run` once; for `make thorough` with all seeds, and the other works."""
+    others = [*(("run", seed) for seed in range(1, seeds)), *((work, 0) for work in WORKS[1:])]
     cases = [("run", 0), *(pytest.param(*case, marks=pytest.mark.thorough) for case in others)]
     return pytest.mark.parametrize(("work", "seed"), cases)
 

@@ -4,14 +4,18 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import forked
+import numpy as np
 import psutil
 import pytest
 from command import Command
 from made_up_run import row, times, timing
 from transformers import PreTrainedTokenizerFast
 
+from aded.core.tree import DraftTree
+from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
 from scripts.bench import datastore, drafting, noise
@@ -56,12 +60,23 @@ def test_bad_settings_are_reported_in_one_line(arguments: str, command: Command)
 def test_every_drafter_has_its_row(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.setattr(drafting.importlib.util, "find_spec", lambda name: None)  # its process is slow to start
     monkeypatch.setattr(drafting, "WARM_UP", 4)
+    lengths, draft = list[int](), BackoffDrafter.draft
+
+    def measured(drafter: BackoffDrafter, context: np.ndarray) -> DraftTree:
+        lengths.append(len(context))
+        return draft(drafter, context)
+
+    monkeypatch.setattr(BackoffDrafter, "draft", measured)
     numbers = json.loads(command(drafting.main, "pairs=3000", "searches=20").out.splitlines()[-1])
     for name in ("aded", "best_first", "aded_backoff", "rest", "token_recycling", "lookahead", "medusa"):
         assert numbers[f"{name}_median_ms"] > 0
         assert 0 < numbers[f"{name}_drafted_nodes"] <= 256
-    assert numbers["aded_backoff_drafted_nodes"] > 32, "it learns from the tokens that the windows pass over"
+    assert numbers["aded_backoff_drafted_nodes"] > 32
+    assert set(np.diff(lengths)) == {ADVANCE}, "it learns from the tokens that the windows pass over"
     assert numbers["draftretriever_median_ms"] is None
+    found = iter([([], [1, 1, 1]), ()])
+    monkeypatch.setattr(drafting, "reader", SimpleNamespace(search=lambda ids, choices: next(found)))
+    assert [nodes for _, nodes in drafting.time_searches([np.array([1]), np.array([2])])] == [2, 0]
 
 
 def test_neighbours_work_and_end_with_the_block() -> None:
@@ -74,6 +89,16 @@ def test_neighbours_work_and_end_with_the_block() -> None:
             time.sleep(0.05)
         assert sum(sum(one.cpu_times()[:2]) for one in started) >= 0.2
     assert not any(psutil.pid_exists(one.pid) for one in started)
+
+
+def test_a_neighbour_works_for_a_period_and_leaves_the_processor_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept, clock = list[float](), iter(range(9))
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.argv", ["", "2", "8"])
+        patch.setattr(time, "monotonic", lambda: next(clock))
+        patch.setattr(time, "sleep", slept.append)
+        exec(noise.BUSY, {})
+    assert len(slept) == 4, "at 2, 3, 6 and 7 seconds of 8"
 
 
 @pytest.mark.parametrize(("questions", "seen"), [(1, 2), (4, 0), (4, 1), (4, 2)])

@@ -108,13 +108,12 @@ def test_what_cannot_be_measured_is_refused(packs: Path) -> None:
 
 
 def test_a_difference_is_named() -> None:
-    assert replay.first_difference(COMMITTED, COMMITTED) is None
     head, first, *rest = COMMITTED.splitlines(keepends=True)
-    changed = first.rstrip("\n") + "1"
-    line = replay.first_difference(COMMITTED, "".join([head, f"{changed}\n", *rest]))
-    assert line == f"line 2 was {first.rstrip()} and is {changed}"
-    assert replay.first_difference(COMMITTED, "".join([head, first])) is not None
-    assert replay.first_difference("", COMMITTED) is not None
+    line = replay.first_difference(COMMITTED, "".join([head, first.replace("\n", "1\n"), *rest]))
+    assert line == f"line 2 was {first.rstrip()} and is {first.rstrip()}1"
+    assert replay.first_difference(COMMITTED, COMMITTED) is None
+    for before, now in ((COMMITTED, head + first), ("", COMMITTED)):
+        assert replay.first_difference(before, now) is not None
 
 
 def test_the_command_writes_and_compares(

@@ -133,7 +133,7 @@ def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str, 
 def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
     """Their mean and its interval, in every table; what is no repetition stays apart."""
     for seed, speedup in enumerate((1.5, 2.0, 2.5)):
-        write_run(tmp_path / f"a{9 - seed}", paired(speedup, 10.0), answers=None, seed=seed)
+        write_run(tmp_path / f"a{9 - seed}", paired(speedup, 10.0, 6 + seed), answers=None, seed=seed)
         write_run(tmp_path / f"again{seed}", paired(speedup, 10.0), method="once", answers=None)
         warm = {"decoding.temperature": 0.5}
         write_run(tmp_path / f"warm{seed}", paired(2 * speedup, 10.0), answers=None, seed=seed, settings=warm)
@@ -141,8 +141,8 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
     low, high = 2.0 - 0.5 * 4.30265 / 3**0.5, 2.0 + 0.5 * 4.30265 / 3**0.5
     ours = frame(tmp_path).set_index("method").loc["aded (decoding.temperature=0.0)"]
     assert ours[SPEEDUP].startswith(f"2.00 [{low:.2f}, {high:.2f}]¹")
-    assert (ours[RATE], ours["identical outputs"]) == (f"20.0 [{10 * low:.1f}, {10 * high:.1f}]", "18 of 18")
-    assert ours["accepted tokens, cold"] == "2.00 [2.00, 2.00]"
+    assert (ours[RATE], ours["identical outputs"]) == (f"20.0 [{10 * low:.1f}, {10 * high:.1f}]", "21 of 21")
+    assert (ours["accepted tokens, cold"], ours["questions"]) == ("2.00 [2.00, 2.00]", "6")
     for table in (frame(tmp_path), ranking_frame(lines_by_seed(runs))):
         assert sorted(table["method"]) == [f"aded (decoding.temperature={one})" for one in (0.0, 0.5)] + 3 * ["once"]
     assert len(all_numbers(runs)) == 9, "summary.csv has each run"
