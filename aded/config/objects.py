@@ -13,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -136,16 +136,21 @@ def _parameters(function: Callable[..., Any], key: str) -> tuple[dict[str, Any],
         signature = inspect.signature(function).parameters.values()
     except ValueError:
         raise BadInput(key, f"{function} takes no settings") from None
-    code: Any = inspect.unwrap(function.__init__ if inspect.isclass(function) else function)
-    # A type that is imported for the type checker alone is any type here.
-    names = defaultdict(lambda: Any, {**vars(builtins), **getattr(code, "__globals__", {})})
-    try:
-        hints = get_type_hints(code, localns=names, include_extras=True)
-    except Exception:  # annotations may hold any expression
-        hints = {}
+    hints = _hints(inspect.unwrap(function.__init__ if inspect.isclass(function) else function))
     named = [one for one in signature if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
     return (
         {one.name: hints.get(one.name, Any) for one in named},
         {one.name for one in named if one.default is not one.empty},
         any(one.kind is one.VAR_KEYWORD for one in signature),
     )
+
+
+@lru_cache(maxsize=512)
+def _hints(code: Any) -> dict[str, Any]:
+    """The types of parameters: the same objects each time, since aded.settings keeps what it makes of each."""
+    # A type that is imported for the type checker alone is any type here.
+    names = defaultdict(lambda: Any, {**vars(builtins), **getattr(code, "__globals__", {})})
+    try:
+        return get_type_hints(code, localns=names, include_extras=True)
+    except Exception:  # annotations may hold any expression
+        return {}
