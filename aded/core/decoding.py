@@ -50,7 +50,10 @@ class Decoding:
         return kind(self.temperature, self.top_p, seed)
 
 
+KINDS = get_type_hints(Decoding, include_extras=True)
+"""The types of its settings, read once: aded.settings keeps what it makes of each."""
+
+
 def checked_decoding(given: Mapping[str, Any], key: str) -> Decoding:
     """Raises BadInput naming the key that is unknown or wrong. key: of them all."""
-    kinds = get_type_hints(Decoding, include_extras=True)
-    return Decoding(**checked_keys(given, kinds, key, optional=kinds))
+    return Decoding(**checked_keys(given, KINDS, key, optional=KINDS))

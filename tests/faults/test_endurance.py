@@ -11,7 +11,7 @@ import pytest
 from faulty import ROOT
 from works import Works
 
-RUNS = 80
+RUNS = 200
 """Runs, of which the first quarter fills caches; few runs do not tell a leak from caches."""
 GROWTH, OBJECTS = 60_000, 10
 """Bytes of memory and Python objects a run, at most; a question's rows and drafts alone take more."""
