@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 PINS := -c constraints.txt
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
+# Where Python keeps no bytecode, each process of the tests would compile torch and transformers again, in 10 seconds.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2
 
 # What new versions of transformers and torch break first: models, `generate`, and the blocks of Python that users copy.

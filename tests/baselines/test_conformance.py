@@ -21,6 +21,7 @@ from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.build import build_drafter, checked_config
 from aded.bench.recording import feed_answer
+from aded.config.choices import read_choice
 from aded.config.command_line import CONF, compose_config, plain
 from aded.core.decode import Answer, decode, steps
 from aded.core.decoding import Decoding
@@ -44,6 +45,7 @@ SEEDED = [name for name in METHODS if name != "draftretriever"]
 """The package draftretriever draws without a seed and orders by hashes, so its drafts differ from run to run."""
 PACKAGES = {"suffix_decoding": "arctic_inference", "draftretriever": "draftretriever"}
 """Of methods that are left out where the package is not installed: draftretriever has no build for Python 3.13."""
+GREEDY = Decoding()
 TOKENS = 40
 KNOWN = VOCABULARY - 4
 """Tokens from here on occur in no prompt and in no datastore."""
@@ -103,7 +105,7 @@ def config_of(name: str) -> DictConfig:
 
 def keys_of(name: str) -> frozenset[str]:
     """The keys of a method's config."""
-    return frozenset(map(str, config_of(name).method))
+    return frozenset(read_choice("method", name))
 
 
 SCOPES = [
@@ -171,12 +173,12 @@ def answered(
 
 
 @cache
-def autoregressive_answer(prompt: tuple[int, ...]) -> list[int]:
-    return answered(Autoregressive(), np.array(prompt)).token_ids
+def autoregressive_answer(prompt: tuple[int, ...], decoding: Decoding) -> list[int]:
+    return answered(Autoregressive(), np.array(prompt), decoding.sampler(1, 0)).token_ids
 
 
-def answer_of(prompt: np.ndarray) -> list[int]:
-    return autoregressive_answer(tuple(prompt.tolist()))
+def answer_of(prompt: np.ndarray, decoding: Decoding = GREEDY) -> list[int]:
+    return autoregressive_answer(tuple(prompt.tolist()), decoding)
 
 
 def test_methods_are_found() -> None:
@@ -199,7 +201,7 @@ def test_a_methods_memory_is_bounded(new: Build, name: str, scope: str, monkeypa
     memory_is_bounded(lambda: new(name, adaptation=scope))
 
 
-@pytest.mark.parametrize("decoding", [Decoding(), Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("decoding", [GREEDY, Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("name", METHODS)
 def test_on_the_compiled_engine_answers_are_those_of_the_eager_one_also_in_slices(
     build: Build, new: Build, name: str, decoding: Decoding
@@ -212,7 +214,7 @@ def test_on_the_compiled_engine_answers_are_those_of_the_eager_one_also_in_slice
     settings: dict[str, Any] = {"max_new_tokens": TOKENS, "seed": 7}
     for number, prompt in enumerate((LONG, LONG[:2], LONG[3:4])):
         sampler = decoding.sampler(1, 0)
-        wanted = answered(Autoregressive(), prompt, sampler).token_ids
+        wanted = answer_of(prompt, decoding)
         whole = answered(alone, prompt, sampler, engine=compiled_target)
         arms = [
             Arm(steps(compiled_target(), sliced, prompt, sampler, **settings)),
@@ -253,9 +255,9 @@ def test_a_hybrid_with_heads_is_exact_at_every_budget(new: Build, folder: Path, 
     settings = {"medusa": {"heads": str(folder)}}
     drafter = new("hybrid", parts=["aded_backoff", "token_recycling", "medusa"], settings=settings, budget=budget)
     for prompt in PROMPTS:
-        for sampler in (Greedy(), Decoding(0.9, 0.9, 3).sampler(1, 0)):
-            answer = answered(drafter, prompt, sampler)
-            assert answer.token_ids == answered(Autoregressive(), prompt, sampler).token_ids
+        for decoding in (GREEDY, Decoding(0.9, 0.9, 3)):
+            answer = answered(drafter, prompt, decoding.sampler(1, 0))
+            assert answer.token_ids == answer_of(prompt, decoding)
             assert max(answer.drafted_nodes) <= budget
 
 

@@ -21,6 +21,7 @@ from scripts.train.answers import IGNORED, answer_all, answer_batch, batches, mo
 from scripts.train.medusa import accepted, examples, main, renumbered, train
 from scripts.train.prompts import chat_prompts, prompts, stubs
 
+pytestmark = pytest.mark.thorough
 SOURCE = '''
 class Shelf:
     def add(self, book):

@@ -32,6 +32,8 @@ from scripts.train.scorer import USED, WITHOUT, follow_answer, main, open_corpor
 from scripts.train.scorer_examples import Examples, FeatureCollector, FeatureCollectors, joined
 from scripts.train.scorer_gradient import descend
 
+pytestmark = pytest.mark.thorough
+
 
 def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
     """What drafters with these settings keep of an answer, which the target is sure of."""
@@ -93,7 +95,7 @@ def test_joined_examples_keep_their_features() -> None:
     np.testing.assert_array_equal(every.feature_values[start:end], groups[1].feature_values[slice(*own)])
 
 
-@pytest.mark.parametrize("every", [1, pytest.param(11, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("every", [1, 11])
 def test_the_command_writes_weights_that_a_drafter_reads(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, every: int
 ) -> None:

@@ -34,6 +34,7 @@ from scripts.train.eagle_training import EagleLesson
 from scripts.train.text import ReadText, read_text
 from scripts.train.training import Training, taught_and_unseen
 
+pytestmark = pytest.mark.thorough
 Pairs = list[tuple[list[int], list[int]]]
 ALL = torch.arange(VOCABULARY)
 BLOCK = Block(4, 63, (0,))

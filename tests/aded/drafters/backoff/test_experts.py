@@ -37,13 +37,15 @@ from datastore.ngrams import count_ngrams
 VOCABULARY, KEEP = 6, 0.9
 CORPUS_TEXT = np.random.default_rng(0).integers(VOCABULARY, size=200)
 LENGTHS_OF = {"corpus": 4, "session": 5, "prompt": 6}
-CORPUS_NGRAMS = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
-DRAFTER, NEW = (
-    BackoffDrafter(CORPUS_NGRAMS, contexts=LENGTHS_OF, keep=KEEP, budget=1, max_contexts=8192, max_history=256)
-    for _ in range(2)
-)
 Successors = dict[int, dict[int, float]]
 """By expert, the weight of each token."""
+
+
+@pytest.fixture(scope="module")
+def drafters() -> list[BackoffDrafter]:
+    """Two of the same settings. A larger budget would go on to nodes behind the root."""
+    ngrams, sizes = count_ngrams([CORPUS_TEXT], 5, VOCABULARY), {"max_contexts": 8192, "max_history": 256}
+    return [BackoffDrafter(ngrams, contexts=LENGTHS_OF, keep=KEEP, budget=1, **sizes) for _ in range(2)]
 
 
 def contexts_before(text: list[int], i: int, longest: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -78,17 +80,15 @@ def by_hand(text: list[int]) -> Successors:
     return found
 
 
-def predicted_after(text: list[int]) -> Candidates:
-    """What may follow the root; a larger budget would go on to other nodes."""
-    DRAFTER.reset()
-    DRAFTER.begin(np.array(text))
-    DRAFTER.draft(np.array(text))
-    return DRAFTER.scratch.candidates
-
-
 @given(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=40))
-def test_every_expert_has_features_of_what_followed_its_context(text: list[int]) -> None:
-    candidates, expected = predicted_after(text), by_hand(text)
+def test_every_expert_has_features_of_what_followed_its_context(
+    drafters: list[BackoffDrafter], text: list[int]
+) -> None:
+    drafter = drafters[0]
+    drafter.reset()
+    drafter.begin(np.array(text))
+    drafter.draft(np.array(text))
+    candidates, expected = drafter.scratch.candidates, by_hand(text)
     n, m = candidates.sizes
     found: Successors = defaultdict(dict)
     for k in range(m):
@@ -110,7 +110,7 @@ def test_every_expert_has_features_of_what_followed_its_context(text: list[int])
         for token, weight in tokens.items():
             np.testing.assert_allclose(found[expert][token], scaled_log2(weight), atol=1e-5)
     assert candidates.seen[[SOURCE_BIAS + CORPUS, SOURCE_BIAS + SESSION, SOURCE_BIAS + PROMPT]].all()
-    wanted = by_formula(DRAFTER._scorers[False][0], candidates)
+    wanted = by_formula(drafter._scorers[False][0], candidates)
     np.testing.assert_allclose(candidates.probabilities[: n + 1], wanted, rtol=1e-3)
     assert set(candidates.tokens[:n].tolist()) >= set(text[: FREQUENT if n < FREQUENT else 0])
 
@@ -120,15 +120,16 @@ def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
 
 
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=60), st.data())
-def test_a_moved_root_equals_a_new_root(text: list[int], data: st.DataObject) -> None:
+def test_a_moved_root_equals_a_new_root(drafters: list[BackoffDrafter], text: list[int], data: st.DataObject) -> None:
     context, prompt = np.array(text), data.draw(st.integers(1, len(text) - 1))
-    DRAFTER.reset()
-    DRAFTER.begin(context[:prompt])
+    moving, fresh = drafters
+    moving.reset()
+    moving.begin(context[:prompt])
     for n in range(prompt + 1, len(text) + 1):
-        DRAFTER.draft(context[:n])
-    NEW.reset()
-    NEW.begin(context)
-    moved, new = (drafter.scratch.nodes.view(np.recarray)[0] for drafter in (DRAFTER, NEW))
+        moving.draft(context[:n])
+    fresh.reset()
+    fresh.begin(context)
+    moved, new = (drafter.scratch.nodes.view(np.recarray)[0] for drafter in drafters)
     assert moved.token == new.token == text[-1]
     assert moved.recent_length == new.recent_length == min(RECENT, len(text))
     assert moved.corpus_nodes.tolist() == new.corpus_nodes.tolist()
