@@ -5,6 +5,7 @@ torch and transformers are imported by the fixtures: the process that hands the 
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -73,6 +74,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     from progress import place_of
 
     items.sort(key=place_of)
+
+
+def pytest_collection_finish() -> None:
+    """Else every collection of garbage would walk through all libraries and tests again, a sixth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

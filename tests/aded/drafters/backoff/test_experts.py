@@ -20,7 +20,6 @@ from aded.drafters.backoff.candidates import (
     SOURCE_BIAS,
     SOURCES,
     UNIGRAM,
-    Candidates,
     add_feature,
     clear,
     new_candidates,
@@ -44,8 +43,11 @@ Successors = dict[int, dict[int, float]]
 @pytest.fixture(scope="module")
 def drafters() -> list[BackoffDrafter]:
     """Two of the same settings. A larger budget would go on to nodes behind the root."""
-    ngrams, sizes = count_ngrams([CORPUS_TEXT], 5, VOCABULARY), {"max_contexts": 8192, "max_history": 256}
-    return [BackoffDrafter(ngrams, contexts=LENGTHS_OF, keep=KEEP, budget=1, **sizes) for _ in range(2)]
+    ngrams = count_ngrams([CORPUS_TEXT], 5, VOCABULARY)
+    return [
+        BackoffDrafter(ngrams, contexts=LENGTHS_OF, keep=KEEP, budget=1, max_contexts=8192, max_history=256)
+        for _ in range(2)
+    ]
 
 
 def contexts_before(text: list[int], i: int, longest: int) -> list[tuple[int, tuple[int, ...]]]:
