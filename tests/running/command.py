@@ -15,6 +15,8 @@ class Called(NamedTuple):
 class Command:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.patch, self.capture = monkeypatch, capsys
+        # Hydra composes each config once more, to read `hydra.mode`, which no test sets.
+        monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *_, **__: None)
 
     def __call__(self, main: Callable[[], None], *arguments: str) -> Called:
         self.patch.setattr("sys.argv", ["command", *arguments])

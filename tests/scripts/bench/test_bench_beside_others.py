@@ -22,6 +22,8 @@ from scripts.bench import datastore, drafting, noise
 from scripts.bench.drafting import ADVANCE, CONTEXT, contexts_of, synthetic_stream
 from scripts.bench.noise import BenchNoiseSettings, neighbours, run
 
+pytestmark = pytest.mark.thorough
+
 TEXTS = ["the cat sat on the mat", "the dog sat on the log", "abcab"]
 
 

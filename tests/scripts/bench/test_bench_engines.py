@@ -16,6 +16,8 @@ from scripts.bench.engines import BenchEnginesSettings, common, models_for, row,
 from scripts.bench.other_engines.gguf_file import half, weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:

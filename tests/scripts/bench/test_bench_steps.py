@@ -22,6 +22,8 @@ from scripts.bench.roofline import Shape, seconds
 from scripts.bench.timing.batches import contexts_of, measure_batches
 from scripts.bench.timing.memory_floor import Bandwidth, cache_bytes, weight_bytes
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_step_reads_every_weight_once_but_of_the_input_embedding_only_rows(tied: bool) -> None:
