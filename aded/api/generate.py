@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +74,13 @@ def generate(
     max_new_tokens: int = 256,
     temperature: float = 0.0,
     top_p: float = 1.0,
+    top_k: int = 0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    ignore_eos: bool = False,
     seed: int = 0,
     stop: str | Sequence[str] = (),
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     engine: Engine = "eager",
     kernels: Kernels = "exact",
 ) -> Generated:
@@ -84,15 +89,21 @@ def generate(
     model: a causal model of transformers. It stays as it is; the first call takes seconds to check and prepare it.
     prompt: text, token ids, or chat messages.
     drafter: a method's name, or a drafter; None: plain autoregressive decoding.
-    temperature: 0 is greedy; else tokens are drawn from softmax(logits / temperature), cut to the top_p nucleus.
+    temperature: 0 is greedy; else tokens are drawn from softmax(logits / temperature), cut to the top_k most probable
+        ones, the top_p nucleus, and those with min_p of the first one's probability.
+    repetition_penalty: above 1, tokens of the prompt and of the answer so far become less probable.
+    ignore_eos: the answer goes on to its limit, whatever token ends texts.
     seed: of all draws. The drafter never changes which tokens are drawn.
     stop: the answer ends where one of these strings is complete; its text ends before.
+    chat_template_kwargs: what the chat template reads beside messages, such as {"enable_thinking": False}.
     engine: `eager`, or `compiled` (takes half a minute or more the first time, and then is faster).
     kernels: on a processor `exact` for our linear layers and attention, `fast`, or `torch` for none of ours. Ours
         keep a packed copy of the linear layers, two bytes a weight.
     """
+    settings = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed}
+    decoding = {**settings, "repetition_penalty": repetition_penalty, "ignore_eos": ignore_eos}
     asked = request(
-        model, tokenizer, prompt, drafter, max_new_tokens, temperature, top_p, seed, stop, engine, kernels
+        model, tokenizer, prompt, drafter, max_new_tokens, decoding, stop, chat_template_kwargs, engine, kernels
     )
     return asked.finished(last(asked.answers()))
 
@@ -106,8 +117,13 @@ def stream(
     max_new_tokens: int = 256,
     temperature: float = 0.0,
     top_p: float = 1.0,
+    top_k: int = 0,
+    min_p: float = 0.0,
+    repetition_penalty: float = 1.0,
+    ignore_eos: bool = False,
     seed: int = 0,
     stop: str | Sequence[str] = (),
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     engine: Engine = "eager",
     kernels: Kernels = "exact",
 ) -> Iterator[str]:
@@ -116,8 +132,10 @@ def stream(
     No piece ends within a character, or within what may become a stop string. While the stream is open, its model
     and drafter write no other answer.
     """
+    settings = {"temperature": temperature, "top_p": top_p, "top_k": top_k, "min_p": min_p, "seed": seed}
+    decoding = {**settings, "repetition_penalty": repetition_penalty, "ignore_eos": ignore_eos}
     asked = request(
-        model, tokenizer, prompt, drafter, max_new_tokens, temperature, top_p, seed, stop, engine, kernels
+        model, tokenizer, prompt, drafter, max_new_tokens, decoding, stop, chat_template_kwargs, engine, kernels
     )
     return _pieces(asked)
 
@@ -137,23 +155,21 @@ def request(
     prompt: Any,
     drafter: str | Drafter | None,
     max_new_tokens: int,
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    seed: int = 0,
+    decoding: Mapping[str, Any] | None = None,
     stop: str | Sequence[str] = (),
+    chat_template_kwargs: Mapping[str, Any] | None = None,
     engine: Engine = "eager",
     kernels: Kernels = "exact",
 ) -> AskedAnswer:
-    """See generate. Raises BadInput."""
+    """See generate; decoding: settings of aded.core.decoding.Decoding. Raises BadInput."""
     check_is_tokenizer(tokenizer)
-    decoding = checked_decoding({"temperature": temperature, "top_p": top_p, "seed": seed}, "")
+    chosen = checked_decoding(decoding or {}, "")
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops = checked_stops(stop)
-    named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer)
+    named, ids = as_drafter(drafter), prompt_ids(prompt, tokenizer, chat_template_kwargs)
     prepared = prepared_model(model, kernels, engine)
     check_known(ids, prepared.target.vocabulary)
     if len(ids) >= (most := prepared.target.context_length):
         raise BadInput("prompt", f"its {len(ids)} tokens fill the model's context of {most}")
-    return AskedAnswer(
-        prepared, tokenizer, named, ids, decoding.sampler(), limit, eos_token_ids(model), tuple(stops), decoding.seed
-    )
+    ends = frozenset[int]() if chosen.ignore_eos else eos_token_ids(model)
+    return AskedAnswer(prepared, tokenizer, named, ids, chosen.sampler(), limit, ends, tuple(stops), chosen.seed)

@@ -34,12 +34,17 @@ def check_known(ids: np.ndarray, vocabulary: int) -> None:
         )
 
 
-def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
+def prompt_ids(
+    prompt: Any, tokenizer: AnyTokenizer, chat_template_kwargs: Mapping[str, Any] | None = None
+) -> np.ndarray:
     """The token ids, int64 [m], m >= 1. Raises BadInput.
 
     prompt: text; ids as a list, an array or a tensor, [m] or [1, m]; what a tokenizer returned; or chat messages, a
         list of {"role": ..., "content": ...}, to which the tokenizer's chat template is applied.
+    chat_template_kwargs: what the chat template reads beside messages.
     """
+    if chat_template_kwargs and not _is_chat(prompt):
+        raise BadInput("chat_template_kwargs", "goes with chat messages, and the prompt is none")
     if isinstance(prompt, Mapping):
         if "input_ids" not in prompt:
             raise BadInput(PROMPT_KEY, "has no input_ids; messages are a list of {'role': ..., 'content': ...}")
@@ -47,8 +52,8 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
     if isinstance(prompt, str):
         check_utf8(prompt, PROMPT_KEY)
         ids = tokenizer(prompt)["input_ids"]
-    elif isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
-        ids = ids_of_messages(prompt, tokenizer, PROMPT_KEY, "it")
+    elif _is_chat(prompt):
+        ids = ids_of_messages(prompt, tokenizer, PROMPT_KEY, "it", chat_template_kwargs=chat_template_kwargs)
     else:
         ids = prompt
     try:
@@ -72,3 +77,7 @@ def prompt_ids(prompt: Any, tokenizer: AnyTokenizer) -> np.ndarray:
             f"has token {found.max() if found.min() >= 0 else found.min()}; the tokenizer has {len(tokenizer)}",
         )
     return found.astype(np.int64)
+
+
+def _is_chat(prompt: Any) -> bool:
+    return isinstance(prompt, Sequence) and bool(prompt) and isinstance(prompt[0], Mapping)

@@ -48,7 +48,9 @@ class Experiment:
     @property
     def eos_token_ids(self) -> frozenset[int]:
         """The tokens that end an answer."""
-        return self.recording.eos_token_ids if self.recording else self.loaded.eos_token_ids
+        if self.recording:
+            return self.recording.eos_token_ids
+        return frozenset() if self.decoding.ignore_eos else self.loaded.eos_token_ids
 
 
 def build_experiment(
@@ -67,6 +69,8 @@ def build_experiment(
     template: makes the model's, where the benchmark's questions are chats.
     """
     if recording is not None:
+        if decoding.ignore_eos:
+            raise BadInput("decoding.ignore_eos", "recorded answers end where they ended; set it for a model")
         asked = asked._replace(chosen=recording.answered(asked.chosen, asked.every))
     elif not loaded.target.provides:
         raise BadInput(ANSWERS_KEY, "must be given: this target computes nothing")

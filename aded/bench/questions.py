@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -51,10 +53,12 @@ class Chat(Question):
 
     turns: the messages before each answer.
     tools: what the model may call, as JSON schemas.
+    chat_template_kwargs: what the chat template reads beside them, before what the model's template sets.
     """
 
     turns: tuple[tuple[Message, ...], ...]
     tools: tuple[Mapping[str, Any], ...] = ()
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
 
     def prompt_ids(
         self, answers: Sequence[str], tokenizer: PreTrainedTokenizerBase, template: PromptTemplate
@@ -64,7 +68,7 @@ class Chat(Question):
         for answer, before in zip(answers, self.turns[1:], strict=False):
             messages += [{"role": "assistant", "content": answer}, *before]
         chat = template if isinstance(template, ChatTemplate) else ChatTemplate()
-        return chat.of_messages(tokenizer, messages, self.tools, f"question {self.id}")
+        return chat.of_messages(tokenizer, messages, self.tools, self.chat_template_kwargs, f"question {self.id}")
 
 
 @dataclass(frozen=True)
@@ -157,10 +161,11 @@ class ChatTemplate:
     """The tokenizer's own chat template.
 
     system: a system message for conversations that have none.
+    chat_template_kwargs: what the template reads beside the messages, such as {enable_thinking: false}.
     """
 
-    def __init__(self, system: str | None = None) -> None:
-        self.system = system
+    def __init__(self, system: str | None = None, chat_template_kwargs: Mapping[str, Any] | None = None) -> None:
+        self.system, self.chat_template_kwargs = system, chat_template_kwargs or {}
 
     def ids(self, tokenizer: PreTrainedTokenizerBase, turns: Sequence[str], answers: Sequence[str]) -> list[int]:
         messages: list[Message] = []
@@ -175,15 +180,18 @@ class ChatTemplate:
         tokenizer: PreTrainedTokenizerBase,
         messages: Sequence[Message],
         tools: Sequence[Mapping[str, Any]] = (),
+        own_kwargs: Mapping[str, Any] | None = None,
         where: str = "it",
     ) -> list[int]:
         """Token ids of messages up to the answer wanted. Raises BadInput.
 
+        own_kwargs: of these messages, in place of the template's of the same name.
         where: what the messages are, for an error.
         """
         if self.system and messages[0]["role"] != "system":
             messages = [{"role": "system", "content": self.system}, *messages]
-        return ids_of_messages(messages, tokenizer, "model.template", where, tools)
+        kwargs = {**self.chat_template_kwargs, **(own_kwargs or {})}
+        return ids_of_messages(messages, tokenizer, "model.template", where, tools, kwargs)
 
 
 class Raw:
@@ -202,15 +210,24 @@ def ids_of_messages(
     key: str,
     where: str,
     tools: Sequence[Mapping[str, Any]] = (),
+    chat_template_kwargs: Mapping[str, Any] | None = None,
 ) -> list[int]:
     """Token ids of messages by the tokenizer's chat template, up to the answer wanted. Raises BadInput naming `key`.
 
     where: what the messages are, for an error.
+    chat_template_kwargs: what the template reads beside messages and tools.
     """
-    apply = getattr(tokenizer, "apply_chat_template", None)
-    if apply is None or not getattr(tokenizer, "chat_template", None):
+    apply, template = (getattr(tokenizer, name, None) for name in ("apply_chat_template", "chat_template"))
+    if apply is None or not template:
         raise BadInput(key, f"{where} is a list of messages, and this tokenizer has no chat template; give text")
-    options: dict[str, Any] = {"tools": [dict(tool) for tool in tools]} if tools else {}
+    options: dict[str, Any] = dict(chat_template_kwargs or {})
+    for name in options:
+        if name in ("messages", *signature(apply).parameters) and name != "documents":
+            raise BadInput(key, f"{where}: chat_template_kwargs.{name} is set by the harness; leave it out")
+        if not re.search(rf"\b{re.escape(name)}\b", str(template)):
+            raise BadInput(key, f"{where}: chat_template_kwargs.{name}: the chat template does not read it")
+    if tools:
+        options["tools"] = [dict(tool) for tool in tools]
     try:
         text = apply([dict(one) for one in messages], tokenize=False, add_generation_prompt=True, **options)
     except Exception as error:  # templates are programs, and raise what they like

@@ -35,7 +35,7 @@ ENTRY_POINTS = "aded.drafters"
 MISSING = "???"
 """The value of a key that must be given, as in yaml."""
 _KINDS = {"NgramFile": "ngrams", "SuffixFile": "suffixes"}
-OF_CLASSES = ("method/", "model/pretrained", "model/recorded", "corpus/", "cluster/")
+OF_CLASSES = ("method/", "model/pretrained", "model/recorded", "model/template/", "corpus/", "cluster/")
 """Configs whose settings are their classes' arguments. Those of benchmarks are data, and give each key."""
 BENCHMARK: Kinds = {"name": PlainName, "limit": Positive | None, "order": Order, "max_new_tokens": Positive}
 """Keys of a benchmark's config that a run reads itself; the others are arguments of its class."""

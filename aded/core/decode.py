@@ -127,7 +127,7 @@ def steps(
         return
 
     most_nodes = largest_tree(drafter)
-    room = limit + most_nodes
+    room, sampler = limit + most_nodes, sampler.begin(prompt_ids)
     target.prepare(len(prompt_ids) + room, sampler)
     began = perf_counter()
     first = target.prefill(prompt_ids, sampler, room, drafter.requires)
@@ -302,8 +302,8 @@ def _begin(target: BatchTarget, slot: int, request: Request, eos_token_ids: Coll
         raise BadInput("requests", f"a prompt of {len(request.prompt_ids)} tokens leaves no room for an answer")
     if beyond := request.drafter.requires - {"logits"}:
         raise BadInput("methods", f"one reads {', '.join(sorted(beyond))}, which batched verification does not have")
+    drafter, prompt, sampler = request.drafter, request.prompt_ids, request.sampler.begin(request.prompt_ids)
     began = perf_counter()
-    first = target.prefill(slot, request.prompt_ids, request.sampler, request.drafter.requires)
+    first = target.prefill(slot, prompt, sampler, drafter.requires)
     seconds = perf_counter() - began
-    drafter, prompt, sampler = request.drafter, request.prompt_ids, request.sampler
     return Generation(drafter, prompt, first, seconds, sampler, limit, most_nodes, eos_token_ids, seed=request.seed)

@@ -8,9 +8,10 @@ yields.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,9 +33,14 @@ def accepted_path(tree: DraftTree, choose: Callable[[int], int]) -> tuple[list[i
         path.append(child)
 
 
-class Sampler(Protocol):
+class Sampler(ABC):
     """Chooses tokens, of one answer, at the nodes of draft trees."""
 
+    def begin(self, prompt_ids: np.ndarray) -> Sampler:
+        """For an answer to this prompt, int64 [m]: the sampler itself, unless it reads the text."""
+        return self
+
+    @abstractmethod
     def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
         """(accepted path, bonus token).
 
@@ -44,20 +50,27 @@ class Sampler(Protocol):
         """
 
 
-class Greedy:
+class Greedy(Sampler):
     """The most probable token; the first of several equal ones, as argmax has it."""
+
+    def draw(self, row: torch.Tensor, position: int) -> int:
+        """row: logits [vocabulary]."""
+        return argmax(row) if row.device.type == "cpu" else int(row.argmax())
 
     def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
         assert logits is not None
         if logits.device.type == "cpu":
-            return accepted_path(tree, lambda node: argmax(logits[node]))
+            return accepted_path(tree, lambda node: self.draw(logits[node], position))
         choices = logits.argmax(dim=-1).tolist()  # one transfer per step
         return accepted_path(tree, choices.__getitem__)
 
 
 @dataclass(frozen=True)
-class Sampled:
+class Sampled(Sampler):
     """One draw per node from softmax(logits / temperature), cut to its top-p nucleus (arXiv 1904.09751).
+
+    Before it may be cut to the top_k most probable tokens, behind it to those with min_p of the most probable one's
+    probability (arXiv 2407.01082), in the order and with the ties of transformers' `generate`. 0 turns either off.
 
     The uniform number of an output position depends on (seed, position) alone, so that a speculative run draws what
     the autoregressive run draws. The inverse distribution function runs over the vocabulary in its own order: a
@@ -67,6 +80,8 @@ class Sampled:
     temperature: float
     top_p: float
     seed: int
+    top_k: int = 0
+    min_p: float = 0.0
 
     def uniform(self, position: int) -> float:
         """In [0, 1)."""
@@ -76,12 +91,17 @@ class Sampled:
         """float64 [vocabulary]: the filtered distribution that is drawn from. row: logits [vocabulary]."""
         import torch  # here, as most replays need none
 
-        probabilities = torch.softmax(row.double() / self.temperature, dim=-1)
+        scores = row.double() / self.temperature
+        if 0 < self.top_k < len(scores):
+            scores = scores.masked_fill(scores < scores.topk(self.top_k).values[-1], -torch.inf)
+        probabilities = torch.softmax(scores, dim=-1)
         if self.top_p < 1:
             ordered, order = probabilities.sort(descending=True, stable=True)
             # A token stays while the mass before it is below top_p, so the most probable token always stays.
             outside = ordered.cumsum(0) - ordered >= self.top_p
             probabilities = probabilities.index_fill(0, order[outside], 0.0)
+        if self.min_p > 0:
+            probabilities = probabilities.masked_fill(probabilities < self.min_p * probabilities.max(), 0.0)
         return probabilities / probabilities.sum()
 
     def draw(self, row: torch.Tensor, position: int) -> int:
@@ -91,6 +111,44 @@ class Sampled:
         assert logits is not None
         depths = tree.depths
         return accepted_path(tree, lambda node: self.draw(logits[node], position + int(depths[node])))
+
+
+@dataclass
+class Penalized(Sampler):
+    """Makes tokens that the text holds, prompt included, less probable (CTRL, arXiv 1909.05858, section 4.1).
+
+    Their logits are divided by the penalty, those below 0 multiplied, as by transformers' `repetition_penalty`.
+
+    sampler: chooses from the changed logits.
+    text: the prompt and the tokens chosen so far.
+    """
+
+    sampler: Greedy | Sampled
+    penalty: float
+    text: list[int] = field(default_factory=list)
+
+    def begin(self, prompt_ids: np.ndarray) -> Penalized:
+        """See Sampler."""
+        return replace(self, text=prompt_ids.tolist())
+
+    def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
+        assert logits is not None
+        depths = tree.depths
+
+        def choose(node: int) -> int:
+            token = self.sampler.draw(self._penalized(logits[node]), position + int(depths[node]))
+            self.text.append(token)
+            return token
+
+        return accepted_path(tree, choose)
+
+    def _penalized(self, row: torch.Tensor) -> torch.Tensor:
+        """row: logits [vocabulary]."""
+        import torch
+
+        row, seen = row.float().clone(), torch.tensor(self.text, device=row.device).unique()
+        row[seen] = torch.where(row[seen] < 0, row[seen] * self.penalty, row[seen] / self.penalty)
+        return row
 
 
 def random_at(seed: int, position: int) -> np.random.Generator:
@@ -111,7 +169,7 @@ def pick(distribution: torch.Tensor, uniform: float) -> int:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(Sampler):
     """The recorded answer's token, whatever the logits say.
 
     Under greedy or match-the-sample verification the accepted path depends on the emitted text alone, so accepted

@@ -21,7 +21,15 @@ READING = ("model", "benchmark", "method", "datastore")
 TARGET = "._target_"
 ROOT = Path(__file__).parents[2]
 """Where a relative path of heads or of a scorer is searched after the working directory."""
-BEFORE = {"benchmark.order": "first"}
+BEFORE = {
+    "benchmark.order": "first",
+    "decoding.top_k": 0,
+    "decoding.min_p": 0.0,
+    "decoding.repetition_penalty": 1.0,
+    "decoding.ignore_eos": False,
+    "model.template.system": None,
+    "model.template.chat_template_kwargs": None,
+}
 """What was done before there was the key."""
 MOST_DIFFERENCES = 4
 """Differences that an error names."""

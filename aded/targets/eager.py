@@ -222,9 +222,6 @@ def _free_bytes(device: torch.device) -> int:
 
 
 def eos_token_ids(model: PreTrainedModel) -> frozenset[int]:
-    """Every id that ends an answer, from the generation config first, as `generate` has it."""
-    for config in (model.generation_config, model.config):
-        ids = getattr(config, "eos_token_id", None)
-        if ids is not None:
-            return frozenset(ids if isinstance(ids, list) else [ids])
-    return frozenset()
+    """Every id that ends an answer, as `generate` has it: the generation config alone decides, and may name none."""
+    ids = getattr(model.generation_config, "eos_token_id", None)
+    return frozenset() if ids is None else frozenset(ids if isinstance(ids, list) else [ids])

@@ -71,7 +71,7 @@ def tally_of(cfg: DictConfig) -> Tally:
     loaded = load_model(config)
     drafter, prompts, tally = build_drafter(config, loaded), config.prompts(loaded.tokenizer), Tally()
     for number, prompt in enumerate(tqdm(prompts.values(), cfg.method.name, disable=not sys.stderr.isatty())):
-        sampler = Tallied(cfg.decoding.temperature, cfg.decoding.top_p, cfg.decoding.seed + number, tally)
+        sampler = Tallied(cfg.decoding.temperature, cfg.decoding.top_p, cfg.decoding.seed + number, tally=tally)
         decode(
             loaded.target,
             drafter,

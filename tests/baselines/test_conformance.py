@@ -46,6 +46,7 @@ SEEDED = [name for name in METHODS if name != "draftretriever"]
 PACKAGES = {"suffix_decoding": "arctic_inference", "draftretriever": "draftretriever"}
 """Of methods that are left out where the package is not installed: draftretriever has no build for Python 3.13."""
 GREEDY = Decoding()
+SAMPLED = Decoding(0.9, 0.9, 1, top_k=40, min_p=0.01, repetition_penalty=1.05)
 TOKENS = 40
 KNOWN = VOCABULARY - 4
 """Tokens from here on occur in no prompt and in no datastore."""
@@ -201,7 +202,7 @@ def test_a_methods_memory_is_bounded(new: Build, name: str, scope: str, monkeypa
     memory_is_bounded(lambda: new(name, adaptation=scope))
 
 
-@pytest.mark.parametrize("decoding", [GREEDY, Decoding(0.9, 0.9, 1)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("decoding", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("name", METHODS)
 def test_on_the_compiled_engine_answers_are_those_of_the_eager_one_also_in_slices(
     build: Build, new: Build, name: str, decoding: Decoding

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from aded.core.sampler import Sampler
 from aded.core.tree import DraftTree
 
 VOCABULARY = 64
@@ -118,7 +119,7 @@ def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:
     return [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(1, len(tree))]
 
 
-class Obedient:
+class Obedient(Sampler):
     """A sampler that accepts the path it is given, whatever the logits say."""
 
     def __init__(self, token: int = 5) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from aded.bench.prompts.line import question_of
+from aded.bench.prompts.line import READ, question_of
+from aded.bench.prompts.row_keys import note_ignored
 from aded.bench.prompts.rows import QUESTIONS_KEY, hub_file, rows_of
 from aded.bench.questions import Question
 from aded.errors import BadInput
@@ -86,9 +87,13 @@ class PromptBenchmark:
     def _asked(self, paths: Sequence[str]) -> Iterator[tuple[str, Question]]:
         """("FILE line N", the question there) of each line of the files."""
         for path in paths:
+            keys = set[str]()
             for where, row in rows_of(path):
+                keys |= row.keys()
                 number = where.rpartition(" ")[2]
                 yield where, self._question(where, row, number if len(paths) == 1 else f"{Path(path).stem} {number}")
+            if not self._forms:  # what a form leaves out is left out on purpose
+                note_ignored(keys - READ - {self._reference}, path)
 
     def _question(self, where: str, row: Mapping[str, Any], name: str) -> Question:
         """name: of a question without an id."""

@@ -10,8 +10,10 @@ key             what it holds
 ==============  ==========================================================================
 
 A line has one of these. It may have `id` (or `question_id`, `task_id`; without one it is the number of the line),
-`category`; beside messages `tools`, the JSON schemas of what the model may call; and beside text `system`, a system
-message before the first turn, or `raw`: true, where the model reads the text as it is, whatever its template.
+`category`; beside messages `tools`, the JSON schemas of what the model may call; beside messages or text
+`chat_template_kwargs`, what the tokenizer's chat template reads besides, such as `{"enable_thinking": false}`; and
+beside text `system`, a system message before the first turn, or `raw`: true, where the model reads the text as it is,
+whatever its template. Of other keys see aded.bench.prompts.row_keys.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
+from aded.bench.prompts.row_keys import check_keys, check_message_keys
 from aded.bench.prompts.rows import QUESTIONS_KEY
 from aded.bench.questions import Chat, Message, PlainText, Question, TokenIds
 from aded.errors import BadInput
@@ -30,9 +33,14 @@ from aded.files.json_lines import LINE, typed
 from aded.settings import Id, Text, TokenId
 
 KINDS = ("prompt", "turns", "messages", "prompt_ids")
+IDS = ("id", "question_id", "task_id")
 FORM = "prompt (text), turns (texts), messages (role and content) or prompt_ids (token ids)"
 MESSAGE = "a role (system, user, assistant or tool) and content (text; of an assistant's tool_calls also null)"
 Several = Field(min_length=1)
+
+
+READ = frozenset({*KINDS, "ids", "tools", "chat_template_kwargs", "system", "raw", "category"} | set(IDS))
+"""Keys of a line that are read."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +55,10 @@ class Line:
         tuple[TokenId, ...] | None, Several, Field(validation_alias=AliasChoices("prompt_ids", "ids"))
     ] = None
     tools: tuple[dict[str, Any], ...] | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     system: Text | None = None
     raw: bool | None = None
-    id: Annotated[Id | None, Field(validation_alias=AliasChoices("id", "question_id", "task_id"))] = None
+    id: Annotated[Id | None, Field(validation_alias=AliasChoices(*IDS))] = None
     category: str | None = None
 
 
@@ -67,6 +76,7 @@ def question_of(where: str, line: Mapping[str, Any], name: str) -> Question:
 
     where: "FILE line N". name: the question's id, where the line has none.
     """
+    check_keys(line, where)
     read: Line = typed(line, Line, QUESTIONS_KEY, where, FORM)
     given = [kind for kind in KINDS if getattr(read, kind) is not None]
     if len(given) != 1:
@@ -75,6 +85,8 @@ def question_of(where: str, line: Mapping[str, Any], name: str) -> Question:
         raise BadInput(
             QUESTIONS_KEY, f"{where} has tools, and {given[0]} in place of messages; tools go with messages"
         )
+    if read.chat_template_kwargs and (read.prompt_ids is not None or read.raw):
+        raise BadInput(QUESTIONS_KEY, f"{where} has chat_template_kwargs, and no chat: they go with messages or text")
     for beside in ("system", "raw"):
         if getattr(read, beside) and (given[0] not in ("prompt", "turns") or (read.system and read.raw)):
             raise BadInput(QUESTIONS_KEY, f"{where} has {beside}, which goes with prompt or turns, and alone")
@@ -83,21 +95,24 @@ def question_of(where: str, line: Mapping[str, Any], name: str) -> Question:
         return TokenIds(name, category, (read.prompt_ids,), where=where)
     if read.messages is None:
         return _of_text(read, name, category, where)
-    turns = turns_of(_messages(read.messages, where), where)
-    if not read.tools and all(turn == ({"role": "user", "content": turn[0]["content"]},) for turn in turns):
+    turns, kwargs = turns_of(_messages(read.messages, where), where), read.chat_template_kwargs or {}
+    plain = not read.tools and not kwargs
+    if plain and all(turn == ({"role": "user", "content": turn[0]["content"]},) for turn in turns):
         return Question(name, category, tuple(turn[0]["content"] for turn in turns), where=where)
-    return Chat(name, category, turns, tuple(read.tools or ()), where=where)
+    return Chat(name, category, turns, tuple(read.tools or ()), kwargs, where=where)
 
 
 def _of_text(read: Line, name: str, category: str, where: str) -> Question:
     texts = read.turns or (read.prompt,)
     if read.raw:
         return PlainText(name, category, texts, where=where)
-    if read.system is None:
+    if read.system is None and not read.chat_template_kwargs:
         return Question(name, category, texts, where=where)
     messages: list[Message] = [{"role": "user", "content": text} for text in texts]
-    messages.insert(0, {"role": "system", "content": read.system})
-    return Chat(name, category, turns_of(messages, where), where=where)
+    if read.system is not None:
+        messages.insert(0, {"role": "system", "content": read.system})
+    kwargs = read.chat_template_kwargs or {}
+    return Chat(name, category, turns_of(messages, where), chat_template_kwargs=kwargs, where=where)
 
 
 def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:
@@ -105,6 +120,7 @@ def _messages(given: Sequence[Mapping[str, Any]], where: str) -> list[Message]:
     messages: list[Message] = []
     for number, message in enumerate(given):
         place = f"{where}: messages[{number}]"
+        check_message_keys(message, place)
         said: Said = typed(message, Said, QUESTIONS_KEY, place, MESSAGE)
         if said.content is None and not message.get("tool_calls"):
             raise BadInput(QUESTIONS_KEY, f"{place} has no content; it must be {MESSAGE}")

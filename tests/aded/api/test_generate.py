@@ -115,6 +115,27 @@ def test_draws_have_the_distribution_of_generate() -> None:
     assert statistic < 24.3  # chi-square, 7 degrees of freedom, p = 0.001
 
 
+@pytest.mark.parametrize("name", [None, "prompt_lookup", "token_recycling"])
+def test_a_penalty_is_that_of_generate(name: str | None) -> None:
+    tokenizer, penalty = tiny_tokenizer(), 1.3
+    answer = aded.generate(model(), tokenizer, TEXT, drafter=name, max_new_tokens=40, repetition_penalty=penalty)
+    plain = greedy(tokenizer(TEXT)["input_ids"], 40)
+    assert answer.token_ids == greedy(tokenizer(TEXT)["input_ids"], 40, repetition_penalty=penalty) != plain
+
+
+def test_the_generation_config_alone_says_what_ends_an_answer() -> None:
+    """Without a token there, neither the model's config ends it nor, with ignore_eos, anything else."""
+    tokenizer, ending = tiny_tokenizer(), tiny_model(vocab_size=VOCABULARY, eos_token_id=greedy([5], 3)[-1])
+    ending.load_state_dict(model().state_dict())
+
+    def tokens(**settings: Any) -> int:
+        return len(aded.generate(ending, tokenizer, [5], drafter=None, max_new_tokens=9, **settings).token_ids)
+
+    assert tokens() < tokens(ignore_eos=True) == 9
+    ending.generation_config.eos_token_id = None
+    assert tokens() == 9
+
+
 def test_answers_end_at_eos_and_at_stop_strings() -> None:
     tokenizer = tiny_tokenizer()
     ids, whole = tokenizer(TEXT)["input_ids"], greedy(tokenizer(TEXT)["input_ids"], 30)

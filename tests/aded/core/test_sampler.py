@@ -2,13 +2,21 @@
 
 from collections import Counter
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import TopPLogitsWarper
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from aded.core.decoding import Decoding
 from aded.core.rejection import Rejection, accept, drawn
@@ -40,15 +48,52 @@ def test_greedy_takes_the_first_of_equals() -> None:
     assert Greedy().walk(TREE, logits, 0) == ([0, 1, 2], 0)
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.05, 0.3, 0.8, 0.95, 1.0]), st.sampled_from([0.3, 0.7, 1.0, 2.0]))
-def test_the_filter_is_that_of_transformers(seed: int, top_p: float, temperature: float) -> None:
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.05, 0.3, 0.8, 0.95, 1.0]),
+    st.sampled_from([0.3, 0.7, 1.0, 2.0]),
+    st.sampled_from([0, 1, 3, 60]),
+    st.sampled_from([0.0, 0.02, 0.5, 1.0]),
+)
+def test_the_filters_are_those_of_transformers(
+    seed: int, top_p: float, temperature: float, top_k: int, min_p: float
+) -> None:
     row = torch.from_numpy(np.random.default_rng(seed).normal(size=50) * 3)
-    expected = row / temperature
-    if top_p < 1:
-        expected = TopPLogitsWarper(top_p)(torch.zeros(1, 1), expected[None])[0]
-    got = Sampled(temperature, top_p, 0).distribution(row)
-    torch.testing.assert_close(got, torch.softmax(expected, -1))
-    assert Sampled(temperature, 1e-9, 0).distribution(row).argmax() == row.argmax(), "the most probable always stays"
+    if top_p == 1:  # of equal tokens at the edge of the nucleus each sort keeps another
+        row = row.round()
+    filters = LogitsProcessorList([TemperatureLogitsWarper(temperature)])
+    filters += [TopKLogitsWarper(top_k)] if top_k else []
+    filters += [TopPLogitsWarper(top_p)] if top_p < 1 else []
+    filters += [MinPLogitsWarper(min_p)] if min_p else []
+    no_text: Any = torch.zeros(1, 1, dtype=torch.int64)
+    got = Sampled(temperature, top_p, 0, top_k, min_p).distribution(row)
+    torch.testing.assert_close(got, torch.softmax(filters(no_text, row[None])[0], -1))
+    assert Sampled(temperature, 1e-9, 0).distribution(row).max() == 1, "the most probable always stays"
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.5, 1.2, 3.0]), st.sampled_from([0.0, 0.9]))
+def test_a_penalty_is_that_of_transformers_at_each_node_with_its_own_text(
+    seed: int, penalty: float, temperature: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    sampler = Decoding(temperature, 0.9, 1, repetition_penalty=penalty).sampler(2)
+    plain = Decoding(temperature, 0.9, 1).sampler(2)
+    assert isinstance(plain, Greedy | Sampled)
+    prompt, processor = rng.integers(6, size=4), RepetitionPenaltyLogitsProcessor(penalty)
+    rows = torch.from_numpy(
+        rng.normal(size=(5, 6)).astype(np.float32)
+    )  # the logits of each position, whatever the text
+    text = prompt.tolist()
+    for position, row in enumerate(rows):
+        text.append(plain.draw(processor(torch.tensor([text]), row[None].clone())[0], position))
+    begun, decided = sampler.begin(prompt), text[len(prompt) :]
+    tree = DraftTree.from_sequences(text[len(prompt)], [decided[1:3], [5, 5]], budget=9)
+    first = begun.walk(DraftTree.root(int(prompt[-1])), rows[:1], 0)
+    path, bonus = begun.walk(tree, rows[1:][np.minimum(tree.depths, 2)], 1)
+    assert ([first[1], *tree.tokens[path[1:]], bonus], len(path)) == (decided[: len(path) + 1], 3)
+    assert sampler.begin(prompt).walk(DraftTree.root(int(prompt[-1])), rows[:1], 0) == first, (
+        "each answer begins anew"
+    )
 
 
 @pytest.mark.parametrize(("top_p", "along"), [(1.0, "seeds"), (0.7, "positions")])

@@ -18,6 +18,7 @@ from aded.bench.prompts.benchmark import PromptBenchmark
 from aded.bench.questions import Chat, Question
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
+from llm_judge.questions import read_questions
 
 ROWS: dict[str, dict[str, Any]] = {
     "gsm8k": {"question": "How many?", "answer": "2 and 3 make 5.\n#### 5"},
@@ -127,6 +128,36 @@ def test_an_error_names_the_row(tmp_path: Path, name: str, rows: Sequence[object
 def test_a_prompt_names_fields_of_a_row(tmp_path: Path, form: str) -> None:
     with pytest.raises(BadInput, match=r"^benchmark.prompts: '"):
         PromptBenchmark(json_file(tmp_path, {"a": "b"}), prompts=[form], stop_strings=())
+
+
+MESSAGE = {"role": "user", "content": "hi"}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"prompt": "hi", "temperature": 0.0}, "temperature.*decoding.temperature does"),
+        ({"messages": [MESSAGE], "max_tokens": 9}, "max_tokens.*benchmark.max_new_tokens does"),
+        ({"prompt": "hi", "enable_thinking": False}, "enable_thinking.*chat_template_kwargs does"),
+        ({"turns": ["hi"], "logit_bias": {"5": 1}}, "logit_bias, which changes an answer"),
+        ({"messages": [{**MESSAGE, "tools": []}]}, r"messages\[0\] has tools"),
+        ({"prompt_ids": [5], "chat_template_kwargs": {"a": 1}}, "chat_template_kwargs, and no chat"),
+    ],
+)
+def test_a_key_that_asks_for_another_answer_is_refused(tmp_path: Path, row: dict[str, Any], problem: str) -> None:
+    for read in (lambda file: PromptBenchmark(file, stop_strings=()), read_questions):
+        if read is read_questions and "turns" not in row:
+            continue
+        with pytest.raises(BadInput, match=rf"line 2.* has {problem}|line 2: {problem}"):
+            read(json_file(tmp_path, {"turns": ["hi"], "question_id": 7, "stop": None}, {"question_id": 8, **row}))
+
+
+def test_other_keys_are_named_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = json_file(tmp_path, *({"turns": ["hi"], "question_id": n, "source": "a", f"k{n}": 1} for n in (1, 2)))
+    with caplog.at_level("INFO"):
+        PromptBenchmark(file, stop_strings=())
+        read_questions(file)
+    assert caplog.messages == [f"{file}: keys that are not read: k1, k2, source"] * 2
 
 
 def test_one_line_says_what_is_missing_without_network(monkeypatch: pytest.MonkeyPatch) -> None:
