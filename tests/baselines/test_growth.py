@@ -66,17 +66,6 @@ def test_the_most_probable_nodes_are_drafted(seed: int, budget: int, depth: int,
         assert tree.probabilities[node] == pytest.approx(probability(seed, words(tree, node)))
 
 
-@given(seeds, st.integers(1, 8))
-def test_one_branch_is_the_chain_of_most_probable_tokens(seed: int, depth: int) -> None:
-    tree, read = grown(seed, Shape(depth, depth, [1], 1, 0.0))
-    path: tuple[int, ...] = ()
-    for _ in range(depth):
-        path = (*path, int(next_probabilities(seed, path).argmax()))
-    assert tree.tokens.tolist() == [9, *path]
-    assert tree.parents.tolist() == list(range(-1, depth))
-    assert read == depth
-
-
 @given(seeds)
 def test_an_expansion_configuration_is_drafted_whole(seed: int) -> None:
     """SpecInfer's <1, 1, 3, 1, 1>: three chains that part at the third level."""

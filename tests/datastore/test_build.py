@@ -4,7 +4,6 @@ with them then: `aded info` prints them, and merged n-gram files are those of on
 import json
 import logging
 import os
-import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,12 +24,16 @@ from aded.files.atomic import lock_file
 from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
+from aded.identity import sha256
 from datastore import info, merge
 from datastore.build import BUILD, main, run
 from datastore.builder import build
 from datastore.info import describe
 from datastore.ngrams import write_ngrams
 from datastore.open import open_or_build
+from datastore.parts.building import build_in_parts
+from datastore.parts.cluster import Cluster
+from datastore.sources.download import receive
 
 
 @pytest.fixture
@@ -51,6 +54,9 @@ def test_one_command_builds_both_files_from_one_stream(
     place: Path, tokenizer: PreTrainedTokenizerFast, command: Command, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
+    for left in ("new/.x.ngrams.building/tokens", "new/.x.ngrams.7.partial", ".x.suffixes.7.partial"):  # by a kill
+        Path(left).parent.mkdir(parents=True, exist_ok=True)
+        Path(left).write_bytes(b"\1\0")
     done = command(main, *ROWS, "out=new/x.ngrams", "suffixes='~/x.suffixes'", "order=4")
     assert done[:2] == (0, "built new/x.ngrams and ~/x.suffixes\n"), done.err
     assert "5 documents" in caplog.text
@@ -64,20 +70,17 @@ def test_one_command_builds_both_files_from_one_stream(
     facts = {"documents": "5", "prompts": "5", "tokens": str(sum(map(len, ids))), "skipped": "2", "corpus": "jsonl"}
     for file in (ngrams, stream):
         assert file.header.items() >= facts.items()
-    assert sorted(os.listdir()) == ["new", "rows.jsonl", "tok", "x.suffixes"]
-    assert os.listdir("new") == ["x.ngrams"]
     assert command(main, *ROWS, "out=parts", "order=4", "parts=4", "cluster=debug").out == "built parts\n"
     assert Path("parts").read_bytes() == Path("new/x.ngrams").read_bytes()
     assert sorted(os.listdir()) == ["new", "parts", "rows.jsonl", "tok", "x.suffixes"]
+    assert os.listdir("new") == ["x.ngrams"]
 
 
 BAD_COMMANDS = {
     "": "out: ",
     "out=x order=6": "order: ",
     "out=x tokenizer=???": "tokenizer: must be given",
-    "out=x parts=0": "parts: 0",
     "out=x cluster=lsf": "cluster/lsf",
-    "out=x corpus=text corpus.path=sub": "corpus.path: no file sub",
     "out=sub/x corpus=text corpus.path=.": "out: sub/x belongs to corpus.path=.",
 }
 BAD_SETTINGS = {
@@ -86,16 +89,10 @@ BAD_SETTINGS = {
     "out=x corpus.path=empty.jsonl": "corpus: ",
     "out=rows.jsonl/x": "out: ",
     "out=.": "out: . is a folder",
-    "suffixes=..": "suffixes: .. is a folder",
     "out=x suffixes=y parts=2": "parts: are parts of an n-gram",
-    "parts=2": "parts: are parts of an n-gram file",
-    "out=x corpus.path=none parts=2 cluster.kind=debug": "corpus.path: no file none",
     # What a build reads or writes too.
     "out=x suffixes=tok/../x": "suffixes: tok/../x belongs to out=x",
-    "out=linked": "out: linked belongs to corpus.path=",
-    "out=hard": "out: hard belongs to corpus.path=",
     "out=tok/tokenizer.json": "out: tok/tokenizer.json belongs to tokenizer=tok",
-    "out=asked corpus.report=[prompts:asked]": "out: asked belongs to corpus.report=asked",
     "lookup=asked corpus.exclude=[human_eval,prompts:asked]": "lookup: asked belongs to corpus.exclude=",
 }
 
@@ -104,8 +101,6 @@ def test_bad_input_is_one_line_and_builds_nothing(place: Path, command: Command)
     (place / "sub").mkdir()
     (place / "empty.jsonl").write_text('{"text": " "}\n')
     (place / "asked").write_text('{"prompt": "one"}\n')
-    (place / "linked").symlink_to("rows.jsonl")
-    (place / "hard").hardlink_to(place / "rows.jsonl")
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     for arguments, problem in BAD_COMMANDS.items():
         done = command(main, *ROWS, *arguments.split())
@@ -130,30 +125,35 @@ def test_a_full_disk_is_reported_and_an_interrupted_build_leaves_nothing(
         assert os.listdir(tmp_path) == []
 
 
-def test_what_a_killed_build_left_is_removed(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
-    out, scratch = tmp_path / "x.ngrams", tmp_path / ".x.ngrams.building"
-    build(Texts(*TEXTS), tokenizer, out=tmp_path / "one")
-    scratch.mkdir()
-    for path in (scratch / "tokens", tmp_path / ".x.ngrams.7.partial", tmp_path / ".x.suffixes.7.partial"):
-        path.write_bytes(b"\1\0\2\0")
-    build(Texts(*TEXTS), tokenizer, out=out, suffixes=tmp_path / "x.suffixes")
-    assert sorted(os.listdir(tmp_path)) == ["one", "x.ngrams", "x.suffixes"]
-    assert out.read_bytes() == (tmp_path / "one").read_bytes()
+def write_x(work: str, folder: Path) -> None:
+    """Build it, build it in parts, or fetch it."""
+    tokenizer = tiny_tokenizer()
+    if work == "build":
+        build(Texts(*TEXTS), tokenizer, out=folder / "x")
+    elif work == "parts":
+        tokenizer.save_pretrained(folder / "tok")
+        settings: dict[str, Any] = {"order": 2, "parts": 2, "cluster": Cluster(kind="debug", at_once=1)}
+        build_in_parts(Texts(*TEXTS), str(folder / "tok"), str(folder), out=folder / "x", **settings)
+    else:
+        (folder / "there").write_bytes(b"x")
+        receive(str(folder / "there"), folder / "x", 1, sha256(b"x"))
 
 
-def test_two_builds_of_one_file_wait_for_each_other(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("work", "lock"), [("build", ".x.building/lock"), ("parts", ".x.parts/lock"), ("fetch", ".x.fetching")]
+)
+def test_two_commands_for_one_file_wait_for_each_other(
+    work: str, lock: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    corpus = Texts(*TEXTS)
-    second = Thread(target=build, args=(corpus, tokenizer), kwargs={"out": tmp_path / "x"})
-    with lock_file(tmp_path / ".x.building" / "lock", lambda: None):
+    second = Thread(target=write_x, args=(work, tmp_path))
+    with lock_file(tmp_path / lock, lambda: None):
         second.start()
         while second.is_alive() and not any("waiting for another process" in each for each in caplog.messages):
             time.sleep(0.01)
-        assert corpus.reads == 0
+        assert not (tmp_path / "x").exists()
     second.join()
-    assert os.listdir(tmp_path) == ["x"]
+    assert (tmp_path / "x").exists()
 
 
 def opened(tokenizer: PreTrainedTokenizerFast, corpus: Texts, folder: Path, **keys: Any) -> ArrayFile:
@@ -232,29 +232,17 @@ def test_a_lookup_file_says_how_well_it_predicts(
     assert facts["documents"] == "1"
 
 
-def test_merged_parts_equal_the_whole(tokenizer: PreTrainedTokenizerFast, folder: Path, command: Command) -> None:
+def test_merged_parts_equal_the_whole(
+    tokenizer: PreTrainedTokenizerFast, folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one token begins more windows than are in memory."""
     for name, texts in {"0": TEXTS[:2], "1": TEXTS[2:3], "2": TEXTS[3:]}.items():
         build(Texts(*texts), tokenizer, out=folder / name, order=3)
+    monkeypatch.setattr("datastore.ngrams.WINDOWS", 3)
     for out, *inputs in (("merged", "0", "1", "2"), ("pair", "0", "1"), ("rounds", "pair", "2"), ("alone", "a")):
         assert command(merge.main, f"out={out}", *inputs).out == f"built {out}\n"
     merged, whole, rounds, alone = (Path(name).read_bytes() for name in ("merged", "a", "rounds", "alone"))
     assert merged == whole == rounds == alone
-
-
-def test_merging_reads_its_inputs_in_parts(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where one token begins more windows than are in memory; and orders that no document is long enough for."""
-    for texts in (TEXTS, ["ab", "a"]):
-        build(Texts(*texts), tokenizer, out=tmp_path / "one")
-        shutil.copy(tmp_path / "one", tmp_path / "copy")  # the same part twice is no part of a corpus
-        build(Texts(*texts, *texts), tokenizer, out=tmp_path / "twice")
-        with monkeypatch.context() as patch:
-            patch.setattr("datastore.ngrams.WINDOWS", 3)
-            merge.merge(tmp_path / "merged", [tmp_path / "one", tmp_path / "copy"])
-        merged, twice = (open_ngrams(tmp_path / name) for name in ("merged", "twice"))
-        for mine, other in zip(merged.ngrams[:7], twice.ngrams[:7], strict=True):
-            assert mine.tobytes() == other.tobytes()
 
 
 def test_files_that_do_not_fit_together_are_not_merged(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer
 
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from datastore import ngrams
-from datastore.corpora.dataset_corpus import DatasetCorpus
 from datastore.counting import windows as reading
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_ngrams, count_windows, write_ngrams
-from datastore.token_stream import TokenStream, tokenise
+from datastore.token_stream import TokenStream
 
-SHARED = Path(__file__).parents[3] / "shared"
 VOCABULARY = 5
 DOCUMENTS = st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=25), max_size=5)
 Table = dict[tuple[int, ...], list[tuple[int, int]]]
@@ -101,18 +98,3 @@ def test_long_lists_of_successors_and_large_counts_are_exact(
     opened = on_disk(documents, 200, tmp_path)
     for order in (1, 2, 3, 4):
         assert table(opened, order) == plain_counts(documents, order)
-
-
-@pytest.mark.thorough
-def test_a_real_corpus_counts_as_in_dictionaries(tmp_path: Path) -> None:
-    corpus, tokenizer = SHARED / "corpora" / "chat.jsonl.xz", SHARED / "tokenizers" / "llama-2"
-    if not corpus.exists():
-        pytest.skip("the large corpus is not here; the tests above count made-up ones")
-    some = DatasetCorpus("chat", path=str(corpus), limit=700)
-    stream = tokenise(some, AutoTokenizer.from_pretrained(tokenizer), tmp_path / "tokens", progress=False)
-    assert stream.tokens > 300_000
-    ends = np.flatnonzero(stream.read() == stream.vocabulary)
-    documents = [ids[ids != stream.vocabulary].tolist() for ids in np.split(stream.read(), ends + 1)]
-    counted = count_windows(StreamWindows(stream), 3, tmp_path)
-    write_ngrams(tmp_path / "x.ngrams", counted, {"tokenizer": "t", "vocabulary": str(stream.vocabulary)})
-    assert table(open_ngrams(tmp_path / "x.ngrams"), 3) == plain_counts(documents, 3)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes, suffix_at, token_at
-from baselines.tokens.rest import Rest, starts_behind
+from baselines.tokens.rest import starts_behind
 from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 
 HEADER = {"tokenizer": "t", "vocabulary": "70000"}
@@ -40,8 +40,6 @@ def test_a_separator_follows_each_document_and_tokens_take_two_bytes_where_they_
     opened = open_suffixes(tmp_path / "two.suffixes")
     assert opened.tokens.dtype == np.uint16
     assert opened.tokens.tolist() == [65_534, 0, 65_535]
-    write_suffixes(tmp_path / "none.suffixes", with_separators([], 65_535), header)
-    assert len(open_suffixes(tmp_path / "none.suffixes").suffixes) == 0
 
 
 def crafted(folder: Path, **arrays: list[int]) -> Path:
@@ -60,18 +58,3 @@ def test_arrays_that_do_not_fit_together_are_refused_and_no_lookup_leaves_the_st
         assert starts == suffixes
         assert [token_at(corpus, start) for start in starts] == [{0: 1}.get(start, -1) for start in starts]
         assert all(0 <= start <= 2**31 for start in starts_behind(corpus, 0, 2, 1, 4).tolist())
-
-
-def test_a_damaged_block_is_found_when_it_is_read_and_not_before(tmp_path: Path) -> None:
-    path = tmp_path / "large.suffixes"
-    tokens = np.random.default_rng(0).integers(2000, size=100_000)
-    write_suffixes(path, with_separators([tokens], 2000), {"tokenizer": "t", "vocabulary": "2000"})
-    content = bytearray(path.read_bytes())
-    content[-100_000] ^= 1  # among the tokens, which come last
-    path.write_bytes(content)
-    opened = open_suffixes(path)
-    assert token_at(opened.corpus, 0) == tokens[0]
-    opened.check_blocks()
-    drafter = Rest(opened)
-    with pytest.raises(BadInput, match=r"large.suffixes is damaged .block"):
-        _ = [drafter.draft(tokens[start : start + 2]) for start in range(0, len(tokens) - 2, 500)]

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from configparser import ConfigParser
+from dataclasses import fields
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,10 +26,11 @@ from texts import CODE
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN
-from aded.config.command_line import compose_config, split_settings
+from aded.config.command_line import compose_config
 from datastore.build import BUILD
 from datastore.fetch import FETCH
 from datastore.sources.catalogue import read_source
+from scripts import NoSettings
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = 128
@@ -66,7 +69,6 @@ SMALL = {
     "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.results.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.results.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.train.dflash": [*TRAINING, "validation_every=2", "layers=1", "target_layers=[0]"],
     "scripts.train.eagle": [*TRAINING, "validation_every=2"],
     "scripts.train.medusa": TRAINING,
     "scripts.bench.verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
@@ -102,7 +104,27 @@ def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
 
 def run_module(arguments: list[str], folder: Path) -> None:
     module, *rest = arguments
-    run_program([module, *rewritten(module, rest)], folder)
+    if module in KEYS_ALONE:
+        known_keys(module, rest)
+    else:
+        run_program([module, *rewritten(module, rest)], folder)
+
+
+KEYS_ALONE = ("scripts.bench.datastore", "scripts.bench.serving", "scripts.bench.soak")
+"""They build in processes of their own, or need an environment with vLLM (tests/scripts/bench)."""
+
+
+def known_keys(name: str, arguments: Sequence[str]) -> None:
+    """Raises BadInput for a key that a module does not take."""
+    module = import_module(name)
+    own = (one for key, one in vars(module).items() if key.endswith("Settings"))
+    settings = next((one for one in own if one.__module__ == name), NoSettings)
+    keys = {one.name for one in fields(settings)}
+    rest = [one for one in arguments if "=" in one and one.partition("=")[0] not in keys]
+    if name == "scripts.bench.datastore":
+        compose_config([*module.form_of_corpus(rest), *rest], "build", BUILD)
+    else:
+        compose_config(rest, schema=RUN)
 
 
 def run_program(arguments: list[str], folder: Path) -> None:
@@ -180,30 +202,6 @@ def fetch_sources(arguments: list[str], folder: Path) -> None:
     compose_config([one for one in arguments if "=" in one], "fetch", FETCH)
 
 
-def bench_datastore(arguments: list[str], folder: Path) -> None:
-    """It builds in processes of its own (tests/scripts/bench/test_bench_datastore.py): it knows the keys."""
-    from scripts.bench.datastore import BenchDatastoreSettings, form_of_corpus
-
-    _, overrides = split_settings(BenchDatastoreSettings, arguments)
-    compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
-
-
-def bench_serving(arguments: list[str], folder: Path) -> None:
-    """It needs an environment with vLLM (tests/scripts/bench/test_bench_serving.py): it knows the keys."""
-    from scripts.bench.serving import BenchServingSettings
-
-    _, overrides = split_settings(BenchServingSettings, arguments)
-    compose_config(overrides, schema=RUN)
-
-
-def bench_soak(arguments: list[str], folder: Path) -> None:
-    """As bench_serving."""
-    from scripts.bench.soak import SoakSettings
-
-    _, overrides = split_settings(SoakSettings, arguments)
-    compose_config(overrides, schema=RUN)
-
-
 def vllm_server(arguments: list[str], folder: Path) -> None:
     """It needs vLLM: the proposer that its options name is built and asked as vLLM does it."""
     from aded.engines.vllm import Proposer
@@ -230,9 +228,6 @@ def gpu_script(arguments: list[str], folder: Path) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "python -m scripts.bench.datastore": bench_datastore,
-    "python -m scripts.bench.serving": bench_serving,
-    "python -m scripts.bench.soak": bench_soak,
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
     "python -m pytest": pytest_paths,
     "aded score": score,

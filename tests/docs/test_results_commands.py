@@ -1,13 +1,11 @@
 """The commands by which the results were made are ones that the program takes: names, keys and values."""
 
 from collections.abc import Iterator
-from dataclasses import fields
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
 import pytest
-from command_rules import ROOT, gpu_script
+from command_rules import ROOT, gpu_script, known_keys
 from fenced_blocks import fenced_blocks
 
 from aded.__main__ import COMMANDS
@@ -15,8 +13,6 @@ from aded.bench.build import RUN
 from aded.config.command_line import compose_config
 from datastore.build import BUILD
 from datastore.sources.catalogue import read_source
-from scripts import NoSettings
-from scripts.bench import datastore as bench_datastore
 from scripts.sweep import combinations
 
 pytestmark = pytest.mark.thorough
@@ -53,15 +49,7 @@ def compose(name: str, arguments: list[str], folder: Path) -> None:
     elif name == "scripts/bench_gpu.sh":
         gpu_script(arguments, folder)
     else:
-        module = import_module(COMMANDS.get(name, name))
-        own = (one for key, one in vars(module).items() if key.endswith("Settings"))
-        settings = next((one for one in own if one.__module__ == module.__name__), NoSettings)
-        keys = {one.name for one in fields(settings)}
-        rest = [one for one in arguments if "=" in one and one.partition("=")[0] not in keys]
-        if module is bench_datastore:
-            compose_config([*bench_datastore.form_of_corpus(rest), *rest], "build", BUILD)
-        else:
-            compose_config(rest, schema=RUN)
+        known_keys(COMMANDS.get(name, name), arguments)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.relative_to(ROOT).as_posix())

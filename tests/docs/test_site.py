@@ -4,32 +4,18 @@ What is staged is checked always; the built site where `make site` installed wha
 there is one.
 """
 
-import json
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from browser import NEEDED
 
 ROOT = Path(__file__).parents[2]
-WORDS = (
-    "acceptance length",
-    "τ",
-    "speedup ratio",
-    "draft tree",
-    "tree attention",
-    "lossless",
-    "EAGLE",
-    "n-gram",
-)
-"""Of the field, which the search must find."""
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)")
 BUILDS = pytest.mark.skipif(not find_spec("zensical"), reason="zensical builds the site: make site installs it")
 SEEN = ("index", "live_report", "docs/index", "docs/methods", "docs/glossary", "results/live/index", "CHANGELOG")
@@ -76,50 +62,16 @@ def test_a_linked_plot_stands_below_its_paragraph(staged: Path) -> None:
     assert "[![Licence](docs/images/badge-licence.svg)](LICENSE.md)" in front
 
 
-class Links(HTMLParser):
-    """What a page links to or loads, and its anchors."""
-
-    def __init__(self, page: Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.loaded: list[str] = []
-        self.anchors: set[str] = set()
-        self.feed(page.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        self.anchors.add(found.get("id") or "")
-        if tag == "a" and found.get("href"):
-            self.links.append(found["href"] or "")
-        elif tag == "link" and found.get("rel") in ("stylesheet", "icon"):
-            self.loaded.append(found["href"] or "")
-        elif found.get("src"):
-            self.loaded.append(found["src"] or "")
-
-
 @BUILDS
 @pytest.mark.thorough
-def test_no_link_of_the_site_is_broken_and_nothing_is_loaded_from_elsewhere(built: Path) -> None:
-    pages = {page: Links(page) for page in built.rglob("*.html") if page.name != "404.html"}
-    broken = []
-    for page, found in pages.items():
-        for link in (*found.links, *found.loaded):
-            parts = urlsplit(link)
-            if parts.scheme and link not in found.loaded:
-                continue
-            file = (page.parent / unquote(parts.path)).resolve() if parts.path else page
-            lost = parts.fragment and file in pages and unquote(parts.fragment) not in pages[file].anchors
-            if parts.scheme or not file.is_file() or lost:
-                broken.append((str(page.relative_to(built)), link))
-    assert broken == []
-
-
-@BUILDS
-@pytest.mark.thorough
-def test_the_search_finds_the_words_of_the_field(built: Path) -> None:
-    items = json.loads((built / "search.json").read_text(encoding="utf-8"))["items"]
-    texts = [f"{item['title']} {item['text']}".lower() for item in items]
-    assert [word for word in WORDS if not any(word.lower() in text for text in texts)] == []
+def test_nothing_is_loaded_from_elsewhere(built: Path) -> None:
+    """Links are those of the pages, which are checked above and by --strict."""
+    pages = {page: page.read_text(encoding="utf-8") for page in built.rglob("*.html")}
+    assert len(pages) > 20
+    for page, text in pages.items():
+        sheets = [tag for tag in re.findall(r"<link\b[^>]*>", text) if re.search(r"stylesheet|icon", tag)]
+        assert not [tag for tag in sheets if "://" in tag], page
+        assert not re.search(r"<[^>]*\ssrc=[\"']?\w*:?//", text), page
 
 
 @pytest.fixture
@@ -146,15 +98,6 @@ class TestInABrowser:
             shows(quiet, width, built / f"{name}.html")
             assert quiet.execute_script("return document.documentElement.scrollWidth") <= width, name
 
-    def test_first_screens_have_a_picture_or_a_table(self, quiet: Any, built: Path) -> None:
-        for name in ("index", "live_report", "results/live/index", "docs/methods"):
-            shows(quiet, 1400, built / f"{name}.html")
-            tops = quiet.execute_script(
-                "return [...document.querySelectorAll('article :is(img, table, iframe)')]"
-                ".map((one) => one.getBoundingClientRect().top)"
-            )
-            assert min(tops, default=900) < 900, name
-
     def test_a_click_sorts_a_table(self, quiet: Any, built: Path) -> None:
         shows(quiet, 1400, built / "results" / "leaderboard.csv.html")
         column = "[...document.querySelectorAll('article td:nth-child(5)')].map((one) => parseFloat(one.textContent))"
@@ -162,15 +105,3 @@ class TestInABrowser:
             quiet.execute_script("document.querySelector('article th:nth-child(5)').click()")
             numbers = quiet.execute_script(f"return {column}")
             assert numbers == sorted(numbers, key=lambda number: order * number)
-
-    def test_the_search_works_from_files(self, quiet: Any, built: Path) -> None:
-        from selenium.webdriver.common.action_chains import ActionChains
-        from selenium.webdriver.support.wait import WebDriverWait
-
-        shows(quiet, 1400, built / "index.html")
-        box = "const box = [...document.querySelectorAll('*')].find((one) => one.shadowRoot)?.shadowRoot;"
-        quiet.find_element("css selector", "button.md-search__button").click()
-        wait = WebDriverWait(quiet, 60)
-        wait.until(lambda _: quiet.execute_script(f"{box} return box?.activeElement?.tagName === 'INPUT'"))
-        ActionChains(quiet).send_keys("acceptance length").perform()
-        wait.until(lambda _: quiet.execute_script(f"{box} return box.textContent.includes('Glossary')"))

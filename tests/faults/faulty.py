@@ -43,19 +43,6 @@ finally:
 
 FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"
 """No file may grow beyond so many bytes."""
-MOUNTED = """
-import ctypes
-libc = ctypes.CDLL(None, use_errno=True)
-def mount(source, target, kind, flags, data=None):
-    if libc.mount(*(text and text.encode() for text in (source, target, kind)), flags, data and data.encode()):
-        os._exit(77)
-if libc.unshare(0x20000) and libc.unshare(0x10020000):
-    os._exit(77)
-mount("none", "/", None, 0x44000)  # private
-"""
-"""Mounts that no other process sees; exit code 77 where they are not allowed."""
-SMALL = MOUNTED + 'mount("none", "{folder}", "tmpfs", 0, "size=20k")'
-READ_ONLY = MOUNTED + 'mount("{folder}", "{folder}", None, 0x1000); mount("none", "{folder}", None, 0x1021)'
 CLOCK_SET_BACK = """
 import time
 began = time.time()
@@ -89,16 +76,14 @@ class Command(NamedTuple):
             if path.suffix == ".partial" or (path.parent.suffix == ".building" and path.name != "lock")
         ]
 
-    def struck(self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass") -> dict[str, Any]:
-        """What `forked` takes. signal: sent at the moment; before: Python code that runs first."""
+    def run(
+        self, signal: int = 0, moment: int = 0, delay: float = 0.0, before: str = "pass"
+    ) -> subprocess.CompletedProcess[str]:
+        """The command, ended. signal: sent at the moment; before: Python code that runs first."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         fault = [str(self.folder), str(int(signal)), str(moment), str(delay), before]
         environment = os.environ | {"ADED_CACHE": str(self.folder.with_name("cache")), "HYDRA_FULL_ERROR": "1"}
-        return {"command": [sys.executable, "-c", STRUCK, *fault, *self.arguments], "env": environment, "cwd": ROOT}
-
-    def run(self, *fault: Any, **more: Any) -> subprocess.CompletedProcess[str]:
-        """The command, ended. fault, more: as of `struck`."""
-        return forked.run(**self.struck(*fault, **more))
+        return forked.run([sys.executable, "-c", STRUCK, *fault, *self.arguments], env=environment, cwd=ROOT)
 
 
 def _timeless(path: Path) -> Any:

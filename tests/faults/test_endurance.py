@@ -47,7 +47,6 @@ def test_many_runs_in_one_process_hold_nothing(works: Works, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     (counts, objects, memory), (counts_after, objects_after, memory_after) = json.loads(done.stdout.splitlines()[-1])
     measured = RUNS - RUNS // 4
-    print(f"{(memory_after - memory) / measured:.0f} bytes, {(objects_after - objects) / measured:.1f} objects a run")
     assert counts_after == counts, "threads, open files, temporary files"
     assert memory_after - memory < GROWTH * measured
     assert objects_after - objects < OBJECTS * measured

@@ -2,10 +2,8 @@
 
 import random
 import signal
-import time
 from pathlib import Path
 
-import forked
 import pytest
 from works import Works, tried
 
@@ -33,21 +31,3 @@ def test_struck_at_any_moment_a_command_goes_on(
     again = struck.run()
     assert again.returncode == 0, f"{where}: {again.stderr}"
     assert struck.results() == expected, where
-
-
-def test_two_processes_share_no_folder(works: Works, tmp_path: Path) -> None:
-    """The second is refused before it computes anything, also while the first has no row yet."""
-    first = works.command("run", tmp_path / "out")
-    waits = tmp_path / "waits"  # it has the folder, and no row
-    sleep = f"lambda *_: (pathlib.Path('{waits}').touch(), time.sleep(60))"
-    struck = first.struck(before=f"import pathlib, time, aded.bench.build; aded.bench.build.experiment_of = {sleep}")
-    process = forked.start(struck["command"][1:], cwd=struck["cwd"], environment=struck["env"])
-    while not waits.exists():
-        assert process.is_alive()
-        time.sleep(0.01)
-    second = first.run()
-    process.kill()
-    assert (second.returncode, second.stdout, second.stderr.count("\n")) == (2, "", 1)
-    assert second.stderr.startswith("output_dir: another process")
-    assert str(first.folder) in second.stderr
-    assert first.run().returncode == 0, "a killed process has no lock"

@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
 from fuzz.kind import TEXTS, Kind
 
@@ -23,23 +21,11 @@ FORMS = {
 }
 
 
-def _frames(data: bytes) -> bytes:
-    found = b""
-    while data:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        found += frame.decompress(data)
-        if not frame.eof:
-            raise EOFError
-        data = frame.unused_data
-    return found
-
-
 PACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor(write_checksum=True).compress,
 }
-UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress, ".zst": _frames}
+UNPACK: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
 
 def _corpus(name: str) -> Callable[[Path], list[str]]:
@@ -100,20 +86,5 @@ def _said(message: dict[str, Any]) -> Any:
     return message.get("content") if message.get("value") is None else message["value"]
 
 
-def _parquet(folder: Path) -> list[str]:
-    import pyarrow
-    from pyarrow import parquet
-
-    parquet.write_table(pyarrow.table({"text": TEXTS * 3}), folder / "c.parquet", write_page_checksum=True)
-    return ["c.parquet"]
-
-
-def _parquet_right(folder: Path, found: Any) -> bool:
-    return all(isinstance(text, str) for text in found[0])
-
-
-FILES = ("c.jsonl", "c.jsonl.gz", "c.jsonl.xz", "c.jsonl.zst", "c.json", "c.txt", "c.txt.xz")
-CORPORA = [
-    *(Kind(f"corpus {name}", _corpus(name), _documents(name), _documents_right(name)) for name in FILES),
-    Kind("corpus c.parquet", _parquet, _documents("c.parquet"), _parquet_right),
-]
+FILES = ("c.jsonl", "c.jsonl.gz", "c.jsonl.xz", "c.json", "c.txt", "c.txt.xz")
+CORPORA = [Kind(f"corpus {name}", _corpus(name), _documents(name), _documents_right(name)) for name in FILES]

@@ -6,7 +6,7 @@ from collections import Counter
 from contextlib import suppress
 from decimal import Decimal
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -49,20 +49,22 @@ def test_values_come_back(value: Any) -> None:
     assert exact(wire.read(line)) == exact(value)
 
 
-def test_extremes_come_back() -> None:
-    value = [math.inf, -0.0, 5e-324, 10**4299, "\ud800", "\n\0"]
-    assert exact(wire.read(wire.write(value))) == exact(value)
-    assert math.isnan(wire.read(wire.write(math.nan)))
-
-
 class Colour(IntEnum):
     RED = 1
 
 
-def test_other_types_become_the_plain_ones_that_they_equal() -> None:
-    value = [Colour.RED, Counter("aab"), frozenset({1}), np.int64(3), np.bool_(True), Decimal("0.5"), np.float32(0.5)]
-    plain = [1, {"a": 2, "b": 1}, {1}, 3, 1, 0.5, 0.5]
+class Both(NamedTuple):
+    a: int
+
+
+def test_extremes_come_back_and_other_types_become_the_plain_ones_that_they_equal() -> None:
+    value = [Colour.RED, Counter("aab"), Both(1), frozenset({1}), np.int64(3), np.bool_(True), Decimal("0.5")]
+    plain = [1, {"a": 2, "b": 1}, (1,), {1}, 3, 1, 0.5]
+    assert exact(wire.read(wire.write(np.float32(0.5)))) == exact(0.5)
     assert exact(wire.read(wire.write(value))) == exact(plain)
+    extremes = [math.inf, -0.0, 5e-324, 10**4299, "\ud800", "\n\0"]
+    assert exact(wire.read(wire.write(extremes))) == exact(extremes)
+    assert math.isnan(wire.read(wire.write(math.nan)))
 
 
 def test_what_is_no_plain_data_is_refused() -> None:

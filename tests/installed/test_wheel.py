@@ -27,16 +27,7 @@ LINKS = ("aded/conf", "aded/published")
 PLACES = {"conf/": "aded/conf/", "results/published/": "aded/published/"}
 """Folders of the checkout that lie elsewhere in the wheel."""
 NOT_INSTALLED = {*LINKS, "aded/kernels/README.md", "results/published/README.md", "scripts/bench_gpu.sh"}
-HIDDEN = f"""
-import sys
-
-class Hidden:
-    def find_spec(name, *_):
-        if name in {sorted(EXTRAS)}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Hidden)
-"""
+HIDDEN = f"import sys\nsys.modules.update(dict.fromkeys({sorted(EXTRAS)}))\n"
 """Takes away what comes with extras alone."""
 TEXTS = ["the cat sat on the mat the cat sat", "a rat and a rat and a rat"]
 

@@ -54,10 +54,6 @@ class Page:
     def show(self, tab: str) -> None:
         self("document.getElementById(arguments[0]).click()", f"tab-{tab}")
 
-    def scheme(self, name: str) -> None:
-        features = [{"name": "prefers-color-scheme", "value": name}]
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
     def press(self, *keys: str) -> None:
         from selenium.webdriver.common.action_chains import ActionChains
 

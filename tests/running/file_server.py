@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Thread
 
 import pytest
 
@@ -20,14 +20,10 @@ class FileServer:
     """Does it know the header Range?"""
     dies_after: int | None = None
     """Bytes of each answer after which it closes the connection."""
-    stalls: bool = False
-    """It stalls there in place of closing."""
     lengths: bool = True
     """Does it say how long an answer is?"""
     asked: list[str] = field(default_factory=list)
     """Path and Range of each request."""
-    stalled: Event = field(default_factory=Event)
-    released: Event = field(default_factory=Event)
 
 
 @contextmanager
@@ -53,10 +49,6 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
             self.end_headers()
             end = None if state.dies_after is None else start + state.dies_after
             self.wfile.write(content[start:end])
-            if end is not None and end < len(content) and state.stalls:
-                self.wfile.flush()
-                state.stalled.set()
-                state.released.wait(60)
             self.close_connection = True
 
         def log_message(self, *_: object) -> None:
@@ -72,7 +64,6 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
                 patch.delenv(name, raising=False)
             yield state
     finally:
-        state.released.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -111,6 +111,10 @@ def test_each_run_stands_beside_autoregressive_decoding_and_the_oracle(tmp_path:
     assert speedups["oracle"] >= speedups["drafter"] == pytest.approx(3 / 1.45)
     assert "pays up to a batch of" in (out / "batch.md").read_text()
     assert (out / "batch.png").stat().st_size > 1000
+    rare = ["rate=0.1", "batches=[4]"]
+    assert command(main, str(tmp_path / "run"), f"cost={cost_file(tmp_path)}", f"out={out}", *rare).code == 0
+    later = pd.read_csv(out / "batch.csv").set_index("method")["tokens_per_second"].to_dict()
+    assert later["drafter"] < 10, "requests arrive at random, and most of the time nobody asks"
 
 
 def test_of_runs_that_differ_in_nothing_the_median_is_shown(tmp_path: Path, command: Command) -> None:
@@ -128,14 +132,6 @@ def test_of_runs_that_differ_in_nothing_the_median_is_shown(tmp_path: Path, comm
     assert speedups.median() > 2 * speedups.min()
 
 
-def test_requests_may_arrive_at_random(tmp_path: Path, command: Command) -> None:
-    write_run(tmp_path / "run", [row(81, 0, [2, 3])], method="drafter")
-    settings = [f"cost={cost_file(tmp_path)}", f"out={tmp_path / 'out'}", "rate=0.5", "batches=[4]"]
-    assert command(main, str(tmp_path / "run"), *settings).code == 0
-    found = pd.read_csv(tmp_path / "out" / "batch.csv").set_index("method")["tokens_per_second"].to_dict()
-    assert found["drafter"] < 10, "most of the time nobody asks"
-
-
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, command: Command) -> None:
     run, cost = str(write_run(tmp_path / "run", [row(81, 0, [2, 3])])), f"cost={cost_file(tmp_path)}"
     idle = str(write_run(tmp_path / "idle", [row(81, 0, [])]))
@@ -147,7 +143,6 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, command: Command) -
         ([str(tmp_path), cost], "is no finished run"),
         ([run, idle, cost], f"{idle} has no steps"),
         ([plain, cost], f"{plain} is autoregressive decoding"),
-        ([run, cost, "batches=[1000000000]"], "none of 1000000000"),
         ([run, cost, "seed=-1"], "seed: -1 must be 0 or more"),
     ):
         assert words in command.refusal(main, *arguments)

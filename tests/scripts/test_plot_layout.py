@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -72,9 +71,3 @@ def test_no_text_lies_on_another_on_data_or_over_the_edge_and_none_is_drawn_empt
             handles, _ = axes.get_legend_handles_labels()
             assert handles, name
             assert all(np.size(line.get_xdata()) for line in axes.lines), name
-
-
-def test_answers_too_short_for_a_plot_have_none(tmp_path: Path) -> None:
-    found = lines_of(read_runs([write_short_sweep(tmp_path)]))
-    drawn = [name for name in ("answer_position", "tree_size", "accepted_lengths") if PLOTS[name](found) is not None]
-    assert drawn == ["accepted_lengths"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,12 @@ def test_autoregressive_decoding_accepts_exactly_one_a_step() -> None:
     assert answer.drafted_nodes == [0] * (TOKENS - 1)
     answer = run(Autoregressive(), stop=lambda ids: True)
     assert (len(answer.token_ids), answer.accept_lengths, answer.stop_reason) == (1, [], "stop_string")
+
+
+def test_each_step_has_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aded.core.decode.perf_counter", map(float, count()).__next__)
+    answer = run(Autoregressive())
+    assert answer.draft_times[1:] == answer.verify_times[1:] == answer.observe_times[1:] == [1.0] * (TOKENS - 2)
 
 
 def test_an_oracle_saves_its_steps_and_observes_every_one_from_the_prompt_on() -> None:

@@ -48,6 +48,14 @@ def test_a_run_reaches_the_best_rate_of_all_pairs_of_sizes() -> None:
     assert tokens / seconds > 0.999 * best
 
 
+def test_the_rate_is_that_of_the_latest_steps() -> None:
+    sizer = TreeSizer(StepCost(np.array([1.0, 2.0])))
+    for tokens in (1.0, 6.0):
+        for _ in range(9000):
+            sizer.learn(2, tokens)
+    assert sizer.rate == pytest.approx(3.0, rel=1e-2)
+
+
 def test_drafts_that_are_not_worth_their_time_are_left_out_and_tried_again() -> None:
     sizer = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
     sizer.draft_seconds = 0.5

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aded.config.choices import read_choice
 from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
@@ -85,23 +86,20 @@ def test_untrained_blocks_are_the_identity() -> None:
 
 
 class Trap:
-    """Unpickling it would create the file `path`."""
+    """Unpickling it would create the file `sprung`."""
 
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return Path.touch, (Path(self.path),)  # type: ignore[return-value]
-
-    path = ""
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path("sprung"),)
 
 
-def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
-    trap = Trap()
-    trap.path = str(tmp_path / "sprung")
-    torch.save({"0.0.linear.weight": trap}, tmp_path / PUBLISHED)
+def test_nothing_in_a_file_is_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({"0.0.linear.weight": Trap()}, PUBLISHED)
     for _ in range(2):
         with pytest.raises(BadInput, match=r"^method.heads: .*cannot be read as tensors"):
             load_heads(str(tmp_path), HIDDEN, VOCABULARY)
-        (tmp_path / PUBLISHED).write_bytes(pickle.dumps(trap, protocol=2))
-    assert not (tmp_path / "sprung").exists()
+        Path(PUBLISHED).write_bytes(pickle.dumps(Trap(), protocol=2))
+    assert not Path("sprung").exists()
 
 
 GOOD: dict[Any, Any] = {name.removeprefix("stacks."): value for name, value in random_heads().state_dict().items()}
@@ -111,7 +109,6 @@ GOOD: dict[Any, Any] = {name.removeprefix("stacks."): value for name, value in r
     ("state", "problem"),
     [
         ([1, 2], "holds no tensors by name"),
-        ({**GOOD, 7: torch.zeros(HIDDEN)}, "holds no tensors by name"),
         ({}, "it is empty"),
         ({name: value for name, value in GOOD.items() if name != "1.0.linear.bias"}, "it lacks 1.0.linear.bias"),
         ({**GOOD, "0.0.bias": torch.zeros(HIDDEN)}, "it has 0.0.bias, which none has"),
@@ -119,8 +116,6 @@ GOOD: dict[Any, Any] = {name.removeprefix("stacks."): value for name, value in r
         ({**GOOD, "0.0.linear.bias": torch.zeros(HIDDEN, dtype=torch.int64)}, "0.0.linear.bias must hold finite"),
         ({**GOOD, "0.0.linear.bias": torch.zeros(HIDDEN).to_sparse()}, "0.0.linear.bias must be a dense tensor"),
         ({**GOOD, "tokens": torch.tensor([[0]])}, "its tokens must be a list of token ids"),
-        ({**GOOD, "tokens": torch.tensor([True])}, "its tokens must be a list of token ids"),
-        ({**GOOD, "tokens": torch.tensor([], dtype=torch.int64)}, "its tokens must be a list of token ids"),
         ({**GOOD, "tokens": torch.tensor([0, VOCABULARY])}, "its tokens lie outside"),
         ({**GOOD, "tokens": torch.tensor([-1, 0])}, "its tokens lie outside"),
         ({**GOOD, "tokens": torch.tensor([3, 3])}, "some of its tokens occur twice"),
@@ -141,5 +136,5 @@ def test_without_heads_or_a_model_one_line_says_so(tmp_path: Path) -> None:
 
 
 def test_the_repository_has_heads_for_the_default_model() -> None:
-    heads = load_heads("baselines/heads/medusa_smollm2", 576, 49152)
+    heads = load_heads(read_choice("method", "medusa")["heads"], 576, 49152)
     assert (len(heads), heads.vocabulary) == (4, None)

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import tiny_model
 
-from aded.core.decode import decode
 from aded.core.drafter import Step
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
@@ -55,26 +54,10 @@ def test_drafts_are_those_of_the_plain_algorithm(text: list[int], prompt: int, b
         known += decided
 
 
-@pytest.mark.parametrize("layers_below", [0.0, 0.5, 1.0])
-def test_the_states_are_those_of_the_model(layers_below: float) -> None:
-    """Drafts of a whole answer equal those from states that one forward over the text computes."""
-    model = tiny_model(num_hidden_layers=4)
-    drafts: list[tuple[list[int], list[int]]] = []
-
-    class Noting(PldPlus):
-        def draft(self, context: np.ndarray) -> DraftTree:
-            tree = super().draft(context)
-            drafts.append((context.tolist(), tree.tokens[1:].tolist()))
-            return tree
-
-    drafter = Noting(layers_below=layers_below)
-    prompt = np.tile(np.random.default_rng(0).integers(60, size=9), 4)
-    target = EagerTarget(model)
+@pytest.mark.parametrize(("layers_below", "layer"), [(0.0, 0), (0.5, 2), (1.0, 3)])
+def test_the_states_are_those_of_the_chosen_layer(layers_below: float, layer: int) -> None:
+    drafter, target = PldPlus(layers_below=layers_below), EagerTarget(tiny_model(num_hidden_layers=4))
     drafter.setup(target)
-    assert drafter.layer == min(4 * layers_below, 3)
-    decode(target, drafter, prompt, Greedy(), max_new_tokens=40)
-    for text, drafted in drafts:
-        with torch.inference_mode():
-            hidden = model(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states[drafter.layer][0]
-        assert drafted == expected(text, hidden.numpy(), 10)
-    assert any(drafted for _, drafted in drafts)
+    step = target.prefill(np.arange(5), Greedy(), 20, drafter.requires)
+    drafter.observe(step)
+    assert (drafter.layer, list(step.layers or {})) == (layer, [layer])

@@ -11,7 +11,6 @@ from aded.core.drafter import Step
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from baselines.logits.racer import Racer
-from baselines.lru_trie import AFTER, CHILD, COUNT, PARENT, TOKEN
 
 VOCABULARY = 10
 Path = tuple[int, ...]
@@ -82,23 +81,6 @@ class PlainRacer:
         return found[1:]
 
 
-def nodes_of(drafter: Racer) -> dict[Path, int]:
-    """The trie's paths below the root, with their occurrences."""
-    nodes = drafter.trie.nodes
-    found: dict[Path, int] = {}
-    left: list[tuple[int, Path]] = [(0, ())]
-    while left:
-        node, path = left.pop()
-        child = int(nodes[node, CHILD])
-        while child > 0:
-            assert nodes[child, PARENT] == node
-            below = (*path, int(nodes[child, TOKEN]))
-            found[below] = int(nodes[child, COUNT])
-            left.append((child, below))
-            child = int(nodes[child, AFTER])
-    return found
-
-
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(2, VOCABULARY),
@@ -140,7 +122,6 @@ def test_drafts_equal_the_plain_algorithm(
             for end in range(max(read, ngram - 1) + 1, len(text)):
                 plain.insert(tuple(text[end - ngram : end]))
             read = len(text) - 1
-            assert nodes_of(drafter) == plain.count
             tree = drafter.draft(np.array(text))
             assert paths_of(tree) == plain.draft(text)
             path = path_down(tree, rng)
@@ -152,23 +133,6 @@ def path_down(tree: DraftTree, rng: np.random.Generator) -> list[int]:
     while len(below := np.flatnonzero(tree.parents == path[-1])) and rng.random() < 0.7:
         path.append(int(rng.choice(below)))
     return path
-
-
-def test_the_published_shape_of_the_candidates_tree() -> None:
-    """8 children below the root; 4, 2, 1, 1 ... below these; 4, 2, 1, 1 below the first of them."""
-    drafter = Racer(budget=63)
-    drafter.begin(np.array([0]))
-    # Each token's candidates: the next eight tokens.
-    logits = torch.stack([-((torch.arange(500) - token - 1) % 500).float() for token in range(500)])
-    everything = DraftTree(np.arange(500), np.arange(-1, 499))
-    drafter.observe(Step(everything, [0], 0, logits))
-    tree = drafter.draft(np.array([0, 0]))
-    children = np.bincount(tree.parents[1:], minlength=64)
-    assert tree.drafted == 63
-    assert children[:9].tolist() == [8, 4, 2, 1, 1, 1, 1, 1, 1]
-    assert children[9:13].tolist() == [4, 2, 1, 1], "below a child of the root as many as it has"
-    second = np.flatnonzero(tree.parents == 9)
-    assert children[second].tolist() == [2, 1, 1, 1]
 
 
 def test_a_trie_must_hold_an_ngram() -> None:

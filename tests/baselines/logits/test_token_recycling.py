@@ -32,8 +32,6 @@ def test_the_tree_equals_the_published_one() -> None:
     assert len(set(found)) == 80
     assert [sum(len(path) == depth for path in found) for depth in range(1, 7)] == [8, 21, 25, 15, 8, 3]
     assert found[-3:] == [(0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 1), (0, 0, 0, 1, 0, 0)]
-    assert {(0, 7), (1, 3), (2, 2), (0, 0, 7), (0, 1, 2), (1, 0, 1), (0, 0, 1, 1), (3, 0, 0, 0)} <= set(found)
-    assert {(1, 4), (2, 3), (0, 2, 2), (1, 0, 2), (0, 0, 1, 2), (4, 0, 0, 0)}.isdisjoint(found)
 
 
 @pytest.mark.parametrize("budget", [0, 1, 7, 30, 79, 80, 81, 128, 400])

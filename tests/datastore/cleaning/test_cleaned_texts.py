@@ -33,25 +33,9 @@ def plain_words(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Hello, World!  don't", ["hello", "world", "don", "t"]),
-        ("has_close_elements(x=1.5)", ["has", "close", "elements", "x", "1", "5"]),
-        ("naïve हिन्दी", ["naïve", "हिन्दी"]),
-        ("東京タワーへ go", [*"東京タワーへ", "go"]),
-        ("... 🙂 !", []),
-        ("", []),
-    ],
-)
-def test_words_are_runs_of_letters_marks_and_digits(text: str, expected: list[str]) -> None:
-    assert plain_words(text) == expected
-    assert words(text).tolist() == [words(word)[0] for word in expected]
-
-
 @given(st.text(st.sampled_from("aB é_1,東タ　\u0301\ud800🙂\n")), st.text(st.sampled_from("ab ,東")))
 def test_texts_have_equal_hashes_where_they_have_equal_words(one: str, other: str) -> None:
-    assert len(words(one)) == len(plain_words(one))
+    assert words(one).tolist() == [words(word)[0] for word in plain_words(one)]
     assert (words(one).tolist() == words(other).tolist()) == (plain_words(one) == plain_words(other))
 
 

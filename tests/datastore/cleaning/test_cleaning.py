@@ -56,40 +56,27 @@ def corpus(path: Path, values: list[Any], **keys: Any) -> DatasetCorpus:
     return DatasetCorpus("chat", path=str(path), **keys)
 
 
-SAID = ["be kind", "Q", "A"]
-
-
 def test_conversations_of_every_form_are_read(tmp_path: Path) -> None:
     said = [("system", "be kind"), ("user", "Q"), ("assistant", "A")]
+    texts = [text for _, text in said]
     values = {
         json.dumps(talk("Q", "A")): (["Q", "A"], 0),
         '{"conversations": [{"from": "gpt", "value": "A"}, {"from": "human", "value": "Q"}]}': (["A", "Q"], None),
         '{"data": ["Q", "A"]}': (["Q", "A"], 0),
-        json.dumps({"conversation": [{"role": role, "content": text} for role, text in said]}): (SAID, 1),
-        json.dumps({"messages": [{"role": role, "content": text, "value": None} for role, text in said]}): (SAID, 1),
+        json.dumps({"conversation": [{"role": role, "content": text} for role, text in said]}): (texts, 1),
+        json.dumps({"messages": [{"role": role, "content": text, "value": None} for role, text in said]}): (texts, 1),
         '{"text": "Q"}': (["Q"], 0),
+        '{"conversations": [[], {}, null, 3, {"value": {"a": 1}}, {"from": ["human"], "value": "Q"}]}': (["Q"], 0),
     }
     found = corpus(tmp_path / "c", [json.loads(value) for value in values]).conversations()
     assert [(one.messages, one.prompt) for one in found] == list(values.values())
 
 
-def test_hostile_rows_are_no_conversations_and_prompts_are_counted(tmp_path: Path) -> None:
-    values = [
-        {"conversations": []},
-        {"conversations": [[], {}, None, 3, {"value": {"a": 1}}, {"from": [], "value": "\ud800"}]},
-        {"conversation": {"role": "user"}},
-        {"messages": "text alone"},
-        {"conversations": [{"from": ["human"], "value": "Q"}]},
-        [],
-        None,
-    ]
-    clean = corpus(tmp_path / "c", values, clean=("near_duplicates", "degenerate"))
-    assert list(clean.documents()) == ["text alone", "Q"]
-    assert len(clean.prompts()) == 2
+def test_prompts_are_counted_whatever_their_white_space(tmp_path: Path) -> None:
     spaced = [talk("a  b", "x"), talk(" a\nb ", "y"), talk("A b"), {"conversations": [{"from": "gpt", "value": "c"}]}]
     read = corpus(tmp_path / "c", spaced)
     list(read.documents())
-    assert len(read.prompts()) == 2, "prompts are counted whatever their white space"
+    assert len(read.prompts()) == 2
 
 
 def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> None:
@@ -127,35 +114,12 @@ def test_a_report_counts_conversations_that_stay(tmp_path: Path, questions: str)
 def test_the_default_is_every_conversation_under_its_old_name(tmp_path: Path) -> None:
     plain = corpus(tmp_path / "c", rows(0))
     assert len(list(plain.documents())) == 21
-    assert plain.cleaner
-    assert plain.cleaner.header() == {}
-    names = {plain.identity, corpus(tmp_path / "c", rows(0), clean=()).identity}
-    names |= {corpus(tmp_path / "c", rows(0), report=("human_eval",)).identity}
-    assert len(names) == 2
+    names = [plain.identity, corpus(tmp_path / "c", rows(0), clean=()).identity]
     for text in ("a", "b"):
         (tmp_path / "q").write_text(text)
-        names |= {corpus(tmp_path / "c", rows(0), report=(f"prompts:{tmp_path}/q",)).identity}
-    assert len(names) == 4
-
-
-def test_a_merge_of_parts_knows_prompts_and_questions_as_a_single_build_does(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
-) -> None:
-    parts = [rows(seed) for seed in range(3)]
-    keys: dict[str, Any] = {"clean": ("degenerate",), "exclude": (questions,)}
-    for name, values in {
-        "whole": [row for part in parts for row in part],
-        **dict(zip("012", parts, strict=True)),
-    }.items():
-        build(corpus(tmp_path / "c", values, **keys), tokenizer, out=tmp_path / name, order=3)
-    for order in ("012", "201"):
-        merge(tmp_path / "merged", [tmp_path / name for name in order])
-        assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
-    header = open_ngrams(tmp_path / "merged").header
-    asked = {row["conversations"][0]["value"] for part in parts for row in part[:8]}
-    assert int(header["prompts"]) == len(asked)
-    assert json.loads(header["left_out"]) == {"contaminated": 6, "degenerate": 3}
-    assert json.loads(header["contamination"])["prompts"]["met"] == {"q1": 3, "q2": 3}
+        names.append(corpus(tmp_path / "c", rows(0), report=(f"prompts:{tmp_path}/q",)).identity)
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
 
 
 def test_parts_that_were_checked_in_another_way_are_not_checked(
@@ -184,17 +148,12 @@ def test_info_prints_which_questions_were_met(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
 ) -> None:
     chosen = corpus(tmp_path / "c", rows(0), report=(questions,), clean=("degenerate",))
-    build(chosen, tokenizer, out=tmp_path / "a", suffixes=tmp_path / "s", order=2)
+    build(chosen, tokenizer, out=tmp_path / "a", order=2)
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
-    mark = f"prompts:{file_fingerprint(questions.partition(':')[2])}"[:16]
-    for name in "as":
-        lines = [line.split() for line in info.describe(tmp_path / name, None, 1).splitlines()]
-        assert ["contamination", mark, "2", "of", "3"] in lines
-        assert ["left_out", "1", "degenerate"] in lines
-        assert ["q1", "1"] in lines
-    plain = info.describe(tmp_path / "b", None, 1)
-    assert "contamination  not checked" in plain
-    assert "prompts        1" in plain
+    lines = [line.split() for line in info.describe(tmp_path / "a", None, 1).splitlines()]
+    assert ["left_out", "1", "degenerate"] in lines
+    assert ["q1", "1"] in lines
+    assert "not checked" in info.describe(tmp_path / "b", None, 1)
 
 
 def test_bad_keys_are_named_in_one_line(tmp_path: Path) -> None:
@@ -203,11 +162,14 @@ def test_bad_keys_are_named_in_one_line(tmp_path: Path) -> None:
     bad: dict[str, dict[str, Any]] = {
         "corpus.clean": {"clean": ["all"]},
         "corpus.exclude": {"exclude": [3]},
-        "corpus.exclude: nonesuch": {"exclude": ["nonesuch"]},
+        "corpus.exclude: nonesuch: .*nonesuch": {"exclude": ["nonesuch"]},
+        "corpus.exclude: prompts: .*question_file": {"exclude": ["prompts"]},
+        "corpus.exclude: human_eval:x: .*question_file": {"exclude": ["human_eval:x"]},
+        "corpus.report: prompts:none.jsonl: .*none.jsonl": {"report": ["prompts:none.jsonl"]},
         "corpus.report: human_eval is named twice": {"exclude": ["human_eval"], "report": ["human_eval"]},
     }
     for problem, keys in bad.items():
-        with pytest.raises(BadInput, match=rf"^{problem}"):
+        with pytest.raises(BadInput, match=rf"^{problem}.*$"):
             list(instantiate({**target, **keys}, "corpus").documents())
 
 
@@ -266,12 +228,8 @@ def test_questions_are_met_as_plain_sets_of_ngrams_say() -> None:
             counts[one] += 1
     assert checker.checks["bench"].met == {one: times for one, times in counts.items() if times}
     assert len(checker.checks["bench"].met) > 15
-
-
-def test_13_words_in_a_row_count_whatever_their_case_and_punctuation() -> None:
     checker = overlap(asked(1, LONG))
-    assert met(checker, "So: " + LONG.upper().replace(" ", ",\n"))
-    assert met(checker, " ".join(LONG.split()[2:]))
+    assert met(checker, " ".join(LONG.split()[2:])), "13 words in a row"
     assert not met(checker, " ".join(LONG.split()[3:]), " ".join(LONG.split()[:12]))
 
 
@@ -330,11 +288,3 @@ def test_a_question_without_text_is_refused_by_its_line(tmp_path: Path) -> None:
         file.write_text(json.dumps({"prompt": "one"}) + "\n\n" + json.dumps({"id": "x", **line}) + "\n")
         with pytest.raises(BadInput, match=rf"^corpus.report: .*{re.escape(str(file))} line 3\b"):
             asked_texts(f"prompts:{file}", "corpus.report")
-
-
-def test_a_benchmark_that_cannot_be_read_is_one_line() -> None:
-    choices = {"nonesuch": "nonesuch", "prompts": "question_file", "human_eval:x": "question_file", "pack": "pack"}
-    for choice, problem in {**choices, "prompts:none.jsonl": "none.jsonl cannot be read"}.items():
-        with pytest.raises(BadInput, match=rf"^corpus.exclude: {choice}: .*{problem}") as error:
-            asked_texts(choice, "corpus.exclude")
-        assert "\n" not in str(error.value)

@@ -1,12 +1,9 @@
 """An n-gram file that jobs build in parts is the file of one build, whatever happens on the way."""
 
 import json
-import logging
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,7 +13,6 @@ from texts import TEXTS, Texts
 from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
-from aded.files.atomic import lock_file
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.models.tokenizer import load_tokenizer
 from datastore.builder import build
@@ -82,15 +78,6 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
     return writes
 
 
-def interrupted(folder: Path, writes: Writes) -> None:
-    """Two of three parts are there."""
-    writes.faults[2] = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        in_parts(folder)
-    assert not (folder / "x").exists()
-    assert whole_parts(folder) == ["00000", "00001"]
-
-
 @pytest.mark.thorough
 def test_two_processes_write_the_bytes_of_one_build(folder: Path) -> None:
     (folder / "rows.jsonl").write_text("".join(f'{{"text": "{text} {n}"}}\n' for n in range(9) for text in TEXTS))
@@ -125,21 +112,14 @@ def test_a_corpus_is_cleaned_as_a_whole(clean: list[Any], parts: int, folder: Pa
     assert is_built(folder)
 
 
-def test_what_is_built_is_not_built_again(folder: Path, writes: Writes) -> None:
-    interrupted(folder, writes)
-    part = folder / ".x.parts" / "00001-of-00003.ngrams"
-    whole = part.read_bytes()
-    part.write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
-    in_parts(folder)
-    assert writes.numbers == [0, 1, 1, 2]
-    assert is_built(folder)
-
-
 @pytest.mark.parametrize(
     "change", [{"order": 3}, {"parts": 2}, {"corpus": Texts(*TEXTS[1:])}], ids=["order", "parts", "corpus"]
 )
 def test_parts_of_another_file_are_built_again(change: dict[str, Any], folder: Path, writes: Writes) -> None:
-    interrupted(folder, writes)
+    writes.faults[2] = KeyboardInterrupt()  # two of three parts are there
+    with pytest.raises(KeyboardInterrupt):
+        in_parts(folder)
+    assert not (folder / "x").exists()
     writes.numbers.clear()
     at_once(folder, change.get("corpus", CORPUS), "other", change.get("order", 5))
     in_parts(folder, **change)
@@ -147,20 +127,16 @@ def test_parts_of_another_file_are_built_again(change: dict[str, Any], folder: P
     assert is_built(folder, "other")
 
 
-def test_a_full_disk_is_one_line_and_whole_parts_stay(
-    folder: Path, writes: Writes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = OSError(28, "No space left on device")
-    with monkeypatch.context() as patch:
-        patch.setattr(Cluster, "executor", Mock(side_effect=full))  # where jobs are sent
-        with pytest.raises(BadInput, match=r"^out: .*.x.parts cannot be written"):
-            in_parts(folder)
-    writes.faults[1] = full
-    with pytest.raises(BadInput, match=r"^out: .*00001-of-00003.ngrams cannot be .*No space left"):
+def test_a_full_disk_is_one_line_and_whole_parts_are_not_built_again(folder: Path, writes: Writes) -> None:
+    writes.faults[2] = OSError(28, "No space left on device")
+    with pytest.raises(BadInput, match=r"^out: .*00002-of-00003.ngrams cannot be .*No space left"):
         in_parts(folder)
-    assert whole_parts(folder) == ["00000"]
+    assert whole_parts(folder) == ["00000", "00001"]
+    part = folder / ".x.parts" / "00001-of-00003.ngrams"
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
     in_parts(folder)
-    assert writes.numbers == [0, 1, 2]
+    assert writes.numbers == [0, 1, 1, 2]
     assert is_built(folder)
 
 
@@ -211,53 +187,25 @@ def test_bad_input_stops_the_other_jobs_and_leaves_nothing(folder: Path) -> None
     assert sorted(os.listdir(folder)) == before
 
 
-def test_two_commands_wait_for_each_other(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
-    command = Thread(target=in_parts, args=(folder,))
-    with lock_file(folder / ".x.parts" / "lock", lambda: None):
-        command.start()
-        while command.is_alive() and not any("waiting for another process" in each for each in caplog.messages):
-            time.sleep(0.01)
-        assert not whole_parts(folder)
-    command.join()
-    assert is_built(folder)
-
-
-def test_what_a_cluster_does_not_take_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    before = sorted(os.listdir(folder))
-    wrong: dict[str, dict[str, Any]] = {
-        "Could not detect": {"kind": "slurm"},
-        "Unknown argument": {"kind": "local", "slurm_partitoin": "x"},
-        "Use nodes=1": {"kind": "local", "nodes": 3},
-        "timeout_min": {"kind": "local", "timeout_min": "long"},
-    }
-    for problem, parameters in wrong.items():
-        with pytest.raises(BadInput, match=f"^cluster: .*{problem}"):
-            in_parts(folder, cluster=Cluster(**parameters))
-        assert sorted(os.listdir(folder)) == before
-
-
 def test_a_cluster_that_takes_no_job_is_one_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     programs = folder / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
+    before = sorted(os.listdir(folder))
 
-    def has(name: str, line: str) -> None:
+    def refused(problem: str, **settings: Any) -> None:
+        with pytest.raises(BadInput, match=f"^cluster: .*{problem}"):
+            in_parts(folder, cluster=Cluster(**settings))
+        assert sorted(os.listdir(folder)) == before
+
+    refused("Could not detect", kind="slurm")
+    refused("Unknown argument", kind="local", slurm_partitoin="x")
+    refused("Use nodes=1", kind="local", nodes=3)
+    refused("timeout_min", kind="local", timeout_min="long")
+    for name, line in (("srun", "exit 0"), ("sbatch", "echo sbatch: error: Invalid partition >&2; exit 1")):
         (programs / name).write_text(f"#!/bin/sh\n{line}\n")
         (programs / name).chmod(0o755)
-
-    has("srun", "exit 0")
-    for sbatch, problem in (
-        ("", "there is no sbatch here"),
-        ("echo sbatch: error: Invalid partition >&2; exit 1", "sbatch: error: Invalid partition"),
-        ("exit 1", "FailedJobError"),
-    ):
-        if sbatch:
-            has("sbatch", sbatch)
-        with pytest.raises(BadInput, match=f"^cluster: slurm takes no job: {problem}"):
-            in_parts(folder, cluster=Cluster(kind="slurm"))
-        assert not (folder / ".x.parts").exists()
+    refused("slurm takes no job: sbatch: error: Invalid partition", kind="slurm")
     assert capsys.readouterr().err == ""

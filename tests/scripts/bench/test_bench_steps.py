@@ -8,7 +8,7 @@ import pytest
 import torch
 from command import Command
 from packed import small_pack
-from tiny import tiny_model
+from tiny import tiny_model, tiny_tokenizer
 
 from aded.bench.recording import read_shape
 from aded.config.command_line import compose_config
@@ -33,10 +33,6 @@ def test_a_step_reads_every_weight_once_but_of_the_input_embedding_only_rows(tie
     assert cache_bytes(model, 10) == 2 * 2 * 2 * 8 * 10 * 4  # both, layers, kv heads, width, rows, bytes
 
 
-def test_bandwidth_is_bytes_per_second() -> None:
-    assert 1e8 < Bandwidth(torch.device("cpu"), megabytes=16).measure() < 1e12
-
-
 def test_steps_are_timed_alone_and_together_and_a_cost_table_is_written(
     command: Command, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,6 +43,7 @@ def test_steps_are_timed_alone_and_together_and_a_cost_table_is_written(
     )
     found = json.loads(called.out.splitlines()[-1])
     assert found == json.loads(out.read_text())
+    assert 0.1 < found["bandwidth_gb_s"] < 1000
     assert (found["ms_by_nodes"].keys(), found["context"], found["dtype"]) == ({"1", "2", "5"}, 40, "float32")
     cached_mb = 2 * 2 * 2 * 8 * 40 * 4 / 1e6
     assert found["floor_ms"] * found["bandwidth_gb_s"] == pytest.approx(found["weights_mb"] + cached_mb)
@@ -67,10 +64,7 @@ def test_the_round_that_warms_up_is_left_out_and_contexts_differ_around_their_me
     )
     assert len(bandwidths) == 3 * 2
     together = measure_batches(target, [1, 4], 16, [1, 3], 2)
-    assert {batch: [len(each) for each in sizes.values()] for batch, sizes in together.items()} == {
-        1: [2, 2],
-        4: [2, 2],
-    }
+    assert [(batch, [*map(len, sizes.values())]) for batch, sizes in together.items()] == [(1, [2, 2]), (4, [2, 2])]
     assert contexts_of(4, 16) == [8, 16, 24, 16]
 
 
@@ -78,7 +72,6 @@ def test_the_round_that_warms_up_is_left_out_and_contexts_differ_around_their_me
     ("arguments", "word"),
     [
         (["nodes=[0]"], "nodes"),
-        (["contexts=[]"], "contexts"),
         (["engines=[warp]"], "engines"),
         (["shape=square"], "shape"),
         (["generate=true", "shape=vicuna-7b"], "generate"),
@@ -95,6 +88,10 @@ def test_steps_that_cannot_be_timed_are_refused_in_one_line(
 
 
 def test_the_table_of_a_card(command: Command, tmp_path: Path) -> None:
+    for text in (None, "{}", "no JSON"):
+        if text:
+            (tmp_path / "verify-vicuna-7b.json").write_text(text)
+        assert "FOLDER" in command.refusal(gpu_summary.main, str(tmp_path))
     table = {"machine": {"gpu": "A card", "processor": "x"}, "floor_ms": 3.5, "context": 1024}
     engines = [{"engine": "eager"}, {"engine": "compiled"}]
     for shape, first in (("vicuna-7b", 4.0), ("vicuna-13b", 7.0)):
@@ -110,13 +107,6 @@ def test_the_table_of_a_card(command: Command, tmp_path: Path) -> None:
         ["share of bandwidth", "0.50", "0.88"],
     ):
         assert column in columns
-
-
-@pytest.mark.parametrize("text", [None, "{}", "no JSON"])
-def test_a_folder_without_a_cards_tables_is_refused(text: str | None, command: Command, tmp_path: Path) -> None:
-    if text is not None:
-        (tmp_path / "verify-x.json").write_text(text)
-    assert "FOLDER" in command.refusal(gpu_summary.main, str(tmp_path))
 
 
 def test_methods_answer_batches_alike_and_stand_beside_a_prediction(command: Command, folder: Path) -> None:
@@ -137,11 +127,10 @@ def test_methods_answer_batches_alike_and_stand_beside_a_prediction(command: Com
 
 
 @pytest.fixture
-def model(tmp_path: Path, folder: Path) -> str:
+def model(tmp_path: Path) -> str:
     """A model whose weights bfloat16 represents."""
     tiny_model(vocab_size=128, max_position_embeddings=512).bfloat16().save_pretrained(tmp_path)
-    for file in folder.glob("tok*"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    tiny_tokenizer().save_pretrained(tmp_path)
     return f"model={tmp_path}"
 
 
@@ -184,8 +173,6 @@ def test_a_7b_model_waits_for_the_memory_in_small_steps_and_for_arithmetic_in_la
 def test_the_roofline_says_that_it_is_computed_and_from_what(tmp_path: Path, command: Command) -> None:
     settings = ["shape=vicuna-7b", f"out={tmp_path / 'h100.json'}"]
     assert "computed, not measured" in command(roofline.main, *settings, "gpu=h100").out
-    found = json.loads((tmp_path / "h100.json").read_text())
-    assert (found["computed"], found["from"]["bandwidth_gb_s"], found["from"]["tflops"]) == (True, 3350.0, 989.0)
     times = read_batch_times(tmp_path / "h100.json", "cost")
     assert times.seconds(1, 1) == pytest.approx(4e-3, rel=0.05)
     assert (times.batches[-1], times.computed) == (256, True)

@@ -1,9 +1,6 @@
 """No text is a command: LaTeX tables compile as they are, and what is not printed is an escape."""
 
 import re
-import shutil
-import subprocess
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -36,14 +33,3 @@ def test_no_letter_is_raw_and_every_row_has_its_cells() -> None:
 def test_letters_stay_and_all_that_is_not_printed_is_an_escape(text: str, shown: str) -> None:
     assert literal(text) == shown
     assert literal("a\nb", "\n") == "a\nb"
-
-
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is missing")
-def test_pdflatex_takes_it_without_a_package(tmp_path: Path) -> None:
-    (tmp_path / "table.tex").write_text(as_latex(FRAMES, NOTES))
-    document = r"\documentclass{article}\begin{document}\input{table}\end{document}"
-    (tmp_path / "paper.tex").write_text(document)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-    assert (tmp_path / "paper.pdf").stat().st_size

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,14 @@ import torch
 from dflash_reference import Reference, chain, tree
 from safetensors.torch import load_file, save_file
 from tiny import VOCABULARY, Obedient, paths_of, tiny_model
+from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
 
+from aded.config.choices import read_choice
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
 from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
-from aded.targets.compiled_cpu import CompiledCpuTarget
 from aded.targets.eager import EagerTarget
 from baselines.autoregressive import Autoregressive
 from baselines.heads.dflash.drafter import Dflash
@@ -30,7 +30,7 @@ CONFIG: dict[str, Any] = {
     "attention_bias": False,
     "block_size": 5,
     "dflash_config": {"mask_token_id": 60, "target_layer_ids": [0, 2, 3]},
-    "head_dim": 8,
+    "head_dim": 16,
     "hidden_act": "silu",
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -43,79 +43,41 @@ CONFIG: dict[str, Any] = {
     "rms_norm_eps": 1e-06,
     "rope_scaling": None,
     "rope_theta": 1000000,
-    "use_cache": True,
     "vocab_size": VOCABULARY,
 }
-"""Keys of z-lab/Qwen3-8B-DFlash-b16, with tiny sizes: all that we read, and some more. Its own are QWEN3_8B."""
-QWEN3_8B: dict[str, Any] = {
-    "block_size": 16,
-    "dflash_config": {"mask_token_id": 151669, "target_layer_ids": [1, 9, 17, 25, 33]},
-    "head_dim": 128,
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "layer_types": ["full_attention"] * 5,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 5,
-    "num_key_value_heads": 8,
-    "num_target_layers": 36,
-    "vocab_size": 151936,
-}
+"""Keys of z-lab/Qwen3-8B-DFlash-b16, with tiny sizes: all that we read, and some more."""
 
 
-def shapes(config: dict[str, Any]) -> dict[str, list[int]]:
-    """Names and shapes of the published tensors, as z-lab/dflash's model.py makes them."""
-    hidden, mlp, size = config["hidden_size"], config["intermediate_size"], config["head_dim"]
-    queries, keys = (config[f"num_{kind}_heads"] * size for kind in ("attention", "key_value"))
-    reads = len(config["dflash_config"]["target_layer_ids"])
-    found = {"fc.weight": [hidden, reads * hidden], "hidden_norm.weight": [hidden], "norm.weight": [hidden]}
-    for number in range(config["num_hidden_layers"]):
-        layer = {
-            "input_layernorm": [hidden],
-            "post_attention_layernorm": [hidden],
-            "self_attn.q_proj": [queries, hidden],
-            "self_attn.k_proj": [keys, hidden],
-            "self_attn.v_proj": [keys, hidden],
-            "self_attn.o_proj": [hidden, queries],
-            "self_attn.q_norm": [size],
-            "self_attn.k_norm": [size],
-            "mlp.gate_proj": [mlp, hidden],
-            "mlp.up_proj": [mlp, hidden],
-            "mlp.down_proj": [hidden, mlp],
-        }
-        found |= {f"layers.{number}.{name}.weight": shape for name, shape in layer.items()}
-    return found
-
-
-def random_state(config: dict[str, Any], seed: int = 0) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
+def random_state(reads: int = 3) -> dict[str, torch.Tensor]:
+    """Tensors of the tiny model's size, with the published names, by which the reference reads them."""
+    head = DFlashHead(Qwen3Config(**CONFIG), Block(5, 60, tuple(range(reads))))
+    generator = torch.Generator().manual_seed(0)
     return {
-        name: 0.5 + torch.rand(shape, generator=generator)
+        name: 0.5 + torch.rand(value.shape, generator=generator)
         if "norm" in name
-        else torch.randn(shape, generator=generator) * 2 / shape[1] ** 0.5
-        for name, shape in shapes(config).items()
+        else torch.randn(value.shape, generator=generator) * 2 / value.shape[1] ** 0.5
+        for name, value in head.state_dict().items()
     }
 
 
 def dflash(folder: Path, state: dict[str, torch.Tensor] | None = None, **changed: Any) -> Path:
     """A folder as published. changed: keys of its config."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = {**CONFIG, **changed}
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file(random_state(config) if state is None else state, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({**CONFIG, **changed}))
+    save_file(random_state() if state is None else state, folder / "model.safetensors")
     return folder
 
 
-def load(folder: Path, **changed: int) -> DFlashHead:
+def load(folder: Path | str, **changed: int) -> DFlashHead:
     return load_head(str(folder), **{"hidden": 32, "vocabulary": VOCABULARY, "layers": 5, **changed})
 
 
 def test_a_published_folder_is_read(tmp_path: Path) -> None:
-    state = {name: value.half() for name, value in random_state(CONFIG).items()}
+    state = {name: value.half() for name, value in random_state().items()}
     head = load(dflash(tmp_path, state))
     assert head.block == Block(5, 60, (0, 2, 3))
     assert head.tokens is None
     assert head.config.rope_parameters["rope_theta"] == 1000000
-    assert {name: value.float() for name, value in state.items()}.keys() == head.state_dict().keys()
     assert all(torch.equal(value, state[name].float()) for name, value in head.state_dict().items())
 
 
@@ -124,30 +86,22 @@ def test_layers_that_are_not_named_are_the_published(tmp_path: Path) -> None:
     assert published_layers(36, 5) == (1, 9, 17, 25, 33)
     assert published_layers(64, 10) == (1, 8, 14, 21, 28, 34, 41, 48, 54, 61)
     assert published_layers(32, 1) == (16,)
-    state = random_state({**CONFIG, "dflash_config": {"target_layer_ids": [1, 2]}})
-    head = load(dflash(tmp_path, state, dflash_config={"mask_token_id": 60}))
+    head = load(dflash(tmp_path, random_state(reads=2), dflash_config={"mask_token_id": 60}))
     assert head.block.layers == (1, 2)
 
 
 def test_the_repository_has_a_head_for_the_default_model() -> None:
-    head = load(Path("baselines/heads/dflash_smollm2"), hidden=576, vocabulary=49152, layers=30)
+    head = load(read_choice("method", "dflash")["heads"], hidden=576, vocabulary=49152, layers=30)
     assert head.block == Block(8, 16, (1, 14, 27))
     assert head.tokens is not None
-    assert len(head.tokens) == 2438
 
 
 def test_a_head_is_written_and_read_again(tmp_path: Path) -> None:
-    tokens = {"d2t": torch.arange(20), "t2d": torch.arange(VOCABULARY) % 2 == 0}
+    """The weights as EAGLE's are."""
     own = {**CONFIG["dflash_config"], "causal_head": True}
-    head = load(dflash(tmp_path / "published", {**random_state(CONFIG), **tokens}, dflash_config=own))
+    head = load(dflash(tmp_path / "published", dflash_config=own))
     save_head(head, tmp_path / "ours", {"made": "here"}, 5)
-    again = load(tmp_path / "ours")
-    assert again.block == head.block
-    assert again.config.rope_parameters == head.config.rope_parameters
-    assert again.tokens is not None
-    assert again.tokens.tolist() == list(range(0, 40, 2))
-    for name, value in head.state_dict().items():
-        assert torch.equal(again.state_dict()[name], value if name == "d2t" else value.bfloat16().float()), name
+    assert load(tmp_path / "ours").block == head.block == Block(5, 60, (0, 2, 3), causal=True)
 
 
 @pytest.mark.parametrize(
@@ -156,14 +110,11 @@ def test_a_head_is_written_and_read_again(tmp_path: Path) -> None:
         ({"dflash_config": None}, "lacks dflash_config"),
         ({"dflash_config": {"target_layer_ids": [0]}}, "mask_token_id must be one of the target's 64 tokens"),
         ({"dflash_config": {"mask_token_id": 64}}, "mask_token_id must be one of the target's 64 tokens"),
-        ({"dflash_config": {"mask_token_id": -1}}, "mask_token_id must be one of the target's 64 tokens"),
         ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": [0, 4]}}, "target's layers, 0 to 3"),
         ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": [-1]}}, "target's layers, 0 to 3"),
-        ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": "all"}}, "target's layers, 0 to 3"),
         ({"dflash_config": {"mask_token_id": 1, "causal_head": "yes"}}, "causal_head must be true or false"),
         ({"dflash_config": {"mask_token_id": 1, "target_layer_ids": [0]}}, r"fc.weight is \[32, 96\]"),
         ({"block_size": 1}, "block_size must be a whole number of 2 or more"),
-        ({"hidden_size": "32"}, "lacks hidden_size, a whole number"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types must be full_attention"),
         ({"num_hidden_layers": 3, "layer_types": None}, "holds no head of DFlash"),
         ({"attention_bias": True}, "it lacks layers.0.self_attn.k_proj.bias"),
@@ -171,33 +122,17 @@ def test_a_head_is_written_and_read_again(tmp_path: Path) -> None:
     ],
 )
 def test_a_config_that_is_wrong_is_refused(changed: dict[str, Any], problem: str, tmp_path: Path) -> None:
-    folder = dflash(tmp_path, random_state(CONFIG), **changed)
+    folder = dflash(tmp_path, random_state(), **changed)
     with pytest.raises(BadInput, match=rf"^method.heads: .*{problem}"):
         load(folder)
 
 
-def test_what_is_no_head_of_this_model_is_refused(tmp_path: Path) -> None:
-    """A d2t is checked as in EAGLE's files."""
-
-    def refused(problem: str, **changed: int) -> None:
+def test_a_head_for_another_model_is_refused(tmp_path: Path) -> None:
+    """What EAGLE's files have too is tried there."""
+    dflash(tmp_path)
+    for changed, problem in (({"hidden": 48}, "hidden_size is 32"), ({"layers": 6}, "num_target_layers is 5")):
         with pytest.raises(BadInput, match=rf"^method.heads: .*{problem}"):
             load(tmp_path, **changed)
-
-    refused("no heads at ")
-    dflash(tmp_path)
-    refused("its hidden_size is 32, this target's 48", hidden=48)
-    refused("its vocab_size is 64, this target's 65", vocabulary=65)
-    refused("its num_target_layers is 5, this target's 6", layers=6)
-    dflash(tmp_path, {**random_state(CONFIG), "d2t": -torch.arange(20)})
-    refused("its d2t names no 20 of 64 tokens")
-    state = random_state(CONFIG)
-    del state["layers.1.mlp.up_proj.weight"]
-    dflash(tmp_path, state)
-    refused(r"it lacks layers.1.mlp.up_proj.weight")
-    with pytest.raises(BadInput, match="no heads come along"):
-        load_head(None, hidden=32, vocabulary=VOCABULARY, layers=5)
-    with pytest.raises(BadInput, match="dflash reads hidden states"):
-        Dflash(str(tmp_path)).setup(SimpleNamespace())
 
 
 PROMPT = np.arange(10, 22, dtype=np.int64)
@@ -247,28 +182,23 @@ CASES: dict[str, dict[str, Any]] = {
     "chain": {},
     "a part of a chain": {"budget": 2},
     "tree": {"shape": "tree", "budget": 30},
-    "tree of one": {"shape": "tree", "budget": 1},
 }
-# Compiling takes 20 seconds. The engines hand layers on in the same way to EAGLE-3, whose tests try more.
-TREES: list[Any] = [*((case, False, False) for case in CASES), ("chain", True, False), ("tree", True, False)]
-TREES += [pytest.param("chain", False, True, marks=pytest.mark.thorough)]
+TREES = [*((case, False) for case in CASES), ("chain", True), ("tree", True)]
 
 
-@pytest.mark.parametrize(("case", "causal", "compiled"), TREES)
-def test_the_tree_is_the_references_node_by_node(case: str, causal: bool, compiled: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("case", "causal"), TREES)
+def test_the_tree_is_the_references_node_by_node(case: str, causal: bool, tmp_path: Path) -> None:
     """Over an answer, step by step; the second begins anew. The head knows few tokens where all paths are tried."""
     own = {**CONFIG["dflash_config"], **({"causal_head": True} if causal else {})}  # JetSpec's see no row behind
     few = {"d2t": KNOWN - torch.arange(len(KNOWN))} if "tree" in case else {}
-    model, folder = target_model(), dflash(tmp_path, {**random_state(CONFIG), **few}, dflash_config=own)
-    target = CompiledCpuTarget(model, backend="eager") if compiled else EagerTarget(model)
-    drafter = Dflash(str(folder), **CASES[case])
+    model, folder = target_model(), dflash(tmp_path, {**random_state(), **few}, dflash_config=own)
+    target, drafter = EagerTarget(model), Dflash(str(folder), **CASES[case])
     drafter.setup(target)
     compared = Compared(drafter, folder, model, {**CONFIG, "dflash_config": own})
     for prompt in (PROMPT, PROMPT[:1]):
         answer = decode(target, compared, prompt, Greedy(), max_new_tokens=7)
         assert answer.token_ids == decode(target, Autoregressive(), prompt, Greedy(), max_new_tokens=7).token_ids
     assert compared.trees > 2
-    target.release()
 
 
 def test_accepted_tokens_are_read_like_all_others(tmp_path: Path) -> None:
@@ -293,31 +223,3 @@ def test_accepted_tokens_are_read_like_all_others(tmp_path: Path) -> None:
         context += step.new_tokens
     assert len(context) == len(PROMPT) + 1 + 1 + 3 + 2 + 2 + 1
     assert compared.trees == 3
-
-
-SMALL = {
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-}
-ONE_LAYER = {"num_hidden_layers": 1, "layer_types": ["full_attention"]}
-
-
-@pytest.mark.parametrize(
-    "changed", [SMALL, pytest.param(ONE_LAYER, marks=pytest.mark.thorough)], ids=["small", "whole"]
-)
-def test_the_published_head_of_qwen3_8b_is_read(tmp_path: Path, changed: dict[str, Any]) -> None:
-    """Its config and names, with random numbers; small, or one layer of its own size."""
-    config = {**CONFIG, **QWEN3_8B, **changed}
-    state = {name: value.bfloat16() for name, value in random_state(config).items()}
-    sizes = {"num_hidden_layers": 36, "hidden_size": config["hidden_size"], "vocab_size": config["vocab_size"]}
-    model = target_model(**sizes, tie_word_embeddings=changed is ONE_LAYER, initializer_range=0.02)
-    target, drafter = EagerTarget(model), Dflash(str(dflash(tmp_path, state, **config)))
-    drafter.setup(target)
-    assert drafter.reads == [2, 10, 18, 26, 34]
-    compared = Compared(drafter, tmp_path, model, config)
-    answer = decode(target, compared, PROMPT[:4], Greedy(), max_new_tokens=3)
-    assert compared.trees > 0
-    assert max(answer.drafted_nodes) <= 15

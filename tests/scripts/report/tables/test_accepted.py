@@ -85,20 +85,16 @@ def test_the_page_has_both_scopes_by_category_and_position(folder: Path) -> None
     assert places == sorted(places)
     assert "3.3333333333333335 | 2.0" in text[places[0] : places[1]]
     assert "1.000 (1.000) | 0.200 (0.200) | 0.200 (1.000)" in text[places[1] : places[2]]
-    assert "- p1: published: S; RTX 3090" in text
     other = RunFile("llama-eagle", {"81": [4.0, 3.0], "161": [2.0]})
     text = as_markdown(read_runs([folder]), [other], FIGURES)
-    assert "## spec_bench, llama-eagle" in text, "of a model that no run has"
-    assert "llama-eagle, measured elsewhere" in text
+    assert "llama-eagle, measured elsewhere" in text, "of a model that no run has"
 
 
 def test_methods_that_keep_nothing_have_one_table_for_both_scopes(tmp_path: Path) -> None:
     """Its numbers are equal in both; with a method that learns there are two."""
     write_run(tmp_path / "a", answered([2, 3], [1]), method="rest")
     write_run(tmp_path / "b", answered([2, 2], [1]), method="prompt_lookup")
-    lines = as_markdown(read_runs([tmp_path]), [], FIGURES).splitlines()
     right = ["cold and session, by category", "cold and session, by position"]
-    assert [line for line in lines if line.startswith("###")] == [f"### {title}" for title in right]
     assert [one.title.rpartition(": ")[2] for one in accepted(read_runs([tmp_path]))] == right
     write_run(tmp_path / "c", answered([2, 2], [1]), settings={"method.adaptation": "prompt"})
     assert len(accepted(read_runs([tmp_path]))) == 4

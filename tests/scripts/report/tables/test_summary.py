@@ -19,7 +19,7 @@ from scripts.report.tables.accepted import in_both_scopes
 from scripts.report.tables.summary import all_numbers, as_markdown, ranking, ranking_frame, summary_frame
 from scripts.tables import main
 
-COLUMN = "questions in the corpus"
+COLUMN, MAKER = "questions in the corpus", "method.draft_maker._target_"
 SPEEDUP, RATE, BASELINE_RATE = "speedup [95 %]", "tokens/s", "autoregressive tokens/s"
 
 
@@ -111,25 +111,6 @@ def test_every_table_says_how_many_questions_the_corpus_holds(tmp_path: Path, co
         assert [line.split(":")[0] for line in lines] == ["- rest", "- rest e"]
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "names"),
-    [
-        ("method.top_k", 9, ["top_k=4", "top_k=9"]),
-        ("method.draft_maker._target_", "some.module.Full", ["draft_maker=Mcts", "draft_maker=Full"]),
-        ("benchmark.limit", 2, ["benchmark.limit=none", "benchmark.limit=2"]),
-        ("model.dtype", "float16", ["model.dtype=float32", "model.dtype=float16"]),
-        ("engine", "compiled", ["engine=eager", "engine=compiled"]),
-    ],
-)
-def test_rows_name_every_setting_in_which_they_differ(tmp_path: Path, key: str, value: Any, names: list[str]) -> None:
-    usual = {"method.top_k": 4, "method.draft_maker._target_": "some.module.Mcts", "model.dtype": "float32"}
-    other = usual if key == "engine" else {**usual, key: value}
-    engine = value if key == "engine" else "eager"
-    write_run(tmp_path / "a", paired(3.0, 10.0), answers=None, settings=usual, engine="eager")
-    write_run(tmp_path / "b", paired(2.0, 10.0), answers=None, settings=other, engine=engine)
-    assert frame(tmp_path)["method"].tolist() == [f"aded ({name})" for name in names]
-
-
 def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
     """Their mean and its interval, in every table; what is no repetition stays apart."""
     for seed, speedup in enumerate((1.5, 2.0, 2.5)):
@@ -164,14 +145,11 @@ def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path:
 
 
 def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
-    settings = {"method.budget": 7, "benchmark.limit": 6, "benchmark.max_new_tokens": 96, "model.dtype": "float32"}
+    settings = {"method.budget": 7, "benchmark.limit": 6, "benchmark.order": "in_turn", "model.dtype": "float32"}
     write_run(tmp_path / "a", paired(1.5, 20.0), answers=None, settings=settings, engine="eager")
-    in_turn = settings | {"benchmark.order": "in_turn"}
-    write_run(tmp_path / "in_turn" / "a", paired(1.5, 20.0), answers=None, settings=in_turn, engine="eager")
-    assert "benchmark.limit=6, benchmark.order=in_turn, at" in text_of(tmp_path / "in_turn")
-    benchmark, shared = text_of(tmp_path / "a").split("\n\n")[0].splitlines()
-    assert benchmark == "- mt_bench: 6 questions, benchmark.limit=6, at most 96 new tokens per answer"
-    assert "budget 7, temperature 0.0, engine eager, dtype float32, machine made up, 2 cores" in shared
+    above = text_of(tmp_path / "a").split("\n\n")[0]
+    for words in ("benchmark.limit=6, benchmark.order=in_turn", "budget 7", "dtype float32", "made up"):
+        assert words in above
 
 
 def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
@@ -181,9 +159,6 @@ def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
     found = frame(tmp_path).set_index("method")
     assert found["questions"].to_dict() == {"unclear": "4²", "clear": "6"}
     assert found[SPEEDUP].str.endswith("]¹³").to_dict() == {"unclear": True, "clear": False}
-    text = text_of(tmp_path)
-    assert "- ¹ The interval contains 1" in text
-    assert "- ² Fewer than 5 questions" in text
 
 
 def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path) -> None:
@@ -210,6 +185,9 @@ def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path)
             ["", " (more=1)", " (decoding.verification=rejection, more=1)"],
         ),
         ([{"method.cost": None}, {"method.cost": "none"}], None),  # they read alike
+        ([{"benchmark.limit": None}, {"benchmark.limit": 2}], [f" (benchmark.limit={one})" for one in ("none", 2)]),
+        ([{MAKER: "some.module.Mcts"}, {MAKER: "some.module.Full"}], [" (draft_maker=Mcts)", " (draft_maker=Full)"]),
+        ([{"model.dtype": f"float{one}"} for one in (32, 16)], [f" (model.dtype=float{one})" for one in (32, 16)]),
         ([{"method.lookup": None}, {"method.lookup": "1" * 32}], [" (lookup=none)", " (lookup=a file)"]),
         (
             [{"method.lookup": file} for file in (None, "1" * 32, "2" * 32)],
@@ -235,7 +213,6 @@ def test_runs_that_differ_have_names_that_differ(
         (["other models' answers"], "another-7b", "other models' answers"),
         (["other models' answers"], "Vicuna-7B-v1.5", "other models' answers, the target's answers"),
         (["other models' answers"], "vicuna-7b-v1.5-16k", "other models' answers"),
-        (["the target's answers"], "vicuna-7b-v1.5", "the target's answers"),
     ],
 )
 def test_a_row_says_what_the_method_learned_from_and_whether_the_target_taught_it(
