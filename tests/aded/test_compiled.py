@@ -7,30 +7,8 @@ import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
-from from_python import compiled
-
-from aded.compiled import inner, new_record
-
-KIND = np.dtype([("count", np.int64), ("weights", np.float32, (2, 3))])
-
-
-@inner
-def add(record: Any, weight: float) -> int:
-    record.count += 1
-    record.weights[1, 2] += weight
-    count: int = record.count
-    return count
-
-
-def test_an_inner_function_writes_to_a_record_compiled_or_not() -> None:
-    record = new_record(KIND)
-    assert compiled(add)(record, 0.5) == 1
-    assert add(record, 0.25) == 2
-    assert record.weights.tolist() == [[0, 0, 0], [0, 0, 0.75]]
 
 
 def test_who_waits_for_the_compiler_is_told_once(tmp_path: Path) -> None:
@@ -70,10 +48,8 @@ def other(number: int) -> int:
     ("old", "new", "kept"),
     [
         ("", "", True),
-        ("STEP = 1", "# moved\nSTEP = 1", True),
         ("    return number\n", "    return number * 2\n", True),
         ("STEP = 1", "STEP = 2", False),
-        ("number + STEP", "number - STEP", False),
         ("[add(one)", "[one", False),
         ("@njit(cache=True)\ndef caller", "@njit(cache=True, fastmath=True)\ndef caller", False),
     ],

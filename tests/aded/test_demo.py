@@ -53,7 +53,5 @@ def test_it_reads_a_pipe_as_text_and_no_further_words(
         show(["smollm"], settings)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8", "surrogateescape"))
     assert list(lines_of(plain=True)) == ["caf\ufffd"]
-
-
-def test_control_characters_do_not_reach_the_terminal() -> None:
+    # Control characters do not reach the terminal.
     assert shown("a\x1b[2Jb\x9b\x07\r\n\té👩‍💻") == "a[2Jb\n\té👩‍💻"

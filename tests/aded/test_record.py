@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from answer_lines import fastchat, written
+from answer_lines import written
 from packed import small_pack
 from shell import Shell
 from tiny import tiny_tokenizer
@@ -75,18 +75,6 @@ def test_recording_goes_on_where_it_was_and_packs_a_finished_run(
     assert read_pack(tmp_path / "pack", "pack").turns == whole.turns
 
 
-def test_recorded_texts_become_a_pack(shell: Shell, model: Sequence[str], folder: Path, tmp_path: Path) -> None:
-    answers = written(tmp_path, *(fastchat(n, text, text) for n, text in enumerate(TEXTS)))
-    texts = ["model=recorded", f"model.answers={answers}", f"model.tokenizer={folder}"]
-    texts += ["model/template=chat", *model[2:]]
-    assert shell(*texts, "method=prompt_lookup")[0] == 0
-    from_texts = shell.rows()
-    assert shell.command(record.main, *texts, f"output_dir={tmp_path / 'run'}", f"out={tmp_path / 'pack'}").code == 0
-    shell.out = tmp_path / "replay"
-    assert shell("model=recorded", f"model.answers={tmp_path / 'pack'}", "method=prompt_lookup")[0] == 0
-    assert [[row[key] for key in SAME] for row in shell.rows()] == [[row[key] for key in SAME] for row in from_texts]
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -126,7 +114,6 @@ def test_a_replay_needs_methods_and_a_datastore_of_its_tokenizer(tmp_path: Path,
     assert (found.turns, found.mean_accepted_tokens) == (3, found.new_tokens / found.steps)
     assert (found.mean_accepted_tokens or 0) > 1.5
     for arguments, line in (
-        ({}, "methods"),
         ({"methods": ["aded"], "datastore": ngram_file}, "was built with"),
         ({"methods": ["prompt_lookup"], "questions": "mt_bench"}, "questions: .* is a pack, which has its own"),
     ):

@@ -115,11 +115,3 @@ def test_a_good_drafter_passes(given: Any) -> None:
 def test_each_fault_is_found(given: Any, line: str) -> None:
     with pytest.raises(AssertionError, match=f"^{line}"):
         check_drafter(given)
-
-
-@pytest.mark.thorough
-def test_in_a_whole_session_eight_bytes_a_token_are_found_and_a_good_drafter_keeps_fewer() -> None:
-    check_drafter("aded_backoff")
-    kept: list[int] = []
-    with pytest.raises(AssertionError, match=r"^memory grows by \d bytes"):
-        check_drafter(but(observe=lambda self, step: kept.extend(step.tree.tokens[step.path].tolist())))

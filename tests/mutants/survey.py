@@ -1,4 +1,4 @@
-"""Which test finds each planted fault (faults.py)? Run by hand, since it takes hours:
+"""Which test finds each planted fault (faults.yaml)? Run by hand, since it takes hours:
 
 python tests/mutants/survey.py [NUMBER ...] [--thorough] [--revision REVISION]
 
@@ -13,15 +13,28 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import yaml
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-from mutants.faults import FAULTS, Fault  # noqa: E402
 
 LONGEST = 3600
 """Seconds of a run of tests; what takes longer hangs, since a fault may make a loop endless."""
 WHOLE = ["-n", "2"]
 """The whole suite."""
+
+
+class Fault(NamedTuple):
+    """In `file`, `old`, which stands there once, becomes `new`."""
+
+    file: str
+    old: str
+    new: str
+
+
+PLACES = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
+FAULTS = [Fault(file, **one) for file, faults in PLACES.items() for one in faults]
 
 
 def beside(file: str) -> list[str]:

@@ -21,18 +21,22 @@ def console(written: StringIO) -> Console:
 
 
 def test_each_run_has_a_line_with_its_numbers_so_far() -> None:
+    """Names and notes are no markup."""
     written = StringIO()
     table = LiveTable("sweep", console(written))
     table.begin("first", 3, 0)
     table.answered(rows_of(1), "1 of 6 questions answered")
-    table.begin("second", 3, 1)
+    table.begin("[bold]second", 3, 1)
+    table.note("[blink]note")
     table.answered(rows_of(2), "3 of 6 questions answered")
     table.answered(rows_of(3), "about 5 s left")
     table.close()
     one = summarise(rows_of(3), method="", model="", benchmark="", run_id="")
+    assert "[blink]note" in written.getvalue()
     last = written.getvalue().rpartition("sweep")[2]
     for words in (
         "1 of 3",
+        "[bold]second",
         "3 of 3",
         f"{one.mean_accepted_tokens:.2f}",
         f"{one.speedup:.2f} [{one.speedup_low:.2f}, {one.speedup_high:.2f}]",
@@ -40,16 +44,6 @@ def test_each_run_has_a_line_with_its_numbers_so_far() -> None:
         "about 5 s left",
     ):
         assert words in last, words
-
-
-def test_names_and_notes_are_no_markup() -> None:
-    written = StringIO()
-    table = LiveTable("[red]a", console(written))
-    table.begin("[bold]b", 1, 0)
-    table.note("[blink]c")
-    table.close()
-    for text in ("[red]a", "[bold]b", "[blink]c"):
-        assert text in written.getvalue()
 
 
 def test_the_table_is_for_terminals_alone(

@@ -94,15 +94,13 @@ def test_online_without_an_account_is_refused(monkeypatch: pytest.MonkeyPatch) -
         WandbLogger(mode="online", project="aded", entity=None, group="")
 
 
-def test_a_drafter_with_probabilities_has_a_calibration_plot() -> None:
+def test_plots_and_tables_are_those_of_the_rows() -> None:
     found = Calibration(nodes=[4] + [0] * 19, probabilities=[0.1] + [0] * 19, accepted=[1] + [0] * 19)
     without, with_some = row(1, 0, [1]), row(2, 0, [1], calibration=found)
     made = _calibration(wandb, [with_some, without, with_some])
     assert made["calibration"].table.data == [[0.025, 0.25]]
     assert _calibration(wandb, [without]) == {}
-
-
-def test_the_histogram_has_a_bin_a_length_and_the_course_is_over_all_turns_so_far() -> None:
+    # The histogram has a bin a length, and the course is over all turns so far.
     counts, edges = accepted_lengths([row(1, 0, [1, 3, 3]), row(2, 0, [1])])
     assert counts.tolist() == [2, 0, 2]
     assert edges.tolist() == [0.5, 1.5, 2.5, 3.5]
@@ -114,9 +112,7 @@ def test_the_histogram_has_a_bin_a_length_and_the_course_is_over_all_turns_so_fa
         {"so_far/mean_accepted_tokens": 1.6, "so_far/tokens_per_second": 2.0},
     ]
     assert course([row(1, 0, [2, 2])]) == [{"so_far/mean_accepted_tokens": 2.0}], "a replay has no times"
-
-
-def test_the_table_has_a_line_a_turn() -> None:
+    # The table has a line a turn.
     known = {"decode_seconds": 3.0, "identical": True, "draft_seconds": 0.5, "autoregressive_decode_seconds": 6.0}
     (line,) = table([row(2, 1, [1, 1, 2], autoregressive_new_tokens=4, **known)])
     assert line == ["2", 1, "coding", 7, 4, 3, 4 / 3, 0.5, 3.0, 6.0, True, "eos"]

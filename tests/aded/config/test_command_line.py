@@ -1,8 +1,6 @@
 """The one dialect of all commands: KEY=VALUE, files as they are, bad input in one line."""
 
-import signal
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ from aded import run
 from aded.bench.build import checked_config
 from aded.config.command_line import compose_config, ending_in_one_line, name_pretrained, run_command, split_settings
 from aded.errors import BadInput
-from aded.settings import FilePath, checked
+from aded.settings import FilePath
 
 
 @dataclass
@@ -68,19 +66,6 @@ def test_help_is_what_a_command_does_and_a_file_may_have_an_equals_sign(command:
     assert command(shows_the_rest, f"{tmp_path}/seed=1").out == f"{[f'{tmp_path}/seed=1']}\n"
 
 
-def interrupt(number: int) -> None:
-    raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize(("stop", "code"), [(interrupt, 130), (signal.raise_signal, 143)])
-def test_a_signal_ends_with_its_code_and_one_line(command: Command, stop: Callable[[int], None], code: int) -> None:
-    def main() -> None:
-        run_command(lambda rest, settings: stop(signal.SIGTERM), Settings, "")
-
-    ended, _, error = command(main)
-    assert (ended, error.count("\n")) == (code, 1)
-
-
 @pytest.mark.parametrize(
     "override", ["logger=null", "logger=3", "method=[3]", "method=nan,aded", "=3", "logger=" + "a" * 300]
 )
@@ -103,20 +88,11 @@ def test_a_model_that_no_config_knows_is_a_path_and_what_hydra_cannot_read_is_te
     assert cfg.benchmark.question_file == path
 
 
-def test_home_is_that_of_a_user_who_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home")
-    assert checked("~/x", FilePath, "out") == "~/x"
-    with pytest.raises(BadInput, match=r"^out: '~nobody-of-this-name/x' must begin with the home folder"):
-        checked("~nobody-of-this-name/x", FilePath, "out")
-
-
 @pytest.mark.parametrize(
     ("overrides", "key", "end"),
     [
         (["metod=x"], "metod", "did you mean method?"),
-        (["+method.bugdet=3"], "method.bugdet", "did you mean budget?"),
         (["benchmark.limt=1"], "benchmark.limt", "did you mean limit?"),
-        (["method.draft_maker.zzz=1"], "method.draft_maker.zzz", ""),
         (
             ["method=custom", "method._target_=mine.Mine", "method.length=3"],
             "method.length",
@@ -131,25 +107,15 @@ def test_a_misspelt_key_lists_those_there_are(command: Command, overrides: list[
 
     line = command.refusal(check)
     assert line.startswith(f"{key}: no such key; there are ")
-    assert line.strip().endswith(end) if end else "did you mean" not in line
+    assert line.strip().endswith(end)
 
 
-@pytest.mark.parametrize(
-    ("target", "code", "said"),
-    [
-        ("of_a_user.Drafts", 0, "(of_a_user.Drafts)"),
-        ("of_a_user.Missing", 2, "method._target_: of_a_user.Missing is no class here"),
-        ("no_such_file.Drafts", 2, "method._target_: no_such_file.Drafts is no class here"),
-    ],
-)
-def test_help_finds_a_class_in_the_working_directory_or_says_so(
-    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, code: int, said: str
+def test_help_finds_a_class_in_the_working_directory(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "class Drafts:\n    '''length: of a draft'''\n    def __init__(self, length=3): pass\n"
     (tmp_path / "of_a_user.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     monkeypatch.delitem(sys.modules, "of_a_user", raising=False)
-    ended, out, error = command(run.main, "method=custom", f"method._target_={target}", "-h")
-    assert ended == code
-    assert said in (error if code else out)
+    assert "(of_a_user.Drafts)" in command(run.main, "method=custom", "method._target_=of_a_user.Drafts", "-h").out

@@ -69,11 +69,11 @@ def test_drafts_that_are_not_worth_their_time_are_left_out_and_tried_again() -> 
         sizer.learn(1, 1.0)
     assert np.mean(drafted[1000:2000]) < 2 / TreeSizer.LONGEST_WAIT
     assert all(drafted[2500:]), "one good draft brings others"
-    free = TreeSizer(StepCost(np.linspace(1.0, 3.0, 17)))
+    sizer.draft_seconds = 0.0
     for _ in range(100):
-        assert free.is_worth_drafting(), "a draft that takes no time is always made"
-        free.choose_size(0.1 ** np.arange(17))
-        free.learn(1, 1.0)
+        assert sizer.is_worth_drafting(), "a draft that takes no time is always made"
+        sizer.choose_size(0.1 ** np.arange(17))
+        sizer.learn(1, 1.0)
 
 
 @given(
@@ -102,15 +102,6 @@ def test_every_size_up_to_the_budget_has_a_cost_and_none_falls(context: int) -> 
         assert (np.diff(seconds) >= 0).all()
 
 
-def test_a_hand_made_answer_and_a_drafter_without_probabilities() -> None:
-    walks = [(np.array([1.0, 0.92, 0.9, 0.04]), [0, 1]), (None, [0, 1]), (np.array([1.0, 0.93]), [0])]
-    found = calibration_histogram(walks)
-    assert found is not None
-    filled = {key: {at: value for at, value in enumerate(values) if value} for key, values in found.items()}
-    assert filled == {"nodes": {0: 1, 18: 3}, "probabilities": {0: 0.04, 18: 2.75}, "accepted": {18: 1}}
-    assert calibration_histogram(walks[1:2]) is calibration_histogram([]) is total([None, None]) is None
-
-
 @given(st.lists(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=8), min_size=1, max_size=5))
 def test_every_node_but_the_root_is_in_the_bin_of_its_probability(answers: list[list[tuple[float, bool]]]) -> None:
     histograms = []
@@ -124,3 +115,5 @@ def test_every_node_but_the_root_is_in_the_bin_of_its_probability(answers: list[
     found = total([*histograms, None])
     assert found is not None
     np.testing.assert_allclose(found, counted, atol=1e-3)
+    without = calibration_histogram([(None, [0, 1])])  # a drafter without probabilities
+    assert without is calibration_histogram([]) is total([None, None]) is None

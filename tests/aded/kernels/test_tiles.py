@@ -1,6 +1,5 @@
 """The kernel for a matrix unit, on any processor: with tiles in software its product is right, and it compiles."""
 
-import platform
 import subprocess
 from pathlib import Path
 
@@ -22,9 +21,3 @@ def test_the_kernel_of_tiles_is_right(tmp_path: Path) -> None:
     compile_with("-march=native", "-DADED_SOFTWARE_TILES", "-o", tmp_path / "tiles_test")
     done = subprocess.run([tmp_path / "tiles_test"], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are those of x86")
-def test_a_compiler_makes_the_instructions_of_a_matrix_unit(tmp_path: Path) -> None:
-    compile_with("-march=sapphirerapids", "-c", "-o", tmp_path / "tiles.o")  # its assembler reads every one of them

@@ -29,13 +29,10 @@ ROW = row(0, 0, [2, 1, 3], **times(1.0, 2.0, 6))
     [
         {"draft_ms": [1.0, 2.0]},
         {"verify_ms": None},
-        {"autoregressive_verify_ms": [1.0] * 5},
         {"autoregressive_draft_ms": None},
         {"slices": None},
-        {"slices": {"steps": [2], "autoregressive_steps": [6], "others": [0.0], "steal": [0.0]}},
         {"slices": {"steps": [3], "autoregressive_steps": [7], "others": [0.0], "steal": [0.0]}},
         {"slices": {"steps": [3], "autoregressive_steps": [6], "others": [0.0, 0.0], "steal": [0.0]}},
-        {"slices": {"steps": [3, 0], "autoregressive_steps": [6], "others": [0.0], "steal": [0.0]}},
     ],
 )
 def test_timings_of_other_steps_are_refused(change: dict[str, Any]) -> None:
@@ -93,9 +90,7 @@ def test_trees_are_read_beside_their_rows(tmp_path: Path) -> None:
     assert read_trees(write(tmp_path, TREES), [DRAFTED]) == [TREES]
     assert read_trees(tmp_path, [row(2, 0, [1])]) == [], "of another question"
     assert read_trees(write(tmp_path, TREES, to_json(TREES)[:40]), [DRAFTED]) == [TREES], "the last line is cut"
-
-
-def test_trees_that_are_not_those_of_the_row_are_refused(tmp_path: Path) -> None:
+    # Those that are not of the row are refused.
     changes: list[dict[str, object]] = [
         {"tokens": [5, 6, 4, 8]},
         {"tokens": [5, 6, 7]},
@@ -124,8 +119,7 @@ def test_an_answer_s_trees_are_bounded() -> None:
     assert (len(trees.steps), trees.steps_left_out, trees.prompt) == (MOST_NODES // 1000, 5, "a a")
     assert recorder.take() == []
 
-
-def test_a_step_keeps_what_the_drafter_says_of_its_nodes() -> None:
+    # A step keeps what the drafter says of its nodes.
     class Sure(Autoregressive):
         def node_parts(self, tree: DraftTree) -> list[str]:
             return ["", *["corpus"] * tree.drafted]
@@ -138,9 +132,7 @@ def test_a_step_keeps_what_the_drafter_says_of_its_nodes() -> None:
         RecordedTree([0, 2], [-1, 0], [1.0, 0.3333], ["", "corpus"], [0, 1], 3),
         RecordedTree([3], [-1], None, [""], [0], 0),
     ]
-
-
-def test_a_token_has_its_text_as_it_stands_within_a_text() -> None:
+    # A token has its text as it stands within a text.
     for token, text in enumerate((" a", "\\ud800", "\0<", "\u202e")):
         assert token_text(Letters(), token) == text
         trees = AnswerTrees("\0<q>", 0, "", {str(token): text}, [], 0)
@@ -159,15 +151,20 @@ def methods(folder: Path) -> list[str]:
     return [run.method for run in read_runs([folder])]
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "environment.json", "rows.jsonl", "summary.json"])
+@pytest.mark.parametrize("name", ["config.yaml", "environment.json", "rows.jsonl", "summary.json", "samples.jsonl"])
 def test_a_run_that_lost_a_file_is_named_and_left_out(
     folder: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Without its samples it counts. A config may be YAML, and yet none of a run."""
+    assert methods(folder) == ["good", "hurt"]
+    assert capsys.readouterr().err == "", "whole runs are read without a word"
     path = folder / "hurt" / name
     text = path.read_bytes()
-    for content in (text[: len(text) // 2], b"\xff\x00", None):
+    configs = [text + b"pairing: {1: 2}\n", text + b"pairing: !!binary aGk=\n"] if name == "config.yaml" else []
+    damages = [text[: len(text) // 2], b"\xff\x00", *configs] if name != "samples.jsonl" else []
+    for content in (*damages, None):
         path.unlink() if content is None else path.write_bytes(content)
-        assert methods(folder) == ["good"]
+        assert methods(folder) == (["good", "hurt"] if name == "samples.jsonl" else ["good"])
         output = capsys.readouterr().err
         assert name in output
         assert str(folder / "hurt") in output
@@ -181,14 +178,6 @@ def test_the_command_is_what_the_run_was_given_without_where_its_record_went(tmp
     new, old = read_runs([tmp_path])
     assert new.command == "aded run +experiment=fig3 'model=a b' record.trees=2"
     assert old.command is None
-
-
-def test_a_lost_samples_file_is_named_and_the_run_counts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert methods(folder) == ["good", "hurt"]
-    assert capsys.readouterr().err == "", "whole runs are read without a word"
-    (folder / "hurt" / "samples.jsonl").unlink()
-    assert methods(folder) == ["good", "hurt"]
-    assert str(folder / "hurt" / "samples.jsonl") in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -228,16 +217,6 @@ def test_a_score_that_is_damaged_or_of_other_samples_is_left_out(
         file.write_text(f'{{"pass@1": {rate}, "samples_sha256": "{of}"}}', encoding="latin-1")
         assert [run.pass_at_1 for run in read_runs([folder])] == [None, 0.5 if rate == "0.5" else None]
         assert (str(file) in capsys.readouterr().err) == (rate != "0.5")
-
-
-@pytest.mark.parametrize("line", ["pairing: [a]", "pairing: {1: 2}", "pairing: !!binary aGk=", "1: {a: 2}\nb: 3"])
-def test_a_config_that_is_no_runs_is_named_and_left_out(
-    folder: Path, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with (folder / "hurt" / "config.yaml").open("a") as file:
-        file.write(f"{line}\n")
-    assert methods(folder) == ["good"]
-    assert str(folder / "hurt" / "config.yaml") in capsys.readouterr().err
 
 
 def test_what_is_not_printed_is_an_escape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,6 @@
 """The animated terminal shows each letter of a session once, in its colour."""
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from aded.demo import DRAFTED, RESET
 from aded.errors import BadInput
-from scripts.results.terminal import ACCEPTED_COLOUR, COLUMNS, PLAIN_COLOUR, TerminalSettings, draw, run, runs_of
+from scripts.results.terminal import ACCEPTED_COLOUR, COLUMNS, PLAIN_COLOUR, TerminalSettings, run, runs_of
 
 
 @given(st.lists(st.tuples(st.text("ab <\n", max_size=200), st.text("ab &\n", max_size=9))))
@@ -21,15 +20,6 @@ def test_the_runs_are_the_pieces_in_their_colours(pieces: list[tuple[str, str]])
             assert found == text.replace("\n", "")
     assert all(0 <= run.column < COLUMNS and run.column + len(run.text) <= COLUMNS for run in runs)
     assert runs == sorted(runs, key=lambda run: (run.line, run.column))
-
-
-def test_a_piece_appears_when_the_ones_before_it_are_there() -> None:
-    svg = draw([{"model": "tiny"}, {"text": "> a < b?\n"}, {"text": f"{DRAFTED}yes{RESET} &"}, {"text": "\n[note]"}])
-    texts = ElementTree.fromstring(svg).findall("{http://www.w3.org/2000/svg}text")
-    assert [text.text for text in texts] == ["$ aded demo model=tiny", "> a < b?", "yes", " &", "[note]"]
-    assert [text.get("class") for text in texts] == ["k0", "k1", "k2", "k2", "k3"]
-    assert svg.index("@keyframes k1") < svg.index("@keyframes k2")
-    assert "@keyframes k0" not in svg
 
 
 @pytest.mark.parametrize("text", ["", '{"a": 1}', '{"model": "m"}\n{"a": 1}'])

@@ -28,7 +28,7 @@ from aded.drafters.backoff.contexts.history import MIN_MATCH
 from aded.drafters.backoff.contexts.unigrams import FREQUENT
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.experts import scaled_log2
-from aded.drafters.backoff.scorer import PREFIXES, SHAPES, SHIPPED, exponential, read_scorer
+from aded.drafters.backoff.scorer import PREFIXES, SHAPES, exponential, read_scorer
 from aded.drafters.backoff.scratch import RECENT
 from aded.errors import BadInput
 from datastore.ngrams import count_ngrams
@@ -117,8 +117,12 @@ def test_every_expert_has_features_of_what_followed_its_context(
     assert set(candidates.tokens[:n].tolist()) >= set(text[: FREQUENT if n < FREQUENT else 0])
 
 
-def test_a_logarithm_is_a_straight_line_between_powers_of_two() -> None:
+def test_a_logarithm_is_a_straight_line_between_powers_of_two_and_the_exponential_has_nine_digits() -> None:
     assert [float(scaled_log2(x)) for x in (1, 2, 3, 4, 0.5)] == [0, 1 / 8, 1.5 / 8, 2 / 8, -1 / 8]
+    for x in (*np.linspace(-40, 0, 999), -1e-12, -700.0):
+        assert exponential(float(x)) == pytest.approx(np.exp(x), rel=1e-9)
+    assert exponential(0.0) == 1
+    assert exponential(-1e9) == pytest.approx(0, abs=1e-300)
 
 
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=60), st.data())
@@ -144,13 +148,6 @@ def test_a_moved_root_equals_a_new_root(drafters: list[BackoffDrafter], text: li
         assert text[position - length : position] == text[len(text) - length :]
 
 
-def test_the_exponential_has_nine_digits() -> None:
-    for x in (*np.linspace(-40, 0, 999), -1e-12, -700.0):
-        assert exponential(float(x)) == pytest.approx(np.exp(x), rel=1e-9)
-    assert exponential(0.0) == 1
-    assert exponential(-1e9) == pytest.approx(0, abs=1e-300)
-
-
 @pytest.mark.parametrize(("each", "kept"), [(8, MOST_FEATURES // 8), (1, MOST_CANDIDATES)])
 def test_more_than_fits_is_left_out(each: int, kept: int) -> None:
     candidates = new_candidates()
@@ -159,13 +156,6 @@ def test_more_than_fits_is_left_out(each: int, kept: int) -> None:
         for _ in range(each):
             add_feature(candidates, token, 0, 1, 0, np.float32(0), np.float32(0))
     assert candidates.sizes.tolist() == [kept, kept * each]
-
-
-def test_the_shipped_weights_say_what_they_were_learned_from() -> None:
-    for retrieval, lookup in PREFIXES:
-        scorer, learned_from = read_scorer(SHIPPED, retrieval, lookup)
-        assert "arena_hard_v2/llama-3.1-8b-instruct.jsonl" in learned_from
-        assert all(scorer[name].any() for name in SHAPES)
 
 
 def test_a_wrong_file_is_refused(tmp_path: Path) -> None:

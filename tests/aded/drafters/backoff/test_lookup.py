@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 from lookup_files import random_network, write_lookup
-from numba import typeof
 from small_ngrams import write_small_ngrams
 
 from aded.core.step_cost import StepCost, TreeSizer
 from aded.drafters.backoff.candidates import LOOKUP
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.experts import FROM_NATURAL_LOG
-from aded.drafters.backoff.lookup import LEAST, lookup_of, no_lookup, score_of
+from aded.drafters.backoff.lookup import LEAST, score_of
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
 from aded.files.datastores.lookup_file import ADD, FORMAT, HIDDEN, KEEP, PAST, VERSION, LookupModel, open_lookup
@@ -109,9 +108,7 @@ def test_they_are_those_of_the_network_that_learned_it(datastore: NgramFile, tmp
         expected = y[0, -1] @ network.embedding.T + network.bias + level[0, -1]
     _, scores = after(datastore, write_lookup(tmp_path / "l", network), text)
     np.testing.assert_allclose(scores, expected.numpy().clip(LEAST, 0), atol=0.05)
-
-
-def test_weights_that_are_no_numbers_make_scores_that_are(datastore: NgramFile, tmp_path: Path) -> None:
+    # Weights that are no numbers make scores that are.
     network = random_network(VOCABULARY)
     with torch.no_grad():
         network.w2.fill_(torch.nan)
@@ -182,8 +179,3 @@ def test_a_conversation_that_goes_on_is_remembered_as_one_text(datastore: NgramF
         turns.begin(one)
         turns.draft(one)
     np.testing.assert_array_equal(turns.scratch.memories[0], whole.scratch.memories[0])
-
-
-def test_the_search_is_compiled_once_for_drafters_with_and_without_a_model(path: Path) -> None:
-    """numba compiles anew for arrays that can be written to, or lie in memory otherwise."""
-    assert typeof(lookup_of(open_lookup(path).model)) == typeof(no_lookup())

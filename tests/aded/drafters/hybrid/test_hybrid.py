@@ -174,18 +174,12 @@ def test_nodes_accepted_past_the_end_of_an_answer_do_not_count() -> None:
         decided(mine, [1, 2, 9])
         uses = mine.part_uses([2, length]).values()
         assert [(use.drafted, use.accepted) for use in uses] == [(4, 1 + length - 1), (2, 1 + min(1, length - 1))]
-
-
-def test_a_resumed_run_replays_accepted_paths_alone() -> None:
-    """The verified tree is not the drafted one: nodes are found by their tokens."""
+    # A resumed run replays accepted paths alone: nodes of the verified tree are found by their tokens.
     mine = made(Hybrid, Fixed([4, 1, 2], [0, 0, 2], [0.6, 0.5, 0.4]))
     mine.draft(PROMPT)
     mine.observe(Step(DraftTree.chain(8, [1, 2]), [0, 1, 2], 9))
     assert [(use.drafted, use.accepted) for use in mine.part_uses([3]).values()] == [(2, 2)]
-
-
-def test_a_step_that_nobody_drafts_for_is_of_no_part_and_teaches_nothing() -> None:
-    """As where a draft is not worth its time (aded.drafters.sized), right after the prompt too."""
+    # A step that nobody drafts for, as where a draft is not worth its time, is of no part and teaches nothing.
     skipping, asked = (made(Hybrid, Fixed([1, 2], [0, 1], [0.6, 0.5])) for _ in range(2))
     alone = Step(DraftTree.root(8), [0], 3)
     skipping.observe(alone)  # the prompt
@@ -230,9 +224,7 @@ def test_the_first_part_that_finds_enough_drafts_and_else_the_last(
 def test_what_was_drawn_is_never_left_out_for_its_size() -> None:
     """A token that is only kept where another follows it would be drafted less often than its probability says."""
     assert drafted_by(made(Layered, Draws([1], [0]), chain(3, 4), least=2)) == [1]
-
-
-def test_the_record_says_which_layer_drafted() -> None:
+    # The record says which layer drafted.
     mine = made(Layered, chain(), chain(3, 4))
     tree = decided(mine, [3, 9])
     assert mine.node_parts(tree) == ["", "part 1", "part 1"]
@@ -254,10 +246,7 @@ def test_all_parts_are_told_of_every_step_before_the_first_draft_too_and_of_what
         assert len(part.steps) == 2
         assert part.steps[0] is prefill
         assert (part.sampler is sampler) == (kind is Layered), "whose trees stay as they are"
-
-
-@pytest.mark.parametrize("kind", [Hybrid, Layered])
-def test_it_asks_for_what_its_parts_ask_for_and_names_the_one_that_cannot_have_it(kind: Made) -> None:
+    # It asks for what its parts ask for, and names the one that cannot have it.
     mine = made(kind, chain(1), Asks([2], [0]), adaptation="prompt")
     mine.setup(SimpleNamespace(provides=frozenset({"hidden"})))
     assert (mine.requires, mine.adaptation) == ({"hidden"}, "session"), "as long as the part that learns longest"

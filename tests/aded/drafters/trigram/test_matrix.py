@@ -97,9 +97,7 @@ def test_the_published_constants() -> None:
     matrix = trigram_matrix([[1, 2, c] for c in (0, 1, 3, 4)], 5, top_k=2)
     matrix.adapt(np.array([1, 2, 4], np.int64))
     assert read(matrix, (1, 2)) == [(0, 0.25), (1, 0.25), (4, pytest.approx(0.04))]
-
-
-def test_a_full_row_replaces_its_smallest_weight() -> None:
+    # A full row replaces its smallest weight.
     matrix = trigram_matrix([], 64)
     for c in range(3, 50):
         for _ in range(1 if c < 20 else 2):

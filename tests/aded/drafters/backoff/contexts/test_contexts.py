@@ -1,7 +1,6 @@
 """What followed a context, counted in each of four ways, against dictionaries and searches of the whole text."""
 
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from aded.drafters.backoff.contexts.corpus import (
 )
 from aded.drafters.backoff.contexts.history import MAX_MATCH, MIN_MATCH, clear_history, empty_history
 from aded.drafters.backoff.contexts.unigrams import FREQUENT, clear_unigrams, counter_of, empty_unigrams
-from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
 
 count_successor, replace_row = compiled(context_table.count_successor), compiled(context_table.replace_row)
@@ -76,9 +74,7 @@ def test_full_rows_and_buckets_lose_the_smallest_weight_and_the_oldest_context()
     assert find(table, hash_of(1)) == -1
     assert all(find(table, hash_of(context)) >= 0 for context in [0, *range(2, BUCKET), 99])
     assert row(table, hash_of(99)) == {5: 1.0}, "nothing of the old row is left"
-
-
-def test_a_replaced_row_and_a_forgotten_table_keep_nothing() -> None:
+    # A replaced row and a forgotten table keep nothing.
     table, here = empty_table(64), hash_of(1, 2)
     count_successor(table, here, 50, 1.0)
     replace_row(table, here, np.arange(ROW), np.linspace(0.8, 0.1, ROW).astype(np.float32))
@@ -173,10 +169,3 @@ def test_every_context_is_found_and_no_other(
         expected = known.get(tuple(context[-length:])) if length <= len(context) else None
         index = int(indices[length - 1])
         assert (successors(corpus, index) if index >= 0 else None) == expected
-
-
-def test_a_missing_order_is_an_error(tmp_path: Path) -> None:
-    path = write_small_ngrams(tmp_path / "trigrams.ngrams", [STREAM], VOCABULARY, 3)
-    with pytest.raises(BadInput, match=r"datastore.path: .* holds n-grams of up to 3 tokens, not 4"):
-        open_corpus(open_ngrams(path), 3, 8)
-    open_corpus(open_ngrams(path), 2, 8)

@@ -171,9 +171,7 @@ def test_the_drafter_continues_the_passage_that_the_prompt_is_from(path: Path) -
         assert not other.experts.options.longest[NEAREST]
         assert "retrieval" not in other.describe()
     assert mine.describe()["retrieval"] == open_suffixes(path).header["fingerprint"]
-
-
-def test_a_text_that_goes_on_keeps_its_scores_and_another_begins_anew(path: Path) -> None:
+    # A text that goes on keeps its scores, and another begins anew.
     text, mine = DOCUMENTS[20], drafter(path, adaptation="session")
     mine.begin(text[:50])
     for end in range(51, 80):
@@ -191,9 +189,7 @@ def test_questions_count_as_checked_where_both_corpora_were(path: Path, tmp_path
     for corpus, says in ((tmp_path / "checked", "mt_bench 0 of 80"), (path, None)):
         mine = BackoffDrafter(ngrams, contexts={"nearest": 4}, retrieval=str(corpus))
         assert mine.describe().get("datastore_questions") == says
-
-
-def test_a_wrong_file_is_named_by_its_key(path: Path, tmp_path: Path) -> None:
+    # A wrong file is named by its key.
     with pytest.raises(BadInput, match=r"^method.retrieval: no file"):
         drafter(tmp_path / "missing")
     write_ngrams(tmp_path / "other", count_ngrams([np.arange(9)], 5, VOCABULARY), {**HEADER, "tokenizer": "another"})

@@ -1,1 +1,0 @@
-"""Planted faults, and a survey of the tests that find them."""
