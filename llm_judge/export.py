@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
-from aded.files.models.tokenizer import cut_at, load_tokenizer
+from aded.files.models.tokenizer import answer_text, load_tokenizer
 from aded.identity import sha256
 from aded.records.finished_runs import FinishedRun, read_finished
 from aded.records.rows import Row
@@ -105,7 +105,7 @@ def _answer(
     of all steps of all turns.
     """
     question = turns[0].question_id
-    texts = [str(tokenizer.decode(row.token_ids, skip_special_tokens=True)) for row in turns]
+    texts = [answer_text(tokenizer, row.token_ids, stop_strings) for row in turns]
     return {
         "question_id": int(question)
         if question.isascii() and question.isdecimal() and len(question) < 19
@@ -116,7 +116,7 @@ def _answer(
         "choices": [
             {
                 "index": 0,
-                "turns": [cut_at(text, stop_strings).strip() for text in texts],
+                "turns": [text.strip() for text in texts],
                 "decoding_steps": [row.steps for row in turns],
                 "new_tokens": [row.new_tokens for row in turns],
                 "wall_time": [_seconds(row) for row in turns],

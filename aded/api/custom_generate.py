@@ -9,6 +9,7 @@ have drawn as well.
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 from collections.abc import Callable
@@ -30,6 +31,8 @@ from aded.core.tree import DraftTree
 from aded.errors import BadInput
 
 GENERATE_KEY = "custom_generate"
+SAME_TEXT = 0.05
+"""Logits behind one text differ less, in shares of the largest, also in 16 bits."""
 KNOWN = {
     "attention_mask",
     "cache",
@@ -89,6 +92,8 @@ def custom_generate(
     _refuse(model, input_ids, generation_config, model_kwargs)
     prompt = _without_padding(input_ids, model_kwargs.get("attention_mask"))
     _check_positions(model_kwargs.get("position_ids"), len(prompt))
+    for cache in map(model_kwargs.get, ("cache", "past_key_values")):
+        _check_cache(model, input_ids, model_kwargs.get("attention_mask"), cache)
     prepared = prepared_model(model)
     keeps = frozenset(name for name in ("scores", "logits") if getattr(generation_config, f"output_{name}"))
     sampler = ProcessedSampler(input_ids, logits_processor, draws=bool(generation_config.do_sample), keeps=keeps)
@@ -118,6 +123,12 @@ def _refuse(model: Any, input_ids: torch.Tensor, config: GenerationConfig, model
     """Raise BadInput, one line, for what this cannot do."""
     if model.config.is_encoder_decoder:
         raise BadInput(GENERATE_KEY, "this model has an encoder; drafts are for decoder-only models")
+    if "prepare_inputs_for_generation" in vars(model):
+        raise BadInput(
+            GENERATE_KEY,
+            "this model's inputs are prepared by another function than its class's, as for the virtual "
+            "tokens of an adapter; drafts would be verified without them",
+        )
     mode = config.get_generation_mode()
     if mode not in (GenerationMode.GREEDY_SEARCH, GenerationMode.SAMPLE):
         raise BadInput(
@@ -151,6 +162,26 @@ def _check_positions(given: torch.Tensor | None, tokens: int) -> None:
     """Raise BadInput for positions other than those of text. tokens: of the prompt, without padding."""
     if given is not None and given.flatten()[-tokens:].tolist() != list(range(tokens)):
         raise BadInput("position_ids", "must count the prompt's tokens from 0, or be left out")
+
+
+def _check_cache(model: Any, input_ids: torch.Tensor, mask: torch.Tensor | None, cache: Any) -> None:
+    """Raise BadInput for a filled cache of other tokens than the prompt's beginning: ours is filled anew."""
+    held = 0 if cache is None else int(cache.get_seq_length())
+    if held == 0:
+        return
+    try:
+        past = copy.deepcopy(cache)
+    except RuntimeError:  # it holds gradients
+        raise BadInput(
+            "past_key_values", "cannot be compared with the prompt; fill it under torch.no_grad()"
+        ) from None
+    with torch.inference_mode():
+        whole = model(input_ids=input_ids, attention_mask=mask, use_cache=False).logits[0, -1]
+        rest = input_ids[:, min(held, input_ids.shape[1] - 1) :]
+        behind = model(input_ids=rest, attention_mask=mask, past_key_values=past).logits[0, -1]
+    if held >= input_ids.shape[1] or (whole - behind).abs().max() > SAME_TEXT * whole.abs().max():
+        problem = f"its {held} tokens are not those that the prompt begins with; give the whole text as the prompt"
+        raise BadInput("past_key_values", problem)
 
 
 def _longest(criteria: StoppingCriteriaList, config: GenerationConfig) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,14 +58,25 @@ class NamedDrafter(SharedDrafter):
             raise BadInput(
                 "drafter", f"{self.name}'s datastore has {tokens} tokens, the model {most}: it is another's"
             )
-        return custom_generate(self, model, input_ids, streamer or streamer_of_caller(), **settings)
+        given = arguments_of_generate(model)
+        if given.get("assistant_model") is not None:
+            raise BadInput(
+                "assistant_model", "drafts too, and so does the drafter of custom_generate; give one of them"
+            )
+        return custom_generate(self, model, input_ids, streamer or given.get("streamer"), **settings)
 
 
-def streamer_of_caller() -> Any:
-    """The streamer that `generate` was called with: transformers 5 does not hand it to a function that it calls."""
-    frame = inspect.currentframe()
-    caller = frame and frame.f_back and frame.f_back.f_back
-    return caller.f_locals.get("streamer") if caller else None
+def arguments_of_generate(model: Any) -> Mapping[str, Any]:
+    """What `model.generate`, which is on its way, was called with: transformers 5 hands streamer and assistant model
+    to no function that it calls. However many functions of the user's stand between."""
+    from transformers import GenerationMixin
+
+    code, frame = inspect.unwrap(GenerationMixin.generate).__code__, inspect.currentframe()
+    while frame is not None:
+        if frame.f_code is code and frame.f_locals.get("self") is model:
+            return frame.f_locals
+        frame = frame.f_back
+    return {}
 
 
 def drafter(name: str | Drafter, *, datastore: Any = None, **settings: Any) -> NamedDrafter:

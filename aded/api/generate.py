@@ -12,13 +12,13 @@ from transformers import PreTrainedTokenizerBase
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.model import PreparedModel, decoded, prepared_model
 from aded.api.prompt import check_is_tokenizer, check_known, prompt_ids
-from aded.api.text import TextStream, checked_stops, whole_text
+from aded.api.text import TextStream, checked_stops
 from aded.core.decode import Answer, last
 from aded.core.decoding import checked_decoding
 from aded.core.drafter import Drafter
 from aded.core.sampler import Sampler
 from aded.errors import BadInput
-from aded.files.models.tokenizer import stop_rule
+from aded.files.models.tokenizer import answer_text, stop_rule
 from aded.settings import Engine, Kernels, Positive, checked
 from aded.targets.eager import eos_token_ids
 
@@ -62,7 +62,7 @@ class AskedAnswer:
 
     def finished(self, answer: Answer) -> Generated:
         """A complete answer, with its text."""
-        return Generated(**vars(answer), text=whole_text(self.tokenizer, answer.token_ids, self.stop))
+        return Generated(**vars(answer), text=answer_text(self.tokenizer, answer.token_ids, self.stop))
 
 
 def generate(

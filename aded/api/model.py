@@ -29,6 +29,11 @@ from aded.targets.twin import twin_of
 
 WARM_UP_TOKENS = 8
 """Of a prompt, and of the answer to it, in which all of a drafter is compiled."""
+PROBE = 8
+"""Tokens of the text by whose logits a changed model is known."""
+SAME = 1e-3
+"""Logits of one model differ less, in shares of the largest: rounding depends on the number of threads."""
+OF_ALL_MODULES = vars(torch.nn.Module()).keys() - {"training"}
 
 
 class PreparedModel:
@@ -38,7 +43,7 @@ class PreparedModel:
     """
 
     def __init__(self, model: PreTrainedModel, kernels: Kernels, engine: Engine) -> None:
-        self.versions = parameter_versions(model)
+        self.state, self._logits = model_state(model), probed(model)
         self._lock = threading.Lock()
         twin = twin_of(model)
         check = SelfCheck(twin)
@@ -47,6 +52,13 @@ class PreparedModel:
             target = checked_target(twin, check, own, own_attention=twin.config._attn_implementation == "sdpa")
             self.target: EagerTarget = with_engine(target, engine, str(cache_folder()))  # type: ignore[assignment]
             self._threads = torch.get_num_threads()
+
+    def is_of(self, model: PreTrainedModel) -> bool:
+        """Does the model answer as it did when it was prepared, as far as one short text tells?"""
+        if self.state != model_state(model):
+            return False
+        now = probed(model)
+        return bool((now - self._logits).abs().max() <= SAME * self._logits.abs().max())
 
     def in_use(self) -> AbstractContextManager[None]:
         """See alone."""
@@ -69,7 +81,7 @@ _making = threading.Lock()
 
 
 def prepared_model(model: Any, kernels: Kernels = "exact", engine: Engine = "eager") -> PreparedModel:
-    """The model, prepared: as at the last call, unless its parameters have changed. Raises BadInput."""
+    """The model, prepared: as at the last call, unless it has changed since. Raises BadInput."""
     if not isinstance(model, PreTrainedModel):
         raise BadInput("model", f"{type(model).__name__} is no model of transformers; give an AutoModelForCausalLM")
     checked(kernels, Kernels, "kernels")
@@ -77,20 +89,51 @@ def prepared_model(model: Any, kernels: Kernels = "exact", engine: Engine = "eag
     with _making:
         known = _prepared.setdefault(model, {})
         prepared = known.get((kernels, engine))
-        if prepared is None or prepared.versions != parameter_versions(model):
+        if prepared is None or not prepared.is_of(model):
             known.pop((kernels, engine), None)  # two may not fit; hooks tie the old one into a circle
             gc.collect()
             prepared = known[kernels, engine] = PreparedModel(model, kernels, engine)
     return prepared
 
 
-def parameter_versions(model: PreTrainedModel) -> list[tuple[object, ...]]:
-    """What changes when a parameter or buffer is replaced, moved, or written to: not by `.data`, which torch does not
-    count, nor when an adapter is switched on or off."""
-    return [
+def model_state(model: PreTrainedModel) -> list[tuple[object, ...]]:
+    """What changes when a tensor is replaced, moved, or written to (but by `.data`, which torch does not count).
+
+    And when a module, a hook or an adapter is added or taken away, and when a setting of a module becomes another.
+    """
+    tensors = [
         (id(one), one.data_ptr(), one.dtype, -1 if one.is_inference() else one._version)
         for one in (*model.parameters(), *model.buffers())
     ]
+    modules = [
+        (id(one), *one._forward_hooks, *one._forward_pre_hooks, *(_plain(item) for item in _settings(one)))
+        for one in model.modules()
+    ]
+    return tensors + modules
+
+
+def _settings(module: torch.nn.Module) -> Iterator[tuple[str, object]]:
+    """What a module's class and its adapters keep on it; tensors, modules and hooks are elsewhere."""
+    return ((name, value) for name, value in vars(module).items() if name not in OF_ALL_MODULES)
+
+
+def _plain(value: Any) -> object:
+    """A value that can be compared later: itself, its parts, or which object it is."""
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, list | tuple | set | dict):
+        return tuple(map(_plain, value.items() if isinstance(value, dict) else value))
+    return id(value)
+
+
+def probed(model: PreTrainedModel) -> torch.Tensor:
+    """The model's own logits behind a short text from all over its vocabulary, float32 [vocabulary]."""
+    device = next(model.get_input_embeddings().parameters()).device
+    size = model.config.get_text_config(decoder=True).vocab_size
+    text = torch.arange(PROBE, device=device)[None] * max(1, size // PROBE)
+    with torch.inference_mode():
+        logits: torch.Tensor = model(input_ids=text, use_cache=False).logits
+    return logits[0, -1].float()
 
 
 def decoded(

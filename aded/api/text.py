@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aded.files.models.tokenizer import cut_at
+from aded.files.models.tokenizer import answer_text, shown, stop_in
 from aded.settings import Text, checked
 
 if TYPE_CHECKING:
@@ -24,13 +24,8 @@ def checked_stops(stop: str | Sequence[str]) -> list[str]:
     return stops
 
 
-def whole_text(tokenizer: PreTrainedTokenizerBase, token_ids: Sequence[int], stop: Sequence[str]) -> str:
-    """The text of an answer, without special tokens, up to the first stop string."""
-    return cut_at(str(tokenizer.decode(list(token_ids), skip_special_tokens=True)), stop)
-
-
 class TextStream:
-    """Pieces of an answer's text, which together are `whole_text`."""
+    """Pieces of an answer's text, which together are `answer_text`."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, stop: Sequence[str] = ()) -> None:
         self._tokenizer, self._stop = tokenizer, stop
@@ -44,7 +39,7 @@ class TextStream:
 
     def rest(self, token_ids: Sequence[int]) -> str:
         """What is left, as the answer is complete."""
-        return self._beyond(whole_text(self._tokenizer, token_ids, self._stop))
+        return self._beyond(answer_text(self._tokenizer, token_ids, self._stop))
 
     def _beyond(self, text: str) -> str:
         piece = text[self._given :]
@@ -57,9 +52,10 @@ class TextStream:
         # Bytes are text once their character is whole; until then a decoder may show all of a run as U+FFFD.
         while end and BYTE.fullmatch(str(self._tokenizer.convert_ids_to_tokens(token_ids[end - 1]))):
             end -= 1
-        text = whole_text(self._tokenizer, token_ids[:end], self._stop).rstrip("\ufffd")
-        text = text[: len(text) - self._held] if self._held else text
-        return text[: len(text) - _begun(text, self._stop)]
+        whole = str(self._tokenizer.decode(list(token_ids[:end]), skip_special_tokens=False)).rstrip("\ufffd")
+        at = stop_in(whole, self._stop)
+        text = shown(self._tokenizer, token_ids[:end], at - (at == len(whole)) * _begun(whole, self._stop))
+        return text.rstrip("\ufffd")[: -self._held or None]
 
 
 def _begun(text: str, stop: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from aded.bench.clock.watch import wait_for_quiet
 from aded.bench.progress import Progress
 from aded.bench.runner import Runner
+from aded.files.models.tokenizer import answer_text
 from aded.records.environment import environment
 from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, taken, to_decode_again
 from aded.records.rows import Row
@@ -82,7 +83,7 @@ def _write_samples(runner: Runner, directory: RunDirectory, rows: Sequence[Row])
     by_id = {question.id: question for question in asked.chosen}
     samples = [
         asked.benchmark.sample(
-            by_id[row.question_id], str(runner.tokenizer.decode(row.token_ids, skip_special_tokens=True))
+            by_id[row.question_id], answer_text(runner.tokenizer, row.token_ids, asked.benchmark.stop_strings)
         )
         for row in rows
     ]

@@ -48,7 +48,7 @@ def typed(value: Any, kind: Any, key: str, where: str, form: str) -> Any:
 def read_text(path: str | Path, key: str) -> str:
     """The text of a UTF-8 file. Raises BadInput naming `key` and the file."""
     try:
-        return Path(expanduser(path)).read_text(encoding="utf-8")
+        return Path(expanduser(path)).read_text(encoding="utf-8-sig")  # Windows' editors put a mark before the text
     except (OSError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise BadInput(key, f"{path} is not UTF-8 text ({error.reason} at byte {error.start})") from None

@@ -25,6 +25,9 @@ def test_fastchats_format(tmp_path: Path) -> None:
         Question("81", "math", ("c",)),
         Question("90", "", ("d",)),
     ]
+    with Path(path).open("r+", encoding="utf-8") as file:  # as Windows' editors save it
+        file.write("\ufeff" + Path(path).read_text())
+    assert JudgeQuestions(path).questions() == benchmark.questions()
     assert not benchmark.raw
     assert benchmark.sample(benchmark.questions()[0], "answer") is None  # type: ignore[func-returns-value]
 

@@ -70,4 +70,30 @@ def stop_rule(tokenizer: AnyTokenizer, strings: Sequence[str]) -> StopRule | Non
 
 def cut_at(text: str, strings: Sequence[str]) -> str:
     """The text before the first stop string."""
-    return text[: min((at for string in strings if (at := text.find(string)) >= 0), default=len(text))]
+    return text[: stop_in(text, strings)]
+
+
+def stop_in(text: str, strings: Sequence[str]) -> int:
+    """Where the first stop string begins; without one, the text's length."""
+    return min((at for string in strings if (at := text.find(string)) >= 0), default=len(text))
+
+
+def answer_text(tokenizer: AnyTokenizer, token_ids: Sequence[int], strings: Sequence[str] = ()) -> str:
+    """The text of an answer, without special tokens, before the first stop string, which may have some in it."""
+    whole = str(tokenizer.decode(list(token_ids), skip_special_tokens=False))
+    return cut_at(shown(tokenizer, token_ids, stop_in(whole, strings)), strings)
+
+
+def shown(tokenizer: AnyTokenizer, token_ids: Sequence[int], end: int) -> str:
+    """The first `end` characters of the tokens' whole text, without special tokens."""
+
+    def text(count: int, skip: bool) -> str:
+        return str(tokenizer.decode(list(token_ids[:count]), skip_special_tokens=skip))
+
+    inside = len(token_ids)
+    if end >= len(text(inside, skip=False)):
+        return text(inside, skip=True)
+    while inside and len(text(inside, skip=False)) > end:
+        inside -= 1
+    begun = end - len(text(inside, skip=False))  # characters of the token in which it ends
+    return text(inside + 1, skip=True)[: len(text(inside, skip=True)) + begun]

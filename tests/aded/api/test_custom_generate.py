@@ -1,7 +1,7 @@
 """model.generate with custom_generate=drafter.generate gives what it gives without."""
 
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -134,6 +134,35 @@ def test_a_cache_by_either_name_is_as_good_as_none(name: str) -> None:
     given["stopping_criteria"].append(MaxLengthCriteria(IDS.shape[1] + 8))
     ours = drafter("prompt_lookup").generate(model(), IDS, **given)
     assert ours.tolist() == both({"max_new_tokens": 8})[0].tolist()
+
+
+def test_a_filled_cache_holds_the_prompts_beginning_or_is_refused() -> None:
+    for held, right in ((IDS[:, :7], True), (IDS[:, 2:9], False), (IDS, False)):
+        cache = DynamicCache(config=model().config)
+        with torch.no_grad():
+            model()(input_ids=held, past_key_values=cache)
+        asked = {"do_sample": False, "max_new_tokens": 8, "past_key_values": cache}
+        wanted = both({"max_new_tokens": 8})[0].tolist()
+        if right:
+            mine = model().generate(IDS, **asked, custom_generate=drafter("prompt_lookup").generate)
+            assert mine.tolist() == wanted
+        else:
+            with pytest.raises(BadInput, match=rf"^past_key_values: its {held.shape[1]} tokens"):
+                model().generate(IDS, **asked, custom_generate=drafter("prompt_lookup").generate)
+
+
+def test_other_functions_may_stand_between_and_other_inputs_are_refused() -> None:
+    mine, heard = drafter("prompt_lookup"), list[int]()
+    asked: dict[str, Any] = {"do_sample": False, "max_new_tokens": 8}
+    asked |= {"custom_generate": lambda *given, **more: mine.generate(*given, **more)}
+    streamer = SimpleNamespace(put=lambda ids: heard.extend(ids.flatten().tolist()), end=lambda: None)
+    assert model().generate(IDS, **asked, streamer=streamer).flatten().tolist() == heard
+    with pytest.raises(BadInput, match=r"^assistant_model: drafts too"):
+        model().generate(IDS, **asked, assistant_model=model())
+    own: Any = tiny_model(vocab_size=VOCABULARY)
+    own.prepare_inputs_for_generation = partial(own.prepare_inputs_for_generation)  # as for PEFT's virtual tokens
+    with pytest.raises(BadInput, match=r"^custom_generate: this model's inputs are prepared by another function"):
+        own.generate(IDS, **asked)
 
 
 def test_it_takes_fewer_steps_with_right_drafts() -> None:

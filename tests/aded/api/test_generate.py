@@ -3,6 +3,7 @@
 import re
 import threading
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -16,6 +17,7 @@ import aded
 from aded.api.drafter import NamedDrafter
 from aded.errors import BadInput
 from aded.settings import Kernels
+from aded.targets.twin import twin_of
 
 VOCABULARY = 128
 TEXT = "the cat sat on the mat, the cat sat"
@@ -196,14 +198,58 @@ def test_the_model_stays_as_it_is() -> None:
     assert torch.get_num_threads() == threads
 
 
-def test_a_changed_model_answers_anew() -> None:
-    own: Any = tiny_model(vocab_size=VOCABULARY)
-    first = aded.generate(own, tiny_tokenizer(), TEXT, drafter=None, max_new_tokens=12).token_ids
+class Adapted(torch.nn.Linear):
+    """A layer with an adapter that is switched by a plain attribute, as in PEFT."""
+
+    active: tuple[str, ...] = ()
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return super().forward(states) * (-1.0 if self.active else 1.0)
+
+
+def in_place(own: Any) -> None:
     with torch.no_grad():
         own.get_output_embeddings().weight.neg_()
-    second = aded.generate(own, tiny_tokenizer(), TEXT, drafter=None, max_new_tokens=12).token_ids
+
+
+def unseen(own: Any) -> None:
+    own.get_output_embeddings().weight.data.neg_()
+
+
+def hooked(own: Any) -> None:
+    own.model.layers[0].register_forward_hook(lambda module, given, states: -states)
+
+
+def switched(own: Any) -> None:
+    own.lm_head.active = ("mine",)
+
+
+@pytest.mark.parametrize("change", [in_place, unseen, hooked, switched])
+def test_a_changed_model_answers_anew_and_an_unchanged_one_is_prepared_once(
+    change: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own: Any = tiny_model(vocab_size=VOCABULARY)
+    own.lm_head.__class__ = Adapted
+    made: list[Any] = []
+
+    def counted(given: Any) -> Any:
+        made.append(given)
+        return twin_of(given)
+
+    monkeypatch.setattr("aded.api.model.twin_of", counted)
     ids = tiny_tokenizer()(TEXT, return_tensors="pt")["input_ids"]
-    assert second == own.generate(ids, do_sample=False, max_new_tokens=12)[0, ids.shape[1] :].tolist() != first
+
+    def answers() -> tuple[list[int], list[int]]:
+        mine = aded.generate(own, tiny_tokenizer(), TEXT, drafter=None, max_new_tokens=12).token_ids
+        return mine, own.generate(ids, do_sample=False, max_new_tokens=12)[0, ids.shape[1] :].tolist()
+
+    first, again = answers(), answers()
+    assert first[0] == first[1] == again[0]
+    assert len(made) == 1
+    change(own)
+    mine, wanted = answers()
+    assert mine == wanted != first[0]
+    assert len(made) == 2
 
 
 @pytest.mark.parametrize(

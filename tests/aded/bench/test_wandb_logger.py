@@ -16,7 +16,9 @@ from made_up_run import row
 from shell import Shell
 from wandb.util import get_core_path
 
+from aded.bench.build import checked_config
 from aded.bench.wandb_logger import COLUMNS, WandbLogger, _calibration, accepted_lengths, course, table
+from aded.config.command_line import compose_config, plain
 from aded.errors import BadInput
 from aded.records.rows import Calibration, Row, parse
 
@@ -92,6 +94,22 @@ def test_online_without_an_account_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("wandb.login", lambda: False)
     with pytest.raises(BadInput, match=r"logger\.mode: W&B knows no account"):
         WandbLogger(mode="online", project="aded", entity=None, group="")
+
+
+def test_wandbs_own_mode_counts_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    for own, given, mode in (
+        ("disabled", [], "disabled"),
+        (None, [], "offline"),
+        ("disabled", ["offline"], "offline"),
+    ):
+        monkeypatch.delenv("WANDB_MODE", raising=False)
+        if own:
+            monkeypatch.setenv("WANDB_MODE", own)
+        cfg = compose_config(["logger=wandb", *(f"logger.mode={one}" for one in given)])
+        assert plain(cfg)["logger"]["mode"] == mode
+    monkeypatch.setenv("WANDB_MODE", "off")
+    with pytest.raises(BadInput, match=r"^logger\.mode: 'off' must be one of "):
+        checked_config(compose_config(["logger=wandb"]))
 
 
 def test_plots_and_tables_are_those_of_the_rows() -> None:
