@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aded.core.tree import DraftTree
 from aded.drafters import mixing
-from aded.drafters.acceptance import MOST_PROBABILITY, AcceptanceTable
+from aded.drafters.acceptance import DEPTHS, MOST_PROBABILITY, AcceptanceTable
 from aded.drafters.mixing import learn_mixing, mixed, new_mixing
 
 
@@ -70,6 +70,14 @@ def test_text_that_was_foreseen_lately_is_more_likely_to_be(tree: DraftTree) -> 
     rates = [late[(late[:, 0] == 1) & (late[:, 1] == kind), 2].mean() for kind in (0, 1)]
     assert rates[0] < 0.2
     assert rates[1] > 0.8
+
+
+def test_steps_are_told_apart_by_the_nodes_that_the_one_before_accepted() -> None:
+    table, tree, classes = AcceptanceTable(), DraftTree.chain(0, [1, 2, 3, 4, 5, 6]), []
+    for accepted in range(6):
+        learned(table, tree, [*range(1, accepted + 1), 9])
+        classes.append((int(table.cells_of(tree).rows[1]) - 1) // DEPTHS)
+    assert classes == [0, 1, 2, 2, 3, 3]
 
 
 def test_nodes_below_a_rejected_one_are_not_counted() -> None:

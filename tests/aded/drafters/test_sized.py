@@ -176,6 +176,15 @@ def test_requests_learn_from_each_others_drafts() -> None:
     assert sum(replayed(follower, text)) < sum(replayed(alone, text))
 
 
+def test_who_sizes_trees_remembers_answers() -> None:
+    """What drafts were worth, whatever the drafter itself keeps."""
+    plain = aded.drafter("prompt_lookup", cost="none").unsized
+    made = SizedDrafter(plain, "measured")
+    assert not made.remembers_answers
+    made.size_trees_by(TreeSizer(LINEAR))
+    assert made.remembers_answers
+
+
 def test_a_tree_that_was_drawn_is_whole() -> None:
     """Leaving out some of it would change what is accepted by rejection, and so the answers' distribution."""
     steep = StepCost(1 + 0.9 * np.arange(65))

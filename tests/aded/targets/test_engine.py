@@ -188,6 +188,9 @@ def test_every_size_is_made_before_the_clock_starts_and_keeps_what_its_own_captu
     for (nodes, _), program in target._programs.items():
         assert [len(program.logits), len(program.hidden)] == [nodes, nodes]
         assert {layer: len(rows) for layer, rows in program.layers.items()} == {0: nodes, 1: nodes}
+    other = target.fork()
+    other.prefill(PROMPT, Greedy(), 300)
+    assert not {*map(id, other._programs.values())} & {*map(id, target._programs.values())}, "each has its own cache"
     # A tree beyond the largest size and a model with windows are refused.
     target.prefill(PROMPT, Greedy(), 400)
     with pytest.raises(BadInput, match="a tree of 300 nodes"):

@@ -86,6 +86,25 @@ def test_how_many_prompts_were_forgotten_changes_no_draft(datastore: NgramFile) 
     assert accepted(old, np.arange(9), np.tile(answer, 2)) == accepted(new, np.arange(9), np.tile(answer, 2))
 
 
+def test_of_equal_copies_the_latest_is_gone_on_with(datastore: NgramFile) -> None:
+    mine, span = drafter(datastore, contexts={}, unigrams=False, budget=1), np.arange(20, 30)
+    text = np.concatenate([[1], span, [40, 2], span, [41, 3], span])
+    mine.begin(text)
+    assert mine.draft(text).tokens.tolist() == [29, 41]
+
+
+@pytest.mark.parametrize("adaptation", ["prompt", "session"])
+def test_another_prompt_and_a_fork_know_nothing_of_this_one(datastore: NgramFile, adaptation: str) -> None:
+    mine, new = (drafter(datastore, adaptation=adaptation) for _ in range(2))
+    mine.begin(np.arange(9))
+    for made in (mine, new):
+        made.begin(np.arange(3, 12))
+    assert mine.experts.unigrams.prompt.tolist() == new.experts.unigrams.prompt.tolist()
+    experts, other = mine.experts, mine.fork().experts
+    assert (other.target.tags is experts.target.tags) == (adaptation == "session")
+    assert not np.shares_memory(other.prompt.tags, experts.prompt.tags)
+
+
 def test_each_node_names_the_sources_that_knew_it(datastore: NgramFile) -> None:
     mine, prompt = drafter(datastore, contexts={"prompt": 6}), np.array([*range(20, 32), 1, 2, *range(20, 30)])
     assert mine.node_parts(DraftTree.root(3)) == [""], "nothing is drafted yet"

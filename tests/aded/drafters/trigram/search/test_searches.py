@@ -144,6 +144,8 @@ class ReferenceSearch:
     ORDERS,
 )
 @example(0, 64, False, 4, 150, 3)  # as published
+@example(3, 64, False, 4, 40, 3)
+@example(5, 64, True, 4, 40, 3)
 def test_the_compiled_search_is_the_reference(
     seed: int, budget: int, original_reward: bool, depth: int, iterations: int, order: int
 ) -> None:
