@@ -102,7 +102,8 @@ def test_another_vocabulary_or_way_to_split_text_has_another_fingerprint() -> No
 
 def test_the_run_id_ignores_what_does_not_change_the_answers() -> None:
     config = {"model": {"path": "x"}, "method": {"budget": 8}}
-    same = [config | extra for extra in ({"output_dir": "/x"}, {"paths": {"cache": "/y"}}, {"progress": False})]
+    elsewhere = {"output_dir": "/x"}, {"paths": {"cache": "/y"}}, {"progress": False}, {"record": {"trees": 2}}
+    same = [config | extra for extra in elsewhere]
     assert {run_id(other, {}) for other in same} == {run_id(config, {})}
     assert run_id(dict(reversed(config.items())), {}) == run_id(config, {}), "the order of keys says nothing"
     others = [run_id(config, {}), run_id(config | {"method": {"budget": 9}}, {}), run_id(config, {"model.path": "f"})]

@@ -50,6 +50,15 @@ def test_every_question_is_one_line_of_fastchats_layout(
     assert {question: len(turns) for question, turns in read_answers(path).items()} == {"81": 2, "112": 2}
 
 
+def test_an_answer_ends_before_a_stop_string(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    ids = tokenizer("abc", add_special_tokens=False)["input_ids"]
+    settings = {"model.path": str(tmp_path / "tokenizer"), "benchmark.stop_strings": ["bc"]}
+    run = write_run(tmp_path / "run", [row(81, 0, [2], token_ids=ids)], answers=None, settings=settings)
+    (line,) = lines(export(run, out=str(tmp_path / "out"), model_id="mine"))
+    assert line["choices"][0]["turns"] == ["a"]
+
+
 def test_the_command_says_where_the_answers_are_and_reports_bad_arguments_in_one_line(
     run: Path, tmp_path: Path, command: Command
 ) -> None:

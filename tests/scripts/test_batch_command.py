@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from made_up_run import row, timing, write_run
 
 from aded.errors import BadInput
-from aded.files.cost_table import BatchTimes
+from aded.files.cost_table import BatchTimes, read_batch_times
 from scripts.batch import main
 from scripts.report.batching import RequestSteps, autoregressive, crossing, enough, oracle, poisson, simulate
 from scripts.report.plots.batching import draw_batches
@@ -93,6 +93,12 @@ def cost_file(folder: Path, **changes: object) -> Path:
     engine = {"engine": "eager", "ms_by_context": {"512": {"1": 10.0}}, "ms_by_batch": by_batch} | changes
     (folder / "cost.json").write_text(json.dumps({"engines": [engine]}))
     return folder / "cost.json"
+
+
+def test_no_step_is_cheaper_than_one_of_fewer_nodes_or_fewer_requests(tmp_path: Path) -> None:
+    measured = {"1": {"1": 10.0, "9": 9.0}, "2": {"1": 8.0, "9": 30.0}}
+    times = read_batch_times(cost_file(tmp_path, ms_by_batch=measured), "cost")
+    assert [times.seconds(batch, nodes) for batch in (1, 2) for nodes in (1, 9)] == [0.010, 0.010, 0.010, 0.030]
 
 
 def test_each_run_stands_beside_autoregressive_decoding_and_the_oracle(tmp_path: Path, command: Command) -> None:

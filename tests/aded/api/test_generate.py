@@ -267,7 +267,7 @@ def test_a_changed_model_answers_anew_and_an_unchanged_one_is_prepared_once(
         ({"prompt": [1000]}, "prompt: has token 1000"),
         ({"prompt": "a\ud800"}, "prompt: holds characters"),
         ({"model": tiny_model(vocab_size=8)}, "prompt: has token"),
-        ({"prompt": list(range(5, 100)) * 2}, "prompt: its 190 tokens fill the model's context of 128"),
+        ({"prompt": list(range(5, 69)) * 2}, "prompt: its 128 tokens fill the model's context of 128"),
         ({"prompt": {"role": "user"}}, "prompt: has no input_ids"),
         ({"max_new_tokens": 0}, "max_new_tokens: 0 must be 1 or more"),
         ({"temperature": -1}, "temperature: -1 must be 0 or more"),

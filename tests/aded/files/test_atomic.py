@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aded.errors import BadInput
-from aded.files.atomic import whole_file, write_text
+from aded.files.atomic import check_outputs, whole_file, write_text
 
 LENGTH, ROUNDS = 100_000, 25
 
@@ -74,3 +74,12 @@ def test_concurrent_writers_never_mix(tmp_path: Path) -> None:
         for writer in writers:
             writer.result()
     assert files(tmp_path) == ["file"]
+
+
+def test_a_file_to_write_is_no_input_and_no_other_output(tmp_path: Path) -> None:
+    read, new = tmp_path / "a.jsonl", tmp_path / "new.jsonl"
+    read.touch()
+    check_outputs([("out", new), ("other", tmp_path / "c.jsonl")], [("in", read)])
+    for outputs in ([("out", read)], [("in", new), ("out", new)]):
+        with pytest.raises(BadInput, match=r"^out: .* belongs to in="):
+            check_outputs(outputs, [("in", read)])

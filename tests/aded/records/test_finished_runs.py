@@ -85,6 +85,12 @@ def write(folder: Path, *lines: AnswerTrees | str) -> Path:
     return folder
 
 
+def test_accepted_tokens_stand_where_a_method_keeps_what_it_learned(tmp_path: Path) -> None:
+    for setting, columns in (("prompt", ("cold",)), ("off", ("cold", "session")), ("session", ("session",))):
+        run = write_run(tmp_path / setting, [row(81, 0, [2])], settings={"method.adaptation": setting})
+        assert read_run(run).columns == columns
+
+
 def test_trees_are_read_beside_their_rows(tmp_path: Path) -> None:
     assert read_trees(tmp_path, [DRAFTED]) == []
     assert read_trees(write(tmp_path, TREES), [DRAFTED]) == [TREES]

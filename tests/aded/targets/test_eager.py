@@ -149,10 +149,10 @@ def test_a_layer_that_is_not_there_a_model_that_ignores_the_mask_and_a_recurrent
     target.mask = lambda *_: None  # type: ignore[assignment]
     with pytest.raises(BadInput, match="4-D mask"):
         target.self_check()
-    broken = EagerTarget(tiny_model("mistral-window"))
-    window = broken.config.sliding_window
+    model = tiny_model("mistral-window")
+    window, broken = model.config.sliding_window, EagerTarget(model)
     broken.self_check()
-    assert broken.config.sliding_window == window, "it is narrower while the check runs"
+    assert model.config.sliding_window == window, "it is narrower while the check runs"
     torch.nn.init.constant_(broken.output_projection.weight, torch.nan)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="4-D mask"):
         broken.self_check()
