@@ -256,7 +256,7 @@ def test_other_samples_are_refused_in_one_line(tmp_path: Path, refused: Refused)
         '{"task_id": "HumanEval/0"}\n': "it must be a sample with task_id and completion",
         SAMPLE.replace("HumanEval/0", "x" * 10_000): "xxx' is no HumanEval problem",
         SAMPLE.replace('""', "null"): "line 1: completion: ",
-        SAMPLE * 2: "line 2: HumanEval/0 appears twice",
+        SAMPLE + SAMPLE.replace('""', '" "'): "line 2: HumanEval/0 appears twice",
     }.items():
         (tmp_path / "samples.jsonl").write_text(text)
         line = refused(tmp_path, "execute=true")

@@ -12,11 +12,13 @@ from matplotlib.patches import Rectangle
 
 from aded.config.objects import CONF
 from aded.records.finished_runs import read_runs
+from aded.records.metrics import Estimate
 from aded.records.rows import Calibration
 from scripts.plots import draw
 from scripts.report.lines import Line, lines_of
+from scripts.report.plots.acceptance import _done
 from scripts.report.plots.catalogue import PLOTS
-from scripts.report.plots.style import NAMES
+from scripts.report.plots.style import NAMES, error_bars
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,12 @@ def drawn(name: str, lines: list[Line]) -> Figure:
     figure = PLOTS[name](lines)
     assert figure is not None
     return figure
+
+
+def test_a_step_stands_behind_the_tokens_before_it_and_a_bar_between_its_ends() -> None:
+    assert _done(row(81, 0, [2, 3, 1])).tolist() == [1, 3, 6]
+    bars = error_bars([Estimate(2.0, 1.5, 3.0), Estimate(1.0)])
+    assert bars == [[0.5, 0.0], [1.0, 0.0]]
 
 
 def test_each_method_has_bars_beside_those_of_its_own_baseline(tmp_path: Path) -> None:

@@ -112,6 +112,28 @@ def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest
         aded.drafter(mine, budget=3)
 
 
+class Learned(Drafter):
+    """Counts the prompts since `reset`."""
+
+    prompts = 0
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.prompts += 1
+
+    def draft(self, context: np.ndarray) -> DraftTree:
+        return DraftTree.root(int(context[-1]))
+
+    def reset(self) -> None:
+        self.prompts = 0
+
+
+def test_a_copy_of_a_drafter_has_learned_nothing_and_leaves_the_drafter_alone() -> None:
+    mine = Learned()
+    mine.begin(TEXT)
+    copied: Any = as_drafter(mine).fresh().unsized
+    assert (mine.prompts, copied.prompts) == (1, 0)
+
+
 def test_a_drafter_is_set_up_once_for_a_model_and_forgets_at_another() -> None:
     mine, first, second = Mine(), EagerTarget(tiny_model()), WeightlessTarget()
     for target in (first, first, second, second, first):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import Command
+from packed import small_pack
 
 from aded import run
 from aded.bench.build import checked_config
@@ -119,3 +120,10 @@ def test_help_finds_a_class_in_the_working_directory(
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     monkeypatch.delitem(sys.modules, "of_a_user", raising=False)
     assert "(of_a_user.Drafts)" in command(run.main, "method=custom", "method._target_=of_a_user.Drafts", "-h").out
+
+
+def test_a_pack_brings_its_questions_unless_a_benchmark_is_named(tmp_path: Path) -> None:
+    small_pack(tmp_path / "tiny")
+    pack = f"model.answers={tmp_path / 'tiny'}"
+    assert "benchmark=pack" in name_pretrained(["model=recorded", pack])
+    assert name_pretrained(["benchmark=human_eval", pack])[:1] == ["benchmark=human_eval"]

@@ -86,6 +86,7 @@ def test_no_number_of_a_method_takes_another_kind_of_value(method: str, key: str
         ("+foo.bar=1", "foo: no such key; there are model, benchmark, "),
         ("+method.draft_maker.zzz=1", "method.draft_maker.zzz: no such key; there are iterations, "),
         ("engine=fast", "engine: 'fast' must be one of eager, compiled"),
+        ("method._target_=os.remove", "method._target_: os.remove is no class here"),
         ("benchmark.limit=0", "benchmark.limit: 0 must be 1 or more"),
         ("benchmark.stop_strings=['']", "benchmark.stop_strings[0]: '' must not be empty"),
         ("decoding.temperature=1e-320", "decoding.temperature: 1e-320 must be 0 (greedy), or 1e-06 or more"),

@@ -12,7 +12,8 @@ from made_up_run import row, times, timing, write_run
 from aded.records.finished_runs import read_runs
 from aded.records.rows import Row
 from aded.records.summary import Summary
-from scripts.report.lines import lines_by_seed, lines_of
+from scripts.report.columns import COLUMNS
+from scripts.report.lines import SCOPES, lines_by_seed, lines_of
 from scripts.report.paper import comparison
 from scripts.report.paper.comparison import Footnotes, blocks
 from scripts.report.tables.accepted import in_both_scopes
@@ -221,3 +222,10 @@ def test_a_row_says_what_the_method_learned_from_and_whether_the_target_taught_i
     scorer = scorer and f"answers/{scorer}.jsonl"
     write_run(tmp_path / "a", [row(81, 0, [2])], learned_from=learned_from, scorer=scorer)
     assert frame(tmp_path)["learned from"].tolist() == [shown]
+
+
+def test_accepted_tokens_stand_below_what_is_kept_over_questions(tmp_path: Path) -> None:
+    for setting, values in (("prompt", [2.0, None]), ("session", [None, 2.0]), ("off", [2.0, 2.0])):
+        write_run(tmp_path / setting, [row(81, 0, [2])], settings={"method.adaptation": setting})
+        (line,) = lines_of(read_runs([tmp_path / setting]))
+        assert [COLUMNS[f"accepted tokens, {scope}"].number(line) for scope in SCOPES] == values
