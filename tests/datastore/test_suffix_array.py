@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aded.errors import BadInput
 from aded.files.datastores.array_file import write_arrays
-from aded.files.datastores.suffix_file import FORMAT, VERSION, open_suffixes, suffix_at, token_at
+from aded.files.datastores.suffix_file import FORMAT, VERSION, are_tokens_whole, open_suffixes, suffix_at, token_at
 from baselines.tokens.rest import starts_behind
 from datastore.suffix_array import sorted_suffixes, with_separators, write_suffixes
 
@@ -58,3 +58,15 @@ def test_arrays_that_do_not_fit_together_are_refused_and_no_lookup_leaves_the_st
         assert starts == suffixes
         assert [token_at(corpus, start) for start in starts] == [{0: 1}.get(start, -1) for start in starts]
         assert all(0 <= start <= 2**31 for start in starts_behind(corpus, 0, 2, 1, 4).tolist())
+
+
+def test_tokens_up_to_a_damaged_block_are_whole_and_those_behind_are_not(tmp_path: Path) -> None:
+    stream = with_separators([np.random.default_rng(0).integers(60_000, size=100_000)], 2**16)
+    write_suffixes(tmp_path / "s", stream, {"tokenizer": "t", "vocabulary": "65536"})
+    corpus = open_suffixes(tmp_path / "s").corpus
+    begin, size = int(corpus.at[0]), corpus.tokens.itemsize
+    content = bytearray((tmp_path / "s").read_bytes())
+    content[begin + 99_000 * size] ^= 4
+    (tmp_path / "s").write_bytes(content)
+    corpus = open_suffixes(tmp_path / "s").corpus
+    assert [are_tokens_whole(corpus, 0, end) for end in (1, 9_000, 99_500)] == [True, True, False]

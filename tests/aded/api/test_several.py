@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from answer_lines import written
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
@@ -176,6 +177,24 @@ def test_a_file_may_bring_its_prompts_and_the_tokenizer_may_be_any(files: Path) 
     asked: dict[str, Any] = {"questions": files / "question.jsonl", "template": lambda turns, answers: turns[-1]}
     (own,) = aded.replay(files / "answers.jsonl", tokenizer, ["prompt_lookup"], **asked, limit=1)
     assert (own.questions, own.turns) == (1, 2)
+
+
+def test_a_limit_takes_each_category_in_turn(tmp_path: Path) -> None:
+    texts, seen = ["a" * length for length in (40, 50, 60)], set[int]()
+
+    class Noting(aded.Drafter):
+        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+            seen.add(len(prompt_ids))
+
+        def draft(self, context: np.ndarray) -> aded.DraftTree:
+            return aded.DraftTree.root(int(context[-1]))
+
+    questions = [{"question_id": n, "category": "aab"[n], "turns": [text]} for n, text in enumerate(texts)]
+    answers = [{"question_id": n, "choices": [{"turns": ["a b a"]}]} for n in range(3)]
+    asked: dict[str, Any] = {"questions": written(tmp_path, *questions).rename(tmp_path / "q.jsonl"), "limit": 2}
+    asked |= {"template": lambda turns, answers: turns[-1]}
+    aded.replay(written(tmp_path, *answers), tiny_tokenizer(), [Noting()], **asked)
+    assert seen & {40, 50, 60} == {40, 60}
 
 
 def test_the_plain_tokenizer_is_the_same() -> None:
