@@ -194,6 +194,8 @@ def _check_choice(key: str, override: str) -> None:
     group = key.lstrip("+").partition("@")[0]
     if not group:
         raise BadInput(override or "''", "names no key; write KEY=VALUE")
+    if "\0" in override:
+        raise BadInput(key, "has a NUL character, which is in no value")
     if not override.startswith("-") and os.path.isdir(CONF / group):
         with suppress(HydraException):  # Hydra itself will say what it cannot read
             value = OverridesParser.create().parse_override(override).value()
