@@ -1,8 +1,8 @@
-"""Recorded answers: what is read, and runs over them from the command line, also broken off and started again."""
+"""Recorded answers: what is read, and runs over them from the command line."""
 
 import json
 import logging
-import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 
 from aded.bench import recording
 from aded.bench.questions import Question
-from aded.bench.recording import Recording
+from aded.bench.recording import Recording, load_for_replay
 from aded.core.decode import decode
 from aded.core.drafter import Drafter
 from aded.core.sampler import Recorded
@@ -30,8 +30,7 @@ from aded.targets.weightless import WeightlessTarget
 
 VOCABULARY = 128
 CHAT = "model/template=chat"
-TIMES = ("timings", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
-SESSION = "aded method.adaptation=session method.gain=0.5 method.budget=3"
+TIMES = ("timings", "draft_seconds")
 SAME = ("question_id", "token_ids", "accept_lengths", "drafted_nodes")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
@@ -45,94 +44,54 @@ def datastore(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def shell(shell: Shell, folder: Path, datastore: Path, tmp_path: Path) -> Shell:
     """Replays the answers to three questions of two turns."""
-    questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?", "and then?"]} for n in range(3)]
-    asked = written(tmp_path, *questions).rename(tmp_path / "questions.jsonl")
-    answers = written(tmp_path, *(fastchat(n, TEXTS[n], TEXTS[n + 1]) for n in range(3)))
-    shell.usual += [
-        "model=recorded",
-        f"model.answers={answers}",
-        "benchmark=alpaca",
-        f"benchmark.question_file={asked}",
-    ]
-    shell.usual += [f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
+    shell.usual += [*chat_files(tmp_path), f"model.tokenizer={folder}", CHAT, f"datastore.path={datastore}"]
     return shell
 
 
-def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
+def chat_files(where: Path, order: Sequence[int] = (0, 1, 2)) -> list[str]:
+    """The overrides for the questions in the given order, and their answers."""
+    questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?", "and then?"]} for n in order]
+    asked = written(where, *questions).rename(where / f"questions{order[0]}.jsonl")
+    answers = written(where, *(fastchat(n, TEXTS[n], TEXTS[n + 1]) for n in range(3)))
+    return ["model=recorded", f"model.answers={answers}", "benchmark=alpaca", f"benchmark.question_file={asked}"]
 
 
+@pytest.mark.parametrize(
+    "method", ["aded method.adaptation=session decoding=nucleus decoding.seed=3", "aded_best_first"]
+)
 def test_replaying_a_run_reproduces_its_accepted_lengths(
-    shell: Shell, folder: Path, datastore: Path, tmp_path: Path
+    shell: Shell, folder: Path, datastore: Path, tmp_path: Path, method: str
 ) -> None:
-    shell.usual = ["method=aded", "method.adaptation=session", "decoding=nucleus", "decoding.seed=3"]
-    shell.usual += ["method.cost=none", f"datastore.path={datastore}", "benchmark.limit=4"]
+    shell.usual = [
+        f"method={method.split()[0]}",
+        "method.cost=none",
+        f"datastore.path={datastore}",
+        "benchmark.limit=4",
+    ]
     model = [f"model={folder}", "model.dtype=float32", "benchmark.max_new_tokens=40", "pairing=off"]
-    assert shell(*model)[0] == 0
+    assert shell(*method.split()[1:], *model)[0] == 0
     measured, recording = shell.rows(), shell.out / "rows.jsonl"
     shell.out = tmp_path / "replay"
     recorded = ["model=recorded", f"model.answers={recording}", f"model.tokenizer={folder}", CHAT]
-    assert shell(*recorded)[0] == 0
+    assert shell(*method.split()[1:], *recorded)[0] == 0
     for key in (*SAME, "turn", "prompt_tokens", "stop_reason"):
         assert [row[key] for row in shell.rows()] == [row[key] for row in measured], key
 
 
-@pytest.mark.parametrize(
-    ("target", "method", "cuts"),
-    [
-        ("recorded", SESSION, 1),
-        ("model", f"{SESSION} decoding=nucleus", 1),
-        ("model", "token_recycling", 1),
-        ("recorded", "aded_backoff method.contexts.corpus=3", 1),
-        *(
-            pytest.param(target, method, 3, marks=pytest.mark.thorough)
-            for target, method in (
-                ("recorded", "aded method.adaptation=prompt method.budget=3"),
-                ("recorded", "aded_best_first"),
-                ("model", "aded_backoff method.contexts.corpus=3"),
-                ("model", "sglang_ngram"),
-                ("model", "trt_suffix_automaton method.adaptation=session"),
-            )
-        ),
-    ],
-)
-def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
-    shell: Shell, folder: Path, target: str, method: str, cuts: int
-) -> None:
-    """Times apart."""
-    if target == "model":
-        shell.usual = [word for word in shell.usual if not word.startswith("model")]
-        shell.usual += [f"model={folder}", "model.dtype=float32", "pairing=off", "benchmark.max_new_tokens=24"]
-        shell.usual += ["method.cost=none"]
-    run = f"method={method}".split()
-    code, *output = shell(*run)
-    assert code == 0
-    assert "finished questions again" not in "".join(output), "there are none"
-    whole, summary, file = shell.rows(), shell.summary(), shell.out / "rows.jsonl"
-    content = file.read_bytes()
-    draw, size = random.Random(method), len(content)
-    places = [draw.randrange(size // part, size) for part in range(2, 2 + cuts)]
-    for cut in places if target == "model" else [size, *places]:
-        file.write_bytes(content[:cut])
-        (shell.out / "summary.json").unlink()
-        assert shell(*run)[0] == 0
-        again = shell.rows()
-        assert timeless(again) == timeless(whole)
-        kept = content[:cut].count(b"\n") // 2 * 2
-        assert again[:kept] == whole[:kept], "questions answered in all turns are not answered again"
-        for key in ("mean_accepted_tokens", "run_id"):
-            assert shell.summary()[key] == summary[key]
-
-
-def test_rows_and_summary_hold_the_calibration_and_what_the_parts_of_a_hybrid_did(shell: Shell) -> None:
-    parts = ["method.parts=[prompt_lookup,aded_backoff]", "+method.settings.aded_backoff.contexts.corpus=3"]
-    assert shell("method=hybrid", *parts)[0] == 0
-    rows, summary = shell.rows(), shell.summary()
-    for row in rows:
+def test_rows_hold_the_calibration_of_a_drafter_with_probabilities(shell: Shell) -> None:
+    assert shell("method=aded_backoff", "method.contexts.corpus=3")[0] == 0
+    for row in shell.rows():
         found = row["calibration"]
         assert sum(found["nodes"]) == sum(row["drafted_nodes"]) > 0
         assert sum(found["accepted"]) == row["new_tokens"] - row["steps"]
         assert 0 < sum(found["probabilities"]) < sum(found["nodes"])
+
+
+def test_rows_and_summary_hold_what_the_parts_of_a_hybrid_did(shell: Shell) -> None:
+    parts = ["method.parts=[prompt_lookup,aded_backoff]", "+method.settings.aded_backoff.contexts.corpus=3"]
+    assert shell("method=hybrid", *parts)[0] == 0
+    rows, summary = shell.rows(), shell.summary()
+    for row in rows:
         assert row["parts"].keys() == {"prompt_lookup", "aded_backoff"}
         uses, accepted = row["parts"].values(), row["new_tokens"] - row["steps"]
         assert sum(use["drafted"] for use in uses) >= sum(row["drafted_nodes"]) > 0
@@ -145,7 +104,7 @@ def test_rows_and_summary_hold_the_calibration_and_what_the_parts_of_a_hybrid_di
     assert config.settings.aded_backoff.keep == 0.9, "the record says what each part's settings were"
 
 
-def test_a_replay_measures_drafts_and_no_model(shell: Shell, tmp_path: Path) -> None:
+def test_a_replay_measures_drafts_and_no_model(shell: Shell) -> None:
     code, output, errors = shell("method=aded")
     assert (code, errors) == (0, "")
     assert output.startswith("aded, alpaca: – tokens/s, speedup –, mean accepted tokens ")
@@ -168,11 +127,44 @@ def test_a_replay_measures_drafts_and_no_model(shell: Shell, tmp_path: Path) -> 
     nothing = ("speedup", "speedup_low", "identical_outputs", "tokens_per_second", "draft_share", "parts")
     assert all(summary[key] is None for key in nothing)
     assert len(json.loads((shell.out / "environment.json").read_text())["answers_sha256"]) == 64
-    # A limit of new tokens cuts the replay of an answer, and not what a later turn has of it.
-    prompts, shell.out = [row["prompt_tokens"] for row in rows], tmp_path / "limited"
-    assert shell("method=autoregressive", "benchmark.max_new_tokens=5")[0] == 0
-    assert [len(row["token_ids"]) for row in shell.rows()] == [5] * 6
-    assert [row["prompt_tokens"] for row in shell.rows()] == prompts
+
+
+def test_the_second_turn_has_the_whole_recorded_answer(shell: Shell, tmp_path: Path) -> None:
+    """Also when the limit of new tokens cuts the replay of the first one."""
+    lengths = []
+    for limit in (5, 100):
+        shell.out = tmp_path / str(limit)
+        assert shell("method=autoregressive", f"benchmark.max_new_tokens={limit}")[0] == 0
+        assert all(len(row["token_ids"]) <= limit for row in shell.rows())
+        lengths.append([row["prompt_tokens"] for row in shell.rows()])
+    assert lengths[0] == lengths[1]
+
+
+@pytest.mark.parametrize(("draft_maker", "order"), [("mcts", 2), ("best_first", 3), ("greedy", 4), ("full", 3)])
+def test_the_same_command_twice_writes_the_same_rows(
+    shell: Shell, tmp_path: Path, draft_maker: str, order: int
+) -> None:
+    found = []
+    for name in ("one", "two"):
+        shell.out = tmp_path / name
+        code, _, errors = shell("method=aded", f"method/draft_maker={draft_maker}", f"method.order={order}")
+        assert (code, errors) == (0, "")
+        found.append([{key: value for key, value in row.items() if key not in TIMES} for row in shell.rows()])
+        assert shell.summary()["mean_accepted_tokens"] > 1
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("adaptation", "independent"), [("prompt", True), ("off", True), ("session", False)])
+def test_the_order_of_questions_matters_to_a_session_alone(
+    shell: Shell, tmp_path: Path, adaptation: str, independent: bool
+) -> None:
+    found = []
+    for order in ((0, 1, 2), (2, 1, 0)):
+        shell.out = tmp_path / f"first{order[0]}"
+        method = ["method=aded", f"method.adaptation={adaptation}", "method.gain=0.5", "method.budget=3"]
+        assert shell(*chat_files(tmp_path, order), *method)[0] == 0
+        found.append({(row["question_id"], row["turn"]): row["accept_lengths"] for row in shell.rows()})
+    assert (found[0] == found[1]) is independent
 
 
 def test_a_trace_has_the_recordings_lengths_and_a_models_times(
@@ -195,6 +187,21 @@ def test_a_trace_has_the_recordings_lengths_and_a_models_times(
     assert summary["speedup"] > 0
     facts = json.loads((shell.out / "environment.json").read_text())
     assert (facts["engine"], facts["trace"]) == ("eager", True)
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("model.answers=/no/such/file", "model.answers: /no/such/file cannot be read"),
+        ("model.tokenizer=/no/such/folder", "model.tokenizer: no folder /no/such/folder"),
+        ("benchmark.question_file=/no/such/file", "benchmark.question_file: /no/such/file cannot be read"),
+        ("method.parts=[aded,token_recycling]", "method.parts: token_recycling needs logits"),
+    ],
+)
+def test_bad_input_is_reported_in_one_line(shell: Shell, override: str, problem: str) -> None:
+    code, _, errors = shell(override, *(["method=hybrid"] if "parts" in override else []))
+    assert (code, errors.count("\n")) == (2, 1)
+    assert problem in errors
 
 
 PROMPT = np.array([1, 9, 9], np.int64)
@@ -240,7 +247,9 @@ def test_a_text_is_its_tokens_and_eos(tmp_path: Path, tokenizer: PreTrainedToken
     assert tokenizer.convert_ids_to_tokens(list(raw.token_ids)) == ["a", "</s>"], "it was one, and ends the answer"
     assert recording.answer("81", 1, 7, raw=True) == recording.answer("81", 1, 7), "one that ended in none has it too"
     assert recording.eos_token_ids == {tokenizer.eos_token_id}
-    # The rows of a run say what ends an answer.
+
+
+def test_a_runs_rows_say_what_ends_an_answer(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     lines = (recorded_row("q", 0, [5, 2, 40]), recorded_row("r", 0, [6], "limit"))
     recording = Recording(written(tmp_path, *lines), tokenizer)
     assert recording.eos_token_ids == {40}, "the tokenizer's own, 2, ended nothing"
@@ -289,3 +298,5 @@ def test_the_answers_to_another_benchmark_are_refused(
     questions = [Question("1", "", ("?",))]
     with pytest.raises(BadInput, match=rf"^model.answers: .*{problem}"):
         Recording(written(tmp_path, line), tokenizer).answered(questions, questions)
+    with pytest.raises(BadInput, match=r"^model.tokenizer: no folder"):
+        load_for_replay("answers.jsonl", str(tmp_path / "nowhere"))

@@ -1,5 +1,5 @@
 """Drafters inside engines: chains, times of steps, methods, and the proposer for vLLM, driven as vLLM drives it
-(Batch). One test runs against vLLM itself, where it is installed."""
+(vllm_batch). One test runs against vLLM itself, where it is installed."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_ngrams import write_small_ngrams
-from tiny import VOCABULARY, tiny_tokenizer
+from tiny import VOCABULARY
+from vllm_batch import ROOM, ROWS, Batch, config, served_files
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
@@ -22,84 +23,6 @@ from aded.engines.step_times import ROUNDS, WARM_UP, StepTimes
 from aded.engines.vllm import Proposer
 from aded.errors import BadInput
 from baselines.tokens.prompt_lookup import PromptLookup
-
-ROOM, ROWS = 256, 8
-
-
-def served_files(folder: Path) -> SimpleNamespace:
-    """A datastore and the tokenizer it was built for."""
-    tokenizer = tiny_tokenizer()
-    tokenizer.save_pretrained(folder / "model")
-    stream = np.tile(np.arange(8, 24), 30)
-    write_small_ngrams(folder / "corpus.ngrams", [stream], VOCABULARY, tokenizer=tokenizer)
-    return SimpleNamespace(datastore=str(folder / "corpus.ngrams"), tokenizer=str(folder / "model"))
-
-
-def config(files: SimpleNamespace, tokens: int = 5, room: int = ROOM, **settings: Any) -> Any:
-    """The parts of vLLM's config that a proposer reads."""
-    return SimpleNamespace(
-        speculative_config=SimpleNamespace(num_speculative_tokens=tokens),
-        model_config=SimpleNamespace(max_model_len=room, tokenizer=files.tokenizer),
-        additional_config={"aded": {"datastore": files.datastore, **settings}},
-    )
-
-
-class Batch:
-    """vLLM's batch: it verifies drafts against the answer that a target would give, and moves rows as vLLM does."""
-
-    def __init__(self, proposer: Proposer, room: int = ROOM) -> None:
-        self.proposer, self.room = proposer, room
-        self.tokens = np.zeros((ROWS, room), np.int32)
-        self.lengths = np.zeros(ROWS, np.int32)
-        self.rows: list[dict[str, Any]] = []
-        self.finished: list[dict[str, Any]] = []
-
-    def add(self, prompt: np.ndarray, answer: np.ndarray, chunks: int = 1) -> None:
-        """A request whose prompt is read in `chunks` steps; no token is sampled before the last."""
-        at = len(self.rows)
-        self.tokens[at, : len(prompt)], self.lengths[at] = prompt, len(prompt)
-        self.rows.append({"prompt": prompt, "answer": answer, "chunks": chunks, "out": [], "drafts": []})
-
-    def step(self) -> list[list[int]]:
-        """One step: verify the drafts, sample, ask the proposer, then let finished requests go."""
-        sampled: list[list[int]] = []
-        for at, row in enumerate(self.rows):
-            row["chunks"] -= 1
-            if row["chunks"] > 0:
-                sampled.append([])
-                continue
-            rest: list[int] = row["answer"][len(row["out"]) :].tolist()
-            new: list[int] = []
-            for drafted in [*row["drafts"], None]:
-                new.append(rest[len(new)])
-                if drafted != new[-1] or len(new) == len(rest):
-                    break
-            row["out"] += new
-            end = self.lengths[at] + len(new)
-            self.tokens[at, self.lengths[at] : end], self.lengths[at] = new, end
-            sampled.append(new)
-        drafts = self.proposer.propose(sampled, self.lengths, self.tokens, slot_mappings=None)
-        assert len(drafts) == len(self.rows)
-        for at, (row, new) in enumerate(zip(self.rows, drafts, strict=True)):
-            assert all(type(token) is int and 0 <= token < VOCABULARY for token in new)
-            assert not new or self.lengths[at] + len(new) + 1 <= self.room
-            row["drafts"] = new
-        for at in range(len(self.rows) - 1, -1, -1):
-            if len(self.rows[at]["out"]) == len(self.rows[at]["answer"]):
-                self.finished.append(self.rows[at])
-                self.move(len(self.rows) - 1, at)  # vLLM fills a hole with the last row
-                self.rows.pop()
-        return drafts
-
-    def move(self, source: int, to: int) -> None:
-        """Swap two rows; what a row held beyond its new length stays there, as in vLLM."""
-        for array in (self.tokens, self.lengths):
-            array[[source, to]] = array[[to, source]]
-        self.rows[source], self.rows[to] = self.rows[to], self.rows[source]
-
-    def run(self) -> None:
-        while self.rows:
-            self.step()
 
 
 @given(st.data())
@@ -144,15 +67,25 @@ def test_step_times_give_back_the_times_of_steps() -> None:
     assert times.cost(4).seconds == pytest.approx(0.04 / 4 + 0.005 * np.arange(1, 7), rel=0.15)
     # At a rate of one token per step: a draft pays if its probability is above its share of the step's time.
     assert times.sizer.choose_size(np.array([1.0, 0.9, 0.8, 0.1, 0.05, 0.01])) == 3
-    for requests, drafted in ((1, 5), (2, 2), (16, 1)):  # while steps are timed, many requests draft little
-        times = StepTimes(5)
-        times.learn(requests, requests, 0.1)
-        assert times.longest(requests) == drafted
-    # They follow an engine that becomes slower.
+
+
+def test_step_times_follow_an_engine_that_becomes_slower() -> None:
     times = StepTimes(3)
     for n in range(3000):
         times.learn(1, 1 + n % 4, (0.1 if n < 300 else 1.0) * (1 + n % 4))
     assert times.cost(1).seconds[-1] > 3.0
+
+
+@pytest.mark.parametrize(("requests", "drafted"), [(1, 5), (2, 2), (16, 1)])
+def test_while_steps_are_timed_many_requests_draft_little(requests: int, drafted: int) -> None:
+    times, lengths = StepTimes(5), []
+    while times.measuring:
+        lengths.append(times.longest(requests))
+        times.learn(requests, requests * (1 + lengths[-1]), 0.1)
+    assert lengths == [0, drafted] * (1 + ROUNDS)
+    fresh = StepTimes(5)
+    fresh.learn(1, 1, 0.1)
+    assert fresh.longest(0) == 5, "a step of nothing but prompts is no fault"
 
 
 @pytest.fixture(scope="module")
@@ -169,9 +102,12 @@ def test_wrong_settings_are_refused(files: SimpleNamespace, tmp_path: Path) -> N
     """Also a datastore that is not given, or of another tokenizer."""
     write_small_ngrams(tmp_path / "other.ngrams", [np.arange(9)], VOCABULARY)
     given: list[tuple[dict[str, Any], str]] = [
+        ({"method": "nothing"}, "nothing"),
         ({"method": "token_recycling"}, "aded.method: token_recycling reads logits"),
         ({"method": "prompt_lookup", "cost": "measured"}, "aded.cost"),
+        ({"method": "prompt_lookup", "datastore": "any.ngrams"}, "aded.datastore: no such key"),
         ({"datastore": files.datastore, "no_such": 1}, "aded.no_such: no such key"),
+        ({"datastore": files.datastore, "cost": "table.json"}, "aded.cost"),
         ({"datastore": files.datastore, "contexts": {"corpus": "x"}}, "aded.contexts"),
         ({"datastore": str(tmp_path / "other.ngrams")}, "tokenizer"),
         ({}, r"aded\.datastore: must be given"),
@@ -179,6 +115,20 @@ def test_wrong_settings_are_refused(files: SimpleNamespace, tmp_path: Path) -> N
     for settings, problem in given:
         with pytest.raises(BadInput, match=problem):
             method_of(settings, 5, files.tokenizer)
+
+
+def test_every_method_that_reads_tokens_alone_takes_its_settings(files: SimpleNamespace) -> None:
+    given: list[dict[str, Any]] = [
+        {"method": "custom", "_target_": "baselines.tokens.prompt_lookup.PromptLookup"},
+        {"method": "layered", "parts": ["prompt_lookup", "sglang_ngram"]},
+        {"method": "aded", "draft_maker": "best_first", "datastore": files.datastore},
+    ]
+    text = np.tile(np.arange(8, 24), 3)
+    for settings in given:
+        drafter = method_of(settings, 5, files.tokenizer).make()
+        drafter.begin(text[:-1])
+        drafter.observe(Step(DraftTree.root(int(text[-2])), [0], int(text[-1])))
+        assert drafter.draft(text).drafted > 0, settings
 
 
 def test_a_request_gets_the_chain_of_its_text(files: SimpleNamespace) -> None:
@@ -309,6 +259,7 @@ def test_the_contract_of_drafters_holds(files: SimpleNamespace) -> None:
     batch.run()
     assert [step.new_tokens for step in noted[0].steps] == [[11], [12, 13, 14, 20], [21, 22, 23, 24], [25]]
     assert [step.path for step in noted[0].steps] == [[0], [0, 1, 2, 3], [0, 1, 2, 3], [0]]
+
     # Of a request that comes with several tokens the drafter reads all but the last as a prompt.
     requests, row = Requests(Noted), BatchRow(np.array([9, 10, 30, 31, 32]), 3)
     request = requests.recognise({0: row})[0]
@@ -336,7 +287,7 @@ def test_dear_rows_make_short_drafts(files: SimpleNamespace, monkeypatch: pytest
     assert drafted[1.0] < 1
 
 
-def test_a_drafter_ends_a_request_before_it_begins_another(files: SimpleNamespace) -> None:
+def test_a_drafter_ends_a_request_before_it_begins_another() -> None:
     """One that learns in `end` would learn nothing."""
     drafter = Mock(spec=PromptLookup)
     requests = Requests(lambda: drafter)
@@ -345,7 +296,10 @@ def test_a_drafter_ends_a_request_before_it_begins_another(files: SimpleNamespac
     requests.recognise({0: BatchRow(np.arange(40, 48), 1)})
     requests.recognise({0: BatchRow(np.arange(40, 60), 1)})  # the conversation goes on, as a new request
     assert [call[0] for call in drafter.method_calls] == ["begin", "end", "begin", "end", "begin"]
-    # Two equal prompts whose answers part: each is known by its own tokens.
+
+
+def test_requests_with_one_prompt_keep_apart(files: SimpleNamespace) -> None:
+    """Two equal prompts whose answers part: each is known by its own tokens."""
     make, _ = method_of({"datastore": files.datastore}, 5, files.tokenizer)
     requests = Requests(make)
     text = cycle(0, 10)
