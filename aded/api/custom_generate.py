@@ -25,6 +25,7 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from aded.api.model import decoded, prepared_model
 from aded.api.shared import SharedDrafter
+from aded.cache_name import CACHE
 from aded.core.decode import Answer
 from aded.core.sampler import Sampler, accepted_path
 from aded.core.tree import DraftTree
@@ -92,8 +93,8 @@ def custom_generate(
     _refuse(model, input_ids, generation_config, model_kwargs)
     prompt = _without_padding(input_ids, model_kwargs.get("attention_mask"))
     _check_positions(model_kwargs.get("position_ids"), len(prompt))
-    for cache in map(model_kwargs.get, ("cache", "past_key_values")):
-        _check_cache(model, input_ids, model_kwargs.get("attention_mask"), cache)
+    for name in ("cache", "past_key_values"):
+        _check_cache(model, input_ids, model_kwargs.get("attention_mask"), name, model_kwargs.get(name))
     prepared = prepared_model(model)
     keeps = frozenset(name for name in ("scores", "logits") if getattr(generation_config, f"output_{name}"))
     sampler = ProcessedSampler(input_ids, logits_processor, draws=bool(generation_config.do_sample), keeps=keeps)
@@ -164,24 +165,25 @@ def _check_positions(given: torch.Tensor | None, tokens: int) -> None:
         raise BadInput("position_ids", "must count the prompt's tokens from 0, or be left out")
 
 
-def _check_cache(model: Any, input_ids: torch.Tensor, mask: torch.Tensor | None, cache: Any) -> None:
-    """Raise BadInput for a filled cache of other tokens than the prompt's beginning: ours is filled anew."""
+def _check_cache(model: Any, input_ids: torch.Tensor, mask: torch.Tensor | None, name: str, cache: Any) -> None:
+    """Raise BadInput for a filled cache of other tokens than the prompt's beginning: ours is filled anew.
+
+    name: what the cache was given as.
+    """
     held = 0 if cache is None else int(cache.get_seq_length())
     if held == 0:
         return
     try:
         past = copy.deepcopy(cache)
     except RuntimeError:  # it holds gradients
-        raise BadInput(
-            "past_key_values", "cannot be compared with the prompt; fill it under torch.no_grad()"
-        ) from None
+        raise BadInput(name, "cannot be compared with the prompt; fill it under torch.no_grad()") from None
     with torch.inference_mode():
         whole = model(input_ids=input_ids, attention_mask=mask, use_cache=False).logits[0, -1]
         rest = input_ids[:, min(held, input_ids.shape[1] - 1) :]
-        behind = model(input_ids=rest, attention_mask=mask, past_key_values=past).logits[0, -1]
+        behind = model(input_ids=rest, attention_mask=mask, **{CACHE: past}).logits[0, -1]
     if held >= input_ids.shape[1] or (whole - behind).abs().max() > SAME_TEXT * whole.abs().max():
         problem = f"its {held} tokens are not those that the prompt begins with; give the whole text as the prompt"
-        raise BadInput("past_key_values", problem)
+        raise BadInput(name, problem)
 
 
 def _longest(criteria: StoppingCriteriaList, config: GenerationConfig) -> int:

@@ -22,6 +22,7 @@ from transformers import (
 )
 
 import aded
+from aded.cache_name import CACHE
 from aded.errors import BadInput
 
 VOCABULARY = 128
@@ -140,14 +141,14 @@ def test_a_filled_cache_holds_the_prompts_beginning_or_is_refused() -> None:
     for held, right in ((IDS[:, :7], True), (IDS[:, 2:9], False), (IDS, False)):
         cache = DynamicCache(config=model().config)
         with torch.no_grad():
-            model()(input_ids=held, past_key_values=cache)
-        asked = {"do_sample": False, "max_new_tokens": 8, "past_key_values": cache}
+            model()(input_ids=held, **{CACHE: cache})
+        asked = {"do_sample": False, "max_new_tokens": 8, CACHE: cache}
         wanted = both({"max_new_tokens": 8})[0].tolist()
         if right:
             mine = model().generate(IDS, **asked, custom_generate=drafter("prompt_lookup").generate)
             assert mine.tolist() == wanted
         else:
-            with pytest.raises(BadInput, match=rf"^past_key_values: its {held.shape[1]} tokens"):
+            with pytest.raises(BadInput, match=rf"^{CACHE}: its {held.shape[1]} tokens"):
                 model().generate(IDS, **asked, custom_generate=drafter("prompt_lookup").generate)
 
 
