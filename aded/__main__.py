@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ast
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from aded import __version__
-from aded.errors import BadInput
+from aded.errors import BadInput, no_such
 from aded.extras import naming_the_extra
 
 COMMANDS = {
@@ -58,8 +57,7 @@ def main() -> None:
 def module_of(name: str) -> str:
     """The module of a command. Raises BadInput."""
     if name not in COMMANDS:
-        near = "".join(f"did you mean {one}? " for one in get_close_matches(name, COMMANDS, n=1))
-        raise BadInput(name, f"no such command; {near}There are {', '.join(COMMANDS)}")
+        raise BadInput(name, no_such("command", name, COMMANDS))
     return COMMANDS[name]
 
 

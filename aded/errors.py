@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 
 class BadInput(ValueError):  # noqa: N818 - it names the input, and is shown to people as it is
@@ -40,6 +41,16 @@ def check_utf8(text: str, key: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise BadInput(key, "holds characters that are no UTF-8 text") from None
+
+
+def no_such(kind: str, name: str, known: Iterable[str], meant: Sequence[str] = ()) -> str:
+    """What is wrong with a name that is none of these: which there are, and the one that was meant, if one is near.
+
+    meant: what was meant rather than any of these.
+    """
+    names = list(known)
+    near = [*meant, *get_close_matches(name, names, 1)][:1]
+    return f"no such {kind}; there are {', '.join(names) or 'none'}{f'; did you mean {near[0]}?' if near else ''}"
 
 
 def first_line(error: BaseException) -> str:

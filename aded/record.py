@@ -27,6 +27,7 @@ from aded.bench.build import (
 )
 from aded.bench.progress import Progress, Shown
 from aded.bench.questions import Question
+from aded.bench.run import run
 from aded.bench.runner import Runner
 from aded.config.command_line import compose_config, run_command
 from aded.errors import BadInput
@@ -37,7 +38,6 @@ from aded.methods import autoregressive
 from aded.records.config import fingerprints, flat, in_todays_keys
 from aded.records.finished_runs import FinishedRun, read_run
 from aded.records.rows import to_json
-from aded.run import run
 from aded.settings import FilePath, PlainName, checked
 
 ALONE = ("method=autoregressive", "pairing=off")

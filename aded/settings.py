@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Container, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 from os.path import expanduser
 from typing import Annotated, Any, Literal
@@ -26,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
-from aded.errors import BadInput
+from aded.errors import BadInput, no_such
 
 Budget = Annotated[int, Field(ge=0, le=1 << 16)]
 """Most drafted nodes per step."""
@@ -179,11 +178,23 @@ def _shown(limit: object) -> str:
     return str(limit).replace("'", "").replace(" or ", ", ").removesuffix(".0")
 
 
-def no_such_key(name: str, known: Iterable[str]) -> str:
-    """What is wrong with a key that is none of these: which there are, and the one that was meant, if one is near."""
-    names = list(known)
-    near = get_close_matches(name, names, 1)
-    return f"no such key; there are {', '.join(names) or 'none'}{f'; did you mean {near[0]}?' if near else ''}"
+def no_such_key(name: str, known: Iterable[str], group: Mapping[Any, Any], key: str = "") -> str:
+    """What is wrong with a key that a group of settings cannot have; one of that name in a group below is meant.
+
+    key: of the group, as in checked_keys. group: with the unknown key, where its value is known.
+    """
+    value = group.get(name, {})
+    below = [full for full in _below(group, f"{key}." if key else "") if full.rpartition(".")[2] == name]
+    meant = [full if isinstance(value, Mapping) else f"{full}={value}" for full in below if full != name]
+    return no_such("key", name, known, meant)
+
+
+def _below(group: Mapping[Any, Any], prefix: str) -> Iterator[str]:
+    """The keys of the groups in a group."""
+    for name, value in group.items():
+        if isinstance(value, Mapping):
+            yield from (f"{prefix}{name}.{inner}" for inner in value)
+            yield from _below(value, f"{prefix}{name}.")
 
 
 def checked_keys(
@@ -201,7 +212,7 @@ def checked_keys(
 
     for name in given:
         if name not in kinds:
-            raise BadInput(full(name), no_such_key(name, kinds))
+            raise BadInput(full(name), no_such_key(name, kinds, given, key))
     for name in kinds:
         if name not in given and name not in optional:
             raise BadInput(full(name), "must be given")

@@ -164,6 +164,10 @@ class KeptModel:
             self._settings, self._loaded = settings, load_model(config)
         return self._loaded
 
+    def is_free_for(self, config: RunConfig) -> bool:
+        """Is no other model kept?"""
+        return self._loaded is None or self._settings == (config.model, config.engine, config.cache)
+
     def whatever(self, config: RunConfig) -> Loaded:
         """The model that was loaded last, on whichever engine; without one as any Loader."""
         return self._loaded or self(config)
@@ -192,10 +196,14 @@ def experiment_of(config: RunConfig, asked: Asked, loader: Loader) -> Experiment
 
 
 def build_drafter(config: RunConfig, loaded: Loaded) -> Drafter:
-    """Make the method and set it up for its target, its datastore opened for this tokenizer, or built.
+    """Make the method and set it up for its target. Raises BadInput where it needs what the target lacks."""
+    drafter = make_drafter(config, loaded)
+    set_up(drafter, loaded.target, "method", config.method.name)
+    return drafter
 
-    Raises BadInput where it needs what the target lacks.
-    """
+
+def make_drafter(config: RunConfig, loaded: Loaded) -> Drafter:
+    """Make the method, its datastore opened for this tokenizer, or built. Raises BadInput."""
 
     @cache
     def datastore(kind: str) -> ArrayFile:
@@ -204,7 +212,6 @@ def build_drafter(config: RunConfig, loaded: Loaded) -> Drafter:
 
     drafter = config.method.make(datastore, config.cache)
     drafter.check_tokenizer(loaded.tokenizer)
-    set_up(drafter, loaded.target, "method", config.method.name)
     return drafter
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -68,6 +69,15 @@ class LiveTable:
     def note(self, text: str) -> None:
         """A line above the table."""
         self._live.console.print(Text(text))
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block that prints, with no table on the terminal."""
+        self._live.stop()
+        try:
+            yield
+        finally:
+            self._live.start(refresh=True)
 
     def close(self) -> None:
         self._live.stop()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from statistics import median_low
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,11 @@ class Progress:
     def note(self, text: str) -> None:
         """A line that the reader should know of."""
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """A block that prints."""
+        yield
+
     def close(self) -> None:
         """The job is over."""
 
@@ -45,15 +52,17 @@ class Shown(Progress):
     """
 
     def __init__(self, label: str = "", total: int = 0) -> None:
-        self._job, self.total, self.done, self._answered = label, total, 0, 0
+        self._job, self.total, self.done = label, total, 0
         self._label = label
         self._table: LiveTable | None = None
-        self._began = self._printed = perf_counter()
+        self._printed = perf_counter()
+        self._seconds: list[float] = []
+        """That each question took which was answered now."""
 
     def begin(self, label: str, questions: int, done: int, limit: int) -> None:
         if not self._job:
             self._label, self.total = label, questions
-            self._began = self._printed = perf_counter()
+            self._printed, self._seconds = perf_counter(), []
             self._print(f"{label}: {questions} questions, at most {limit} new tokens per answer")
         if sys.stderr.isatty() and self._table is None:
             from aded.bench.live_table import LiveTable
@@ -65,7 +74,8 @@ class Shown(Progress):
             self.reach(self.done + done)
 
     def answered(self, rows: Sequence[Row]) -> None:
-        self._answered += 1
+        last = [row for row in rows if row.question_id == rows[-1].question_id]
+        self._seconds.append(sum(timing.machine.seconds for row in last for timing in row.timings))
         self.reach(self.done + 1)
         if self._table is not None:
             self._table.answered(rows, self._how_far())
@@ -83,17 +93,24 @@ class Shown(Progress):
         else:
             self._print(text)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        with nullcontext() if self._table is None else self._table.paused():
+            yield
+
     def close(self) -> None:
         if self._table is not None:
             self._table.close()
 
     def _how_far(self) -> str:
-        # Earlier runs answered the others in no time.
-        left = (perf_counter() - self._began) / self._answered * (self.total - self.done) if self._answered else 0.0
-        time_left = (
-            f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left" if left else ""
-        )
-        return f"{self.done} of {self.total} questions answered{time_left}"
+        return f"{self.done} of {self.total} questions answered{self._time_left()}"
+
+    def _time_left(self) -> str:
+        """By the lower median, since a first question may compile, and says nothing of the others."""
+        if len(self._seconds) < 2:
+            return ""
+        left = median_low(self._seconds) * (self.total - self.done)
+        return f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
 
     @staticmethod
     def _print(text: str) -> None:

@@ -8,6 +8,7 @@ by an entry point of the group `aded.drafters` and needs no yaml; a method of th
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -27,7 +28,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 
 from aded.config.objects import CONF, Kinds
-from aded.errors import BadInput
+from aded.errors import BadInput, no_such
 from aded.extras import naming_the_extra
 from aded.settings import Order, PlainName, Positive
 
@@ -85,19 +86,24 @@ class _First(SearchPathPlugin):
 
 def register() -> None:
     """Make Hydra read configs so, from now on in this process."""
+    # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
+    warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
     for plugin in (ClassConfigs, _First):
         Plugins.instance().register(plugin)
 
 
-def composed(name: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """The config conf/`name`.yaml with these overrides. Raises HydraException, or BadInput."""
+def composed(name: str, overrides: Sequence[str] = (), *, with_hydra: bool = False) -> DictConfig:
+    """The config conf/`name`.yaml with these overrides. Raises HydraException, or BadInput.
+
+    with_hydra: with Hydra's own group too.
+    """
     register()
     with _composing:
         here = GlobalHydra.instance()
         running, here.hydra = here.hydra, None  # a run composes its parts' configs while Hydra runs it
         try:
             with initialize_config_dir(str(CONF), version_base="1.3"):
-                return compose(name, list(overrides))
+                return compose(name, list(overrides), return_hydra_config=with_hydra)
         finally:
             here.hydra = running
 
@@ -115,10 +121,8 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
     """
     for key, choice in {group: name, **{f"{group}/{key}": choice for key, choice in (chosen or {}).items()}}.items():
         if choice not in names_of(key):
-            raise BadInput(
-                key.replace("/", "."),
-                f"{choice!r} is no {key.rpartition('/')[2]}; there are {', '.join(names_of(key))}",
-            )
+            kind = key.rpartition("/")[2]
+            raise BadInput(key.replace("/", "."), f"{choice!r}: {no_such(kind, choice, names_of(key))}")
     overrides = tuple(f"{group}/{key}={choice}" for key, choice in (chosen or {}).items())
     found: dict[str, Any] = OmegaConf.to_container(_kept(CONF, group, name, overrides))  # type: ignore[assignment]
     return found

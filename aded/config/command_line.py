@@ -14,7 +14,6 @@ import os
 import re
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import MISSING, fields
@@ -23,9 +22,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, QuotedString
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
@@ -33,7 +33,7 @@ from yaml import YAMLError
 from aded.config.choices import composed, names_of, register
 from aded.config.objects import CONF, Kinds
 from aded.config.settings_page import settings_page
-from aded.errors import BadInput, first_line, literal
+from aded.errors import BadInput, first_line, literal, no_such
 from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
 from aded.identity import is_ours
@@ -68,7 +68,7 @@ def run_command(
         if unknown and not hydra:
             key = unknown[0].partition("=")[0]
             known = (field.name for field in fields(settings))  # type: ignore[arg-type]
-            raise BadInput(key, no_such_key(key.removeprefix("--"), known))
+            raise BadInput(key, no_such("key", key.removeprefix("--"), known))
         main(rest, given)
 
 
@@ -159,6 +159,7 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
     `model.answers=` takes a pack, which brings its questions: benchmark=pack is added, unless a benchmark is named.
     """
     named: list[str] = []
+    overrides = list(_without_any_dashes(overrides))
     benchmark = any(override.startswith("benchmark=") for override in overrides)
     for override in overrides:
         key, _, value = override.partition("=")
@@ -172,6 +173,22 @@ def name_pretrained(overrides: Sequence[str]) -> list[str]:
         else:
             named += EARLIER.get(override.lower(), [_readable(override)])
     return named
+
+
+def _without_any_dashes(arguments: Sequence[str]) -> Iterator[str]:
+    """`--key value`, `--key=value` and `--flag`, as key=value and flag=true; Hydra's own flags stay."""
+    hydras = {name for action in get_args_parser()._actions for name in action.option_strings}
+    given = list(arguments)
+    while given:
+        argument = given.pop(0)
+        name, equals, _ = argument.partition("=")
+        if not name.startswith("--") or name in hydras:
+            yield argument
+        elif equals:
+            yield argument.removeprefix("--")
+        else:
+            is_value = bool(given) and not given[0].startswith("-") and "=" not in given[0]
+            yield f"{name.removeprefix('--')}={given.pop(0) if is_value else 'true'}"
 
 
 def _readable(override: str) -> str:
@@ -212,8 +229,6 @@ def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
     """Run an entry point of Hydra's; `interrupted` is what Ctrl-C prints."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    # Files of conf/hydra/launcher/ have their plugins' names on purpose: they set what the plugins leave open.
-    warnings.filterwarnings("ignore", message="(?s).*validated against ConfigStore schema")
     register()
     with ending_in_one_line(interrupted):
         sys.argv[1:] = name_pretrained(sys.argv[1:])
@@ -275,13 +290,25 @@ def _terminate(number: int, _: object) -> NoReturn:
 
 
 def exit_with_error(error: BaseException) -> NoReturn:
-    """Print what is wrong in one line, the innermost message (Hydra wraps what a constructor raises); exit code 2."""
+    """Print what is wrong in one line; exit code 2."""
+    print(one_line(error), file=sys.stderr)
+    sys.exit(2)
+
+
+def one_line(error: BaseException) -> str:
+    """What is wrong with an input: the innermost message, since Hydra wraps what a constructor raises."""
     while error.__cause__ is not None and not isinstance(error, BadInput):
         error = error.__cause__
     if isinstance(error, ConfigAttributeError | ConfigKeyError) and isinstance(error.parent_node, DictConfig):
         known = (str(name) for name in error.parent_node if name != "hydra")
         target = error.parent_node.get("_target_")
         own = f"; for your class: +{error.full_key}=" if target and not is_ours(str(target)) else ""
-        error = BadInput(str(error.full_key), no_such_key(str(error.key), known) + own)
-    print(literal(" ".join(str(error).split())) or type(error).__name__, file=sys.stderr)
-    sys.exit(2)
+        groups: Any = OmegaConf.to_container(error.parent_node)
+        group = error.parent_node._get_full_key(None)
+        problem = no_such_key(str(error.key), known, groups, group)
+        error = BadInput(str(error.full_key), problem + own)
+    if isinstance(error, MissingConfigException) and error.options and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        kind = group.rpartition("/")[2]
+        error = BadInput(group.replace("/", "."), f"{name!r}: {no_such(kind, name, error.options)}")
+    return literal(" ".join(str(error).split())) or type(error).__name__

@@ -44,6 +44,11 @@ RUN_ID_FILE = ".run_id"
 """The file that names the run whose folder this is."""
 
 
+def is_finished(folder: Path) -> bool:
+    """Does the folder hold a run that has ended?"""
+    return (folder / "summary.json").exists()
+
+
 class RunDirectory:
     """A run's directory, open for one process: keeps the whole rows it finds, and appends to them.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
@@ -13,7 +12,7 @@ from pydantic import Field
 
 from aded.config.choices import names_of, read_choice
 from aded.config.objects import checked_call
-from aded.errors import BadInput
+from aded.errors import BadInput, no_such
 from aded.settings import STRICT, Positive, Text, checked
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -88,8 +87,7 @@ def names() -> list[str]:
 def read_source(name: str) -> Source:
     """The source of this name. Raises BadInput with the names there are."""
     if name not in names():
-        near = "".join(f"did you mean {one}? " for one in get_close_matches(name, names(), n=1))
-        raise BadInput(name, f"no such source; {near}There are {', '.join(names())}")
+        raise BadInput(name, no_such("source", name, names()))
     source: Source = checked(read_choice("source", name), Source, f"source.{name}")
     return source
 

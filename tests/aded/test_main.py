@@ -22,7 +22,7 @@ def test_each_command_explains_itself(command: Command, name: str) -> None:
     assert command(main, name, "-h").out.startswith(about)
 
 
-@pytest.mark.parametrize(("name", "near"), [("tabels", "did you mean tables? "), ("method=aded", ""), ("", "")])
+@pytest.mark.parametrize(("name", "near"), [("tabels", "; did you mean tables?"), ("method=aded", ""), ("", "")])
 def test_an_unknown_command_is_one_line(command: Command, name: str, near: str) -> None:
     line = command.refusal(main, name)
-    assert line.startswith(f"{name}: no such command; {near}There are {', '.join(COMMANDS)}")
+    assert line.strip() == f"{name}: no such command; there are {', '.join(COMMANDS)}{near}"

@@ -54,7 +54,7 @@ def test_no_part_learns_for_longer_than_the_hybrid_unless_its_setting_says_so(sc
     ("settings", "line"),
     [
         ({"parts": []}, "method.parts: must name a method"),
-        ({"parts": ["zzz"]}, "method.parts: 'zzz' is no method; there are aded, "),
+        ({"parts": ["zzz"]}, "method.parts: 'zzz': no such method; there are aded, "),
         ({"parts": ["custom"]}, "method.settings.custom._target_: must be given"),
         ({"parts": ["hybrid", "aded"]}, "method.parts: hybrid has parts itself"),
         ({"parts": ["aded", "aded"]}, "method.parts: a method is a part once"),

@@ -18,11 +18,11 @@ from tiny import tiny_model, tiny_tokenizer
 from aded.bench.build import KeptModel, checked_config, load_reference
 from aded.bench.human_eval import HumanEval
 from aded.bench.questions import ChatTemplate
+from aded.bench.run import default_folder
 from aded.config.command_line import compose_config
 from aded.records.rows import Row, parse
 from aded.records.summary import Summary
 from aded.records.trees import read_trees
-from aded.run import default_folder
 
 VOCABULARY = 128
 WITHOUT_CUDA = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -113,7 +113,7 @@ def test_by_rejection_no_answer_is_compared_with_the_baselines(shell: Shell, fol
     ("overrides", "key"),
     [
         ("model=/no/such/folder", "model.path"),
-        ("method=nonsense", "method/nonsense"),
+        ("method=nonsense", "method: 'nonsense': no such method"),
         ("method=custom method._target_=no_such_file.MyDrafter", "method._target_"),
         ("datastore.path=/no/such.suffixes method=rest", "datastore.path"),
         ("method=medusa method.heads=/no/such", "method.heads"),

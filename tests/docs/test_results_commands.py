@@ -10,10 +10,10 @@ from fenced_blocks import fenced_blocks
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN
+from aded.bench.sweep import combinations
 from aded.config.command_line import compose_config
 from datastore.build import BUILD
 from datastore.sources.catalogue import read_source
-from scripts.sweep import combinations
 
 pytestmark = pytest.mark.thorough
 PAGES = sorted((ROOT / "results").rglob("README.md"))
@@ -38,7 +38,7 @@ def compose(name: str, arguments: list[str], folder: Path) -> None:
     if name == "sweep":
         # Which datastore belongs to a method is read from the files, which are not here.
         kept = [one for one in arguments[1:] if not one.startswith("datastore.path=")]
-        for run in combinations(arguments[0], kept):
+        for run in combinations([f"+experiment={arguments[0]}", *kept]):
             compose_config(run, schema=RUN)
     elif name == "build":
         compose_config(arguments, "build", BUILD)

@@ -67,7 +67,7 @@ def test_a_wrong_setting_has_the_line_of_a_run(name: str, settings: dict[str, ob
 
 def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
     for call, line in (
-        (lambda: aded.drafter("zzz"), r"^method: 'zzz' is no method; there are aded, aded_backoff, "),
+        (lambda: aded.drafter("zzz"), r"^method: 'zzz': no such method; there are aded, aded_backoff, "),
         (lambda: aded.drafter("custom"), r"^method._target_: must be given"),
         (lambda: aded.drafter("rest"), r"^datastore: must be given: rest drafts from a suffix file"),
         (lambda: aded.drafter("rest", datastore=file), r"^datastore.path: .* is an n-gram file"),

@@ -15,6 +15,7 @@ from tiny import tiny_model, tiny_tokenizer
 import aded
 from aded.bench.build import checked_config
 from aded.bench.progress import Progress
+from aded.bench.run import run
 from aded.config.command_line import compose_config
 from aded.core.drafter import Drafter
 from aded.core.target import Target
@@ -23,7 +24,6 @@ from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, no_ngrams
 from aded.files.models.plain_tokenizer import PlainTokenizer
 from aded.records.summary import Summary
-from aded.run import run
 
 PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"role": "user", "content": "a cat"}]]
 

@@ -120,7 +120,7 @@ def test_a_machine_that_stays_busy_is_not_waited_for_and_noted_once(
     assert line.startswith("prompt_lookup, ")
     assert "human_eval" in line
     assert ": 4 questions, at most 12 new tokens" in error.splitlines()[0]
-    assert [number for number in (1, 2, 3) if f": {number} of 4 questions answered, about " in error] == [1, 2, 3]
+    assert [f": {number} of 4 questions answered, about " in error for number in (1, 2, 3)] == [False, True, True]
 
 
 def test_what_was_decoded_again_is_kept_when_the_run_stops_there(shell: Shell, set_noise: SetNoise) -> None:

@@ -50,9 +50,10 @@ def test_the_table_is_for_terminals_alone(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def show() -> None:
-        shown = Shown("sweep", 3)
-        shown.begin("first", 3, 1, 8)
+        shown = Shown("sweep", 4)
+        shown.begin("first", 4, 1, 8)
         shown.answered(rows_of(1))
+        shown.answered(rows_of(2))
         shown.note("a note")
         shown.close()
 
@@ -62,5 +63,5 @@ def test_the_table_is_for_terminals_alone(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setattr("aded.bench.live_table.Console", lambda **_: console(written))
     show()
-    for text in ("first", "2 of 3 questions answered, about", "a note"):
+    for text in ("first", "3 of 4 questions answered, about", "a note"):
         assert text in written.getvalue()

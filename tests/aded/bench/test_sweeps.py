@@ -49,6 +49,69 @@ def test_a_sweep_leaves_the_record_of_each_run(
     assert all(summary["identical_outputs"] == 2 for summary in summaries)
 
 
+BROKEN = """
+import os
+from aded.core.drafter import Drafter
+
+class Raises(Drafter):
+    def __init__(self, budget: int = 8) -> None:
+        self.budget = budget
+
+    def draft(self, context):
+        raise ZeroDivisionError("no step")
+
+class Dies(Raises):
+    def draft(self, context):
+        os._exit(9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "broken", "problem"),
+    [
+        ("hydra/launcher=basic", "Raises", "ZeroDivisionError: no step"),
+        pytest.param(
+            "hydra/launcher=joblib hydra.launcher.n_jobs=2", "Dies", "did not end", marks=pytest.mark.thorough
+        ),
+        pytest.param("hydra/launcher=submitit_local", "Dies", "did not end", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_run_that_fails_costs_no_other(
+    shell: Shell, tmp_path: Path, folder: Path, launcher: str, broken: str, problem: str
+) -> None:
+    """One is refused before the first run, one fails in its midst, and one is finished."""
+    (tmp_path / "mine.py").write_text(BROKEN)
+    classes = f"no.Such,mine.{broken},baselines.tokens.prompt_lookup.PromptLookup"
+    overrides = ["method=custom", f"method._target_={classes}", *launcher.split(), f"model={folder}"]
+    overrides += [
+        "output_dir=null",
+        f"paths.output={tmp_path}/out",
+        "benchmark.limit=2",
+        "benchmark.max_new_tokens=8",
+    ]
+    code, printed, errors = shell(*overrides, "-m")
+    assert code == 1
+    first, *_, failed, unknown, other = errors.splitlines()
+    assert first.startswith("method._target_=no.Such cannot run: method._target_: no.Such is no class here")
+    assert failed == "2 of 3 runs failed; the others are finished:"
+    assert unknown == f"  {first.replace(' cannot run', '')}"
+    assert other.startswith(f"  method._target_=mine.{broken}: {problem}")
+    assert len([*tmp_path.glob("out/*/*/*/summary.json")]) == printed.count("identical 2 of 2") == 1
+
+
+def test_where_all_runs_fail_alike_one_line_says_so(shell: Shell) -> None:
+    """Keys of Hydra that would be dropped are refused too."""
+    for wrong, line in (
+        ("no_such=1", "no_such: no such key"),
+        ("hydra/launcher=no_such", "hydra.launcher: 'no_such': no such launcher; there are basic, joblib"),
+        ("hydra.sweeper.max_batch_size=2", "hydra/sweeper: a sweep has every combination"),
+        ("--info", "--info: is not read with -m"),
+    ):
+        code, _, errors = shell("method=prompt_lookup,aded", wrong, "-m")
+        assert (code, errors.count("\n")) == (2, 1), errors
+        assert errors.startswith(line)
+
+
 def sweep(name: str) -> dict[str, list[str]]:
     experiment: Any = OmegaConf.load(CONF / "experiment" / f"{name}.yaml")
     params = (experiment.get("hydra") or {}).get("sweeper", {}).get("params", {})

@@ -173,7 +173,7 @@ def test_a_row_that_differs_fails_but_for_its_drafting_time(
         assert stop.value.code == 1
         assert f"line 2: prompt_lookup on one: {key} is {getattr(row, key)}, not 12x" in capsys.readouterr().err
     for key, value, problem in (
-        ("method", "no_such", "'no_such' is no method"),
+        ("method", "no_such", "'no_such': no such method"),
         ("corpus", "four", "has no pack four"),
         ("settings", "[]", "line 2: settings"),
         ("settings", '{"budgets": 3}', "method.budgets: no such key"),

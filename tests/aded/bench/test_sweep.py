@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 from small_ngrams import write_small_ngrams
 
+from aded.bench.sweep import combinations
 from aded.errors import BadInput
 from datastore.suffix_array import with_separators, write_suffixes
-from scripts import NoSettings
-from scripts.sweep import combinations, run
 
 
 def test_every_combination_is_a_run() -> None:
-    found = combinations("cpu_default", ["benchmark.limit=1,2", "method=rest,aded", "logger=none"])
+    found = combinations(["+experiment=cpu_default", "benchmark.limit=1,2", "method=rest,aded", "logger=none"])
     expected = [
         {"+experiment=cpu_default", f"method={method}", f"benchmark.limit={limit}", "logger=none"}
         for method, limit in product(("rest", "aded"), (1, 2))
@@ -22,7 +21,7 @@ def test_every_combination_is_a_run() -> None:
 
 
 def test_without_overrides_it_is_the_experiment_s_own_sweep() -> None:
-    methods = [dict(part.split("=") for part in one)["method"] for one in combinations("cpu_default", [])]
+    methods = [dict(part.split("=") for part in one)["method"] for one in combinations(["+experiment=cpu_default"])]
     assert {"prompt_lookup", "aded", "aded_backoff"} <= set(methods)
     assert len(set(methods)) == len(methods)
 
@@ -38,7 +37,9 @@ def datastores(tmp_path: Path) -> tuple[str, str]:
 def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores: tuple[str, str]) -> None:
     ngrams, suffixes = datastores
     given = ["method.adaptation=prompt,session", f"datastore.path={ngrams},{suffixes}", "method.budget=16"]
-    found = [dict(part.split("=", 1) for part in one[1:]) for one in combinations("peers_recorded", given)]
+    found = [
+        dict(part.split("=", 1) for part in one[1:]) for one in combinations(["+experiment=peers_recorded", *given])
+    ]
     by_method: dict[str, list[dict[str, str]]] = {}
     for one in found:
         assert one.pop("method.budget") == "16"
@@ -52,13 +53,10 @@ def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores
 
 def test_a_single_method_is_left_its_settings_so_that_a_wrong_one_is_refused() -> None:
     given = ["method=prompt_lookup", "method.budget=16", "method.adaptation=prompt,session"]
-    found = combinations("peers_recorded", given)
+    found = combinations(["+experiment=peers_recorded", *given])
     assert [one[-1] for one in found] == ["method.adaptation=prompt", "method.adaptation=session"]
 
 
-def test_a_method_without_its_kind_of_datastore_and_no_experiment_are_refused(datastores: tuple[str, str]) -> None:
+def test_a_method_without_its_kind_of_datastore_is_refused(datastores: tuple[str, str]) -> None:
     with pytest.raises(BadInput, match=r"datastore.path: rest reads a file of suffixes, and none is named"):
-        combinations("peers_recorded", [f"datastore.path={datastores[0]}"])
-    for arguments in ([], ["no_such_experiment"], ["method=aded"]):
-        with pytest.raises(BadInput, match=r"EXPERIMENT: name one of .*cpu_default"):
-            run(arguments, NoSettings())
+        combinations(["+experiment=peers_recorded", f"datastore.path={datastores[0]}"])
