@@ -1,6 +1,3 @@
-"""Building datastore files, through the function, the command line, and a run that has none yet; and what is done
-with them then: `aded info` prints them, and merged n-gram files are those of one build."""
-
 import json
 import logging
 import os
@@ -126,7 +123,6 @@ def test_a_full_disk_is_reported_and_an_interrupted_build_leaves_nothing(
 
 
 def write_x(work: str, folder: Path) -> None:
-    """Build it, build it in parts, or fetch it."""
     tokenizer = tiny_tokenizer()
     if work == "build":
         build(Texts(*TEXTS), tokenizer, out=folder / "x")
@@ -157,7 +153,6 @@ def test_two_commands_for_one_file_wait_for_each_other(
 
 
 def opened(tokenizer: PreTrainedTokenizerFast, corpus: Texts, folder: Path, **keys: Any) -> ArrayFile:
-    """As a run opens its datastore."""
     keys = {"path": None, "order": 3, "cache": str(folder), "kind": "ngrams"} | keys
     return open_or_build(tokenizer, corpus=corpus, **keys)
 

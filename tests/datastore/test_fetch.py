@@ -1,5 +1,3 @@
-"""The command, against a server in this process that plays the internet or the mirror."""
-
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -32,7 +30,6 @@ def raw_path(name: str) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]:
-    """A catalogue of two sources, and their publisher."""
     monkeypatch.chdir(tmp_path)
     with serving({}) as running:
         shutil.copytree(CONF, tmp_path / "conf", ignore=shutil.ignore_patterns("source"))
@@ -44,7 +41,6 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServ
 
 
 def describe(server: FileServer, name: str, content: bytes, **others: object) -> None:
-    """Let the server have a source, and the catalogue name it."""
     server.files[raw_path(name)] = content
     source = {
         "what": f"source {name}",

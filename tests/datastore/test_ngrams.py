@@ -29,7 +29,6 @@ def plain_counts(documents: Sequence[Sequence[int]], order: int) -> Table:
 
 
 def table(file: NgramFile, order: int) -> Table:
-    """The n-grams of one order, read as documented."""
     if order == 1:
         singles = zip(file.level(1), file.times(file.level(1)).tolist(), strict=True)
         found = sorted(((token, times) for token, times in singles if times), key=lambda one: (-one[1], one[0]))
@@ -62,7 +61,6 @@ def test_counts_equal_those_of_plain_dictionaries(documents: list[list[int]], or
 def test_counting_in_parts_changes_nothing(
     chunk: int, windows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The parts end anywhere in documents and n-grams."""
     rng = np.random.default_rng(chunk)
     documents = [rng.integers(VOCABULARY, size=size).tolist() for size in (40, 0, 1, 2, 30, 3)]
     at_once = count_ngrams([np.array(ids) for ids in documents], 5, VOCABULARY)

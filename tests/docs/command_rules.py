@@ -85,15 +85,12 @@ SMALL = {
 }
 """What makes a command small: these settings take the place of the page's."""
 DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
-"""For runs and scripts whose command names no datastore."""
 
 
 Rule = Callable[[list[str], Path], None]
-"""What is done with a command's arguments, in a folder."""
 
 
 def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
-    """The arguments on small inputs."""
     small = [each for each in SMALL.get(module, ()) if "model=recorded" not in arguments or each not in MODEL]
     if module in ("aded.run", "scripts.results.check_lossless") and "datastore.path=" not in " ".join(arguments):
         small.append(DATASTORE)
@@ -161,7 +158,6 @@ def print_to_file(arguments: list[str], folder: Path) -> None:
 
 
 def copy_folder(arguments: list[str], folder: Path) -> None:
-    """A folder of the checkout."""
     source, target = arguments
     shutil.copytree(ROOT / source, folder / target)
 
@@ -249,7 +245,6 @@ NOT_RUN = (
     "aded wandb",
     "python -m scripts.results.recorded",  # it fetches all: tests/scripts/results/test_recorded_results.py
 )
-"""Commands that no test can run, by their beginning."""
 
 
 def run_command(arguments: list[str], folder: Path, place: str) -> None:

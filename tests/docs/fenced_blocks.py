@@ -10,8 +10,6 @@ from command_rules import ROOT
 
 
 class Block(NamedTuple):
-    """A fenced block of a page; line: of its fence."""
-
     page: Path
     line: int
     language: str
@@ -22,7 +20,6 @@ class Block(NamedTuple):
         return f"{self.page.relative_to(ROOT)}, line {self.line}"
 
     def commands(self) -> Iterator[list[str]]:
-        """The words of each command."""
         for line in self.text.replace("\\\n", " ").splitlines():
             if words := shlex.split(line, comments=True):
                 yield words

@@ -33,7 +33,6 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 PYTHON_ALONE = (ROOT / "README.md", ROOT / "docs" / "python_api.md")
-"""Their Python needs no file."""
 FIRST = (*PYTHON_ALONE, ROOT / "docs" / "tutorial.md")
 FREE_NODES = """
 import aded.core.step_cost, aded.drafters.sized, numpy
@@ -73,7 +72,6 @@ def write_lines(path: Path, rows: Sequence[object]) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with everything that the pages name."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "cache" / "models").mkdir(parents=True)
     (folder / "cache" / "models" / embedded_model().name).symlink_to(embedded_model())  # converting it takes a minute

@@ -1,5 +1,3 @@
-"""Every figure of a page is in a committed file that its section links."""
-
 import csv
 import re
 from collections.abc import Iterator
@@ -18,7 +16,6 @@ TEXTS = {".csv", ".json", ".md", ".txt"}
 
 
 def decimals(text: str) -> list[str]:
-    """The figures of a page's words and tables."""
     text = re.sub(r"```.*?```|^    .*$|`[^`]*`", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"\]\([^)]*\)|<[^>]*>|arXiv [\d., ]+|Python \S+|[A-Z]\w*-?\d\.\d\S*", "", text)
     return DECIMAL.findall(text)
@@ -55,7 +52,6 @@ IN_NO_FILE = {
     "results/engines/README.md: Beside other engines": "versions",
     "results/gpu/README.md: On a GPU": "versions, and a ratio of two figures",
 }
-"""Sections with figures that stand in no committed file, and why."""
 
 
 def sections(page: Path) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,3 @@
-"""docs/methods.md says of every method what it learned from, as its class does; docs/peers.md how faithful it is."""
-
 import re
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +20,6 @@ def test_the_table_says_what_each_method_learned_from(name: str) -> None:
 
 
 def rows_of_peers() -> dict[str, list[str]]:
-    """The cells of each method's row in the table of docs/peers.md, without its name."""
     lines = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8").splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
     return {first.strip("`"): rest for first, *rest in cells if len(rest) == 7}

@@ -1,5 +1,3 @@
-"""The pages agree with the project: links lead somewhere, named files exist, every config is documented."""
-
 import re
 import subprocess
 from pathlib import Path
@@ -18,7 +16,6 @@ LINKING = [
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,5 +1,3 @@
-"""The commands by which the results were made are ones that the program takes: names, keys and values."""
-
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -34,7 +32,6 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 
 def compose(name: str, arguments: list[str], folder: Path) -> None:
-    """Raises BadInput for what the command does not take."""
     if name == "sweep":
         # Which datastore belongs to a method is read from the files, which are not here.
         kept = [one for one in arguments[1:] if not one.startswith("datastore.path=")]

@@ -76,7 +76,6 @@ def test_nothing_is_loaded_from_elsewhere(built: Path) -> None:
 
 @pytest.fixture
 def quiet(browser: Any) -> Iterator[Any]:
-    """The browser, which has nothing to complain of."""
     browser.get_log("browser")
     yield browser
     assert browser.get_log("browser") == []

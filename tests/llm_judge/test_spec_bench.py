@@ -1,5 +1,3 @@
-"""Spec-Bench's questions, its run files, and its own definition of accepted tokens, computed here a second time."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from llm_judge.spec_bench import MT_BENCH_CATEGORIES, TASKS, RunFile, SpecBench,
 from scripts.export import main
 
 OF_SPEC_BENCH = [*MT_BENCH_CATEGORIES, *TASKS[1:]]
-"""The categories in its own files."""
 
 
 def mean_accepted(lines: list[dict[str, Any]], task: str) -> float:
@@ -39,7 +36,6 @@ def question(number: int, category: str | None = None) -> dict[str, object]:
 
 
 def answer(number: int, accept_lengths: list[int]) -> dict[str, Any]:
-    """A line as Spec-Bench's evaluation/eval.py writes it."""
     choice = {"index": 0, "turns": ["the cat"], "wall_time": [0.5], "accept_lengths": accept_lengths}
     line = {"question_id": number, "category": category_of(str(number)), "answer_id": "x", "tstamp": 1.5}
     return {**line, "model_id": "vicuna-7b-v1.3-eagle-float16", "choices": [choice]}
@@ -121,7 +117,6 @@ def test_a_damaged_run_file_is_one_line(tmp_path: Path, lines: list[object], pro
 def test_speed_py_reads_an_exported_run_and_finds_our_accepted_tokens(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command
 ) -> None:
-    """Of a timed run, and of the same without a model."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
     asked = [(81, 0), (81, 1), (95, 0), (95, 1), (161, 0)]

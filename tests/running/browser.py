@@ -31,8 +31,6 @@ TABS = (
 
 
 class Page:
-    """The report, open in a browser."""
-
     def __init__(self, browser: Any, path: Path) -> None:
         self.browser = browser
         self.wide(1280)
@@ -60,7 +58,6 @@ class Page:
         ActionChains(self.browser).send_keys(*keys).perform()
 
     def choose(self, select: str, value: str) -> None:
-        """An option whose text holds the value."""
         self(
             "const s = document.getElementById(arguments[0]);"
             "s.value = [...s.options].find((one) => one.textContent.includes(arguments[1])).value;"
@@ -86,7 +83,6 @@ class Page:
 
 @contextmanager
 def started() -> Iterator[Any]:
-    """The driver of a browser without a window."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

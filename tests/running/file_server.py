@@ -12,8 +12,6 @@ import pytest
 
 @dataclass
 class FileServer:
-    """files: path -> content. A path that is not there is answered 404."""
-
     files: dict[str, bytes]
     url: str = ""
     ranges: bool = True
@@ -28,7 +26,6 @@ class FileServer:
 
 @contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
-    """The server, which no proxy of the environment stands before."""
     state = FileServer(files)
 
     class Handler(BaseHTTPRequestHandler):

@@ -28,7 +28,6 @@ class Shell:
         monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr)"""
         given = {word.split("=")[0] for word in arguments}
         usual = [*self.usual, "progress=false", f"output_dir={self.out}"]
         usual = [word for word in usual if word.split("=")[0] not in given]

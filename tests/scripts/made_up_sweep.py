@@ -38,7 +38,6 @@ def write_sweep(folder: Path) -> Path:
 
 
 def write_short_sweep(folder: Path) -> Path:
-    """Answers of 32 tokens to two questions."""
     for at, method in enumerate(METHODS):
         rows = _rows(METHODS[method], 12, seed=200 + at, questions=2)
         write_run(folder / method, rows, method=method, benchmark=BENCHMARKS[0], answers=None)
@@ -75,7 +74,6 @@ def _rows(
 
 
 def _write_trees(run: Path, answer: Row) -> None:
-    """Each step's accepted path, and the other nodes below the root."""
     steps, at = [], 1
     for length, nodes in zip(answer.accept_lengths, answer.drafted_nodes, strict=True):
         tokens = [*answer.token_ids[at - 1 : at - 1 + length], *range(nodes + 1 - length)]

@@ -1,5 +1,3 @@
-"""What `make run` leaves: records, table, plot and report."""
-
 import re
 import shlex
 from pathlib import Path

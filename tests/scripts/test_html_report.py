@@ -1,5 +1,3 @@
-"""The report: what a page holds of runs of every kind, that hostile text stays text, and how large it may be."""
-
 import csv
 import json
 import re
@@ -27,7 +25,6 @@ HOSTILE = "</script><img src=x onerror=alert(1)>\u202e&\0"
 
 
 def answer(tokens: list[int], lengths: list[int], texts: dict[str, str] | None = None) -> AnswerTrees:
-    """Trees of an answer: each step drafted its accepted tokens and one more."""
     steps, at = [], 1
     for length in lengths:
         drafts = tokens[at : at + length - 1]
@@ -60,7 +57,6 @@ def data_of(page: str) -> Any:
 
 
 def csv_of(page: str, name: str) -> list[dict[str, str]]:
-    """The rows of the file that a table's link holds."""
     (found,) = re.findall(rf'download="{name}\.csv" href="data:text/csv;charset=utf-8,([^"]*)"', page)
     return list(csv.DictReader(unquote(found).splitlines()))
 

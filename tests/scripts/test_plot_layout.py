@@ -1,5 +1,3 @@
-"""In no plot of a sweep does a text lie on another, on data or over the edge, and none is drawn empty."""
-
 import warnings
 from collections.abc import Iterator
 from itertools import combinations
@@ -48,7 +46,6 @@ def texts_of(figure: Figure) -> dict[Text, Bbox]:
 
 
 def overlap(one: Bbox, other: Bbox) -> bool:
-    """By more than a pixel."""
     shared = Bbox.intersection(one, other)
     return shared is not None and min(shared.width, shared.height) > 1
 

@@ -1,5 +1,3 @@
-"""Each plot is drawn from the rows it needs, with their numbers, and not without them."""
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from scripts.report.plots.style import NAMES, error_bars
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
-    """A sweep of the budget on recorded answers, whose mean accepted tokens are 1, 2 and 3."""
     folder = tmp_path_factory.mktemp("recorded")
     for length, budget in enumerate((4, 8, 16), 1):
         rows = [row(81, 0, [length] * 60), row(82, 0, [length] * 60)]

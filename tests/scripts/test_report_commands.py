@@ -1,5 +1,3 @@
-"""`aded tables` and `aded compare` on finished runs, scores of mathematics, and W&B's report."""
-
 import json
 import shutil
 from dataclasses import fields

@@ -24,11 +24,9 @@ KINDS: list[Callable[[], NgramKind]] = [
     *(partial(kind, size_n=2, size_m=6) for kind in (NgramSimple, NgramMapK, NgramMapK4v)),
 ]
 Drafts = Iterator[tuple[list[int], list[int]]]
-"""Context and draft of each step."""
 
 
 def answered(drafter: LlamaCppNgram, prompt: list[int], answer: list[int]) -> Drafts:
-    """The steps of an answer; each accepts as much of its draft as the answer says."""
     text = [*prompt, *answer]
     drafter.begin(np.array(prompt))
     known = len(prompt) + 1
@@ -51,8 +49,6 @@ def ngram(text: list[int], start: int, n: int) -> tuple[int, ...]:
 
 
 class PlainMod:
-    """ngram-mod with a dictionary."""
-
     def __init__(self, n: int, fewest: int, most: int) -> None:
         self.n, self.fewest, self.most = n, fewest, most
         self.following: dict[tuple[int, ...], int] = {}

@@ -99,8 +99,6 @@ class PlainNgram:
 
 
 class PlainCorpus(PlainNgram):
-    """The engine's automaton: all parts of the documents, by how often and how late they occur."""
-
     def __init__(self, documents: list[list[int]], budget: int, depth: int, least: int, most: int) -> None:
         super().__init__(budget, depth, least, most, capacity=0)
         latest, at = dict[Path, int](), 0
@@ -183,7 +181,6 @@ def test_a_corpus_has_its_share_of_the_budget(
     depth: int,
     least: int,
 ) -> None:
-    """Paths of both are joined, and what one of them leaves free the other does not take."""
     most, file = least + 2, suffix_file(documents, vocabulary=4)
     settings = settings_of(match_type, depth, least, most)
     with patch("baselines.engines.sglang_ngram.open_suffixes", lambda path: file):

@@ -10,7 +10,6 @@ TEXT = st.lists(st.integers(0, 2), min_size=2, max_size=30)
 
 
 def contexts_and_drafts(drafter: TrtSuffixAutomaton, text: list[int]) -> list[tuple[list[int], list[int]]]:
-    """Of a prompt of one token, and an answer of which each step decides one token."""
     drafter.begin(np.array(text[:1]))
     found = []
     for known in range(1, len(text)):

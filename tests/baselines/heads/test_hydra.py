@@ -29,7 +29,6 @@ def target() -> EagerTarget:
 
 
 def published(target: EagerTarget, plus: bool) -> dict[str, torch.Tensor]:
-    """Random tensors with the names that the authors' code writes, by which the reference reads them."""
     heads = HydraHeads(HEADS, BLOCKS, target.config.hidden_size, VOCABULARY, target.config if plus else None)
     shapes = {name: value.shape for name, value in heads.state_dict().items()}
     if plus:  # what nothing reads

@@ -69,7 +69,6 @@ def test_the_heads_read_the_last_accepted_nodes_state(
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_published_file_is_read(tmp_path: Path, blocks: int) -> None:
-    """Its tensors are 0.0.linear.weight, 0.0.linear.bias and so on, and 0.1.weight for the projection."""
     expected = random_heads(heads=5, blocks=blocks, vocabulary=VOCABULARY)
     state = {name.removeprefix("stacks."): value for name, value in expected.state_dict().items()}
     assert {"0.0.linear.weight", "0.0.linear.bias", f"4.{blocks}.weight"} <= state.keys()

@@ -1,5 +1,3 @@
-"""What is found in single texts: words and n-grams of words, repetition without end, and near-duplicates."""
-
 import random
 import re
 import unicodedata
@@ -20,7 +18,6 @@ SENTENCES = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text(encod
 
 
 def plain_words(text: str) -> list[str]:
-    """The words as texts, character by character."""
     found, word = [], ""
     for character in text.lower() + " ":
         alone = re.match("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]", character)
@@ -72,7 +69,6 @@ def jaccard(one: list[str], other: list[str]) -> float:
 
 
 def changed(rng: random.Random, text: list[str], words: int) -> list[str]:
-    """The text with other words in some places."""
     places = set(rng.sample(range(len(text)), words))
     return ["another" if place in places else word for place, word in enumerate(text)]
 

@@ -1,6 +1,3 @@
-"""Cleaned corpora, their files, and what merges and runs say of them; questions of benchmarks in conversations,
-against plain sets of n-grams."""
-
 import json
 import random
 import re
@@ -95,7 +92,6 @@ def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> N
 
 
 def test_a_report_counts_conversations_that_stay(tmp_path: Path, questions: str) -> None:
-    """Not those that are degenerate, nearly duplicates, or hold a question of a benchmark that is left out."""
     asked = QUESTIONS[0]["prompt"]
     other, turn = tmp_path / "other.jsonl", "the question of another benchmark is this one"
     other.write_text(json.dumps({"question_id": 81, "turns": [turn]}) + "\n")
@@ -125,7 +121,6 @@ def test_the_default_is_every_conversation_under_its_old_name(tmp_path: Path) ->
 def test_parts_that_were_checked_in_another_way_are_not_checked(
     tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
 ) -> None:
-    """For a report of what was left out, for another file of prompts, or for none."""
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps(one | {"more": 1}) + "\n" for one in QUESTIONS))
     reports = {"b": questions, "c": f"prompts:{other}", "d": "human_eval"}
@@ -181,7 +176,6 @@ def overlap(*questions: AskedTexts, left_out: bool = True) -> Overlap:
 
 
 def met(checker: Overlap, *messages: str) -> bool:
-    """Count what a conversation holds. Does it hold a question that is left out?"""
     held = checker.held(messages)
     left_out = checker.leaves_out(held)
     checker.count(held, left_out=left_out)

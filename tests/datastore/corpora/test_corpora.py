@@ -1,5 +1,3 @@
-"""Corpora of files and of the Hub: what is read, what is counted and skipped, and that all parts are the whole."""
-
 import bz2
 import gzip
 import json
@@ -95,7 +93,6 @@ def test_bad_rows_are_counted_and_skipped(tmp_path: Path) -> None:
 def test_the_size_of_a_block_changes_no_row(
     rows: list[object], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An array and JSON lines of the same rows."""
     (tmp_path / "a.json").write_text(json.dumps(rows).replace("[", "[\n", 1))  # the first line is read at once
     (tmp_path / "a.jsonl").write_bytes(lines(rows))
     with monkeypatch.context() as patch:
@@ -183,7 +180,6 @@ def check(corpus: Corpus, parts: int) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`src` has texts, `rows` three files of rows; single files lie beside them."""
     folder = tmp_path_factory.mktemp("corpora")
     rows, few = [json.dumps(row) for row in NUMBERED], [{"text": f"row {number}"} for number in range(8)]
     (folder / "src" / "inner").mkdir(parents=True)
@@ -265,7 +261,6 @@ def test_a_folder_or_glob_is_its_files_one_after_another(files: Path, monkeypatc
 
 
 def test_corpora_with_other_documents_have_other_identities(tmp_path: Path) -> None:
-    """A file counts by its contents."""
     corpora = [DatasetCorpus("x", path="x", limit=limit, field=field) for limit in (None, 5) for field in (None, "a")]
     assert len({corpus.identity for corpus in corpora}) == 4
 

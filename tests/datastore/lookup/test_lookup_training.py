@@ -1,5 +1,3 @@
-"""Training of the look-up model: it learns, goes on where it was interrupted, and refuses what is too little."""
-
 import logging
 import shutil
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""An n-gram file that jobs build in parts is the file of one build, whatever happens on the way."""
-
 import json
 import os
 from collections.abc import Callable
@@ -28,7 +26,6 @@ CORPUS = Texts(*TEXTS, " ")
 
 @pytest.fixture
 def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Contains a tokenizer, `tok`, and what one build makes of CORPUS, `one`."""
     monkeypatch.setattr(building, "SECONDS", 0.0)
     tokenizer.save_pretrained(tmp_path / "tok")
     at_once(tmp_path, CORPUS)
@@ -36,7 +33,6 @@ def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pyte
 
 
 def at_once(folder: Path, corpus: Corpus, name: str = "one", order: int = 5) -> None:
-    """One build."""
     build(corpus, load_tokenizer(str(folder / "tok")), out=folder / name, order=order)
 
 
@@ -46,7 +42,6 @@ def in_parts(folder: Path, corpus: Corpus = CORPUS, cluster: Cluster = IN_PROCES
 
 
 def is_built(folder: Path, name: str = "one") -> bool:
-    """Is the file that of one build, and nothing else there?"""
     assert not (folder / ".x.parts").exists()
     return (folder / "x").read_bytes() == (folder / name).read_bytes()
 

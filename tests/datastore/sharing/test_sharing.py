@@ -1,5 +1,3 @@
-"""What is published arrives as it was, and nothing else is written over or takes its name."""
-
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -27,7 +25,6 @@ from datastore.sources import download
 
 @pytest.fixture(scope="module")
 def built(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a.ngrams, a.suffixes and a tokenizer, tok."""
     folder = tmp_path_factory.mktemp("built")
     build(Texts(*TEXTS), tokenizer, out=folder / "a.ngrams", suffixes=folder / "a.suffixes")
     tokenizer.save_pretrained(folder / "tok")
@@ -36,7 +33,6 @@ def built(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file has several of them."""
     monkeypatch.setattr(download, "CHUNK", 100)
 
 
@@ -48,7 +44,6 @@ def shared(built: Path, to: str | Path, name: str = "a.ngrams", **said: str) -> 
 
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
-    """a.ngrams, published."""
     return shared(built, tmp_path / "shared")
 
 
@@ -62,7 +57,6 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def refused(key: str, action: Callable[..., object], *arguments: Any) -> str:
-    """The problem of the one line."""
     with pytest.raises(BadInput) as error:
         action(*arguments)
     assert error.value.key == key
@@ -151,7 +145,6 @@ def test_a_publication_that_was_interrupted_goes_on(
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    """A Hub: a server of what its client commits."""
 
     def start(repo_id: str, revision: str | None) -> str:
         return f"datasets/{repo_id}/resolve/{revision or 'main'}/"

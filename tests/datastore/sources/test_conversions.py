@@ -1,6 +1,3 @@
-"""What raw files become: recorded answers the questions and answers that a replay reads, others a corpus
-or a tokenizer."""
-
 import base64
 import gzip
 import json
@@ -185,7 +182,6 @@ def test_questions_that_a_program_lists_are_those_of_its_random_sample(tmp_path:
 
 
 def made(content: bytes, folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Its rows, and the documents that a build reads."""
     (folder / "made.jsonl").write_bytes(content)
     corpus: Corpus = DatasetCorpus("made", path=str(folder / "made.jsonl"))
     return lines(content), list(corpus.documents())
@@ -253,7 +249,6 @@ TEXT = "the cat 1234"
 
 
 def tiktoken_file(folder: Path) -> list[Path]:
-    """The 256 bytes and a few merges."""
     tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b"12", b"123"]
     path = folder / "vocabulary"
     path.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)))

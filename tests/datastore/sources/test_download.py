@@ -1,5 +1,3 @@
-"""A file arrives whole, from its URL or in pieces from wheels, whatever happens, or its name is not taken."""
-
 import hashlib
 import io
 import os
@@ -109,7 +107,6 @@ def test_what_is_out_of_reach_or_no_place(tmp_path: Path) -> None:
 
 
 def described(server: FileServer) -> RawFile:
-    """What the catalogue says of the file and its wheels."""
     pieces = []
     for number, ((path, content), size) in enumerate(zip(WHEELS.items(), SIZES, strict=True)):
         known, member = hashlib.sha256(content).hexdigest(), f"part{number}/data/part.bin"

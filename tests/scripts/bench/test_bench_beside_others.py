@@ -1,5 +1,3 @@
-"""Benches of drafters, of a datastore beside draftretriever's, and of speedups beside busy programs."""
-
 import json
 import time
 from collections.abc import Sequence

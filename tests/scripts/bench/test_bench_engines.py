@@ -1,5 +1,3 @@
-"""Engines compared prompt by prompt, each in a process of its own."""
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Serving measured: counters, servers that do not start, and a whole run on a server that only resembles vLLM's."""
-
 import json
 import sys
 from dataclasses import replace
@@ -65,7 +63,6 @@ ThreadingHTTPServer((host, port), Handler).serve_forever()
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that only looks like vLLM's, for the processes that the script starts."""
     package = tmp_path / "engine" / "vllm" / "entrypoints" / "openai"
     package.mkdir(parents=True)
     (package / "api_server.py").write_text(VLLM)

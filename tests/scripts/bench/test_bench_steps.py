@@ -1,5 +1,3 @@
-"""Benches of steps: t(n) and the floor beside it, batches, kernels, what scripts/bench_gpu.sh makes, the roofline."""
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""An engine's counts beside those of a replay; rejection accepts as often as it must."""
-
 import json
 from pathlib import Path
 

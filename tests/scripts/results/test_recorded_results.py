@@ -1,5 +1,3 @@
-"""One command from recorded answers to tables and plots, on answers and a corpus of our own."""
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -22,7 +20,6 @@ TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat an
 
 @pytest.fixture
 def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The command line for two answer files of one benchmark, one of them short, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     tiny_tokenizer().save_pretrained("tokenizer")
     place = Path("answers/alpaca")

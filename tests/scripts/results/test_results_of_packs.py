@@ -1,5 +1,3 @@
-"""The committed table of packs and the leaderboard are found again; what differs or cannot be rebuilt is one line."""
-
 from dataclasses import asdict, replace
 from pathlib import Path
 

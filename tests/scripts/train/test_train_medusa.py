@@ -147,7 +147,6 @@ def test_only_the_most_frequent_tokens_are_distinguished() -> None:
 
 
 def test_heads_learn_what_can_be_known() -> None:
-    """States of a closed walk over 12 tokens: each fixes all that follows."""
     torch.manual_seed(0)
     hidden = torch.nn.functional.normalize(torch.randn(12, 32)) * 6
     projection = hidden.clone()

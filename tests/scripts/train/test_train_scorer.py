@@ -1,5 +1,3 @@
-"""The weights of aded_backoff's scorer: examples, descent, the command. And those of mixing, for hybrids."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -48,7 +46,6 @@ def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) 
 
 
 def write_corpora(folder: Path, stream: np.ndarray) -> dict[str, str]:
-    """By key, the files of a corpus."""
     header = {"tokenizer": "t", "vocabulary": "128"}
     write_small_ngrams(folder / "n", [stream], 128)
     write_suffixes(folder / "s", with_separators([stream], 128), header)
@@ -179,7 +176,6 @@ def test_a_step_goes_down_the_gradient(known: bool) -> None:
 def test_the_weights_of_mixing_leave_the_plain_ones_where_parts_met(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    """On a tiny model, and a corpus of which all prompts are asked."""
     (tmp_path / "corpus.txt").write_text("#####".join([SOURCE] * 20))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))

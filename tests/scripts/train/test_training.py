@@ -1,5 +1,3 @@
-"""Heads of EAGLE and DFlash for a tiny model: what they learn, and a training that is broken off."""
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +37,6 @@ Pairs = list[tuple[list[int], list[int]]]
 ALL = torch.arange(VOCABULARY)
 BLOCK = Block(4, 63, (0,))
 READS = {"eagle2": (), "eagle3": published_layers(2), "dflash": (1,)}
-"""By kind: the layers whose inputs it reads."""
 OWN = ["block_size=4", "mask_token_id=63", "target_layers=[0]", "layers=1"]
 each_kind = pytest.mark.parametrize("kind", READS)
 
@@ -51,7 +48,6 @@ def settings(kind: str, out: Path, *more: str) -> DictConfig:
 
 
 def pairs_of(model: PreTrainedModel, count: int = 6, tokens: int = 20) -> Pairs:
-    """Prompts with the model's own answers."""
     target = EagerTarget(model)
     prompts = [[3 + number, 40, 7 + 5 * number] for number in range(count)]
     return [
@@ -61,7 +57,6 @@ def pairs_of(model: PreTrainedModel, count: int = 6, tokens: int = 20) -> Pairs:
 
 
 def taught(kind: str, model: PreTrainedModel, cfg: DictConfig, pairs: Pairs) -> dict[str, torch.Tensor]:
-    """The tensors of the head's file."""
     teach: Callable[..., None] = dflash.teach if kind == "dflash" else eagle.teach
     teach(cfg, Loaded(EagerTarget(model), tiny_tokenizer(), frozenset()), pairs, {"model": "tiny"})
     return load_file(Path(cfg.out) / "model.safetensors")
@@ -86,7 +81,6 @@ def new_training(
 
 @each_kind
 def test_a_head_learns_what_can_be_known(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By heart: the answers that it is taught."""
     training, texts = new_training(kind, tiny_model(), ALL, monkeypatch, anchors=8)
     rates = [training.step(texts)[1] for _ in range(training.total)]
     assert all(first < 0.3 and last > 0.8 for first, last in zip(rates[0], rates[-1], strict=True))
@@ -149,7 +143,6 @@ def test_it_learns_what_it_will_draft(kind: str, tmp_path: Path, monkeypatch: py
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Ctrl-C does, before the fifth step."""
     step = Training.step
 
     def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
@@ -162,7 +155,6 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @each_kind
 def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the same head, bit for bit."""
     model = tiny_model()
     pairs, facts = pairs_of(model), {"answers": "6", "tokens": "120", "model": "tiny"}
     whole = taught(kind, model, settings(kind, tmp_path / "whole"), pairs)

@@ -89,7 +89,6 @@ def chain(marginals: torch.Tensor, budget: int) -> dict[tuple[int, ...], float]:
 
 
 def tree(marginals: torch.Tensor, budget: int) -> dict[tuple[int, ...], float]:
-    """The most probable paths, of all that there are."""
     paths = {
         path: float(sum(marginals[place, token] for place, token in enumerate(path)))
         for depth in range(1, len(marginals) + 1)

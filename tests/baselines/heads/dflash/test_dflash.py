@@ -1,5 +1,3 @@
-"""DFlash: its files as published, and its trees, which are those of the reference, node by node."""
-
 import json
 import math
 from pathlib import Path
@@ -49,7 +47,6 @@ CONFIG: dict[str, Any] = {
 
 
 def random_state(reads: int = 3) -> dict[str, torch.Tensor]:
-    """Tensors of the tiny model's size, with the published names, by which the reference reads them."""
     head = DFlashHead(Qwen3Config(**CONFIG), Block(5, 60, tuple(range(reads))))
     generator = torch.Generator().manual_seed(0)
     return {
@@ -61,7 +58,6 @@ def random_state(reads: int = 3) -> dict[str, torch.Tensor]:
 
 
 def dflash(folder: Path, state: dict[str, torch.Tensor] | None = None, **changed: Any) -> Path:
-    """A folder as published. changed: keys of its config."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({**CONFIG, **changed}))
     save_file(random_state() if state is None else state, folder / "model.safetensors")
@@ -97,7 +93,6 @@ def test_the_repository_has_a_head_for_the_default_model() -> None:
 
 
 def test_a_head_is_written_and_read_again(tmp_path: Path) -> None:
-    """The weights as EAGLE's are."""
     own = {**CONFIG["dflash_config"], "causal_head": True}
     head = load(dflash(tmp_path / "published", dflash_config=own))
     save_head(head, tmp_path / "ours", {"made": "here"}, 5)
@@ -151,8 +146,6 @@ def features_of(model: Any, text: list[int], layers: list[int]) -> torch.Tensor:
 
 
 class Compared(WrappedDrafter):
-    """Compares every tree with the reference's, and knows how many there were."""
-
     def __init__(self, drafter: Dflash, folder: Path, model: Any, config: dict[str, Any]) -> None:
         super().__init__(drafter)
         self.inner, self.model, self.layers = drafter, model, config["dflash_config"]["target_layer_ids"]

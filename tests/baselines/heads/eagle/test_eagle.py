@@ -1,5 +1,3 @@
-"""EAGLE: its files as published, and its trees, which are those of the reference, node by node."""
-
 import json
 import math
 from collections.abc import Callable
@@ -47,7 +45,6 @@ LAYERS = [0, 1, 1]
 
 
 def random_state(kind: type[EagleHead], known: int | None = DRAFT_VOCABULARY) -> State:
-    """Tensors of the tiny model's size, with the published names, by which the reference reads them."""
     config = LlamaConfig(**CONFIG)
     head: EagleHead
     if kind is Eagle3Head:
@@ -62,13 +59,11 @@ def random_state(kind: type[EagleHead], known: int | None = DRAFT_VOCABULARY) ->
 
 
 def draft_tokens() -> dict[str, torch.Tensor]:
-    """d2t and t2d of every third token."""
     tokens = 3 * torch.arange(DRAFT_VOCABULARY)
     return {"d2t": tokens - torch.arange(DRAFT_VOCABULARY), "t2d": torch.isin(torch.arange(VOCABULARY), tokens)}
 
 
 def write(folder: Path, state: dict[str, torch.Tensor], *, torchs_own: bool = False, **changed: Any) -> Path:
-    """A folder as published. changed: keys of its config."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({**CONFIG, **changed}))
     if torchs_own:
@@ -214,8 +209,6 @@ CASES: dict[str, tuple[Any, Callable[..., Path], type[Reference], dict[str, int]
 
 
 class Compared(WrappedDrafter):
-    """Compares every tree with the reference's, and knows how often it did."""
-
     def __init__(self, inner: Eagle, reference: type[Reference], state: State, model: Any) -> None:
         super().__init__(inner)
         self.inner, self.reference, self.state, self.model, self.trees = inner, reference, state, model, 0
@@ -253,7 +246,6 @@ def compared_with(case: str, folder: Path) -> tuple[EagerTarget, Compared]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_tree_is_the_references_node_by_node(case: str, tmp_path: Path) -> None:
-    """Over an answer, step by step; the second answer begins anew."""
     target, compared = compared_with(case, tmp_path)
     for prompt in (PROMPT, PROMPT[:1]):
         decode(target, compared, prompt, Greedy(), max_new_tokens=7)
@@ -261,7 +253,6 @@ def test_the_tree_is_the_references_node_by_node(case: str, tmp_path: Path) -> N
 
 
 def test_steps_that_were_not_drafted_for_are_read_later(tmp_path: Path) -> None:
-    """As a hybrid may do, which asks another drafter in between."""
     target, compared = compared_with("eagle2", tmp_path)
     compared.begin(PROMPT)
     step = target.prefill(PROMPT, Greedy(), 60, compared.requires)

@@ -1,5 +1,3 @@
-"""The paper's layout: which runs share a cell, what stands beside it, what is measured of a difference."""
-
 from pathlib import Path
 from typing import Any
 

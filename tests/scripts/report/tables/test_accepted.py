@@ -91,7 +91,6 @@ def test_the_page_has_both_scopes_by_category_and_position(folder: Path) -> None
 
 
 def test_methods_that_keep_nothing_have_one_table_for_both_scopes(tmp_path: Path) -> None:
-    """Its numbers are equal in both; with a method that learns there are two."""
     write_run(tmp_path / "a", answered([2, 3], [1]), method="rest")
     write_run(tmp_path / "b", answered([2, 2], [1]), method="prompt_lookup")
     right = ["cold and session, by category", "cold and session, by position"]

@@ -1,5 +1,3 @@
-"""The table of single runs: a row says what its run is, and what its numbers do not show."""
-
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -62,7 +60,6 @@ def test_a_table_says_whether_trees_are_sized(tmp_path: Path, cost: str, answers
 
 
 def test_every_table_is_best_first(tmp_path: Path) -> None:
-    """By speedup; methods without one, by accepted tokens, come last."""
     for name, accepted in (("few", [1, 1]), ("many", [4, 4]), ("more", [2, 2])):
         write_run(tmp_path / name, [row(n, 0, accepted) for n in range(6)], method=name, answers="tiny.jsonl")
     for name, speedup in (("slow", 0.5), ("fast", 2.0)):

@@ -1,5 +1,3 @@
-"""Tables of runs that differ in the size of the corpus, the temperature or the budget; and of a hybrid's parts."""
-
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ def lines(folder: Path) -> list[Line]:
 
 
 def write_sizes(folder: Path, lengths: list[int], prompts: bool = True, model: str = "a") -> None:
-    """Runs with corpora of 1000, 2000, 4000, ... tokens."""
     for number, length in enumerate(lengths):
         known: dict[str, Any] = {"datastore": f"{model}{number}", "datastore_tokens": str(1000 << number)}
         known |= {"datastore_prompts": str(10 << number)} if prompts else {}
@@ -76,7 +73,6 @@ def test_families_of_sizes_differ_in_their_datastore_alone(tmp_path: Path) -> No
 
 
 def sampled(folder: Path, method: str, accepted: dict[float, int], seeds: int = 1) -> None:
-    """Runs whose every step accepts so many tokens, by temperature."""
     for temperature, length in accepted.items():
         for seed in range(seeds):
             settings = {"decoding.temperature": temperature, "decoding.seed": seed}
