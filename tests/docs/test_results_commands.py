@@ -3,8 +3,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from command_rules import ROOT, gpu_script, known_keys
-from fenced_blocks import fenced_blocks
+from command_rules import ROOT, fenced_blocks, gpu_script, known_keys
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN

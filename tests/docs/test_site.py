@@ -1,9 +1,3 @@
-"""The site of the documentation: it has every page, no link of it is broken, it needs no network and fits a phone.
-
-What is staged is checked always; the built site where `make site` installed what builds it, and in a browser where
-there is one.
-"""
-
 import re
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Plain data comes back as it was, and no bytes make anything but plain data."""
-
 import json
 import math
 from collections import Counter

@@ -16,18 +16,8 @@ NEEDED = [
     pytest.mark.skipif(not find_spec("selenium"), reason="selenium drives the browser: pip install selenium"),
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium with its chromedriver on the path"),
 ]
-TABS = (
-    "ranking",
-    "trees",
-    "accepted",
-    "times",
-    "calibration",
-    "session",
-    "machine",
-    "runs",
-    "definitions",
-    "commands",
-)
+FINDINGS = ("ranking", "trees", "accepted", "times", "calibration", "session")
+TABS = (*FINDINGS, "machine", "runs", "definitions", "commands")
 
 
 class Page:
@@ -67,7 +57,6 @@ class Page:
         )
 
     def see(self, question: str, method: str) -> None:
-        """Choose a question, and wait until the first method's trees are there."""
         self.choose("question", question)
         self.wait(
             f"return document.querySelector('#pane-first h3')?.textContent.startsWith('{method}') && "

@@ -15,11 +15,9 @@ class FileServer:
     files: dict[str, bytes]
     url: str = ""
     ranges: bool = True
-    """Does it know the header Range?"""
     dies_after: int | None = None
     """Bytes of each answer after which it closes the connection."""
     lengths: bool = True
-    """Does it say how long an answer is?"""
     asked: list[str] = field(default_factory=list)
     """Path and Range of each request."""
 

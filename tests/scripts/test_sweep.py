@@ -1,14 +1,20 @@
+import re
+import shlex
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command import Command
 from small_ngrams import write_small_ngrams
 
 from aded.errors import BadInput
 from datastore.suffix_array import with_separators, write_suffixes
-from scripts import NoSettings
+from scripts import NoSettings, sweep
+from scripts.report.plots.catalogue import PLOTS
 from scripts.sweep import combinations, run
+
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
 
 
 def test_every_combination_is_a_run() -> None:
@@ -19,12 +25,6 @@ def test_every_combination_is_a_run() -> None:
     ]
     assert len(found) == 4
     assert [set(one) for one in found] == expected
-
-
-def test_without_overrides_it_is_the_experiment_s_own_sweep() -> None:
-    methods = [dict(part.split("=") for part in one)["method"] for one in combinations("cpu_default", [])]
-    assert {"prompt_lookup", "aded", "aded_backoff"} <= set(methods)
-    assert len(set(methods)) == len(methods)
 
 
 @pytest.fixture
@@ -61,3 +61,18 @@ def test_a_method_without_its_kind_of_datastore_and_no_experiment_are_refused(da
     for arguments in ([], ["no_such_experiment"], ["method=aded"]):
         with pytest.raises(BadInput, match=r"EXPERIMENT: name one of .*cpu_default"):
             run(arguments, NoSettings())
+
+
+def test_make_run_reports(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    """The command of `make run`, for a tiny model, two methods that need no files, one plot and no W&B."""
+    out = tmp_path / "cpu_default"
+    (recipe,) = re.findall(r"^run:.*\n\t@.*\$\(BIN\)/aded sweep (.*)\n", MAKEFILE.read_text(), re.MULTILINE)
+    monkeypatch.setattr("scripts.plots.PLOTS", {"speedup": PLOTS["speedup"]})
+    tiny = [f"model={folder}", "method=prompt_lookup,token_recycling", "benchmark.max_new_tokens=8"]
+    quick = ["logger=none", "benchmark.limit=2", "model.kernels=torch", "progress=false", f"paths.output={out}"]
+    code, printed, errors = command(sweep.main, *shlex.split(recipe), *tiny, *quick)
+    assert code == 0, errors[-2000:]
+    assert "token_recycling" in (out / "summary.md").read_text()
+    assert "outputs of all methods are identical" in (out / "report.html").read_text()
+    for place in ("summary.md", "speedup.png", "report.html", f"records: {out}"):
+        assert place in printed

@@ -49,10 +49,7 @@ def test_the_most_probable_paths_are_drafted(seed: int, heads: int, top_k: int, 
 
 
 @pytest.mark.parametrize(("own", "tokens"), [(None, None), (VOCABULARY, None), (None, [3, 8, 21, 34])])
-def test_the_heads_read_the_last_accepted_nodes_state(
-    tmp_path: Path, own: int | None, tokens: list[int] | None
-) -> None:
-    """Depth k of the tree has the most probable token of head k at the last accepted node, of those that it knows."""
+def test_heads_read_the_last_accepted_nodes_state(tmp_path: Path, own: int | None, tokens: list[int] | None) -> None:
     heads, hidden = random_heads(vocabulary=own), torch.randn(4, HIDDEN)
     projection = torch.nn.Linear(HIDDEN, VOCABULARY, bias=False)
     heads.tokens = None if tokens is None else torch.tensor(tokens)
@@ -85,8 +82,6 @@ def test_untrained_blocks_are_the_identity() -> None:
 
 
 class Trap:
-    """Unpickling it would create the file `sprung`."""
-
     def __reduce__(self) -> Any:
         return Path.touch, (Path("sprung"),)
 

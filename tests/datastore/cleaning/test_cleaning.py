@@ -118,9 +118,7 @@ def test_the_default_is_every_conversation_under_its_old_name(tmp_path: Path) ->
     assert len(set(names)) == 3
 
 
-def test_parts_that_were_checked_in_another_way_are_not_checked(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
-) -> None:
+def test_merges_keep_equal_checks_alone(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps(one | {"more": 1}) + "\n" for one in QUESTIONS))
     reports = {"b": questions, "c": f"prompts:{other}", "d": "human_eval"}
@@ -139,9 +137,7 @@ def test_parts_that_were_checked_in_another_way_are_not_checked(
         assert held_of(said[unknown[0]], *unknown[1:]) == "not checked"
 
 
-def test_info_prints_which_questions_were_met(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
-) -> None:
+def test_info_prints_the_questions_met(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str) -> None:
     chosen = corpus(tmp_path / "c", rows(0), report=(questions,), clean=("degenerate",))
     build(chosen, tokenizer, out=tmp_path / "a", order=2)
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
@@ -187,7 +183,6 @@ def asked(number: int, *turns: str, references: tuple[str, ...] = ()) -> AskedTe
 
 
 def plain_met(questions: list[AskedTexts], messages: list[str]) -> set[str]:
-    """The questions that share 13 words in a row with a message, or are contained in one."""
     found = set()
     for question in questions:
         for text in (*question.turns, *question.references):

@@ -16,7 +16,6 @@ HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
 
 @pytest.fixture
 def tokens(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """A text whose every fourth token repeats the one 20 before, more than the model sees one by one."""
     for name, value in {"STREAMS": 4, "LENGTH": 16, "MOST_STEPS": 60, "CHECKPOINT_STEPS": 10}.items():
         monkeypatch.setattr(training, name, value)
     stream = np.tile(np.arange(20), 150).astype(np.int32)

@@ -85,9 +85,7 @@ def test_the_card_says_what_it_is(built: Path, folder: Path, tokenizer: PreTrain
         assert part in metadata + text
 
 
-def test_a_file_that_is_no_datastore_is_not_written_over_nor_kept(
-    folder: Path, content: bytes, tmp_path: Path
-) -> None:
+def test_a_file_that_is_no_datastore_is_not_replaced(folder: Path, content: bytes, tmp_path: Path) -> None:
     out, other = tmp_path / "x", tmp_path / "other"
     for text in ("my thesis", '{"format": "aded-pack"}'):
         out.write_text(text)
@@ -193,31 +191,31 @@ def test_a_hub_that_takes_no_files(hub: object, built: Path, monkeypatch: pytest
     assert "401 Unauthorized;" in refused("to", shared, built, "hf://datasets/acme/chat")
 
 
-BAD = [
-    (publish.main, "FILE", ""),
-    (publish.main, "to", "a.ngrams"),
-    (publish.main, "to", "a.ngrams to=hf://datasets/a/b/c"),
-    (publish.main, "to", "a.ngrams to=a.suffixes"),
-    (publish.main, "hf://acme/chat", "a.ngrams to=hf://acme/chat"),
-    (publish.main, "license", "a.ngrams to=shared license=mit"),
-    (publish.main, "tokenizer", "a.ngrams to=shared tokenizer=nowhere/at/all"),
-    (publish.main, "datastore.path", "damaged to=shared"),
-    (publish.main, ".a", ".a to=shared"),
-    (fetch.main, "nowhere/manifest.json", "nowhere out=x"),
-    (fetch.main, "out", "tok out=tok"),
-    (fetch.main, "out", "some/folder"),
-    (fetch.main, "out", "out=x"),
-]
+Main = Callable[[], None]
+REFUSED: dict[Main, dict[str, list[str]]] = {
+    publish.main: {
+        "FILE": [""],
+        "to": ["a.ngrams", "a.ngrams to=hf://datasets/a/b/c", "a.ngrams to=a.suffixes"],
+        "hf://acme/chat": ["a.ngrams to=hf://acme/chat"],
+        "license": ["a.ngrams to=shared license=mit"],
+        "tokenizer": ["a.ngrams to=shared tokenizer=nowhere/at/all"],
+        "datastore.path": ["damaged to=shared"],
+        ".a": [".a to=shared"],
+    },
+    fetch.main: {"nowhere/manifest.json": ["nowhere out=x"], "out": ["tok out=tok", "some/folder", "out=x"]},
+}
 
 
+@pytest.mark.parametrize("main", REFUSED)
 def test_bad_input_is_one_line_and_writes_nothing(
-    command: Command, built: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    main: Main, command: Command, built: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, target in {"a.ngrams": "a.ngrams", "a.suffixes": "a.suffixes", "tok": "tok", ".a": "a.ngrams"}.items():
         (tmp_path / name).symlink_to(built / target)
     (tmp_path / "damaged").write_bytes(content[:-60] + bytes([content[-60] ^ 1]) + content[-59:])
     before = sorted(os.listdir(tmp_path))
     monkeypatch.chdir(tmp_path)
-    for main, key, arguments in BAD:
-        assert command.refusal(main, *arguments.split()).startswith(f"{key}: ")
-        assert sorted(os.listdir(tmp_path)) == before
+    for key, commands in REFUSED[main].items():
+        for arguments in commands:
+            assert command.refusal(main, *arguments.split()).startswith(f"{key}: ")
+            assert sorted(os.listdir(tmp_path)) == before

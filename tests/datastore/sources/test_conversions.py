@@ -271,9 +271,7 @@ def converted(convert: Callable[..., Sequence[bytes]], raw: list[Path], folder: 
     ("convert", "digits", "eos", "special"),
     [(llama_3, ["123", "4"], "<|eot_id|>", 256), (qwen, ["1", "2", "3", "4"], "<|im_end|>", 3)],
 )
-def test_tiktoken_files(
-    tmp_path: Path, convert: Callable[..., Any], digits: list[str], eos: str, special: int
-) -> None:
+def test_tiktoken(tmp_path: Path, convert: Callable[..., Any], digits: list[str], eos: str, special: int) -> None:
     tokenizer = converted(convert, tiktoken_file(tmp_path), tmp_path)
     assert [tokenizer.decode([each]) for each in tokenizer(TEXT)["input_ids"]][-len(digits) :] == digits
     assert tokenizer.decode(tokenizer(TEXT)["input_ids"]) == TEXT

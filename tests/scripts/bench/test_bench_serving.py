@@ -95,9 +95,7 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("proposer", ["aded_backoff", pytest.param("none", marks=pytest.mark.thorough)])
-def test_right_answers_are_told_from_wrong_broken_and_refused_ones(
-    folder: Path, tmp_path: Path, proposer: Any
-) -> None:
+def test_soak_tells_right_answers_from_others(folder: Path, tmp_path: Path, proposer: Any) -> None:
     asked: dict[str, Any] = {"clients": 3, "requests": 4, "new_tokens": 9, "break_every": 0.3}
     given = soak.SoakSettings(sys.executable, proposer, "x", 0.03, out=str(tmp_path), **asked)
     soak.run([f"model={folder}"], given)

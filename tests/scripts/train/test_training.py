@@ -49,11 +49,9 @@ def settings(kind: str, out: Path, *more: str) -> DictConfig:
 
 def pairs_of(model: PreTrainedModel, count: int = 6, tokens: int = 20) -> Pairs:
     target = EagerTarget(model)
-    prompts = [[3 + number, 40, 7 + 5 * number] for number in range(count)]
-    return [
-        (prompt, decode(target, Autoregressive(), np.array(prompt), Greedy(), max_new_tokens=tokens).token_ids)
-        for prompt in prompts
-    ]
+    prompts = [np.array([3 + number, 40, 7 + 5 * number]) for number in range(count)]
+    answers = [decode(target, Autoregressive(), each, Greedy(), max_new_tokens=tokens) for each in prompts]
+    return [(prompt.tolist(), answer.token_ids) for prompt, answer in zip(prompts, answers, strict=True)]
 
 
 def taught(kind: str, model: PreTrainedModel, cfg: DictConfig, pairs: Pairs) -> dict[str, torch.Tensor]:
@@ -99,7 +97,6 @@ def test_each_epoch_reads_all_texts_once_in_another_order_and_every_third_is_kep
 
 @torch.no_grad()
 def drafted_by_eagle(lesson: EagleLesson, model: PreTrainedModel, text: ReadText, behind: int) -> list[int]:
-    """What the head would draft behind so many tokens of the text, where what was drafted so far is right."""
     reader = HeadReader(lesson.head, SharedLayers(EagerTarget(model), "EAGLE"))
     reader.read(text.ids[1 : behind + 1], text.features[:behind])
     found = [reader.candidates(1)[0][0, 0]]
@@ -142,17 +139,6 @@ def test_it_learns_what_it_will_draft(kind: str, tmp_path: Path, monkeypatch: py
     assert all(0 < rate < 1 for rate in right)
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = Training.step
-
-    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
-        if training.done == 4:
-            raise KeyboardInterrupt
-        return step(training, texts)
-
-    monkeypatch.setattr(Training, "step", interrupted)
-
-
 @each_kind
 def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model()
@@ -164,8 +150,15 @@ def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch:
         with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
             return file.metadata()
 
+    step = Training.step
+
+    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
+        if training.done == 4:
+            raise KeyboardInterrupt
+        return step(training, texts)
+
     with monkeypatch.context() as patched:
-        interrupt(patched)
+        patched.setattr(Training, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
             taught(kind, model, cfg, pairs)
     assert metadata() == {**facts, "steps": "4 of 9"}
@@ -186,7 +179,6 @@ def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("kind", ["eagle2", "dflash"])
 def test_its_file_is_drafted_with(kind: str, tmp_path: Path) -> None:
-    """Of a narrower head the sizes are its own, and what it has learned by heart is accepted."""
     model = tiny_model()
     pairs = pairs_of(model)
     more = ["intermediate_size=24", "epochs=60", "learning_rate=0.01"]

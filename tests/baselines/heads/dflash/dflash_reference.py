@@ -15,9 +15,7 @@ Row = torch.Tensor
 class Reference:
     """A head by its published tensors. embedding, projection: the target's, [vocabulary, hidden]."""
 
-    def __init__(
-        self, state: State, config: dict[str, Any], embedding: torch.Tensor, projection: torch.Tensor
-    ) -> None:
+    def __init__(self, state: State, config: dict[str, Any], embedding: Row, projection: Row) -> None:
         self.state, self.config, self.embedding, self.projection = state, config, embedding, projection
 
     def marginals(self, features: torch.Tensor, root: int) -> torch.Tensor:
