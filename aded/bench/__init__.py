@@ -1,1 +1,1 @@
-"""One run: questions, objects from the config, answers in turn with the baseline, progress, W&B."""
+"""One run, and sweeps: questions, objects from the config, answers in turn with the baseline, progress, W&B."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from aded.bench.build import checked_config
 from aded.bench.progress import Progress
+from aded.bench.run import run
 from aded.config.command_line import compose_config
 from aded.files.pack import read_pack
-from aded.bench.run import run
 from datastore.ngrams import count_ngrams, write_ngrams
 from scripts.html_report import NAME, write_report
 from scripts.results.measure import ORDER, as_corpus

@@ -1,6 +1,3 @@
-"""Building datastore files, through the function, the command line, and a run that has none yet; and what is done
-with them then: `aded info` prints them, and merged n-gram files are those of one build."""
-
 import json
 import logging
 import os
@@ -125,8 +122,10 @@ def test_a_full_disk_is_reported_and_an_interrupted_build_leaves_nothing(
         assert os.listdir(tmp_path) == []
 
 
+LOCKS = {"build": ".x.building/lock", "parts": ".x.parts/lock", "fetch": ".x.fetching"}
+
+
 def write_x(work: str, folder: Path) -> None:
-    """Build it, build it in parts, or fetch it."""
     tokenizer = tiny_tokenizer()
     if work == "build":
         build(Texts(*TEXTS), tokenizer, out=folder / "x")
@@ -139,12 +138,8 @@ def write_x(work: str, folder: Path) -> None:
         receive(str(folder / "there"), folder / "x", 1, sha256(b"x"))
 
 
-@pytest.mark.parametrize(
-    ("work", "lock"), [("build", ".x.building/lock"), ("parts", ".x.parts/lock"), ("fetch", ".x.fetching")]
-)
-def test_two_commands_for_one_file_wait_for_each_other(
-    work: str, lock: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize(("work", "lock"), LOCKS.items())
+def test_two_commands_take_turns(work: str, lock: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     second = Thread(target=write_x, args=(work, tmp_path))
     with lock_file(tmp_path / lock, lambda: None):
@@ -157,7 +152,6 @@ def test_two_commands_for_one_file_wait_for_each_other(
 
 
 def opened(tokenizer: PreTrainedTokenizerFast, corpus: Texts, folder: Path, **keys: Any) -> ArrayFile:
-    """As a run opens its datastore."""
     keys = {"path": None, "order": 3, "cache": str(folder), "kind": "ngrams"} | keys
     return open_or_build(tokenizer, corpus=corpus, **keys)
 
@@ -203,9 +197,7 @@ def test_the_most_frequent_entries_come_first(tokenizer: PreTrainedTokenizerFast
     assert lines(tmp_path / "s", 9)[-3:] == [["4", str(a)], ["1", str(b)], ["1", str(c)]]
 
 
-def test_info_prints_texts_and_refuses_what_is_damaged(
-    tokenizer: PreTrainedTokenizerFast, folder: Path, command: Command
-) -> None:
+def test_info_prints_whole_files_alone(tokenizer: PreTrainedTokenizerFast, folder: Path, command: Command) -> None:
     tokenizer.save_pretrained("tok")
     tiny_tokenizer(["é"]).save_pretrained("other")
     found = command(info.main, "a", "tokenizer=tok", "top=1", "--verify").out.splitlines()
@@ -221,9 +213,7 @@ def test_info_prints_texts_and_refuses_what_is_damaged(
     assert "damaged" in command.refusal(info.main, "s")
 
 
-def test_a_lookup_file_says_how_well_it_predicts(
-    tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_info_of_lookups(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("datastore.lookup.training.MOST_STEPS", 2)
     monkeypatch.setattr("datastore.lookup.training.LENGTH", 16)
     build(Texts("the cat sat on the mat " * 60), tokenizer, lookup=tmp_path / "l")
@@ -235,7 +225,6 @@ def test_a_lookup_file_says_how_well_it_predicts(
 def test_merged_parts_equal_the_whole(
     tokenizer: PreTrainedTokenizerFast, folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where one token begins more windows than are in memory."""
     for name, texts in {"0": TEXTS[:2], "1": TEXTS[2:3], "2": TEXTS[3:]}.items():
         build(Texts(*texts), tokenizer, out=folder / name, order=3)
     monkeypatch.setattr("datastore.ngrams.WINDOWS", 3)
@@ -271,15 +260,12 @@ def test_bad_input_of_a_merge_is_one_line_and_writes_nothing(folder: Path, comma
     Path("other").write_text("no datastore")
     Path("linked").symlink_to("a")
     Path("hard").hardlink_to("a")
-    for arguments, key in {
-        "a": "out",
-        "a out=.": "out",
-        "out=b": "inputs",
-        "out=b other": "datastore.path",
-        "out=b a into=c": "into",
-        "out=b a linked": "inputs",  # no file twice
-        "out=b hard linked": "inputs",
-        "out=linked a": "out",
+    for key, commands in {
+        "out": ["a", "a out=.", "out=linked a"],
+        "inputs": ["out=b", "out=b a linked", "out=b hard linked"],  # no file twice
+        "datastore.path": ["out=b other"],
+        "into": ["out=b a into=c"],
     }.items():
-        assert command.refusal(merge.main, *arguments.split()).startswith(f"{key}: ")
+        for arguments in commands:
+            assert command.refusal(merge.main, *arguments.split()).startswith(f"{key}: ")
     assert sorted(os.listdir()) == ["a", "hard", "linked", "other", "s"]

@@ -1,5 +1,3 @@
-"""The command, against a server in this process that plays the internet or the mirror."""
-
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -32,7 +30,6 @@ def raw_path(name: str) -> str:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServer]:
-    """A catalogue of two sources, and their publisher."""
     monkeypatch.chdir(tmp_path)
     with serving({}) as running:
         shutil.copytree(CONF, tmp_path / "conf", ignore=shutil.ignore_patterns("source"))
@@ -44,7 +41,6 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FileServ
 
 
 def describe(server: FileServer, name: str, content: bytes, **others: object) -> None:
-    """Let the server have a source, and the catalogue name it."""
     server.files[raw_path(name)] = content
     source = {
         "what": f"source {name}",
@@ -70,11 +66,8 @@ def called(command: Command) -> Call:
 
 
 def there() -> set[str]:
-    return {
-        name
-        for name, content in CONTENTS.items()
-        if (path := Path(f"out/answers/{name}.jsonl")).exists() and path.read_bytes() == content
-    }
+    paths = {name: Path(f"out/answers/{name}.jsonl") for name in CONTENTS}
+    return {name for name, path in paths.items() if path.exists() and path.read_bytes() == CONTENTS[name]}
 
 
 def test_all_once_and_then_from_a_mirror(server: FileServer, called: Call, caplog: pytest.LogCaptureFixture) -> None:
@@ -94,9 +87,7 @@ def test_all_once_and_then_from_a_mirror(server: FileServer, called: Call, caplo
     assert there() == {"one", "two"}
 
 
-def test_another_catalogue_is_fetched_again_and_one_that_does_not_fit_writes_nothing(
-    server: FileServer, called: Call
-) -> None:
+def test_a_changed_catalogue_is_fetched_again_if_it_fits(server: FileServer, called: Call) -> None:
     assert called("one").code == 0
     describe(server, "one", b"newer")
     assert called("one").code == 0
@@ -128,9 +119,7 @@ def test_the_catalogue_is_listed_and_a_wrong_name_fetches_nothing(server: FileSe
     assert len(server.asked) == 1
 
 
-def test_a_model_is_converted_once_and_then_goes_by_its_name(
-    server: FileServer, called: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fetched_model_goes_by_its_name(server: FileServer, called: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     name, folder = FETCHED[0], Path("cache/models") / FETCHED[0]
     describe(server, name, tiny_gguf(Path("tiny.gguf")).read_bytes(), convert={}, results={}, model_bits=4)
     monkeypatch.setenv("ADED_CACHE", "cache")

@@ -29,7 +29,6 @@ def plain_counts(documents: Sequence[Sequence[int]], order: int) -> Table:
 
 
 def table(file: NgramFile, order: int) -> Table:
-    """The n-grams of one order, read as documented."""
     if order == 1:
         singles = zip(file.level(1), file.times(file.level(1)).tolist(), strict=True)
         found = sorted(((token, times) for token, times in singles if times), key=lambda one: (-one[1], one[0]))
@@ -59,10 +58,7 @@ def test_counts_equal_those_of_plain_dictionaries(documents: list[list[int]], or
 
 
 @pytest.mark.parametrize(("chunk", "windows"), [(7, 3), (64, 20), (1000, 50)])
-def test_counting_in_parts_changes_nothing(
-    chunk: int, windows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The parts end anywhere in documents and n-grams."""
+def test_parts_change_no_count(chunk: int, windows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(chunk)
     documents = [rng.integers(VOCABULARY, size=size).tolist() for size in (40, 0, 1, 2, 30, 3)]
     at_once = count_ngrams([np.array(ids) for ids in documents], 5, VOCABULARY)
@@ -88,10 +84,7 @@ def test_large_vocabularies_keep_their_ids(vocabulary: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("windows", [1000, 1 << 23])
-def test_long_lists_of_successors_and_large_counts_are_exact(
-    windows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More than the successors that are searched one by one, and more than one byte counts; also out of parts."""
+def test_long_lists_and_large_counts_are_exact(windows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ngrams, "WINDOWS", windows)
     rng = np.random.default_rng(0)
     documents = [np.where(rng.random(4000) < 0.6, 1, rng.integers(200, size=4000)).tolist() for _ in range(2)]

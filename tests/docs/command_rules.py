@@ -1,7 +1,4 @@
-"""How a documented command is run: on small inputs and tiny models, or checked where it needs more than a test has.
-
-RULES has a rule for the beginning of each command; a rule takes the arguments after it, and the page's folder.
-"""
+"""The fenced blocks of a page, and how their commands are run: on small inputs, or checked where they need more."""
 
 import json
 import os
@@ -10,14 +7,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from configparser import ConfigParser
 from dataclasses import fields
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import forked
 import numpy as np
@@ -36,7 +33,6 @@ ROOT = Path(__file__).parents[2]
 VOCABULARY = 128
 HUB_IDS = ("lmsys/vicuna-7b-v1.5", "lmsys/vicuna-7b-v1.3", "HuggingFaceTB/SmolLM2-135M-Instruct")
 TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
-
 QUESTIONS = "benchmark.question_file=question.jsonl"
 REPLACED = {
     "model.device=cuda": ["model.device=cpu"],  # a GPU
@@ -48,10 +44,7 @@ REPLACED = {
     "+experiment=table1_mt_bench": ["+experiment=table1_mt_bench", QUESTIONS],
     "corpus.path=aded/**/*.py": ["corpus.path=src/*.py"],  # this project's code
     "tokenizer=embedded": [f"tokenizer={HUB_IDS[0]}"],  # the tiny model's
-    "corpus=ultrachat": [
-        "corpus=jsonl",
-        "corpus.path=chat.jsonl",
-    ],  # the Hub: tests/datastore/corpora/test_corpora.py
+    "corpus=ultrachat": ["corpus=jsonl", "corpus.path=chat.jsonl"],  # the Hub: tests/datastore/corpora
     "datastore.path=small.ngrams,chat.ngrams": ["datastore.path=small.ngrams,chat.ngrams,chat.suffixes"],  # for rest
     "parts=8": ["parts=8", "cluster=debug"],  # processes that import everything anew: tests/datastore/parts
     "lookup=chat.lookup": ["lookup=chat.lookup", "corpus.path=code.jsonl"],  # enough to learn from
@@ -60,9 +53,10 @@ REPLACED = {
 }
 """Arguments that need a GPU, the Hub or minutes, and what runs in their place."""
 DROPPED = ("hydra/launcher=", "hydra.launcher.", "corpus.shards=", "cluster.slurm_")
-"""Launchers start processes that import everything anew: tests/aded/bench/test_launchers.py."""
+"""Launchers start processes that import everything anew: tests/aded/bench/test_sweeps.py."""
 MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
 TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CODE, *MODEL]
+OURS_ALONE = ["engines=[]", "engine=eager"]
 SMALL = {
     "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],
@@ -73,27 +67,15 @@ SMALL = {
     "scripts.train.medusa": TRAINING,
     "scripts.bench.verify": ["nodes=[1,65]", "contexts=[16]", "engines=[eager]", "rounds=1", *MODEL],
     "scripts.bench.kernels": ["nodes=[1,2]", "contexts=[16]", "rounds=1", *MODEL],
-    "scripts.bench.engines": [
-        "engines=[]",  # a process that imports transformers anew: tests/scripts/bench/test_bench_engines.py
-        "prompts=1",
-        "new_tokens=4",
-        "methods=[autoregressive]",
-        "engine=eager",
-        *MODEL,
-    ],
+    # The engines are processes that import transformers anew: tests/scripts/bench/test_bench_engines.py.
+    "scripts.bench.engines": [*OURS_ALONE, "methods=[autoregressive]", "prompts=1", "new_tokens=4", *MODEL],
     "scripts.bench.drafting": ["pairs=1000", "searches=10"],
 }
 """What makes a command small: these settings take the place of the page's."""
 DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
-"""For runs and scripts whose command names no datastore."""
-
-
-Rule = Callable[[list[str], Path], None]
-"""What is done with a command's arguments, in a folder."""
 
 
 def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
-    """The arguments on small inputs."""
     small = [each for each in SMALL.get(module, ()) if "model=recorded" not in arguments or each not in MODEL]
     if module in ("aded.run", "scripts.results.check_lossless") and "datastore.path=" not in " ".join(arguments):
         small.append(DATASTORE)
@@ -115,7 +97,6 @@ KEYS_ALONE = ("scripts.bench.datastore", "scripts.bench.serving", "scripts.bench
 
 
 def known_keys(name: str, arguments: Sequence[str]) -> None:
-    """Raises BadInput for a key that a module does not take."""
     module = import_module(name)
     own = (one for key, one in vars(module).items() if key.endswith("Settings"))
     settings = next((one for one in own if one.__module__ == name), NoSettings)
@@ -134,7 +115,6 @@ def run_program(arguments: list[str], folder: Path) -> None:
 
 
 def run_aded(arguments: list[str], folder: Path) -> None:
-    """The command `aded`, which the environment may have from another checkout: as a module."""
     name, *rest = arguments or ["--help"]
     run_program(["aded", name, *(rewritten(COMMANDS[name], rest) if name in COMMANDS else rest)], folder)
 
@@ -161,13 +141,11 @@ def print_to_file(arguments: list[str], folder: Path) -> None:
 
 
 def copy_folder(arguments: list[str], folder: Path) -> None:
-    """A folder of the checkout."""
     source, target = arguments
     shutil.copytree(ROOT / source, folder / target)
 
 
 def score(arguments: list[str], folder: Path) -> None:
-    """Where no code can be isolated it must say so."""
     command = [sys.executable, "-m", "aded", "score", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 or "cannot be isolated here" in done.stderr, done.stderr
@@ -185,10 +163,7 @@ def pytest_paths(arguments: list[str], folder: Path) -> None:
 
 
 def fetch_sources(arguments: list[str], folder: Path) -> None:
-    """It fetches from elsewhere (tests/datastore/test_fetch.py): the names are right, and small files are there.
-
-    A datastore is fetched from a folder.
-    """
+    """It fetches from elsewhere (tests/datastore/test_fetch.py): the names are right, and small files are there."""
     if any(argument.startswith("out=") for argument in arguments):
         run_aded(["fetch", *arguments], folder)
         return
@@ -227,7 +202,7 @@ def gpu_script(arguments: list[str], folder: Path) -> None:
     assert f"[ $# = {len(arguments)} ]" in script.read_text()
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Callable[[list[str], Path], None]] = {
     "VLLM_USE_V2_MODEL_RUNNER=0": vllm_server,
     "python -m pytest": pytest_paths,
     "aded score": score,
@@ -245,11 +220,10 @@ NOT_RUN = (
     "python -m venv",  # an environment of its own, and what is fetched into it
     "source .venv/bin/activate",
     "vllm-env/bin/pip",
-    "wandb sync",  # an account: tests/aded/bench/test_wandb_logger.py, tests/scripts/test_wandb_report.py
+    "wandb sync",  # an account: tests/aded/bench/test_wandb_logger.py, tests/scripts/test_report_commands.py
     "aded wandb",
     "python -m scripts.results.recorded",  # it fetches all: tests/scripts/results/test_recorded_results.py
 )
-"""Commands that no test can run, by their beginning."""
 
 
 def run_command(arguments: list[str], folder: Path, place: str) -> None:
@@ -260,3 +234,25 @@ def run_command(arguments: list[str], folder: Path, place: str) -> None:
             rule(arguments[len(start.split()) :], folder)
             return
     pytest.fail(f"{place}: no rule covers {shlex.join(arguments)}")
+
+
+class Block(NamedTuple):
+    page: Path
+    line: int
+    language: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}, line {self.line}"
+
+    def commands(self) -> Iterator[list[str]]:
+        for line in self.text.replace("\\\n", " ").splitlines():
+            if words := shlex.split(line, comments=True):
+                yield words
+
+
+def fenced_blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in re.finditer(r"^```(.*)\n((?:.*\n)*?)```$", text, re.MULTILINE):
+        yield Block(page, text[: match.start()].count("\n") + 1, match[1].strip(), match[2])

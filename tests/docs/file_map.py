@@ -19,7 +19,6 @@ work together: [architecture](architecture.md). Written by `python tests/docs/fi
 
 """
 DEPTH = 2
-"""Folders further down are not named."""
 
 
 def file_map() -> str:

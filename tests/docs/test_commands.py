@@ -1,9 +1,7 @@
 """Every command and Python block of the documentation is run, on a tiny random model and small files.
 
-The blocks of a page run in order, in a folder that has the files which the pages name: models by their Hub ids, a
-corpus, datastores, questions and recorded answers. Where the first line of a block is a comment with the name of a
-file, the block is that file. A block that no rule covers fails. The Python of the pages that people meet first runs
-as printed in an empty folder, with the embedded model. The pages that people meet later are make thorough's.
+The blocks of a page run in order, in a folder with the files that the pages name. Where the first line of a block is
+a comment with the name of a file, the block is that file.
 """
 
 import json
@@ -18,8 +16,7 @@ from tempfile import mkdtemp
 import forked
 import numpy as np
 import pytest
-from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, run_command
-from fenced_blocks import Block, fenced_blocks
+from command_rules import HUB_IDS, ROOT, TEXTS, VOCABULARY, Block, fenced_blocks, run_command
 from texts import write_code
 from tiny import tiny_model, tiny_tokenizer
 
@@ -28,23 +25,15 @@ from aded.identity import tokenizer_fingerprint
 from datastore.ngrams import count_ngrams, write_ngrams
 from datastore.suffix_array import with_separators, write_suffixes
 
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "aded/kernels/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
+OTHERS = ("README.md", "CONTRIBUTING.md", "aded/kernels/README.md")
+PAGES = [*(ROOT / name for name in OTHERS), *sorted((ROOT / "docs").glob("*.md"))]
 PYTHON_ALONE = (ROOT / "README.md", ROOT / "docs" / "python_api.md")
-"""Their Python needs no file."""
 FIRST = (*PYTHON_ALONE, ROOT / "docs" / "tutorial.md")
 FREE_NODES = """
 import aded.core.step_cost, aded.drafters.sized, numpy
 aded.drafters.sized.measure = lambda target, budget: aded.core.step_cost.StepCost(numpy.ones(budget + 1))
 """
 """Before the Python of a page, as in conftest.py: to measure what nodes cost takes two hundred forwards."""
-
-
-def run_python(block: Block, folder: Path) -> None:
-    done = forked.run([sys.executable, "-c", FREE_NODES + block.text], env=os.environ, cwd=folder)
-    assert done.returncode == 0, f"{block.place}\n{done.stderr[-3000:]}"
 
 
 def name_of(page: Path) -> str:
@@ -58,7 +47,9 @@ def run_block(block: Block, folder: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(block.text.partition("\n")[2], encoding="utf-8")
     elif block.language == "python":
-        run_python(block, Path(mkdtemp(dir=folder)) if block.page in PYTHON_ALONE else folder)
+        place = Path(mkdtemp(dir=folder)) if block.page in PYTHON_ALONE else folder
+        done = forked.run([sys.executable, "-c", FREE_NODES + block.text], env=os.environ, cwd=place)
+        assert done.returncode == 0, f"{block.place}\n{done.stderr[-3000:]}"
     elif block.language == "bash":
         for arguments in block.commands():
             run_command([one.replace("$PWD", str(folder)) for one in arguments], folder, block.place)
@@ -73,7 +64,6 @@ def write_lines(path: Path, rows: Sequence[object]) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with everything that the pages name."""
     folder = tmp_path_factory.mktemp("files")
     (folder / "cache" / "models").mkdir(parents=True)
     (folder / "cache" / "models" / embedded_model().name).symlink_to(embedded_model())  # converting it takes a minute
@@ -83,9 +73,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model.save_pretrained(folder / name)
         tokenizer.save_pretrained(folder / name)
     questions = [{"question_id": 81 + n, "category": "cats", "turns": [f"what {n}?", "and then?"]} for n in range(3)]
-    answers = [
-        {"question_id": 81 + n, "choices": [{"index": 0, "turns": [TEXTS[n], TEXTS[n + 1]]}]} for n in range(3)
-    ]
+    answers = [{"question_id": 81 + n, "choices": [{"turns": [TEXTS[n], TEXTS[n + 1]]}]} for n in range(3)]
     write_lines(folder / "question.jsonl", questions)
     write_lines(folder / "answers" / "mt_bench" / "vicuna-7b-v1.5.jsonl", answers)
     of_spec_bench, elsewhere = {81: "writing", 161: "translation"}, "vicuna-7b-v1.3-pld-float16-temp-0.0"
@@ -125,7 +113,5 @@ def test_the_commands_of_a_page_run(page: Path, files: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_block_of_a_page_is_overlooked(page: Path) -> None:
-    fences = [
-        line for line in page.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith(("```", "~~~"))
-    ]
+    fences = re.findall(r"^ *(?:```|~~~)", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert len(fences) == 2 * len(list(fenced_blocks(page)))

@@ -1,5 +1,3 @@
-"""Every figure of a page is in a committed file that its section links."""
-
 import csv
 import re
 from collections.abc import Iterator
@@ -18,20 +16,15 @@ TEXTS = {".csv", ".json", ".md", ".txt"}
 
 
 def decimals(text: str) -> list[str]:
-    """The figures of a page's words and tables."""
     text = re.sub(r"```.*?```|^    .*$|`[^`]*`", "", text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"\]\([^)]*\)|<[^>]*>|arXiv [\d., ]+|Python \S+|[A-Z]\w*-?\d\.\d\S*", "", text)
     return DECIMAL.findall(text)
 
 
-def rows_of(file: Path) -> list[dict[str, str]]:
-    with file.open(encoding="utf-8", newline="") as lines:
-        return list(csv.DictReader(lines))
-
-
 def test_the_outputs_that_the_readme_calls_the_same_are() -> None:
     for benchmark, questions in (("human_eval", 40), ("human_eval_raw", 40), ("mt_bench", 20)):
-        for row in rows_of(RESULTS / "live" / benchmark / "summary.csv"):
+        text = (RESULTS / "live" / benchmark / "summary.csv").read_text(encoding="utf-8")
+        for row in csv.DictReader(text.splitlines()):
             assert row["identical_outputs"] == row["turns"]
             assert int(row["questions"]) == questions
 
@@ -55,18 +48,15 @@ IN_NO_FILE = {
     "results/engines/README.md: Beside other engines": "versions",
     "results/gpu/README.md: On a GPU": "versions, and a ratio of two figures",
 }
-"""Sections with figures that stand in no committed file, and why."""
 
 
 def sections(page: Path) -> Iterator[tuple[str, str]]:
-    """Of a page, its beginning too: the name by which IN_NO_FILE knows it, and the text."""
     for section in re.split(r"^## ", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
         title = section.removeprefix("# ").partition("\n")[0]
         yield f"{page.relative_to(ROOT).as_posix()}: {title}", section
 
 
 def figures_of_results(page: Path, section: str) -> set[str]:
-    """Figures of the results that a section links, and of the files beside a page of results; rounded ones too."""
     linked = [(page.parent / link).resolve() for link in re.findall(r"\]\(([^)#]+\.\w+)", section)]
     files = [file for file in linked if RESULTS in file.parents]
     if RESULTS in page.parents:

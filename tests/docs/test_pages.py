@@ -1,24 +1,20 @@
-"""The pages agree with the project: links lead somewhere, named files exist, every config is documented."""
-
 import re
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from file_map import PAGE, file_map
 
+from aded.config.choices import read_choice
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINKING = [
-    *PAGES,
-    *sorted((ROOT / "results").rglob("README.md")),
-    ROOT / "tests/README.md",
-    ROOT / "aded/kernels/README.md",
-]
+RESULTS = sorted((ROOT / "results").rglob("README.md"))
+LINKING = [*PAGES, *RESULTS, ROOT / "tests/README.md", ROOT / "aded/kernels/README.md"]
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -55,18 +51,31 @@ def test_the_files_that_architecture_names_exist() -> None:
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
-@pytest.mark.parametrize(
-    ("group", "page"),
-    [
-        ("method", "methods"),
-        ("benchmark", "benchmarks"),
-        ("corpus", "datastores"),
-        ("cluster", "datastores"),
-        ("model", "README"),
-        ("source", "sources"),
-    ],
-)
-def test_every_config_is_on_its_page(group: str, page: str) -> None:
-    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+PAGE_OF = {"corpus": "datastores", "cluster": "datastores", "model": "README"}
+
+
+@pytest.mark.parametrize("group", ["method", "benchmark", "corpus", "cluster", "model", "source"])
+def test_every_config_is_on_its_page(group: str) -> None:
+    text = (ROOT / "docs" / f"{PAGE_OF.get(group, f'{group}s')}.md").read_text(encoding="utf-8")
     names = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")} - {"pretrained", "pack"}
     assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+ROW = re.compile(r"^\| `(\w+)` \|.*?\| (.*?) \|", re.MULTILINE)
+LEARNED_FROM = dict(ROW.findall((ROOT / "docs" / "methods.md").read_text(encoding="utf-8")))
+NAMES = {path.stem for path in (ROOT / "conf" / "method").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"hybrid", "layered", "custom"}))
+def test_the_table_says_what_each_method_learned_from(name: str) -> None:
+    module, _, kind = read_choice("method", name)["_target_"].rpartition(".")
+    learned_from = getattr(import_module(module), kind).learned_from
+    assert LEARNED_FROM[name] == (", ".join(sorted(learned_from)) or "nothing")
+
+
+def test_each_method_has_a_row_that_says_how_faithful_it_is() -> None:
+    lines = (ROOT / "docs" / "peers.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    rows = {first.strip("`"): rest for first, *rest in cells if len(rest) == 7}
+    assert set(rows) == NAMES - {"custom"}
+    assert [name for name, cells in rows.items() if {"", "–", "-"} & set(cells)] == []

@@ -1,12 +1,9 @@
-"""The commands by which the results were made are ones that the program takes: names, keys and values."""
-
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import pytest
-from command_rules import ROOT, gpu_script, known_keys
-from fenced_blocks import fenced_blocks
+from command_rules import ROOT, fenced_blocks, gpu_script, known_keys
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN
@@ -34,7 +31,6 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 
 def compose(name: str, arguments: list[str], folder: Path) -> None:
-    """Raises BadInput for what the command does not take."""
     if name == "sweep":
         # Which datastore belongs to a method is read from the files, which are not here.
         kept = [one for one in arguments[1:] if not one.startswith("datastore.path=")]

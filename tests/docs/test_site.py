@@ -1,9 +1,3 @@
-"""The site of the documentation: it has every page, no link of it is broken, it needs no network and fits a phone.
-
-What is staged is checked always; the built site where `make site` installed what builds it, and in a browser where
-there is one.
-"""
-
 import re
 import subprocess
 import sys
@@ -76,7 +70,6 @@ def test_nothing_is_loaded_from_elsewhere(built: Path) -> None:
 
 @pytest.fixture
 def quiet(browser: Any) -> Iterator[Any]:
-    """The browser, which has nothing to complain of."""
     browser.get_log("browser")
     yield browser
     assert browser.get_log("browser") == []

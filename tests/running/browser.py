@@ -16,23 +16,11 @@ NEEDED = [
     pytest.mark.skipif(not find_spec("selenium"), reason="selenium drives the browser: pip install selenium"),
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="there is no Chromium with its chromedriver on the path"),
 ]
-TABS = (
-    "ranking",
-    "trees",
-    "accepted",
-    "times",
-    "calibration",
-    "session",
-    "machine",
-    "runs",
-    "definitions",
-    "commands",
-)
+FINDINGS = ("ranking", "trees", "accepted", "times", "calibration", "session")
+TABS = (*FINDINGS, "machine", "runs", "definitions", "commands")
 
 
 class Page:
-    """The report, open in a browser."""
-
     def __init__(self, browser: Any, path: Path) -> None:
         self.browser = browser
         self.wide(1280)
@@ -60,7 +48,6 @@ class Page:
         ActionChains(self.browser).send_keys(*keys).perform()
 
     def choose(self, select: str, value: str) -> None:
-        """An option whose text holds the value."""
         self(
             "const s = document.getElementById(arguments[0]);"
             "s.value = [...s.options].find((one) => one.textContent.includes(arguments[1])).value;"
@@ -70,7 +57,6 @@ class Page:
         )
 
     def see(self, question: str, method: str) -> None:
-        """Choose a question, and wait until the first method's trees are there."""
         self.choose("question", question)
         self.wait(
             f"return document.querySelector('#pane-first h3')?.textContent.startsWith('{method}') && "
@@ -86,7 +72,6 @@ class Page:
 
 @contextmanager
 def started() -> Iterator[Any]:
-    """The driver of a browser without a window."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

@@ -29,7 +29,6 @@ class Command:
         return Called(code, *self.capture.readouterr())
 
     def refusal(self, main: Callable[[], None], *arguments: str) -> str:
-        """The one line that refuses bad input; the exit code is 2."""
         code, _, errors = self(main, *arguments)
         assert (code, errors.count("\n")) == (2, 1), errors
         return errors

@@ -12,23 +12,18 @@ import pytest
 
 @dataclass
 class FileServer:
-    """files: path -> content. A path that is not there is answered 404."""
-
     files: dict[str, bytes]
     url: str = ""
     ranges: bool = True
-    """Does it know the header Range?"""
     dies_after: int | None = None
     """Bytes of each answer after which it closes the connection."""
     lengths: bool = True
-    """Does it say how long an answer is?"""
     asked: list[str] = field(default_factory=list)
     """Path and Range of each request."""
 
 
 @contextmanager
 def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
-    """The server, which no proxy of the environment stands before."""
     state = FileServer(files)
 
     class Handler(BaseHTTPRequestHandler):

@@ -7,6 +7,5 @@ from numba import njit
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, compiled also when Python calls it."""
     called: Callable[..., Any] = njit(lambda *arguments: function(*arguments))
     return called

@@ -23,7 +23,6 @@ def group_of(test: str) -> str:
 
 
 def place_of(item: pytest.Item) -> int:
-    """Groups begin, in their order."""
     return [*TOGETHER, group_of(item.nodeid)].index(group_of(item.nodeid))
 
 

@@ -1,7 +1,4 @@
-"""The command line, called in this process."""
-
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +11,14 @@ from aded.run import main
 class Shell:
     """Calls `main` with the arguments of a command line, and with those of `usual` whose keys are not among them."""
 
-    def __init__(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        capfd: pytest.CaptureFixture[str],
-        tmp_path: Path,
-        usual: Sequence[str] = (),
-    ) -> None:
-        self.command, self.out = Command(monkeypatch, capfd), tmp_path / "out"
-        self.usual = list(usual)
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-        monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
+    def __init__(self, patch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], place: Path) -> None:
+        self.command, self.out = Command(patch, capfd), place / "out"
+        self.usual: list[str] = []
+        patch.chdir(place)
+        patch.setenv("HYDRA_FULL_ERROR", "1")
+        patch.setenv("ADED_CACHE", str(place / "cache"))
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """(exit code, stdout, stderr)"""
         given = {word.split("=")[0] for word in arguments}
         usual = [*self.usual, "progress=false", f"output_dir={self.out}"]
         usual = [word for word in usual if word.split("=")[0] not in given]

@@ -38,16 +38,13 @@ def write_sweep(folder: Path) -> Path:
 
 
 def write_short_sweep(folder: Path) -> Path:
-    """Answers of 32 tokens to two questions."""
     for at, method in enumerate(METHODS):
         rows = _rows(METHODS[method], 12, seed=200 + at, questions=2)
         write_run(folder / method, rows, method=method, benchmark=BENCHMARKS[0], answers=None)
     return folder
 
 
-def _rows(
-    most: int, steps: int, *, seed: int, questions: int = 6, plain: float = 0.06, busy: float = 0.0
-) -> list[Row]:
+def _rows(most: int, steps: int, *, seed: int, questions: int = 6, plain: float = 0.06, busy: float = 0) -> list[Row]:
     """plain: seconds of autoregressive decoding per token; busy: share of slices that others disturbed."""
     generator = np.random.default_rng(seed)
     made = []
@@ -56,26 +53,17 @@ def _rows(
         new, seconds = sum(lengths), 0.07 * steps
         nodes = generator.integers(10, 200, 20)
         probabilities = nodes * (np.arange(20) + 0.5) / 20
-        calibration = Calibration(
-            nodes.tolist(), probabilities.tolist(), [int(one) for one in probabilities * generator.uniform(0.7, 1)]
-        )
+        accepted = [int(one) for one in probabilities * generator.uniform(0.7, 1)]
+        calibration = Calibration(nodes.tolist(), probabilities.tolist(), accepted)
         others = (generator.random(20) < busy).astype(float).tolist()
-        made.append(
-            row(
-                question,
-                0,
-                lengths,
-                drafted_nodes=generator.integers(3, 9, steps).tolist(),
-                calibration=calibration,
-                timings=[timing(steps, seconds, new, plain * new, others=others)],
-                **times(seconds, plain * new, new),
-            )
-        )
+        drafted = generator.integers(3, 9, steps).tolist()
+        known = {"calibration": calibration, **times(seconds, plain * new, new)}
+        timings = [timing(steps, seconds, new, plain * new, others=others)]
+        made.append(row(question, 0, lengths, drafted_nodes=drafted, timings=timings, **known))
     return made
 
 
 def _write_trees(run: Path, answer: Row) -> None:
-    """Each step's accepted path, and the other nodes below the root."""
     steps, at = [], 1
     for length, nodes in zip(answer.accept_lengths, answer.drafted_nodes, strict=True):
         tokens = [*answer.token_ids[at - 1 : at - 1 + length], *range(nodes + 1 - length)]

@@ -1,5 +1,3 @@
-"""aded batch: the throughput of batches against a plain simulation, and the tables and plot from finished runs."""
-
 import json
 from pathlib import Path
 

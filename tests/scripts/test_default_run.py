@@ -1,5 +1,3 @@
-"""What `make run` leaves: records, table, plot and report."""
-
 import re
 import shlex
 from pathlib import Path
@@ -10,22 +8,28 @@ from command import Command
 from scripts import sweep
 from scripts.report.plots.catalogue import PLOTS
 
-ROOT = Path(__file__).parents[2]
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
 
 
-def test_table_plot_and_report_appear(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
+def test_make_run_reports(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """The command of `make run`, for a tiny model, two methods that need no files, one plot and no W&B."""
     out = tmp_path / "cpu_default"
-    recipe = re.search(r"^run:.*\n\t@.*\$\(BIN\)/aded sweep (.*)\n", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert recipe
+    (recipe,) = re.findall(r"^run:.*\n\t@.*\$\(BIN\)/aded sweep (.*)\n", MAKEFILE.read_text(), re.MULTILINE)
     monkeypatch.setattr("scripts.plots.PLOTS", {"speedup": PLOTS["speedup"]})
     tiny = [f"model={folder}", "method=prompt_lookup,token_recycling", "benchmark.max_new_tokens=8"]
     quick = ["logger=none", "benchmark.limit=2", "model.kernels=torch", "progress=false", f"paths.output={out}"]
-    code, printed, errors = command(sweep.main, *shlex.split(recipe[1]), *tiny, *quick)
+    code, printed, errors = command(sweep.main, *shlex.split(recipe), *tiny, *quick)
     assert code == 0, errors[-2000:]
     assert "token_recycling" in (out / "summary.md").read_text()
     assert "outputs of all methods are identical" in (out / "report.html").read_text()
     for place in ("summary.md", "speedup.png", "report.html", f"records: {out}"):
         assert place in printed
+    (out / "report.html").unlink()
+    code, printed, errors = command(sweep.main, "cpu_default", "method=prompt_lookup,no_such", *tiny[::2], *quick)
+    assert (code, (out / "report.html").exists()) == (1, True), "what one run lacks costs no other, and no table"
+    assert errors.count("method=no_such") == 2
+
+
+def test_no_experiment_is_refused(command: Command) -> None:
+    for arguments in ([], ["no_such_experiment"], ["method=aded"]):
+        assert command.refusal(sweep.main, *arguments).startswith("EXPERIMENT: name one of ")

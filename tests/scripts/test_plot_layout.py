@@ -1,5 +1,3 @@
-"""In no plot of a sweep does a text lie on another, on data or over the edge, and none is drawn empty."""
-
 import warnings
 from collections.abc import Iterator
 from itertools import combinations
@@ -35,26 +33,22 @@ def drawn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def texts_of(figure: Figure) -> dict[Text, Bbox]:
-    """The texts that are drawn, with their boxes: not the labels of ticks beyond the ends of an axis."""
     beyond = set()
     for axis in figure.findobj(Axis):
         low, high = sorted(axis.get_view_interval())
         ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-        beyond |= {
-            label for tick in ticks if not low <= tick.get_loc() <= high for label in (tick.label1, tick.label2)
-        }
+        outside = [tick for tick in ticks if not low <= tick.get_loc() <= high]
+        beyond |= {label for tick in outside for label in (tick.label1, tick.label2)}
     texts = (one for one in figure.findobj(Text) if one.get_visible() and one.get_text().strip())
     return {one: one.get_window_extent() for one in texts if one not in beyond}
 
 
 def overlap(one: Bbox, other: Bbox) -> bool:
-    """By more than a pixel."""
     shared = Bbox.intersection(one, other)
     return shared is not None and min(shared.width, shared.height) > 1
 
 
 def test_no_text_lies_on_another_on_data_or_over_the_edge_and_none_is_drawn_empty(drawn: dict[str, Figure]) -> None:
-    """The axes hold data alone, and beside a bar its number."""
     for name, figure in drawn.items():
         boxes, legends = texts_of(figure), figure.findobj(Legend)
         pairs = combinations(boxes, 2)

@@ -1,5 +1,3 @@
-"""Each plot is drawn from the rows it needs, with their numbers, and not without them."""
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from scripts.report.plots.style import NAMES, error_bars
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Line]:
-    """A sweep of the budget on recorded answers, whose mean accepted tokens are 1, 2 and 3."""
     folder = tmp_path_factory.mktemp("recorded")
     for length, budget in enumerate((4, 8, 16), 1):
         rows = [row(81, 0, [length] * 60), row(82, 0, [length] * 60)]
@@ -50,7 +47,6 @@ def test_a_step_stands_behind_the_tokens_before_it_and_a_bar_between_its_ends() 
 
 
 def test_each_method_has_bars_beside_those_of_its_own_baseline(tmp_path: Path) -> None:
-    """Of two engines, each method is compared with the baseline of its engine; y grows downwards."""
     for method, engine, plain in (("quick", "compiled", 0.75), ("slow", "eager", 1.0)):
         rows = [row(number, 0, [2, 2], **times(0.5, plain, 4)) for number in range(2)]
         write_run(tmp_path / method, rows, method=method, engine=engine, answers=None)
@@ -111,9 +107,7 @@ def test_true_probabilities_lie_on_the_diagonal(tmp_path: Path) -> None:
     assert line.get_label() == "aded_backoff: 5.0% from the diagonal"
 
 
-def test_what_there_are_rows_for_is_written_and_goes_with_its_runs(
-    recorded: list[Line], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plots_come_and_go_with_runs(recorded: list[Line], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["category", "accepted_lengths", "answer_position", "tree_size", "draft_time", "node_budget"]
     assert [name for name, plot in PLOTS.items() if plot(recorded)] == names
     few = {name: PLOTS[name] for name in ("category", "speedup", "node_budget")}
@@ -126,7 +120,6 @@ def test_what_there_are_rows_for_is_written_and_goes_with_its_runs(
 
 
 def test_acceptance_by_place_and_by_tree_size_are_means_of_the_steps(tmp_path: Path) -> None:
-    """Steps that drafted 1 node added 2 tokens, those that drafted 8 added 4; the small ones come first."""
     rows = [row(number, 0, [2] * 20 + [4] * 20, drafted_nodes=[1] * 20 + [8] * 20) for number in range(4)]
     write_run(tmp_path / "run", rows)
     found = lines_of(read_runs([tmp_path]))
@@ -139,7 +132,6 @@ def test_acceptance_by_place_and_by_tree_size_are_means_of_the_steps(tmp_path: P
 
 
 def test_the_time_of_a_draft_is_the_median_over_the_length_of_the_text(tmp_path: Path) -> None:
-    """Of 40 steps, one token each, the second half took twice as long, and one very long."""
     taken = [timing(40, draft_ms=[1.0] * 20 + [2.0] * 19 + [900.0], observe_ms=[0.5] * 40)]
     write_run(tmp_path / "run", [row(number, 0, [1] * 40, prompt_tokens=9, timings=taken) for number in range(8)])
     (line,) = drawn("draft_time", lines_of(read_runs([tmp_path]))).axes[0].lines

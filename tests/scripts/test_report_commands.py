@@ -1,5 +1,3 @@
-"""`aded tables` and `aded compare` on finished runs, scores of mathematics, and W&B's report."""
-
 import json
 import shutil
 from dataclasses import fields
@@ -79,9 +77,7 @@ def compared(capsys: pytest.CaptureFixture[str], *folders: Path) -> str:
     return capsys.readouterr().out
 
 
-def test_a_difference_of_two_runs_is_printed_with_its_interval(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_difference_is_printed_with_its_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = compared(capsys, made(tmp_path / "a", 3), made(tmp_path / "b", 2, questions=9, budget=8))
     lines = {line.split("  ")[0]: line.split() for line in text.splitlines()}
     assert " ".join(lines["mean accepted tokens"][3:]) == "3.000 2.000 1.500 1.500 to 1.500 0.008 more than noise"
@@ -91,9 +87,7 @@ def test_a_difference_of_two_runs_is_printed_with_its_interval(
     assert "The answers differ in 8 of 8 turns" in text
 
 
-def test_a_run_beside_itself_shows_none_and_too_few_questions_cannot_tell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_runs_and_few_questions_show_no_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, few = made(tmp_path / "a", 3), made(tmp_path / "few", 2, questions=FEWEST - 1)
     for other, verdict in ((folder, "may be noise"), (few, "cannot tell")):
         text = compared(capsys, folder, other)
@@ -161,9 +155,7 @@ def test_an_error_in_samples_names_the_line(tmp_path: Path, lines: list[Any], pr
     assert f"{path} {problem}" in str(error.value)
 
 
-def test_wandbs_report_compares_metrics_and_begins_with_the_ranking_of_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
+def test_wandbs_report_shows_the_ranking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     for method, seconds in (("slow", 4.0), ("fast|", 1.0)):
         write_run(tmp_path / method, [row(1, 0, [3, 2], **times(seconds, 2.0, 5))], method=method, answers=None)
     saved: list[str] = []

@@ -1,5 +1,3 @@
-"""The report of a sweep, and of a run full of hostile texts, in a real browser. Without a browser, skipped."""
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +15,7 @@ from scripts.html_report import write_report
 
 pytestmark = NEEDED
 PHONE = 390
-SMALLEST = 9
-"""Of the letters of a plot, in pixels."""
+SMALLEST = 9  # of the letters of a plot, in pixels
 TOKENS = {
     1: "</script><script>window.hit = 1</script>",
     2: '<img src=x onerror="window.hit = 2">',
@@ -138,7 +135,6 @@ for (const svg of document.querySelectorAll("figure svg")) {
 }
 return sizes.filter((size) => size > 0);
 """
-"""The sizes of letters in the plots that are seen, in pixels."""
 
 
 @pytest.mark.parametrize("width", [PHONE, 1400])

@@ -15,19 +15,6 @@ from aded.records.metrics import summarise
 from aded.records.rows import MachineUse, Row, Slices, Timing, to_json
 
 MACHINE: dict[str, Any] = {"processor": "made up", "cores": 2, "torch_threads": 1, "gpu": None, "system": "Linux"}
-UNTIMED = dict.fromkeys(
-    (
-        "calibration",
-        "verify_seconds",
-        "decode_seconds",
-        "prefill_seconds",
-        "identical",
-        "divergence",
-        "autoregressive_new_tokens",
-        "autoregressive_decode_seconds",
-        "autoregressive_prefill_seconds",
-    )
-)
 
 
 def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Row:
@@ -48,15 +35,11 @@ def row(question: int, turn: int, accept_lengths: list[int], **known: Any) -> Ro
         "token_ids": ids,
         "token_ids_sha256": hashlib.sha256(json.dumps(ids, separators=(",", ":")).encode()).hexdigest(),
     }
-    one = {**UNTIMED, **counts, **known}
-    return Row(**{"timings": [timing(steps, one["decode_seconds"], *_baseline(one))], **one})
-
-
-def _baseline(one: dict[str, Any]) -> tuple[int, float] | tuple[()]:
-    """Steps and seconds of autoregressive decoding; nothing for an unpaired row."""
-    if one["autoregressive_decode_seconds"] is None:
-        return ()
-    return one["autoregressive_new_tokens"], one["autoregressive_decode_seconds"]
+    untimed = dict.fromkeys([*times(0.0, 0.0, 0), "calibration", "divergence"])
+    one: dict[str, Any] = {**untimed, **counts, **known}
+    plain = one["autoregressive_decode_seconds"]
+    baseline = () if plain is None else (one["autoregressive_new_tokens"], plain)
+    return Row(**{"timings": [timing(steps, one["decode_seconds"], *baseline)], **one})
 
 
 def timing(

@@ -20,15 +20,8 @@ def test_every_combination_is_a_run() -> None:
     assert [set(one) for one in found] == expected
 
 
-def test_without_overrides_it_is_the_experiment_s_own_sweep() -> None:
-    methods = [dict(part.split("=") for part in one)["method"] for one in combinations(["+experiment=cpu_default"])]
-    assert {"prompt_lookup", "aded", "aded_backoff"} <= set(methods)
-    assert len(set(methods)) == len(methods)
-
-
 @pytest.fixture
 def datastores(tmp_path: Path) -> tuple[str, str]:
-    """An n-gram file and a suffix file."""
     ids = [np.array([1, 2, 1, 2])]
     write_suffixes(tmp_path / "a.suffixes", with_separators(ids, 8), {"tokenizer": "t", "vocabulary": "8"})
     return str(write_small_ngrams(tmp_path / "a.ngrams", ids, 8, 3)), str(tmp_path / "a.suffixes")

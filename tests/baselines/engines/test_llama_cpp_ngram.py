@@ -24,11 +24,9 @@ KINDS: list[Callable[[], NgramKind]] = [
     *(partial(kind, size_n=2, size_m=6) for kind in (NgramSimple, NgramMapK, NgramMapK4v)),
 ]
 Drafts = Iterator[tuple[list[int], list[int]]]
-"""Context and draft of each step."""
 
 
 def answered(drafter: LlamaCppNgram, prompt: list[int], answer: list[int]) -> Drafts:
-    """The steps of an answer; each accepts as much of its draft as the answer says."""
     text = [*prompt, *answer]
     drafter.begin(np.array(prompt))
     known = len(prompt) + 1
@@ -51,8 +49,6 @@ def ngram(text: list[int], start: int, n: int) -> tuple[int, ...]:
 
 
 class PlainMod:
-    """ngram-mod with a dictionary."""
-
     def __init__(self, n: int, fewest: int, most: int) -> None:
         self.n, self.fewest, self.most = n, fewest, most
         self.following: dict[tuple[int, ...], int] = {}
@@ -91,9 +87,7 @@ class PlainMod:
 
 
 @given(st.lists(st.tuples(TEXT, TEXT), max_size=4), SIZES, st.integers(0, 5), st.integers(1, 8))
-def test_mod_drafts_what_a_dictionary_would(
-    session: list[tuple[list[int], list[int]]], n: int, fewest: int, most: int
-) -> None:
+def test_mod_is_a_dictionary(session: list[tuple[list[int], list[int]]], n: int, fewest: int, most: int) -> None:
     drafter, plain = LlamaCppNgram(NgramMod(n_match=n, n_min=fewest, n_max=most)), PlainMod(n, fewest, most)
     for prompt, answer in session:
         plain.begin(prompt)
@@ -186,7 +180,6 @@ class PlainK4v(PlainMap):
         self.lengths: dict[tuple[tuple[int, ...], ...], int] = {}
 
     def draft(self, context: list[int]) -> list[int]:
-        """Also notes which key and m-gram it drafted."""
         found, key = self.match(context), tuple(context[-self.n :])
         if not found:
             return []
@@ -208,9 +201,7 @@ class PlainK4v(PlainMap):
 
 @given(TEXT, TEXT, SIZES, st.integers(1, 6), st.integers(1, 3))
 @example([9, *[0, 8] * 7, 0, 1, 0, 2, 0, 3, 0, 4, 9, 9, 9], [0, 8, 0, 8], 1, 1, 1)  # more m-grams than it counts
-def test_map_k4v_drafts_where_one_m_gram_mostly_followed(
-    prompt: list[int], answer: list[int], n: int, m: int, min_hits: int
-) -> None:
+def test_map_k4v_drafts_what_mostly_came(prompt: list[int], answer: list[int], n: int, m: int, min_hits: int) -> None:
     plain, last = PlainK4v(n, m, min_hits, prompt), ([], [])  # type: tuple[PlainK4v, tuple[list[int], list[int]]]
     drafter = LlamaCppNgram(NgramMapK4v(size_n=n, size_m=m, min_hits=min_hits))
     for context, drafted in answered(drafter, prompt, answer):

@@ -21,8 +21,6 @@ Path = tuple[int, ...]
 
 
 class Likely:
-    """An entry of a heap that compares probabilities alone; heapq orders equals as the engine's heap does."""
-
     def __init__(self, probability: float, node: Path, above: Path) -> None:
         self.probability, self.node, self.above = probability, node, above
 
@@ -99,8 +97,6 @@ class PlainNgram:
 
 
 class PlainCorpus(PlainNgram):
-    """The engine's automaton: all parts of the documents, by how often and how late they occur."""
-
     def __init__(self, documents: list[list[int]], budget: int, depth: int, least: int, most: int) -> None:
         super().__init__(budget, depth, least, most, capacity=0)
         latest, at = dict[Path, int](), 0
@@ -137,6 +133,7 @@ def answer(drafter: SglangNgram, prompt: list[int], steps: list[list[int]]) -> l
 
 TOKENS = st.integers(0, 3)
 PROMPTS = st.lists(TOKENS, min_size=1, max_size=12)
+DOCUMENTS = st.lists(PROMPTS, min_size=1, max_size=4)
 Answers = list[tuple[list[int], list[list[int]]]]
 STEPS = st.lists(st.lists(TOKENS, min_size=1, max_size=4), min_size=1)
 ANSWERS = st.lists(st.tuples(PROMPTS, STEPS), min_size=1, max_size=3)
@@ -154,7 +151,6 @@ def settings_of(match_type: MatchType, depth: int, least: int, most: int) -> dic
 def test_drafts_equal_the_plain_algorithm(
     match_type: MatchType, answers: Answers, budget: int, depth: int, least: int, wider: int, room: int
 ) -> None:
-    """Over a session, with tries that are soon full, and with such that grow."""
     most, capacity = least + wider, depth + room
     with patch("baselines.engines.sglang_trie.SMALLEST", 4):
         drafter = SglangNgram(budget=budget, capacity=capacity, **settings_of(match_type, depth, least, most))
@@ -166,31 +162,16 @@ def test_drafts_equal_the_plain_algorithm(
 
 
 @both
-@given(
-    st.lists(PROMPTS, min_size=1, max_size=4),
-    ANSWERS,
-    st.integers(0, 12),
-    st.integers(1, 12),
-    st.integers(2, 6),
-    st.integers(1, 3),
-)
+@given(DOCUMENTS, ANSWERS, st.integers(0, 12), st.integers(1, 12), st.integers(2, 6), st.integers(1, 3))
 def test_a_corpus_has_its_share_of_the_budget(
-    match_type: MatchType,
-    documents: list[list[int]],
-    answers: Answers,
-    of_trie: int,
-    of_corpus: int,
-    depth: int,
-    least: int,
+    match_type: MatchType, texts: list[list[int]], answers: Answers, trie: int, corpus: int, depth: int, least: int
 ) -> None:
-    """Paths of both are joined, and what one of them leaves free the other does not take."""
-    most, file = least + 2, suffix_file(documents, vocabulary=4)
+    most, file = least + 2, suffix_file(texts, vocabulary=4)
     settings = settings_of(match_type, depth, least, most)
+    settings |= {"external_corpus_path": "x", "external_sam_budget": corpus}
     with patch("baselines.engines.sglang_ngram.open_suffixes", lambda path: file):
-        drafter = SglangNgram(
-            budget=of_trie + of_corpus, external_corpus_path="x", external_sam_budget=of_corpus, **settings
-        )
-    plain = PlainNgram(of_trie, depth, least, most, 10**6), PlainCorpus(documents, of_corpus, depth, least, most)
+        drafter = SglangNgram(budget=trie + corpus, **settings)
+    plain = PlainNgram(trie, depth, least, most, 10**6), PlainCorpus(texts, corpus, depth, least, most)
     for prompt, steps in answers:
         for context, drafted in answer(drafter, prompt, steps):
             found = [one.latest(context) if match_type == "BFS" else one.frequent(context) for one in plain]

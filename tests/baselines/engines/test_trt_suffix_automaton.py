@@ -10,7 +10,6 @@ TEXT = st.lists(st.integers(0, 2), min_size=2, max_size=30)
 
 
 def contexts_and_drafts(drafter: TrtSuffixAutomaton, text: list[int]) -> list[tuple[list[int], list[int]]]:
-    """Of a prompt of one token, and an answer of which each step decides one token."""
     drafter.begin(np.array(text[:1]))
     found = []
     for known in range(1, len(text)):
@@ -32,9 +31,7 @@ def behind_longest_suffix(text: list[int], context: list[int], longest: int) -> 
 
 @given(st.lists(TEXT, min_size=1, max_size=5), st.integers(0, 6), st.sampled_from([None, 1, 3]), st.integers(1, 4))
 @example([[0, 1], [0, 2], [2, 0]], 2, None, 4)  # of equal matches the first
-def test_the_longest_match_drafts_from_the_text_or_the_last_texts(
-    session: list[list[int]], budget: int, max_ngram: int | None, pool: int
-) -> None:
+def test_the_longest_match_drafts(session: list[list[int]], budget: int, max_ngram: int | None, pool: int) -> None:
     drafter = TrtSuffixAutomaton(budget=budget, max_ngram=max_ngram, pool=pool, adaptation="session")
     for number, text in enumerate(session):
         others = session[max(0, number - pool + 1) : number]

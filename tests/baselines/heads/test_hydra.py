@@ -10,16 +10,17 @@ from transformers.models.llama.configuration_llama import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaModel
 
 from aded.core.decode import decode
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Step
 from aded.core.sampler import Greedy
 from aded.core.tree import DraftTree
+from aded.core.wrapped_drafter import WrappedDrafter
 from aded.errors import BadInput
 from aded.targets.eager import EagerTarget
 from baselines.heads.hydra import Hydra
 from baselines.heads.hydra_heads import PUBLISHED, HydraHeads, load_hydra_heads
 from baselines.heads.medusa_heads import MedusaHeads
 
-HEADS, BLOCKS = 3, 2
+HEADS, BLOCKS, BUDGET, TOP_K = 3, 2, 12, 3
 PREFIX = "prefix_embeding_layer."
 
 
@@ -29,14 +30,11 @@ def target() -> EagerTarget:
 
 
 def published(target: EagerTarget, plus: bool) -> dict[str, torch.Tensor]:
-    """Random tensors with the names that the authors' code writes, by which the reference reads them."""
     heads = HydraHeads(HEADS, BLOCKS, target.config.hidden_size, VOCABULARY, target.config if plus else None)
     shapes = {name: value.shape for name, value in heads.state_dict().items()}
     if plus:  # what nothing reads
-        shapes |= {
-            f"{PREFIX}embed_tokens.weight": [VOCABULARY, 32],
-            f"{PREFIX}layers.0.self_attn.rotary_emb.inv_freq": [4],
-        }
+        shapes[f"{PREFIX}embed_tokens.weight"] = torch.Size([VOCABULARY, 32])
+        shapes[f"{PREFIX}layers.0.self_attn.rotary_emb.inv_freq"] = torch.Size([4])
     torch.manual_seed(3)
     return {name: 0.5 * torch.randn(shape) for name, shape in shapes.items()}
 
@@ -46,21 +44,21 @@ def saved(folder: Path, state: Any) -> Path:
     return folder
 
 
-class Reference(Drafter):
-    """Hydra written down plainly: every continuation of top_k tokens a head, one by one, and the best of them all.
+class Compared(WrappedDrafter):
+    """Compares every tree with Hydra written down plainly: every continuation of top_k tokens a head, one by one, and
+    the best of them all. With prefix attention the whole text is read anew at each step."""
 
-    With prefix attention the whole text is read anew at each step.
-    """
-
-    requires = frozenset({"hidden", "prompt_hidden"})
-
-    def __init__(self, state: dict[str, torch.Tensor], target: EagerTarget, plus: bool, budget: int, top_k: int):
-        self.state, self.target, self.plus, self.budget, self.top_k = state, target, plus, budget, top_k
+    def __init__(self, hydra: Hydra, state: dict[str, torch.Tensor], target: EagerTarget, plus: bool) -> None:
+        super().__init__(hydra)
+        self.state, self.target, self.plus, self.trees = state, target, plus, 0
+        self.requires = frozenset({"hidden", "prompt_hidden"})
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        super().begin(prompt_ids, seed)
         self.states = torch.empty(0, self.target.config.hidden_size)
 
     def observe(self, step: Step) -> None:
+        super().observe(step)
         assert step.hidden is not None
         new = step.prompt_hidden if step.prompt_hidden is not None else step.hidden[step.path]
         self.states = torch.cat([self.states, new])
@@ -84,50 +82,33 @@ class Reference(Drafter):
                 x = self.state[f"{at}res_connection.weight"] @ x + self.state[f"{at}res_connection.bias"]
             x = x + linear * torch.sigmoid(linear)
         at = f"hydra_lm_head.{head}" + ".1" * self.plus
-        best = (self.state[f"{at}.weight"] @ x + self.state[f"{at}.bias"]).softmax(0).topk(self.top_k)
+        best = (self.state[f"{at}.weight"] @ x + self.state[f"{at}.bias"]).softmax(0).topk(TOP_K)
         return list(zip(best.values.tolist(), best.indices.tolist(), strict=True))
 
     @torch.inference_mode()
     def draft(self, context: np.ndarray) -> DraftTree:
-        paths: list[tuple[float, list[int]]] = [(1.0, [int(context[-1])])]
+        tree, paths = super().draft(context), [(1.0, [int(context[-1])])]
         read, level = self.read(), paths[:]
         for head in range(HEADS):
             level = [(p * q, [*path, token]) for p, path in level for q, token in self.next(head, read, path)]
             paths += level
-        best = sorted(paths, key=lambda one: (-one[0], len(one[1])))[: self.budget + 1]
-        return DraftTree.from_sequences(int(context[-1]), [path[1:] for _, path in best], self.budget)
+        _, *best = sorted(paths, key=lambda one: (-one[0], len(one[1])))[: BUDGET + 1]
+        assert set(paths_of(tree)) == {tuple(path[1:]) for _, path in best}
+        self.trees += 1
+        true = int(plain_logits(self.target.model, context.tolist()).argmax())  # so that paths are accepted too
+        extra = [] if tree.child(0, true) is not None else [[true]]
+        return DraftTree.from_sequences(int(context[-1]), [*extra, *paths_of(tree)], 20)
 
 
 @pytest.mark.parametrize("plus", [False, True], ids=["Hydra", "Hydra++"])
 def test_the_tree_is_that_of_a_plain_reference_node_by_node(tmp_path: Path, target: EagerTarget, plus: bool) -> None:
     state = published(target, plus)
-    reference = Reference(state, target, plus, budget=12, top_k=3)
-    hydra = Hydra(str(saved(tmp_path, state)), budget=12, top_k=3)
+    hydra = Hydra(str(saved(tmp_path, state)), budget=BUDGET, top_k=TOP_K)
     hydra.setup(target)
     assert hydra.requires == ({"hidden", "prompt_hidden"} if plus else {"hidden"})
-
-    class Both(Drafter):
-        requires, trees = reference.requires, 0
-
-        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-            hydra.begin(prompt_ids)
-            reference.begin(prompt_ids)
-
-        def draft(self, context: np.ndarray) -> DraftTree:
-            tree, wanted = hydra.draft(context), reference.draft(context)
-            assert set(paths_of(tree)) == set(paths_of(wanted))
-            self.trees += 1
-            true = int(plain_logits(target.model, context.tolist()).argmax())  # so that paths are accepted too
-            extra = [] if tree.child(0, true) is not None else [[true]]
-            return DraftTree.from_sequences(int(context[-1]), [*extra, *paths_of(tree)], 20)
-
-        def observe(self, step: Step) -> None:
-            hydra.observe(step)
-            reference.observe(step)
-
-    both, prompt = Both(), np.arange(7) % VOCABULARY
-    answer = decode(target.fork(), both, prompt, Greedy(), max_new_tokens=20)
-    assert both.trees == len(answer.accept_lengths) < answer.new_tokens
+    compared, prompt = Compared(hydra, state, target, plus), np.arange(7) % VOCABULARY
+    answer = decode(target.fork(), compared, prompt, Greedy(), max_new_tokens=20)
+    assert compared.trees == len(answer.accept_lengths) < answer.new_tokens
 
 
 def test_what_is_no_hydra_of_this_model_is_refused(tmp_path: Path, target: EagerTarget) -> None:
@@ -144,10 +125,7 @@ def test_what_is_no_hydra_of_this_model_is_refused(tmp_path: Path, target: Eager
     saved(tmp_path, MedusaHeads(2, 1, 8).state_dict())
     refused("holds no Hydra heads")
     saved(tmp_path, published(target, plus=False))
-    for text, problem in (
-        ("[]", "is no config of heads"),
-        ('{"hidden_state_offset": 1}', "heads read 1 layers below"),
-    ):
+    for text, problem in (("[]", "is no config"), ('{"hidden_state_offset": 1}', "read 1 layers below")):
         (tmp_path / "config.json").write_text(text)
         refused(problem)
     (tmp_path / "config.json").write_text('{"hidden_state_offset": 0}')

@@ -49,10 +49,7 @@ def test_the_most_probable_paths_are_drafted(seed: int, heads: int, top_k: int, 
 
 
 @pytest.mark.parametrize(("own", "tokens"), [(None, None), (VOCABULARY, None), (None, [3, 8, 21, 34])])
-def test_the_heads_read_the_last_accepted_nodes_state(
-    tmp_path: Path, own: int | None, tokens: list[int] | None
-) -> None:
-    """Depth k of the tree has the most probable token of head k at the last accepted node, of those that it knows."""
+def test_heads_read_the_last_accepted_nodes_state(tmp_path: Path, own: int | None, tokens: list[int] | None) -> None:
     heads, hidden = random_heads(vocabulary=own), torch.randn(4, HIDDEN)
     projection = torch.nn.Linear(HIDDEN, VOCABULARY, bias=False)
     heads.tokens = None if tokens is None else torch.tensor(tokens)
@@ -69,7 +66,6 @@ def test_the_heads_read_the_last_accepted_nodes_state(
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_a_published_file_is_read(tmp_path: Path, blocks: int) -> None:
-    """Its tensors are 0.0.linear.weight, 0.0.linear.bias and so on, and 0.1.weight for the projection."""
     expected = random_heads(heads=5, blocks=blocks, vocabulary=VOCABULARY)
     state = {name.removeprefix("stacks."): value for name, value in expected.state_dict().items()}
     assert {"0.0.linear.weight", "0.0.linear.bias", f"4.{blocks}.weight"} <= state.keys()
@@ -86,8 +82,6 @@ def test_untrained_blocks_are_the_identity() -> None:
 
 
 class Trap:
-    """Unpickling it would create the file `sprung`."""
-
     def __reduce__(self) -> Any:
         return Path.touch, (Path("sprung"),)
 

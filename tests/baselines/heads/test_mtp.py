@@ -68,10 +68,8 @@ class Shipped:
     def outputs(self, module: int, tokens: list[int], hidden: torch.Tensor) -> torch.Tensor:
         weights, count = self.weights[module], len(tokens)
         embedded = self.model.get_input_embeddings()(torch.tensor(tokens))
-        both = torch.cat(
-            [self.norm(embedded, weights["enorm.weight"]), self.norm(hidden, weights["hnorm.weight"])], -1
-        )
-        rows = (both @ weights["eh_proj.weight"].T)[None]
+        parts = self.norm(embedded, weights["enorm.weight"]), self.norm(hidden, weights["hnorm.weight"])
+        rows = (torch.cat(parts, -1) @ weights["eh_proj.weight"].T)[None]
         positions = torch.arange(count)[None] + module + 1
         out = self.blocks[module](
             rows,
@@ -116,7 +114,6 @@ def with_names(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def compare(made: Shipped, target: EagerTarget, budget: int, prompt: np.ndarray = PROMPT) -> None:
-    """Drafts over some steps, of which every one accepts another part of the draft, with those of the reference."""
     drafter, sampler = Mtp(budget=budget, depth=budget), Obedient(7)
     drafter.setup(target)
     drafter.begin(prompt)
@@ -146,9 +143,7 @@ def test_several_modules_draft_one_after_another(two: Shipped, budget: int) -> N
         compare(two, target, budget, prompt)
 
 
-def test_a_model_without_whole_modules_is_refused(
-    two: Shipped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_needs_whole_modules(two: Shipped, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(target: Any, problem: str) -> None:
         with pytest.raises(BadInput, match=rf"^method: .*{problem}"):
             Mtp().setup(target)
@@ -159,8 +154,7 @@ def test_a_model_without_whole_modules_is_refused(
     del weights["model.layers.3.eh_proj.weight"]
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     (tmp_path / "config.json").write_bytes((two.folder / "config.json").read_bytes())
-    refused(
-        EagerTarget(with_names(AutoModelForCausalLM.from_pretrained(tmp_path))), f"in {tmp_path} cannot be loaded"
-    )
+    damaged = with_names(AutoModelForCausalLM.from_pretrained(tmp_path))
+    refused(EagerTarget(damaged), f"in {tmp_path} cannot be loaded")
     monkeypatch.delattr("transformers.modeling_layers.MtpModel")
     refused(EagerTarget(two.model), f"not {transformers.__version__}")

@@ -1,6 +1,3 @@
-"""Cleaned corpora, their files, and what merges and runs say of them; questions of benchmarks in conversations,
-against plain sets of n-grams."""
-
 import json
 import random
 import re
@@ -95,7 +92,6 @@ def test_each_rule_leaves_out_what_it_names(tmp_path: Path, questions: str) -> N
 
 
 def test_a_report_counts_conversations_that_stay(tmp_path: Path, questions: str) -> None:
-    """Not those that are degenerate, nearly duplicates, or hold a question of a benchmark that is left out."""
     asked = QUESTIONS[0]["prompt"]
     other, turn = tmp_path / "other.jsonl", "the question of another benchmark is this one"
     other.write_text(json.dumps({"question_id": 81, "turns": [turn]}) + "\n")
@@ -122,10 +118,7 @@ def test_the_default_is_every_conversation_under_its_old_name(tmp_path: Path) ->
     assert len(set(names)) == 3
 
 
-def test_parts_that_were_checked_in_another_way_are_not_checked(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
-) -> None:
-    """For a report of what was left out, for another file of prompts, or for none."""
+def test_merges_keep_equal_checks_alone(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text("".join(json.dumps(one | {"more": 1}) + "\n" for one in QUESTIONS))
     reports = {"b": questions, "c": f"prompts:{other}", "d": "human_eval"}
@@ -144,9 +137,7 @@ def test_parts_that_were_checked_in_another_way_are_not_checked(
         assert held_of(said[unknown[0]], *unknown[1:]) == "not checked"
 
 
-def test_info_prints_which_questions_were_met(
-    tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str
-) -> None:
+def test_info_prints_the_questions_met(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, questions: str) -> None:
     chosen = corpus(tmp_path / "c", rows(0), report=(questions,), clean=("degenerate",))
     build(chosen, tokenizer, out=tmp_path / "a", order=2)
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
@@ -181,7 +172,6 @@ def overlap(*questions: AskedTexts, left_out: bool = True) -> Overlap:
 
 
 def met(checker: Overlap, *messages: str) -> bool:
-    """Count what a conversation holds. Does it hold a question that is left out?"""
     held = checker.held(messages)
     left_out = checker.leaves_out(held)
     checker.count(held, left_out=left_out)
@@ -193,7 +183,6 @@ def asked(number: int, *turns: str, references: tuple[str, ...] = ()) -> AskedTe
 
 
 def plain_met(questions: list[AskedTexts], messages: list[str]) -> set[str]:
-    """The questions that share 13 words in a row with a message, or are contained in one."""
     found = set()
     for question in questions:
         for text in (*question.turns, *question.references):

@@ -1,5 +1,3 @@
-"""Corpora of files and of the Hub: what is read, what is counted and skipped, and that all parts are the whole."""
-
 import bz2
 import gzip
 import json
@@ -34,6 +32,7 @@ ROWS: list[object] = [
 ]
 TEXTS = ["plain", "The Stack", "Ultra", "Chat", "Share", "GPT é"]
 NUMBERED = [{"text": f"row {n}"} if n % 5 else {"data": ["a", 3, f"turn {n}"]} for n in range(17)]
+SOME_ROW = st.dictionaries(st.sampled_from(["text", "x"]), st.text() | st.integers())
 COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.compress,
@@ -65,9 +64,7 @@ def test_json_is_read_in_every_form(ending: str, tmp_path: Path) -> None:
         assert corpus.fraction == 1
 
 
-def test_an_array_that_is_broken_is_counted_and_parquet_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_arrays_are_counted_and_parquet_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for rest in ("] x", " {}]", ",]", ",,{}]", "", ', {"te'):
         (tmp_path / "rows.json").write_text(f'[{{"text": "a"}}{rest}')
         assert read(tmp_path / "rows.json") == (["a"], Counter({"not JSON": 1}))
@@ -89,13 +86,8 @@ def test_bad_rows_are_counted_and_skipped(tmp_path: Path) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    rows=st.lists(st.dictionaries(st.sampled_from(["text", "x"]), st.text() | st.integers())), block=st.integers(1, 9)
-)
-def test_the_size_of_a_block_changes_no_row(
-    rows: list[object], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An array and JSON lines of the same rows."""
+@given(rows=st.lists(SOME_ROW), block=st.integers(1, 9))
+def test_blocks_keep_rows(rows: list[object], block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.json").write_text(json.dumps(rows).replace("[", "[\n", 1))  # the first line is read at once
     (tmp_path / "a.jsonl").write_bytes(lines(rows))
     with monkeypatch.context() as patch:
@@ -111,9 +103,7 @@ def test_field_skip_and_limit_choose_the_texts(tmp_path: Path) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text("a-="), separator=st.text("-=", min_size=1, max_size=3), block=st.integers(1, 9))
-def test_the_size_of_a_block_splits_no_text_otherwise(
-    text: str, separator: str, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_split_texts_alike(text: str, separator: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     file = StringIO(text)
     with monkeypatch.context() as patch:
         patch.setattr(local_file, "BLOCK", block)
@@ -146,10 +136,7 @@ def test_settings_without_rows_are_refused() -> None:
             instantiate(corpus | keys, "corpus")
 
 
-def test_the_standard_library_comes_in_a_fixed_order_without_tests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file's own encoding is honoured; one that cannot be decoded is counted and left out."""
+def test_the_standard_library_is_ordered_and_has_no_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, data in {
         "b.py": b"b = 1\n",
         "a/z.py": "# coding: latin-1\n# é\n".encode("latin-1"),
@@ -171,8 +158,7 @@ def taken(corpus: Corpus) -> tuple[Counter[str], Counter[str], set[int]]:
 
 
 def check(corpus: Corpus, parts: int) -> None:
-    """All parts together are the corpus: each row once, and what is skipped counted once. As whole and in parts,
-    twice: a part leaves no trace in the corpus."""
+    """All parts together are the corpus, each row and skip once; twice, since a part leaves no trace."""
     documents, skipped, prompts = taken(corpus)
     for _ in range(2):
         found = [taken(corpus.part(number, parts)) for number in range(parts)]
@@ -183,7 +169,6 @@ def check(corpus: Corpus, parts: int) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`src` has texts, `rows` three files of rows; single files lie beside them."""
     folder = tmp_path_factory.mktemp("corpora")
     rows, few = [json.dumps(row) for row in NUMBERED], [{"text": f"row {number}"} for number in range(8)]
     (folder / "src" / "inner").mkdir(parents=True)
@@ -222,9 +207,7 @@ def test_parts_of_texts_and_of_several_files_are_the_whole(files: Path, parts: i
 
 @pytest.mark.parametrize("parts", [2, 3, 6])
 @pytest.mark.parametrize("keys", [{}, {"skip": 2, "limit": 9}])
-def test_parts_of_a_dataset_of_the_hub_are_the_whole(
-    parts: int, keys: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_the_hub_are_the_whole(parts: int, keys: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
     def rows(files: list[int]) -> Iterator[object]:
@@ -265,7 +248,6 @@ def test_a_folder_or_glob_is_its_files_one_after_another(files: Path, monkeypatc
 
 
 def test_corpora_with_other_documents_have_other_identities(tmp_path: Path) -> None:
-    """A file counts by its contents."""
     corpora = [DatasetCorpus("x", path="x", limit=limit, field=field) for limit in (None, 5) for field in (None, "a")]
     assert len({corpus.identity for corpus in corpora}) == 4
 
@@ -273,11 +255,6 @@ def test_corpora_with_other_documents_have_other_identities(tmp_path: Path) -> N
         (tmp_path / name).write_text(text)
         return TextCorpus("x", path=str(tmp_path)).identity
 
-    names = [
-        identity("a.py", "one"),
-        identity(".secret", "hidden"),
-        identity("b", "two"),
-        identity("a.py", "changed"),
-    ]
-    assert names[0] == names[1]
-    assert len(set(names)) == 3
+    first, hidden = identity("a.py", "one"), identity(".secret", "hidden")
+    assert first == hidden
+    assert len({first, identity("b", "two"), identity("a.py", "changed")}) == 3

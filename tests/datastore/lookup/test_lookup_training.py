@@ -1,5 +1,3 @@
-"""Training of the look-up model: it learns, goes on where it was interrupted, and refuses what is too little."""
-
 import logging
 import shutil
 from pathlib import Path
@@ -18,7 +16,6 @@ HEADER = {"tokenizer": "t", "vocabulary": str(VOCABULARY)}
 
 @pytest.fixture
 def tokens(monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
-    """A text whose every fourth token repeats the one 20 before, more than the model sees one by one."""
     for name, value in {"STREAMS": 4, "LENGTH": 16, "MOST_STEPS": 60, "CHECKPOINT_STEPS": 10}.items():
         monkeypatch.setattr(training, name, value)
     stream = np.tile(np.arange(20), 150).astype(np.int32)

@@ -1,5 +1,3 @@
-"""An n-gram file that jobs build in parts is the file of one build, whatever happens on the way."""
-
 import json
 import os
 from collections.abc import Callable
@@ -28,7 +26,6 @@ CORPUS = Texts(*TEXTS, " ")
 
 @pytest.fixture
 def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Contains a tokenizer, `tok`, and what one build makes of CORPUS, `one`."""
     monkeypatch.setattr(building, "SECONDS", 0.0)
     tokenizer.save_pretrained(tmp_path / "tok")
     at_once(tmp_path, CORPUS)
@@ -36,7 +33,6 @@ def folder(tokenizer: PreTrainedTokenizerFast, tmp_path: Path, monkeypatch: pyte
 
 
 def at_once(folder: Path, corpus: Corpus, name: str = "one", order: int = 5) -> None:
-    """One build."""
     build(corpus, load_tokenizer(str(folder / "tok")), out=folder / name, order=order)
 
 
@@ -46,18 +42,11 @@ def in_parts(folder: Path, corpus: Corpus = CORPUS, cluster: Cluster = IN_PROCES
 
 
 def is_built(folder: Path, name: str = "one") -> bool:
-    """Is the file that of one build, and nothing else there?"""
     assert not (folder / ".x.parts").exists()
     return (folder / "x").read_bytes() == (folder / name).read_bytes()
 
 
-def whole_parts(folder: Path) -> list[str]:
-    return sorted(path.name[:5] for path in (folder / ".x.parts").glob("*.ngrams"))
-
-
 class Writes:
-    """Writes the files of parts, unless a fault is to be raised, once; notes the numbers of those that it writes."""
-
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.faults: dict[int, BaseException] = {}
@@ -101,9 +90,7 @@ def test_a_corpus_is_cleaned_as_a_whole(clean: list[Any], parts: int, folder: Pa
     rows += [{"data": [asked, f"{answer} a"]} for answer in ("yes", "no", "yes", "no")]
     rows += [{"text": "a " * 600}, {"no": 1}, *rows]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "question.jsonl").write_text(
-        json.dumps({"question_id": 81, "category": "cats", "turns": [asked]}) + "\n"
-    )
+    (folder / "question.jsonl").write_text(json.dumps({"question_id": 81, "category": "a", "turns": [asked]}) + "\n")
     report = [f"mt_bench:{folder / 'question.jsonl'}"]
     corpus = DatasetCorpus("rows", path=str(folder / "rows.jsonl"), clean=clean, report=report)
     at_once(folder, corpus)
@@ -131,7 +118,7 @@ def test_a_full_disk_is_one_line_and_whole_parts_are_not_built_again(folder: Pat
     writes.faults[2] = OSError(28, "No space left on device")
     with pytest.raises(BadInput, match=r"^out: .*00002-of-00003.ngrams cannot be .*No space left"):
         in_parts(folder)
-    assert whole_parts(folder) == ["00000", "00001"]
+    assert sorted(path.name[:5] for path in (folder / ".x.parts").glob("*.ngrams")) == ["00000", "00001"]
     part = folder / ".x.parts" / "00001-of-00003.ngrams"
     whole = part.read_bytes()
     part.write_bytes(whole[:-40] + bytes([whole[-40] ^ 1]) + whole[-39:])
@@ -141,8 +128,6 @@ def test_a_full_disk_is_one_line_and_whole_parts_are_not_built_again(folder: Pat
 
 
 class Machines(Cluster):
-    """Their jobs end at the third look; the second part's ends without a result."""
-
     def executor(self, folder: Path) -> Any:
         self.jobs: list[Mock] = []
         self.folder = folder
@@ -165,9 +150,7 @@ class OnlyTheLastEnds(Machines):
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_job_that_dies_is_named_with_its_log_and_the_others_are_built(
-    jobs: int, folder: Path, writes: Writes
-) -> None:
+def test_a_job_that_dies_is_named_and_the_others_are_built(jobs: int, folder: Path, writes: Writes) -> None:
     log = folder / ".x.parts" / "jobs" / "1.err"
     with pytest.raises(BadInput) as error:
         in_parts(folder, cluster=Machines(kind="slurm", at_once=jobs))
@@ -187,9 +170,7 @@ def test_bad_input_stops_the_other_jobs_and_leaves_nothing(folder: Path) -> None
     assert sorted(os.listdir(folder)) == before
 
 
-def test_a_cluster_that_takes_no_job_is_one_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cluster_refuses(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     programs = folder / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))

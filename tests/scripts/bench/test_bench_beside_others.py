@@ -1,5 +1,3 @@
-"""Benches of drafters, of a datastore beside draftretriever's, and of speedups beside busy programs."""
-
 import json
 import time
 from collections.abc import Sequence
@@ -19,11 +17,10 @@ from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
 from scripts.bench import datastore, drafting, noise
-from scripts.bench.drafting import ADVANCE, CONTEXT, contexts_of, synthetic_stream
-from scripts.bench.noise import BenchNoiseSettings, neighbours, run
+from scripts.bench.drafting import ADVANCE, contexts_of, synthetic_stream
+from scripts.bench.noise import BenchNoiseSettings, run
 
 pytestmark = pytest.mark.thorough
-
 TEXTS = ["the cat sat on the mat", "the dog sat on the log", "abcab"]
 
 
@@ -47,7 +44,6 @@ def test_a_datastore_is_built_beside_draftretrievers(
 
 def test_windows_of_drafting_go_on_as_decoding_does() -> None:
     first, second = contexts_of(synthetic_stream(1000, 0), 2)
-    assert len(first) == CONTEXT
     assert first[ADVANCE:].tolist() == second[:-ADVANCE].tolist()
 
 
@@ -81,18 +77,6 @@ def test_every_drafter_has_its_row(monkeypatch: pytest.MonkeyPatch, command: Com
     assert [nodes for _, nodes in drafting.time_searches([np.array([1]), np.array([2])])] == [2, 0]
 
 
-def test_neighbours_work_and_end_with_the_block() -> None:
-    before = {child.pid for child in psutil.Process().children()}
-    with neighbours(2, period=60):
-        started = [child for child in psutil.Process().children() if child.pid not in before]
-        assert len(started) == 2
-        until = time.monotonic() + 30
-        while sum(sum(one.cpu_times()[:2]) for one in started) < 0.2 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert sum(sum(one.cpu_times()[:2]) for one in started) >= 0.2
-    assert not any(psutil.pid_exists(one.pid) for one in started)
-
-
 def test_a_neighbour_works_for_a_period_and_leaves_the_processor_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     slept, clock = list[float](), iter(range(9))
     with monkeypatch.context() as patch:
@@ -107,17 +91,14 @@ def test_a_neighbour_works_for_a_period_and_leaves_the_processor_for_another(mon
 def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], questions: int, seen: int
 ) -> None:
-    """A method of 1.5, and autoregressive decoding that is 1 % off beside one neighbour and 2 % beside two.
-
-    seen: the most neighbours in the run whose slices are all disturbed
-    """
+    """A method of 1.5, and autoregressive decoding that is 1 % off beside one neighbour and 2 % beside two."""
     beside: list[int] = []
 
     def measure(method: str, overrides: Sequence[str]) -> Summary:
         count = len(psutil.Process().children()) - already
         beside.append(count)
         speedup = 1.5 if method == "aded_best_first" else 1 + count / 100
-        others = [0.5 if 0 < count <= seen else 0.0] * 20
+        others = [0.5 if 0 < count <= seen else 0.0] * 20  # beside more neighbours no slice is seen to be disturbed
         timings = [timing(6, 1 / speedup, 12, 1.0, others=others)]
         rows = [row(n, 0, [2] * 6, **times(1 / speedup, 1.0, 12), timings=timings) for n in range(questions)]
         return summarise(rows, method=method, model="m", benchmark="b", run_id="0" * 16)

@@ -1,5 +1,3 @@
-"""Engines compared prompt by prompt, each in a process of its own."""
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +78,6 @@ PACKED = gguf.quantize(NUMBERS, gguf.GGMLQuantizationType.Q8_0)
 
 
 def gguf_file(path: Path) -> Path:
-    """A file with a tensor of 8 bits a weight, and one of 32."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(99)
     writer.add_token_list(["a", "b"])

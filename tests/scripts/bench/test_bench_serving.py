@@ -1,5 +1,3 @@
-"""Serving measured: counters, servers that do not start, and a whole run on a server that only resembles vLLM's."""
-
 import json
 import sys
 from dataclasses import replace
@@ -65,7 +63,6 @@ ThreadingHTTPServer((host, port), Handler).serve_forever()
 
 @pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that only looks like vLLM's, for the processes that the script starts."""
     package = tmp_path / "engine" / "vllm" / "entrypoints" / "openai"
     package.mkdir(parents=True)
     (package / "api_server.py").write_text(VLLM)
@@ -98,9 +95,7 @@ def test_the_command_measures_each_number_of_requests_at_a_time(
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("proposer", ["aded_backoff", pytest.param("none", marks=pytest.mark.thorough)])
-def test_right_answers_are_told_from_wrong_broken_and_refused_ones(
-    folder: Path, tmp_path: Path, proposer: Any
-) -> None:
+def test_soak_tells_right_answers_from_others(folder: Path, tmp_path: Path, proposer: Any) -> None:
     asked: dict[str, Any] = {"clients": 3, "requests": 4, "new_tokens": 9, "break_every": 0.3}
     given = soak.SoakSettings(sys.executable, proposer, "x", 0.03, out=str(tmp_path), **asked)
     soak.run([f"model={folder}"], given)

@@ -1,5 +1,3 @@
-"""No text is a command: LaTeX tables compile as they are, and what is not printed is an escape."""
-
 import re
 
 import pandas as pd

@@ -1,5 +1,3 @@
-"""An engine's counts beside those of a replay; rejection accepts as often as it must."""
-
 import json
 from pathlib import Path
 
@@ -31,9 +29,7 @@ def test_each_position_has_what_a_step_from_there_would_yield() -> None:
         ([2, 1, 1, 2, 2, 1], "4 equal, 1 where the replay accepts more, 1 fewer, 0 where"),
     ],
 )
-def test_what_differs_is_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], counts: list[int], expected: str
-) -> None:
+def test_counts_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str], counts: list[int], expected: str) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"prompt": PROMPT, "generated": GENERATED, "ngram": counts}))
     run([str(tmp_path / "a.jsonl")], CheckEngineSettings())
     output = capsys.readouterr().out

@@ -1,5 +1,3 @@
-"""One command from recorded answers to tables and plots, on answers and a corpus of our own."""
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -22,7 +20,6 @@ TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat an
 
 @pytest.fixture
 def arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The command line for two answer files of one benchmark, one of them short, in a folder of its own."""
     monkeypatch.chdir(tmp_path)
     tiny_tokenizer().save_pretrained("tokenizer")
     place = Path("answers/alpaca")
@@ -87,9 +84,7 @@ def test_answers_that_cannot_be_replayed_are_named(arguments: list[str], command
         read_sources(folders, settings)
 
 
-def test_without_answers_the_committed_ones_are_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_answers_the_committed_ones_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched = []
 
     def fetches(name: str, out: Path, mirror: str | None) -> list[Path]:
@@ -116,15 +111,13 @@ def test_without_answers_the_committed_ones_are_fetched(
 def test_datastores_are_built_then_sweeps_run_then_tables_written_and_a_failure_is_said(
     arguments: list[str], failing: str | None, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
-    """No command runs: a run that went well leaves a record here."""
     calls: list[tuple[str, Sequence[str]]] = []
 
     def called(verb: str, words: Sequence[str]) -> bool:
         calls.append((verb, words))
         if verb == "run" and len(calls) == 3:
-            write_run(
-                Path(next(word for word in words if word.startswith("paths.output"))[13:]) / "a", [row(1, 0, [2])]
-            )
+            (out,) = [word.partition("=")[2] for word in words if word.startswith("paths.output")]
+            write_run(Path(out) / "a", [row(1, 0, [2])])
         return verb != failing
 
     monkeypatch.setattr(recorded, "call", called)

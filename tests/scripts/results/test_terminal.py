@@ -1,5 +1,3 @@
-"""The animated terminal shows each letter of a session once, in its colour."""
-
 from pathlib import Path
 
 import pytest

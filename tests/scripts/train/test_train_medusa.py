@@ -70,7 +70,6 @@ class Chats(Corpus):
 
 
 def test_each_prompt_of_conversations_is_asked_once() -> None:
-    """Not what only answers, not a later message, not a prompt that is too long, and none of what was left out."""
     tokenizer = tiny_tokenizer()
     chats = [Conversation([f"hi {n % 3}", "hello", "bye"], 0) for n in range(9)]
     chats += [Conversation(["be kind", "why"], 1), Conversation(["an answer"], None), Conversation(["a " * 99], 0)]
@@ -81,27 +80,20 @@ def test_each_prompt_of_conversations_is_asked_once() -> None:
     assert found == list(chat_prompts(Chats(chats), tokenizer, longest, seed=0))
     orders = [list(chat_prompts(Chats(chats), tokenizer, longest, seed)) for seed in range(8)]
     assert any(order != found for order in orders)
-    left_out = Chats(
-        [Conversation(["hi", "hello " * 99], 0), Conversation(["why", "so"], 0)], Cleaning(clean=["degenerate"])
-    )
-    assert list(chat_prompts(left_out, tokenizer, 200, seed=0)) == [expected[-1]]
+    chats = [Conversation(["hi", "hello " * 99], 0), Conversation(["why", "so"], 0)]
+    cleaned = Chats(chats, Cleaning(clean=["degenerate"]))
+    assert list(chat_prompts(cleaned, tokenizer, 200, seed=0)) == [expected[-1]]
 
 
 @pytest.mark.parametrize("eos", [frozenset(), frozenset({5, 9, 40})])
 def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
-    """Of unlike lengths, some ending early; the states are those that the output projection read."""
     model: Any = tiny_model()
     batch = [[7, 8, 9], [3], [4, 5, 6, 7, 8, 9, 10, 11], [20, 21]]
     found = answer_batch(model, batch, eos, 20)
     for prompt, (ids, hidden) in zip(batch, found, strict=True):
         tensor = torch.tensor([prompt])
-        expected = model.generate(
-            tensor,
-            attention_mask=torch.ones_like(tensor),
-            do_sample=False,
-            max_new_tokens=20,
-            eos_token_id=sorted(eos) or None,
-        )
+        greedily = {"do_sample": False, "max_new_tokens": 20, "eos_token_id": sorted(eos) or None}
+        expected = model.generate(tensor, attention_mask=torch.ones_like(tensor), **greedily)
         assert ids == expected[0, len(prompt) :].tolist()
         assert model.lm_head(hidden.float()).argmax(dim=-1).tolist() == ids
 
@@ -147,7 +139,6 @@ def test_only_the_most_frequent_tokens_are_distinguished() -> None:
 
 
 def test_heads_learn_what_can_be_known() -> None:
-    """States of a closed walk over 12 tokens: each fixes all that follows."""
     torch.manual_seed(0)
     hidden = torch.nn.functional.normalize(torch.randn(12, 32)) * 6
     projection = hidden.clone()
@@ -159,9 +150,7 @@ def test_heads_learn_what_can_be_known() -> None:
     assert accepted(heads, states, targets, projection) == 4
 
 
-def test_the_command_asks_prompts_of_conversations_too(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
+def test_chats_are_asked_too(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """Beside those of code, whose answers are kept. Of so few answers none is set aside for validation."""
     write_code(tmp_path)
     monkeypatch.chdir(tmp_path)

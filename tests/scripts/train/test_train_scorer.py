@@ -1,5 +1,3 @@
-"""The weights of aded_backoff's scorer: examples, descent, the command. And those of mixing, for hybrids."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,6 @@ pytestmark = pytest.mark.thorough
 
 
 def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) -> list[Examples]:
-    """What drafters with these settings keep of an answer, which the target is sure of."""
     contexts = {"target": 3, "prompt": 6}
     every: list[dict[str, Any]] = [{"contexts": contexts, **more} for more in settings]
     drafters = [BackoffDrafter(no_ngrams(), **own) for own in every]
@@ -48,7 +45,6 @@ def collected(*settings: dict[str, Any], answer: list[int], share: float = 1.0) 
 
 
 def write_corpora(folder: Path, stream: np.ndarray) -> dict[str, str]:
-    """By key, the files of a corpus."""
     header = {"tokenizer": "t", "vocabulary": "128"}
     write_small_ngrams(folder / "n", [stream], 128)
     write_suffixes(folder / "s", with_separators([stream], 128), header)
@@ -95,9 +91,7 @@ def test_joined_examples_keep_their_features() -> None:
     np.testing.assert_array_equal(every.feature_values[start:end], groups[1].feature_values[slice(*own)])
 
 
-def test_the_command_writes_weights_that_a_drafter_reads(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
+def test_scorers_are_read(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
     files = write_corpora(tmp_path, np.array(tiny_tokenizer()(SOURCE)["input_ids"]))
@@ -142,9 +136,6 @@ def test_missing_corpora_are_named_by_their_own_keys(tmp_path: Path) -> None:
                 open_corpora(DictConfig(every))
 
 
-compiled_score = compiled(score)
-
-
 def loss(weights: list[torch.Tensor], candidates: Candidates, decided: int) -> torch.Tensor:
     n, m = (int(size) for size in candidates.sizes)
     bias, contexts, features = weights
@@ -169,27 +160,20 @@ def test_a_step_goes_down_the_gradient(known: bool) -> None:
     expected = loss(weights, candidates, decided)
     expected.backward()
     before = [array.copy() for array in arrays]
-    compiled_score(scorer, candidates)
+    compiled(score)(scorer, candidates)
     assert descend(scorer, candidates, decided, 0.5) == pytest.approx(expected.item(), rel=1e-4)
     for array, was, tensor in zip(arrays, before, weights, strict=True):
         assert tensor.grad is not None
         np.testing.assert_allclose(was - array, 0.5 * tensor.grad.numpy(), atol=1e-5)
 
 
-def test_the_weights_of_mixing_leave_the_plain_ones_where_parts_met(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
-) -> None:
-    """On a tiny model, and a corpus of which all prompts are asked."""
-    (tmp_path / "corpus.txt").write_text("#####".join([SOURCE] * 20))
+def test_mixing_is_learned(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    (tmp_path / "corpus.txt").write_text("###".join([SOURCE] * 20))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADED_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(mixing, "READ_BY_HEADS", 0)
     monkeypatch.setattr(mixing, "PROMPTS", 4)
-    corpus = [
-        "corpus@datastore.corpus=text",
-        "datastore.corpus.path=corpus.txt",
-        "datastore.corpus.separator='#####'",
-    ]
+    corpus = ["corpus@datastore.corpus=text", "datastore.corpus.path=corpus.txt", "datastore.corpus.separator='###'"]
     done = command(mixing.main, f"model={folder}", "method.parts=[token_recycling,prompt_lookup]", *corpus)
     title, *rows = done.out.replace("[", "").replace("]", "").splitlines()
     assert title.startswith("prompt_lookup, from "), "the first has no other beside it"

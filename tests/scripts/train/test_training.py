@@ -1,5 +1,3 @@
-"""Heads of EAGLE and DFlash for a tiny model: what they learn, and a training that is broken off."""
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +37,6 @@ Pairs = list[tuple[list[int], list[int]]]
 ALL = torch.arange(VOCABULARY)
 BLOCK = Block(4, 63, (0,))
 READS = {"eagle2": (), "eagle3": published_layers(2), "dflash": (1,)}
-"""By kind: the layers whose inputs it reads."""
 OWN = ["block_size=4", "mask_token_id=63", "target_layers=[0]", "layers=1"]
 each_kind = pytest.mark.parametrize("kind", READS)
 
@@ -51,17 +48,13 @@ def settings(kind: str, out: Path, *more: str) -> DictConfig:
 
 
 def pairs_of(model: PreTrainedModel, count: int = 6, tokens: int = 20) -> Pairs:
-    """Prompts with the model's own answers."""
     target = EagerTarget(model)
-    prompts = [[3 + number, 40, 7 + 5 * number] for number in range(count)]
-    return [
-        (prompt, decode(target, Autoregressive(), np.array(prompt), Greedy(), max_new_tokens=tokens).token_ids)
-        for prompt in prompts
-    ]
+    prompts = [np.array([3 + number, 40, 7 + 5 * number]) for number in range(count)]
+    answers = [decode(target, Autoregressive(), each, Greedy(), max_new_tokens=tokens) for each in prompts]
+    return [(prompt.tolist(), answer.token_ids) for prompt, answer in zip(prompts, answers, strict=True)]
 
 
 def taught(kind: str, model: PreTrainedModel, cfg: DictConfig, pairs: Pairs) -> dict[str, torch.Tensor]:
-    """The tensors of the head's file."""
     teach: Callable[..., None] = dflash.teach if kind == "dflash" else eagle.teach
     teach(cfg, Loaded(EagerTarget(model), tiny_tokenizer(), frozenset()), pairs, {"model": "tiny"})
     return load_file(Path(cfg.out) / "model.safetensors")
@@ -86,7 +79,6 @@ def new_training(
 
 @each_kind
 def test_a_head_learns_what_can_be_known(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By heart: the answers that it is taught."""
     training, texts = new_training(kind, tiny_model(), ALL, monkeypatch, anchors=8)
     rates = [training.step(texts)[1] for _ in range(training.total)]
     assert all(first < 0.3 and last > 0.8 for first, last in zip(rates[0], rates[-1], strict=True))
@@ -105,7 +97,6 @@ def test_each_epoch_reads_all_texts_once_in_another_order_and_every_third_is_kep
 
 @torch.no_grad()
 def drafted_by_eagle(lesson: EagleLesson, model: PreTrainedModel, text: ReadText, behind: int) -> list[int]:
-    """What the head would draft behind so many tokens of the text, where what was drafted so far is right."""
     reader = HeadReader(lesson.head, SharedLayers(EagerTarget(model), "EAGLE"))
     reader.read(text.ids[1 : behind + 1], text.features[:behind])
     found = [reader.candidates(1)[0][0, 0]]
@@ -148,21 +139,8 @@ def test_it_learns_what_it_will_draft(kind: str, tmp_path: Path, monkeypatch: py
     assert all(0 < rate < 1 for rate in right)
 
 
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Ctrl-C does, before the fifth step."""
-    step = Training.step
-
-    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
-        if training.done == 4:
-            raise KeyboardInterrupt
-        return step(training, texts)
-
-    monkeypatch.setattr(Training, "step", interrupted)
-
-
 @each_kind
 def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the same head, bit for bit."""
     model = tiny_model()
     pairs, facts = pairs_of(model), {"answers": "6", "tokens": "120", "model": "tiny"}
     whole = taught(kind, model, settings(kind, tmp_path / "whole"), pairs)
@@ -172,8 +150,15 @@ def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch:
         with safe_open(tmp_path / "parts" / "model.safetensors", "pt") as file:
             return file.metadata()
 
+    step = Training.step
+
+    def interrupted(training: Training, texts: list[ReadText]) -> tuple[float, list[float]]:
+        if training.done == 4:
+            raise KeyboardInterrupt
+        return step(training, texts)
+
     with monkeypatch.context() as patched:
-        interrupt(patched)
+        patched.setattr(Training, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
             taught(kind, model, cfg, pairs)
     assert metadata() == {**facts, "steps": "4 of 9"}
@@ -194,7 +179,6 @@ def test_an_interrupted_training_goes_on(kind: str, tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("kind", ["eagle2", "dflash"])
 def test_its_file_is_drafted_with(kind: str, tmp_path: Path) -> None:
-    """Of a narrower head the sizes are its own, and what it has learned by heart is accepted."""
     model = tiny_model()
     pairs = pairs_of(model)
     more = ["intermediate_size=24", "epochs=60", "learning_rate=0.01"]

@@ -15,9 +15,7 @@ Row = torch.Tensor
 class Reference:
     """A head by its published tensors. embedding, projection: the target's, [vocabulary, hidden]."""
 
-    def __init__(
-        self, state: State, config: dict[str, Any], embedding: torch.Tensor, projection: torch.Tensor
-    ) -> None:
+    def __init__(self, state: State, config: dict[str, Any], embedding: Row, projection: Row) -> None:
         self.state, self.config, self.embedding, self.projection = state, config, embedding, projection
 
     def marginals(self, features: torch.Tensor, root: int) -> torch.Tensor:
@@ -89,7 +87,6 @@ def chain(marginals: torch.Tensor, budget: int) -> dict[tuple[int, ...], float]:
 
 
 def tree(marginals: torch.Tensor, budget: int) -> dict[tuple[int, ...], float]:
-    """The most probable paths, of all that there are."""
     paths = {
         path: float(sum(marginals[place, token] for place, token in enumerate(path)))
         for depth in range(1, len(marginals) + 1)

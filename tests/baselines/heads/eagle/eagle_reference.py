@@ -30,9 +30,8 @@ def attention(state: State, name: str, read: torch.Tensor) -> torch.Tensor:
     )
     q, k = rotated(q, positions), rotated(k, positions)
     k, v = k.repeat_interleave(HEADS // len(k), 0), v.repeat_interleave(HEADS // len(v), 0)
-    scores = (q @ k.transpose(1, 2) / math.sqrt(SIZE)).masked_fill(
-        ~torch.ones(len(read), len(read)).tril().bool(), -1e9
-    )
+    later = torch.ones(len(read), len(read), dtype=torch.bool).triu(1)
+    scores = (q @ k.transpose(1, 2) / math.sqrt(SIZE)).masked_fill(later, -1e9)
     out = (scores.softmax(-1) @ v).transpose(0, 1).reshape(len(read), -1)
     return linear(out, state[f"{name}.self_attn.o_proj.weight"])
 
@@ -50,7 +49,6 @@ class Reference:
         self.state, self.model, self.text, self.features = state, model, text, features
 
     def best(self, drafted: list[int], k: int) -> list[tuple[int, float]]:
-        """The k most probable tokens behind the text and these drafted tokens, with log-probabilities."""
         rows = self.first_rows()
         for count in range(len(drafted) + 1):
             tokens = torch.tensor([*self.text[1:], *drafted[:count]])
@@ -94,7 +92,6 @@ class Reference3(Reference):
 
 
 def beam_paths(reference: Reference, depth: int, k: int, budget: int) -> set[tuple[int, ...]]:
-    """Paths of tokens: of each level the k best are continued; the best of all are kept."""
     beam: list[tuple[float, list[int]]] = [(0.0, [])]
     every: list[tuple[float, list[int]]] = []
     for _ in range(depth):

@@ -1,5 +1,3 @@
-"""EAGLE: its files as published, and its trees, which are those of the reference, node by node."""
-
 import json
 import math
 from collections.abc import Callable
@@ -39,15 +37,11 @@ CONFIG: dict[str, Any] = {
     "rope_theta": 500.0,
     "vocab_size": VOCABULARY,
 }
-
-
 DRAFT_VOCABULARY = 20
 LAYERS = [0, 1, 1]
-"""What EAGLE-3 reads of a model of two layers."""
 
 
 def random_state(kind: type[EagleHead], known: int | None = DRAFT_VOCABULARY) -> State:
-    """Tensors of the tiny model's size, with the published names, by which the reference reads them."""
     config = LlamaConfig(**CONFIG)
     head: EagleHead
     if kind is Eagle3Head:
@@ -61,14 +55,7 @@ def random_state(kind: type[EagleHead], known: int | None = DRAFT_VOCABULARY) ->
     }
 
 
-def draft_tokens() -> dict[str, torch.Tensor]:
-    """d2t and t2d of every third token."""
-    tokens = 3 * torch.arange(DRAFT_VOCABULARY)
-    return {"d2t": tokens - torch.arange(DRAFT_VOCABULARY), "t2d": torch.isin(torch.arange(VOCABULARY), tokens)}
-
-
 def write(folder: Path, state: dict[str, torch.Tensor], *, torchs_own: bool = False, **changed: Any) -> Path:
-    """A folder as published. changed: keys of its config."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({**CONFIG, **changed}))
     if torchs_own:
@@ -83,7 +70,9 @@ def eagle(folder: Path, **settings: Any) -> Path:
 
 
 def eagle3(folder: Path, **settings: Any) -> Path:
-    state = {**random_state(Eagle3Head), **draft_tokens()}
+    tokens = 3 * torch.arange(DRAFT_VOCABULARY)
+    state = random_state(Eagle3Head) | {"d2t": tokens - torch.arange(DRAFT_VOCABULARY)}
+    state["t2d"] = torch.isin(torch.arange(VOCABULARY), tokens)
     changed = {"draft_vocab_size": DRAFT_VOCABULARY, "eagle_aux_hidden_state_layer_ids": LAYERS, **settings}
     return write(folder, state, **changed)
 
@@ -91,7 +80,6 @@ def eagle3(folder: Path, **settings: Any) -> Path:
 @pytest.mark.parametrize("torchs_own", [False, True])
 @pytest.mark.parametrize("kind", [EagleHead, Eagle3Head])
 def test_published_files_are_read(kind: type[EagleHead], torchs_own: bool, tmp_path: Path) -> None:
-    """Also in half precision, with rotary frequencies that older files keep, and where the head knows all tokens."""
     state = random_state(kind, known=None)
     state["layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
     write(tmp_path, {name: value.half() for name, value in state.items()}, torchs_own=torchs_own)
@@ -125,16 +113,12 @@ def test_a_head_is_written_and_read_again(kind: type[EagleHead], tmp_path: Path)
         assert torch.equal(again.state_dict()[name], wanted), name
 
 
-def test_the_repository_has_heads_for_the_default_model() -> None:
-    for name, kind, reads in (
-        ("eagle", EagleHead, ()),
-        ("eagle2", EagleHead, ()),
-        ("eagle3", Eagle3Head, published_layers(30)),
-    ):
-        place = read_choice("method", name)["heads"]
-        head, found = load_head(place, kind, hidden=576, vocabulary=49152, layers=30)
-        assert found == reads
-        assert head.tokens is not None
+@pytest.mark.parametrize("name", ["eagle", "eagle2", "eagle3"])
+def test_the_repository_has_heads_for_the_default_model(name: str) -> None:
+    kind, reads = (Eagle3Head, published_layers(30)) if name == "eagle3" else (EagleHead, ())
+    head, found = load_head(read_choice("method", name)["heads"], kind, hidden=576, vocabulary=49152, layers=30)
+    assert found == reads
+    assert head.tokens is not None
 
 
 @pytest.mark.parametrize("kind", [EagleHead, Eagle3Head])
@@ -184,7 +168,6 @@ def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_published_tree_and_its_parts() -> None:
-    """Each choice comes after its prefix; a part has the lowest ranks."""
     assert len(set(MC_SIM_7B_63)) == 25
     assert [sum(len(path) == depth for path in MC_SIM_7B_63) for depth in range(1, 6)] == [4, 8, 8, 3, 2]
     for budget in range(1, 26):
@@ -203,8 +186,6 @@ def test_ranks_that_the_head_does_not_have_are_left_out() -> None:
 
 
 PROMPT = np.arange(10, 22, dtype=np.int64)
-
-
 CASES: dict[str, tuple[Any, Callable[..., Path], type[Reference], dict[str, int]]] = {
     "eagle": (Eagle, eagle, Reference, {"budget": 25}),
     "eagle, a part": (Eagle, eagle, Reference, {"budget": 6}),
@@ -214,8 +195,6 @@ CASES: dict[str, tuple[Any, Callable[..., Path], type[Reference], dict[str, int]
 
 
 class Compared(WrappedDrafter):
-    """Compares every tree with the reference's, and knows how often it did."""
-
     def __init__(self, inner: Eagle, reference: type[Reference], state: State, model: Any) -> None:
         super().__init__(inner)
         self.inner, self.reference, self.state, self.model, self.trees = inner, reference, state, model, 0
@@ -253,7 +232,6 @@ def compared_with(case: str, folder: Path) -> tuple[EagerTarget, Compared]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_tree_is_the_references_node_by_node(case: str, tmp_path: Path) -> None:
-    """Over an answer, step by step; the second answer begins anew."""
     target, compared = compared_with(case, tmp_path)
     for prompt in (PROMPT, PROMPT[:1]):
         decode(target, compared, prompt, Greedy(), max_new_tokens=7)
@@ -261,7 +239,6 @@ def test_the_tree_is_the_references_node_by_node(case: str, tmp_path: Path) -> N
 
 
 def test_steps_that_were_not_drafted_for_are_read_later(tmp_path: Path) -> None:
-    """As a hybrid may do, which asks another drafter in between."""
     target, compared = compared_with("eagle2", tmp_path)
     compared.begin(PROMPT)
     step = target.prefill(PROMPT, Greedy(), 60, compared.requires)

@@ -71,13 +71,6 @@ def test_cold_stands_first_and_beside_session_on_one_line_and_others_have_a_colu
     assert table(folder)["aded"]["session, micro"] == "2.80"
 
 
-def test_runs_of_an_earlier_version_stand_where_their_setting_says(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", [row(81, 0, [2])], settings={"method.adaptation": "session"})
-    write_run(tmp_path / "b", [row(81, 0, [3])], method="rest")
-    runs = {run.method: run.columns for run in read_runs([tmp_path])}
-    assert runs == {"aded": ("session",), "rest": ("cold", "session")}
-
-
 def test_the_page_has_both_scopes_by_category_and_position(folder: Path) -> None:
     text = " ".join(as_markdown(read_runs([folder]), [FILE], FIGURES).split())
     titles = (f"### {scope}, by {kind}" for scope in ("cold", "session") for kind in ("category", "position"))
@@ -91,7 +84,6 @@ def test_the_page_has_both_scopes_by_category_and_position(folder: Path) -> None
 
 
 def test_methods_that_keep_nothing_have_one_table_for_both_scopes(tmp_path: Path) -> None:
-    """Its numbers are equal in both; with a method that learns there are two."""
     write_run(tmp_path / "a", answered([2, 3], [1]), method="rest")
     write_run(tmp_path / "b", answered([2, 2], [1]), method="prompt_lookup")
     right = ["cold and session, by category", "cold and session, by position"]

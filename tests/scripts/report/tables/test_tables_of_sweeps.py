@@ -1,5 +1,3 @@
-"""Tables of runs that differ in the size of the corpus, the temperature or the budget; and of a hybrid's parts."""
-
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ def lines(folder: Path) -> list[Line]:
 
 
 def write_sizes(folder: Path, lengths: list[int], prompts: bool = True, model: str = "a") -> None:
-    """Runs with corpora of 1000, 2000, 4000, ... tokens."""
     for number, length in enumerate(lengths):
         known: dict[str, Any] = {"datastore": f"{model}{number}", "datastore_tokens": str(1000 << number)}
         known |= {"datastore_prompts": str(10 << number)} if prompts else {}
@@ -49,13 +46,8 @@ def test_the_slope_is_what_a_doubling_of_the_corpus_is_worth(tmp_path: Path) -> 
 
 def test_points_off_the_line_give_it_an_error(tmp_path: Path) -> None:
     write_sizes(tmp_path, [2, 4, 4, 5, 5])
-    growth = growths(lines(tmp_path))[0]
-    xs, ys = np.log2(growth.sizes), np.array([2, 4, 4, 5, 5])
-    slope = np.cov(xs, ys, bias=True)[0, 1] / np.var(xs)
-    residuals = ys - ys.mean() - slope * (xs - xs.mean())
-    error = np.sqrt((residuals**2).sum() / (len(xs) - 2) / ((xs - xs.mean()) ** 2).sum())
     (line,) = size_table(lines(tmp_path)).query("over == 'tokens'").to_dict("records")
-    assert line["per doubling"] == f"{slope:.3f} ± {error:.3f}"
+    assert line["per doubling"] == "0.700 ± 0.191", "7 / 10, and the root of 1.1 / 3 / 10"
 
 
 def test_families_of_sizes_differ_in_their_datastore_alone(tmp_path: Path) -> None:
@@ -76,7 +68,6 @@ def test_families_of_sizes_differ_in_their_datastore_alone(tmp_path: Path) -> No
 
 
 def sampled(folder: Path, method: str, accepted: dict[float, int], seeds: int = 1) -> None:
-    """Runs whose every step accepts so many tokens, by temperature."""
     for temperature, length in accepted.items():
         for seed in range(seeds):
             settings = {"decoding.temperature": temperature, "decoding.seed": seed}
@@ -120,9 +111,7 @@ def replayed(folder: Path, method: str, budget: int, accepted: list[int], scope:
     write_run(place, rows, method=method, settings=settings, adaptation=scope)
 
 
-def test_each_method_stands_at_its_best_budget_and_beside_others_at_equal_ones(
-    tmp_path: Path, command: Command
-) -> None:
+def test_each_method_stands_at_its_best_and_at_equal_budgets(tmp_path: Path, command: Command) -> None:
     replayed(tmp_path, "short", 16, [2, 2])
     replayed(tmp_path, "short", 64, [1, 2])
     replayed(tmp_path, "long", 64, [3, 3])
@@ -163,7 +152,6 @@ def test_runs_that_learn_nothing_stand_apart_from_cold_ones(tmp_path: Path) -> N
 
 
 def write_hybrid(folder: Path, scope: str = "prompt") -> None:
-    """Two questions of four steps in all, of 3 tokens each; 8 nodes were accepted."""
     parts = {"copies": PartUse(14, 3, 1, 0.002), "heads": PartUse(20, 3, 1, 0.006)}
     rows = [row(number, 0, [3, 3], parts=parts) for number in (81, 82)]
     settings = {"method.budget": 16, "method.adaptation": scope}
