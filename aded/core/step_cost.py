@@ -142,7 +142,7 @@ class TreeSizer:
         self._seconds = self.DECAY * self._seconds + seconds
 
 
-LEAST_MEASURED = 64
+LEAST_MEASURED = 128
 """Drafted nodes: steps are timed up to so many at least, so that methods with other budgets need not wait again."""
 _measured: WeakKeyDictionary[Target, StepCost] = WeakKeyDictionary()
 
