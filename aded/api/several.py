@@ -51,5 +51,5 @@ def summaries(
             runner.warm_up()
             rows = [row for rows in runner.answer(experiment.asked.chosen) for row in rows]
         names = {"method": named.name, "model": model, "benchmark": benchmark}
-        found.append(summarise(rows, **names, run_id="", adaptation=named.adaptation))
+        found.append(summarise(rows, **names, run_id="", drafter=named))
     return found

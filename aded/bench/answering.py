@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-import numpy as np
-
+from aded.bench.clock.neighbours import Neighbours
 from aded.bench.clock.watch import wait_for_quiet
 from aded.bench.progress import Progress
 from aded.bench.runner import Runner
 from aded.files.models.tokenizer import answer_text
 from aded.records.environment import environment
-from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, taken, to_decode_again
+from aded.records.noise.disturbance import MOST_TIMINGS, pairs_of, to_decode_again
 from aded.records.rows import Row
 from aded.records.run_directory import RunDirectory, whole_questions
 
@@ -38,18 +37,15 @@ def answer_all(runner: Runner, directory: RunDirectory, progress: Progress, labe
         if runner.drafter.remembers_answers and runner.drafter.requires:
             progress.note("what the method learned is in no row: it answers the finished questions again, unrecorded")
         runner.restore(questions[:done], rows)
-    noted = False
+    neighbours = Neighbours(lambda text: progress.note(f"{label}: {text}"))
+    runner.on_lap = neighbours.lap
     for new in runner.answer(questions[done:], start=done):
         if runner.trees:
             directory.append_trees(runner.trees.take())
         directory.append(new)
         rows += new
         progress.answered(rows)
-        if not noted and (share := taken_by_others(new)) is not None:
-            noted = True
-            progress.note(
-                f"{label}: others take {share:.0%} of the processors; slices that they disturb are left out"
-            )
+        neighbours.tell()
     spent = sum(timing.machine.seconds for row in rows for timing in row.timings)
     rows = answer_disturbed(runner, directory, progress, rows, label, PATIENCE * spent)
     _write_samples(runner, directory, rows)
@@ -88,11 +84,3 @@ def _write_samples(runner: Runner, directory: RunDirectory, rows: Sequence[Row])
         for row in rows
     ]
     directory.write_samples([sample for sample in samples if sample])
-
-
-def taken_by_others(rows: Sequence[Row]) -> float | None:
-    """What others took of the processors in the pairs of slices that they disturbed; None where there is none."""
-    slices = [timing.slices for row in rows for timing in row.timings if timing.slices is not None]
-    shares = [np.maximum(one.others, one.steal)[taken(one)] for one in slices]
-    disturbed = np.concatenate([np.zeros(0), *shares])
-    return float(disturbed.mean()) if len(disturbed) else None

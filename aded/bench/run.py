@@ -57,7 +57,7 @@ def run(config: RunConfig, progress: Progress, load: Loader = load_model) -> tup
             drafter = build_drafter(config, experiment.loaded)  # last: it may build a datastore, for minutes
             label = f"{names['method']}, {Path(names['model']).name}, {names['benchmark']}"
             rows = answer_all(Runner(experiment, drafter), directory, progress, label)
-            summary = summarise(rows, **names, run_id=directory.identity, adaptation=drafter.adaptation)
+            summary = summarise(rows, **names, run_id=directory.identity, drafter=drafter)
             directory.write_summary(summary)
         if logger:
             logger.log(folder, settings, directory.finished_rows(), summary)
@@ -81,8 +81,15 @@ def format_summary(summary: Summary, folder: Path) -> str:
     lines = [
         f"{summary.method}, {summary.benchmark}: {formatted(summary.tokens_per_second, '.1f')} tokens/s, "
         f"speedup {with_interval(summary.speedup, summary.speedup_low, summary.speedup_high)}, "
-        f"mean accepted tokens {formatted(summary.mean_accepted_tokens)}, "
+        f"mean accepted tokens {formatted(summary.mean_accepted_tokens)}{_trees(summary)}, "
         f"identical {formatted(summary.identical_outputs, 'd')} of {summary.turns}  {folder}",
         *([f"  marked: {'; '.join(summary.marks)}"] if summary.marks else []),
     ]
     return "\n".join(lines)
+
+
+def _trees(summary: Summary) -> str:
+    """That the budget never was a limit, where that is so."""
+    if summary.budget is None or summary.largest_tree is None or summary.largest_tree >= summary.budget:
+        return ""
+    return f" by trees of at most {summary.largest_tree} of {summary.budget} nodes"

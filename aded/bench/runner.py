@@ -66,6 +66,8 @@ class Runner:
         self.slice_seconds = SECONDS if experiment.pairing == "slices" else WHOLE_ANSWER
         """Method and baseline take turns in slices of so many seconds, where memory holds a KV cache for each."""
         self.trees = TreeRecorder(experiment.trees, self.tokenizer) if experiment.trees else None
+        self.on_lap: Callable[[Lap], None] | None = None
+        """Is told of each slice as it ends, outside every clock."""
         self._other: Target | None = None
         """The baseline's, where it decodes at the same time."""
         self._cache_rows = 0
@@ -188,7 +190,10 @@ class Runner:
         order = (baseline, method) if baseline_first else (method, baseline)
         slices: list[tuple[int, Lap]] = []  # of each arm in turn: its steps so far, and what the machine did
         for arm in take_turns(*order, self.slice_seconds):
-            slices.append((arm.answer.steps, watch.lap()))
+            lap = watch.lap()
+            slices.append((arm.answer.steps, lap))
+            if self.on_lap is not None:
+                self.on_lap(lap)
         pairs = list(zip(slices[baseline_first::2], slices[not baseline_first :: 2], strict=True))
         timing = timing_of(method.answer, baseline.answer, pairs, watch.use())
         return self._row(turn, method.answer, baseline.answer, timing)

@@ -63,6 +63,11 @@ class Drafter(ABC):
     search early, or say probabilities only where they are asked for."""
 
     @property
+    def why_no_draft(self) -> str | None:
+        """Why it drafted nothing, where it knows: shown beside a run without a drafted node."""
+        return None
+
+    @property
     def remembers_answers(self) -> bool:
         """Does an answer change the trees of the next?"""
         return self.adaptation == "session"

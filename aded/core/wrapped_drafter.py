@@ -22,6 +22,10 @@ class WrappedDrafter(Drafter):
         self.learned_from = drafter.learned_from
 
     @property
+    def why_no_draft(self) -> str | None:
+        return self.drafter.why_no_draft
+
+    @property
     def remembers_answers(self) -> bool:
         return self.drafter.remembers_answers
 

@@ -49,6 +49,8 @@ class SizedDrafter(WrappedDrafter):
         self.cost = cost
         self.tree_sizer: TreeSizer | None = None
         self._timed, self._has_drafted, self._draft_times = False, False, list[float]()
+        self._has_drafts = False
+        """Did a draft have a node?"""
         self._forget()
 
     def _forget(self) -> None:
@@ -65,6 +67,11 @@ class SizedDrafter(WrappedDrafter):
     @property
     def remembers_answers(self) -> bool:
         return self.tree_sizer is not None or self.drafter.remembers_answers
+
+    @property
+    def why_no_draft(self) -> str | None:
+        cut = self._has_drafts and self.tree_sizer is not None
+        return "no drafted node was worth its time (method.cost=none keeps all)" if cut else super().why_no_draft
 
     def setup(self, target: Target) -> None:
         timed = "seconds" in target.provides
@@ -107,7 +114,7 @@ class SizedDrafter(WrappedDrafter):
         if self._timed and self._has_drafted and len(self._draft_times) < DRAFTS_TIMED:
             self._draft_times.append(perf_counter() - began)
             sizer.draft_seconds = float(np.median(self._draft_times))
-        self._has_drafted = True
+        self._has_drafted, self._has_drafts = True, self._has_drafts or len(tree) > 1
         if tree.drawn is not None:
             return tree
         self._latest_draft, self._cells = tree, self._acceptance.cells_of(tree)

@@ -205,7 +205,7 @@ def read_begun(folder: Path) -> FinishedRun:
     config, environment = read_config(folder / "config.yaml"), read(Environment, folder / "environment.json")
     settings = dict(flat(config))
     names = {group: str(settings.get(f"{group}.name")) for group in ("method", "model", "benchmark")}
-    summary = summarise(rows, **names, run_id=run_id(config, environment.files))
+    summary = summarise(rows, **names, run_id=run_id(config, environment.files), drafter=None)
     return _literal(FinishedRun(folder, summary, settings, environment, rows, cut_off=True))
 
 

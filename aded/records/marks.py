@@ -1,6 +1,6 @@
-"""Marks: reasons to doubt a speedup, which tables, plots and exit messages show beside it.
+"""Marks: reasons to doubt a run's numbers, which tables, plots and exit messages show beside them.
 
-A mark never changes a number or leaves one out.
+Where a speedup has no ground at all, there is none, and the first mark says why.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from aded.core.drafter import Drafter
 from aded.records.noise.disturbance import ENOUGH, PairsByRow, to_decode_again, undisturbed
 from aded.records.noise.warm_up import MOST_WARM_UP
 from aded.records.rows import Row
 from aded.records.summary import Summary
+from aded.records.totals import FEWEST_QUESTIONS
 
 FEWEST = 20
 """Undisturbed slices of a run, of both arms."""
@@ -20,23 +22,46 @@ MOST_DISTURBED = 0.1
 """Share of the slices that may be disturbed without a mark."""
 WIDEST = 0.5
 """Width of the interval, as a share of the speedup."""
+MOST_REPETITIVE = 0.1
+"""Share of the answers that may be loops without a mark."""
 SLACK = 1.05
 """What a speedup may exceed its bound by, since both are measured."""
 FEWEST_STEPS = 5
 """One-token steps of the method that show what one takes."""
 
 
-def marks_of(summary: Summary, rows: Sequence[Row], pairs: PairsByRow) -> list[str]:
-    """The reasons to doubt the speedup of a run, a sentence each; none for an unpaired run. pairs: of `pairs_of`."""
-    return [] if summary.speedup is None else list(_marks(summary, summary.speedup, rows, pairs))
-
-
-def _marks(summary: Summary, speedup: float, rows: Sequence[Row], pairs: PairsByRow) -> Iterator[str]:
-    low, high = summary.speedup_low, summary.speedup_high
+def groundless(speedup: float | None, rows: Sequence[Row], pairs: PairsByRow) -> str | None:
+    """Why the speedup of a run has no ground, and is none; None where it has. pairs: of `pairs_of`."""
+    asked = {row.question_id for row, timings in zip(rows, pairs, strict=True) if timings and row.steps}
+    left_alone = {
+        row.question_id
+        for row, timings in zip(rows, pairs, strict=True)
+        if row.steps and any(one.undisturbed.any() for one in timings)
+    }
+    if len(left_alone) < min(FEWEST_QUESTIONS, len(asked)):
+        return f"no speedup: of {len(asked)} questions only {len(left_alone)} have an undisturbed slice"
     bound = largest_speedup(rows, pairs)
-    if bound is not None and speedup > SLACK * bound:
-        yield f"speedup {speedup:.2f} is more than {bound:.2f}, what its accepted tokens allow"
-    if low is not None and high is not None and high - low > WIDEST * speedup:
+    if speedup is not None and bound is not None and speedup > SLACK * bound:
+        return f"no speedup: {speedup:.2f} was measured, more than {bound:.2f}, what its accepted tokens allow"
+    return None
+
+
+def marks_of_drafts(summary: Summary, drafter: Drafter | None) -> Iterator[str]:
+    """The reasons to doubt what was accepted, a sentence each. drafter: the run's, where it is at hand."""
+    if drafter is not None and drafter.budget and summary.steps and not summary.largest_tree:
+        yield f"it drafted nothing{f': {drafter.why_no_draft}' if drafter.why_no_draft else ''}"
+    if (summary.repetitive_share or 0.0) > MOST_REPETITIVE:
+        others = summary.mean_accepted_tokens_without_repetitive
+        without = "" if others is None else f"; the others have {others:.2f} accepted tokens"
+        yield f"{summary.repetitive_share:.0%} of the answers are loops, which are easy to draft{without}"
+
+
+def marks_of_times(summary: Summary, rows: Sequence[Row], pairs: PairsByRow) -> Iterator[str]:
+    """The reasons to doubt the times of a run, a sentence each; none for an unpaired one. pairs: of `pairs_of`."""
+    if not any(pairs) or not summary.steps:
+        return
+    speedup, low, high = summary.speedup, summary.speedup_low, summary.speedup_high
+    if speedup is not None and low is not None and high is not None and high - low > WIDEST * speedup:
         yield f"the interval {low:.2f} to {high:.2f} is wider than half the speedup"
     kept = undisturbed(pairs)
     if 1 - kept.mean() > MOST_DISTURBED:
@@ -44,8 +69,7 @@ def _marks(summary: Summary, speedup: float, rows: Sequence[Row], pairs: PairsBy
         found = f"{2 * (~kept).sum()} of {2 * len(kept)} slices were disturbed{left_out}"
         yield f"{found} (others took {summary.others_cpu_share:.0%} of the processors)"
     if 2 * kept.sum() < FEWEST:
-        every = "" if kept.any() else "; the speedup is over all slices"
-        yield f"{2 * kept.sum()} undisturbed slices, fewer than {FEWEST}{every}"
+        yield f"{2 * kept.sum()} undisturbed slices, fewer than {FEWEST}"
     if noisy := to_decode_again(rows, pairs):
         count = f"{len(noisy)} of {summary.questions} questions"
         yield f"in {count} less than {ENOUGH:.0%} of the slices were undisturbed"

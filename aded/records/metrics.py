@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aded.core.drafter import PartUse
-from aded.records.marks import marks_of, others_share
+from aded.core.drafter import Drafter, PartUse
+from aded.records.marks import groundless, marks_of_drafts, marks_of_times, others_share
 from aded.records.noise.disturbance import method_step_seconds, pairs_of, step_seconds, undisturbed
 from aded.records.noise.warm_up import slice_warm_up
 from aded.records.rows import Row
@@ -32,9 +32,15 @@ class Estimate(NamedTuple):
 
 
 def summarise(
-    rows: Sequence[Row], *, method: str, model: str, benchmark: str, run_id: str, adaptation: str | None = None
+    rows: Sequence[Row],
+    *,
+    method: str,
+    model: str,
+    benchmark: str,
+    run_id: str,
+    drafter: Drafter | None = None,
 ) -> Summary:
-    """The summary of a run; null where a number does not apply. adaptation: the drafter's scope, if known."""
+    """The summary of a run; null where a number does not apply. drafter: the run's, where it is at hand."""
     new_tokens, steps = sum(row.new_tokens for row in rows), sum(row.steps for row in rows)
     timed = [row for row in rows if row.decode_seconds is not None]
     whole_seconds = sum((row.prefill_seconds or 0.0) + (row.decode_seconds or 0.0) for row in timed)
@@ -45,7 +51,10 @@ def summarise(
     paired, kept = any(pairs), undisturbed(pairs)
     questions = stacked(totals_by_question(rows, pairs).values())
     all_slices = stacked(totals_by_question(rows, pairs, every_slice=True).values())
-    low, high = bootstrap_interval(Totals.speedup, questions) if paired else (None, None)
+    measured = value_of(Totals.speedup, questions)
+    no_ground = groundless(measured, rows, pairs) if paired and steps else None
+    has_speedup = paired and no_ground is None
+    low, high = bootstrap_interval(Totals.speedup, questions) if has_speedup else (None, None)
     summary = Summary(
         method=method,
         model=model,
@@ -62,7 +71,7 @@ def summarise(
         tokens_per_second=value_of(Totals.tokens_per_second, questions),
         tokens_per_second_end_to_end=ratio(sum(len(row.token_ids) for row in timed), whole_seconds),
         autoregressive_tokens_per_second=value_of(Totals.autoregressive_tokens_per_second, questions),
-        speedup=value_of(Totals.speedup, questions),
+        speedup=measured if has_speedup else None,
         speedup_low=low,
         speedup_high=high,
         speedup_wall=value_of(Totals.speedup, all_slices),
@@ -75,7 +84,9 @@ def summarise(
         run_id=run_id,
         mean_accepted_tokens_macro=macro_average(rows),
         mean_accepted_tokens_by_category=accepted_by_category(rows),
-        adaptation=adaptation,
+        adaptation=None if drafter is None else drafter.adaptation,
+        budget=None if drafter is None else drafter.budget,
+        largest_tree=max((max(row.drafted_nodes, default=0) for row in rows), default=0),
         acceptance_by_position=acceptance_by_position(rows),
         repetitive_share=repetitive_share(rows),
         mean_accepted_tokens_without_repetitive=accepted_without_repetitive(rows),
@@ -84,7 +95,8 @@ def summarise(
         parts=part_shares(rows),
         **latencies(rows),
     )
-    return replace(summary, marks=marks_of(summary, rows, pairs))
+    marks = [*([no_ground] if no_ground else []), *marks_of_drafts(summary, drafter)]
+    return replace(summary, marks=[*marks, *marks_of_times(summary, rows, pairs)])
 
 
 def _most(values: Iterable[float | None]) -> float | None:

@@ -16,7 +16,8 @@ KEPT = "in its undisturbed slices, or, with a mark, in all slices where each was
 """Which slices the times of a paired run are of."""
 NO_TIME = f"{REPLAY}, or no step was needed"
 NO_SPEEDUP = f"{UNPAIRED}, or no step was needed"
-NO_INTERVAL = f"{UNPAIRED}, no step was needed, or fewer than two questions"
+NO_GROUND = f"{UNPAIRED}, no step was needed, or it has no ground: the first of `marks` says why"
+NO_INTERVAL = "there is no speedup, or fewer than five questions have one"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Summary:
         "tokens_per_second of the paired autoregressive decoding", unit="tokens/s", null=NO_SPEEDUP
     )
     speedup: Number | None = about(
-        f"tokens_per_second / autoregressive_tokens_per_second, both {KEPT}", null=NO_SPEEDUP
+        "tokens_per_second / autoregressive_tokens_per_second, both in undisturbed slices", null=NO_GROUND
     )
     speedup_low: Number | None = about("lower end of its 95 % bootstrap interval over questions", null=NO_INTERVAL)
     speedup_high: Number | None = about("upper end of that interval", null=NO_INTERVAL)
@@ -105,7 +106,7 @@ class Summary:
     others_cpu_share: Number = about(
         "share of the processors' time that other programs and virtual machines took, 0 to 1"
     )
-    marks: list[str] = about("reasons to doubt the speedup, a sentence each; empty when there is none")
+    marks: list[str] = about("reasons to doubt the numbers, a sentence each; empty when there is none")
     identical_outputs: NonNegative | None = about(
         "turns whose answer equals autoregressive decoding's", null=f"{UNPAIRED}, or sampled by rejection"
     )
@@ -126,6 +127,15 @@ class Summary:
         "how long the drafter kept what it learned: off, prompt (cold) or session (over the questions)",
         null=OLDER,
         default=None,
+    )
+    budget: NonNegative | None = about(
+        "most drafted nodes of a tree that the method was allowed; 0: it never drafts",
+        unit="nodes",
+        null=OLDER,
+        default=None,
+    )
+    largest_tree: NonNegative | None = about(
+        "drafted nodes of the largest tree: a budget above it changes nothing", unit="nodes", null=OLDER, default=None
     )
     acceptance_by_position: AcceptanceByPosition | None = about(
         "accepted drafts by depth", null=f"no step was needed, or {OLDER}", default=None

@@ -12,6 +12,8 @@ from aded.records.noise.disturbance import PairsByRow, SlicePairs, pairs_of, und
 from aded.records.rows import Row
 
 RESAMPLES = 2000
+FEWEST_QUESTIONS = 5
+"""An interval over fewer says how these few differ, and nothing of others."""
 NAN = float("nan")
 
 
@@ -102,13 +104,15 @@ def value_of(measure: Measure, questions: Totals) -> float | None:
 def bootstrap_interval(
     measure: Callable[..., float | np.ndarray], *runs: Totals
 ) -> tuple[float | None, float | None]:
-    """95 % percentile bootstrap over questions (Efron 1979), seeded; (None, None) for fewer than two.
+    """95 % percentile bootstrap over questions (Efron 1979), seeded; (None, None) for fewer than FEWEST_QUESTIONS in
+    which the measure has a value.
 
     measure: of the totals of each run. runs: totals of the same questions; a resample draws the same ones in all.
     """
     questions = len(runs[0].columns()[0])
-    if questions < 2:
-        return None, None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if np.isfinite(measure(*runs)).sum() < FEWEST_QUESTIONS:
+            return None, None
     # Laid out so that numpy adds question after question.
     picks = np.ascontiguousarray(np.random.default_rng(0).integers(questions, size=(RESAMPLES, questions)).T)
     with np.errstate(divide="ignore", invalid="ignore"):

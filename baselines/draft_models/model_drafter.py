@@ -53,6 +53,10 @@ class ModelDrafter(Drafter):
     def draw_by(self, sampler: Sampled | None) -> None:
         self._sampler = sampler
 
+    @property
+    def why_no_draft(self) -> str | None:
+        return f"its model has {self.reader.model.context_length} positions, fewer than the prompts have tokens"
+
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._seed = seed
         if self._levels(prompt_ids) > 0:

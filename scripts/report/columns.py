@@ -20,8 +20,9 @@ from aded.records.metrics import Estimate
 from aded.records.numbers import MISSING, formatted, with_interval
 from aded.records.rows import Row
 from aded.records.summary import Summary
+from aded.records.totals import FEWEST_QUESTIONS
 from scripts.report.lines import ACCEPTED, SCOPES, Line
-from scripts.report.texts import FEW_MARK, FEW_QUESTIONS, MARK, UNDECIDED_MARK, undecided
+from scripts.report.texts import FEW_MARK, MARK, UNDECIDED_MARK, undecided
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def _answers(line: Line) -> str:
 def _marked_speedup(line: Line) -> str | None:
     speedup = line.number("speedup")
     marks = (UNDECIDED_MARK if undecided(speedup) else "") + (MARK if line.marks else "")
-    return speedup and shown(speedup) + marks
+    return f"{shown(speedup)}{marks}" if speedup or marks else None
 
 
 def _learned_from(line: Line) -> str | None:
@@ -226,7 +227,8 @@ COLUMNS: dict[str, Column] = {
         "decoded: a model decoded here; recorded: replayed; trace: replayed at a real model's cost.", _answers
     ),
     "questions": Column(
-        explained("questions"), lambda line: f"{line.questions}{FEW_MARK if line.questions < FEW_QUESTIONS else ''}"
+        explained("questions"),
+        lambda line: f"{line.questions}{FEW_MARK if line.questions < FEWEST_QUESTIONS else ''}",
     ),
     "budget": Column("The most drafted nodes per step.", _setting("method.budget")),
     "learned from": Column(

@@ -119,6 +119,8 @@ class Line:
         """
         totals = [totals_by_question(run.rows) for run in self.runs]
         metrics = BASELINE_METRICS if self.is_baseline else METRICS
+        if any(run.summary.speedup is None for run in self.runs):
+            metrics = {name: measure for name, measure in metrics.items() if name != "speedup"}
         found = {name: self._estimate(totals, measure) for name, measure in metrics.items()}
         scored = self.measuring("pass@1").runs
         if scored and not self.is_baseline:
@@ -244,6 +246,7 @@ def sort_key(line: Line) -> tuple[Any, ...]:
     speedup, accepted = (line.number(key) for key in ("speedup", ACCEPTED))
     return (
         *line.workload,
+        speedup is None or speedup.low is None,  # without an interval it has no rank
         -(speedup.value if speedup else 0.0),
         -(accepted.value if accepted else 0.0),
         by_number(line.name),

@@ -10,11 +10,10 @@ import pandas as pd
 from tabulate import tabulate
 
 from aded.records.metrics import Estimate
+from aded.records.totals import FEWEST_QUESTIONS
 from scripts.report.lines import Line
 
-FEW_QUESTIONS = 5
-"""Runs of fewer questions get a remark."""
-FEW = f"Fewer than {FEW_QUESTIONS} questions: other questions may lead to other numbers."
+FEW = f"Fewer than {FEWEST_QUESTIONS} questions: no interval, and no place in the ranking."
 FEW_MARK = "²"
 UNDECIDED_MARK = "¹"
 UNDECIDED = f"{UNDECIDED_MARK} The interval contains 1: the run does not show whether the method gains time."

@@ -198,3 +198,12 @@ def test_runs_of_one_model_load_it_once_and_the_reference_has_none_of_our_kernel
     models: list[Any] = [kept, load_reference(config)]
     rooms = [{type(one).__module__.split(".")[0] for one in each.target.model.modules()} for each in models]
     assert rooms == [{"aded", "torch", "transformers"}, {"torch", "transformers"}]
+
+
+def test_a_method_that_drafts_nothing_is_marked_with_the_reason(shell: Shell, tmp_path: Path) -> None:
+    small: Any = tiny_model("llama", vocab_size=VOCABULARY, max_position_embeddings=16)
+    small.save_pretrained(tmp_path / "small")
+    tiny_tokenizer().save_pretrained(tmp_path / "small")
+    _, printed, _ = shell("method=draft_model", f"method.model={tmp_path}/small", "benchmark.limit=1", "pairing=off")
+    assert "by trees of at most 0 of " in printed
+    assert "  marked: it drafted nothing: its model has 16 positions, fewer than the prompts have tokens" in printed

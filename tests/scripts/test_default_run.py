@@ -15,14 +15,14 @@ def test_make_run_reports(tmp_path: Path, folder: Path, monkeypatch: pytest.Monk
     """The command of `make run`, for a tiny model, two methods that need no files, one plot and no W&B."""
     out = tmp_path / "cpu_default"
     (recipe,) = re.findall(r"^run:.*\n\t@.*\$\(BIN\)/aded sweep (.*)\n", MAKEFILE.read_text(), re.MULTILINE)
-    monkeypatch.setattr("scripts.plots.PLOTS", {"speedup": PLOTS["speedup"]})
+    monkeypatch.setattr("scripts.plots.PLOTS", {"throughput": PLOTS["throughput"]})
     tiny = [f"model={folder}", "method=prompt_lookup,token_recycling", "benchmark.max_new_tokens=8"]
     quick = ["logger=none", "benchmark.limit=2", "model.kernels=torch", "progress=false", f"paths.output={out}"]
     code, printed, errors = command(sweep.main, *shlex.split(recipe), *tiny, *quick)
     assert code == 0, errors[-2000:]
     assert "token_recycling" in (out / "summary.md").read_text()
     assert "outputs of all methods are identical" in (out / "report.html").read_text()
-    for place in ("summary.md", "speedup.png", "report.html", f"records: {out}"):
+    for place in ("summary.md", "throughput.png", "report.html", f"records: {out}"):
         assert place in printed
     (out / "report.html").unlink()
     code, printed, errors = command(sweep.main, "cpu_default", "method=prompt_lookup,no_such", *tiny[::2], *quick)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def write_run(
     folder.mkdir(parents=True)
     identity = run_id(config, {})
     names = {"method": method, "model": str(source["name"]), "benchmark": benchmark}
-    summary = summarise(rows, **names, run_id=identity, adaptation=adaptation)
+    summary = replace(summarise(rows, **names, run_id=identity, drafter=None), adaptation=adaptation)
     environment = Environment(
         python="3.11.0",
         packages={"numpy": "2.0.0", "torch": None},

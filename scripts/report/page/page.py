@@ -105,8 +105,7 @@ def _tabs(runs: Sequence[FinishedRun], each: Sequence[Line], with_trees: set[Pat
         Tab(
             "machine",
             "Machine",
-            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup, "
-            "unless a run has no others: then all count, and the speedup is marked.",
+            "Where the runs ran, and what else the machine did meanwhile. Disturbed slices count in no speedup.",
             [tables.machines(each)],
         ),
         Tab(

@@ -10,12 +10,12 @@ import pandas as pd
 
 from aded.records.metrics import Estimate
 from aded.records.numbers import MISSING
+from aded.records.totals import FEWEST_QUESTIONS
 from scripts.report.columns import shown, without_empty_columns
 from scripts.report.lines import ACCEPTED, Line
 from scripts.report.paper.published import Published, benchmark_family, beside
 from scripts.report.texts import (
     FEW,
-    FEW_QUESTIONS,
     MARK,
     UNDECIDED,
     UNDECIDED_MARK,
@@ -57,7 +57,7 @@ class Footnotes:
             "recorded": "recorded answers replayed: exact, no times",
             "trace": f"recorded answers replayed at a real model's cost on {run.machine}",
         }[run.kind]
-        few = f". {FEW}" if line.questions < FEW_QUESTIONS else ""
+        few = f". {FEW}" if line.questions < FEWEST_QUESTIONS else ""
         return self._letter(run.kind[0], f"{text}; {line.questions} questions of {run.benchmark}{few}")
 
     def published(self, figure: Published) -> str:

@@ -27,6 +27,7 @@ from scripts.report.plots.style import (
 from scripts.report.tables.corpus_size import growths
 from scripts.report.tables.temperatures import over_temperatures
 
+BUDGET = "method.budget"
 SIZE_LABELS = {"tokens": "tokens of the corpus", "prompts": "distinct prompts of the corpus"}
 Family = list[Line]
 """Lines that differ in the swept setting alone, by its value."""
@@ -48,8 +49,14 @@ def c2(lines: Sequence[Line]) -> Figure | None:
 
 
 def node_budget(lines: Sequence[Line]) -> Figure | None:
-    """Mean accepted tokens over the budget of nodes."""
-    return _sweep(lines, "method.budget", "most drafted nodes per step")
+    """Mean accepted tokens over the budget of nodes, and which budgets no tree reached."""
+    unreached = [
+        f"{line.name}: trees of at most {most} nodes"
+        for mine in families(lines, BUDGET).values()
+        for line in mine
+        if (most := max(max(row.drafted_nodes, default=0) for row in line.rows)) < line.first.settings[BUDGET]
+    ]
+    return _sweep(lines, BUDGET, "\n".join(["most drafted nodes per step", *unreached]))
 
 
 def corpus_size(lines: Sequence[Line]) -> Figure | None:

@@ -11,13 +11,13 @@ import pandas as pd
 from aded.records.config import BEFORE
 from aded.records.finished_runs import FinishedRun
 from aded.records.rows import to_json
+from aded.records.totals import FEWEST_QUESTIONS
 from scripts.report.columns import COLUMNS, chosen, differing_workload, frame
 from scripts.report.lines import Line, each_run, lines_by_seed
 from scripts.report.names import settings_key
 from scripts.report.texts import (
     FEW,
     FEW_MARK,
-    FEW_QUESTIONS,
     UNDECIDED,
     listed,
     markdown,
@@ -114,7 +114,7 @@ def doubts(lines: Sequence[Line]) -> list[str]:
         found.append(UNDECIDED)
     if any(len(line.seeds) > 1 for line in lines):
         found.append(OVER_SEEDS)
-    if any(line.questions < FEW_QUESTIONS for line in lines):
+    if any(line.questions < FEWEST_QUESTIONS for line in lines):
         found.append(f"{FEW_MARK} {FEW}")
     rates: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for line in lines:

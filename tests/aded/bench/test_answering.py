@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up_run import row, timing
+from made_up_run import row
 from shell import Shell
 
-from aded.bench.answering import taken_by_others
 from aded.bench.clock.watch import Lap, TurnWatch
 from aded.bench.runner import _with_timing
 from aded.core.slices import SECONDS, WHOLE_ANSWER, Arm, take_turns
@@ -119,6 +118,7 @@ def test_a_machine_that_stays_busy_is_not_waited_for_and_noted_once(
     (line,) = [line for line in error.splitlines() if "50% of the processors" in line]
     assert line.startswith("prompt_lookup, ")
     assert "human_eval" in line
+    assert line.endswith("slices were left alone; there is no speedup unless they end")
     assert ": 4 questions, at most 12 new tokens" in error.splitlines()[0]
     assert [f": {number} of 4 questions answered, about " in error for number in (1, 2, 3)] == [False, True, True]
 
@@ -135,16 +135,6 @@ def test_what_was_decoded_again_is_kept_when_the_run_stops_there(shell: Shell, s
     set_noise(lambda number: 0.0)
     assert shell()[0] == 0
     assert [len(row["timings"]) for row in shell.rows()] == [2, 2, 1, 1]
-
-
-def test_what_others_took_is_that_of_disturbed_slices() -> None:
-    def question(others: float) -> Any:
-        one = timing(10, 1.0, 10, 1.0, pairs=10, others=[others] * 4 + [0.0] * 6)
-        return [row(0, 0, [1] * 10, autoregressive_decode_seconds=1.0, timings=[one])]
-
-    assert taken_by_others(question(0.05)) is None
-    assert taken_by_others(question(0.38)) == pytest.approx(0.38)
-    assert taken_by_others([row(0, 0, [2, 2])]) is None, "unpaired"
 
 
 def test_without_memory_for_a_second_cache_whole_answers_take_turns(

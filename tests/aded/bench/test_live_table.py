@@ -13,7 +13,7 @@ from aded.records.rows import Row
 
 
 def rows_of(count: int) -> list[Row]:
-    return [row(one, 0, [2, 2 + one % 2], **times(1.0, 2.0 + one, 4 + one % 2)) for one in range(count)]
+    return [row(one, 0, [2, 2 + one % 2], **times(1.0, 1.5 + 0.2 * (one % 2), 4 + one % 2)) for one in range(count)]
 
 
 def console(written: StringIO) -> Console:
@@ -24,20 +24,21 @@ def test_each_run_has_a_line_with_its_numbers_so_far() -> None:
     """Names and notes are no markup."""
     written = StringIO()
     table = LiveTable("sweep", console(written))
-    table.begin("first", 3, 0)
-    table.answered(rows_of(1), "1 of 6 questions answered")
-    table.begin("[bold]second", 3, 1)
+    table.begin("first", 5, 0)
+    table.answered(rows_of(1), "1 of 10 questions answered")
+    table.begin("[bold]second", 5, 1)
     table.note("[blink]note")
-    table.answered(rows_of(2), "3 of 6 questions answered")
-    table.answered(rows_of(3), "about 5 s left")
+    for number in range(2, 5):
+        table.answered(rows_of(number), f"{number} questions answered")
+    table.answered(rows_of(5), "about 5 s left")
     table.close()
-    one = summarise(rows_of(3), method="", model="", benchmark="", run_id="")
+    one = summarise(rows_of(5), method="", model="", benchmark="", run_id="")
     assert "[blink]note" in written.getvalue()
     last = written.getvalue().rpartition("sweep")[2]
     for words in (
-        "1 of 3",
+        "1 of 5",
         "[bold]second",
-        "3 of 3",
+        "5 of 5",
         f"{one.mean_accepted_tokens:.2f}",
         f"{one.speedup:.2f} [{one.speedup_low:.2f}, {one.speedup_high:.2f}]",
         f"{one.disturbed_share:.0%}",

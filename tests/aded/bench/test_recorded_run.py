@@ -184,7 +184,7 @@ def test_a_trace_has_the_recordings_lengths_and_a_models_times(
     assert [[row[key] for key in SAME] for row in rows] == [[row[key] for key in SAME] for row in replay]
     assert all(row["verify_seconds"] > 0 and row["identical"] for row in rows)
     assert summary["model"] == "tiny trace"
-    assert summary["speedup"] > 0
+    assert summary["speedup_wall"] > 0
     facts = json.loads((shell.out / "environment.json").read_text())
     assert (facts["engine"], facts["trace"]) == ("eager", True)
 

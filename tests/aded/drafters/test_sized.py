@@ -208,3 +208,12 @@ def test_the_first_draft_which_compiles_is_not_timed(clock: SimpleNamespace) -> 
     assert drafter.drafts == 2
     assert made.tree_sizer is not None
     assert made.tree_sizer.draft_seconds == pytest.approx(0.001)
+
+
+def test_where_no_node_pays_it_says_so() -> None:
+    dear = sized(Drafts(lambda token: drafted([token, 1], [-1, 0], [1.0, 0.5])), StepCost(1 + 9.0 * np.arange(65)))
+    silent = sized(Drafts(lambda token: DraftTree.root(token)))
+    for drafter in (dear, silent):
+        assert set(replayed(drafter, np.zeros(9, np.int64))) == {1}
+    assert (dear.why_no_draft or "").startswith("no drafted node was worth its time")
+    assert silent.why_no_draft is None

@@ -3,6 +3,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import forked
 import numpy as np
@@ -117,7 +118,7 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
 
 
 def test_what_has_no_speedup_is_null(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    names = {"method": "m", "model": "m", "benchmark": "b", "run_id": "0" * 16}
+    names: dict[str, Any] = {"method": "m", "model": "m", "benchmark": "b", "run_id": "0" * 16}
     monkeypatch.setattr(noise, "measure", lambda method, overrides: summarise([row(0, 0, [])], **names))
     run([], BenchNoiseSettings(period=60))
     found = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -17,7 +17,7 @@ from aded.records.noise.warm_up import slice_warm_up
 from aded.records.rows import Row, Slices
 from aded.records.summary import Summary
 
-NAMES = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
+NAMES: dict[str, Any] = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 PLAIN_MS = 50.0
 
 
@@ -81,9 +81,15 @@ def test_the_speedup_is_of_undisturbed_slices_and_the_wall_s_of_all() -> None:
     assert (loaded.disturbed_share, loaded.slices) == (pytest.approx(0.3), 80)
     assert loaded.tokens_per_second == pytest.approx(2 / 0.06)
     assert loaded.autoregressive_tokens_per_second == pytest.approx(1000 / PLAIN_MS)
-    # Where every slice was disturbed the speedup is of all.
-    loaded = summarise([sliced(others=[0.5] * 10)], **NAMES)
-    assert loaded.speedup == loaded.speedup_wall == pytest.approx(100 / 60)
+
+
+@pytest.mark.parametrize(("questions", "quiet"), [(1, 0), (4, 3), (9, 4)])
+def test_too_few_undisturbed_questions_give_no_speedup(questions: int, quiet: int) -> None:
+    taken = [sliced(n, others=[0.5] * 10) for n in range(quiet, questions)]
+    loaded = summarise([*(sliced(n, others=[0.5] * 9 + [0.0]) for n in range(quiet)), *taken], **NAMES)
+    assert (loaded.speedup, loaded.speedup_low) == (None, None)
+    assert loaded.speedup_wall == pytest.approx(100 / 60)
+    assert loaded.marks[0] == f"no speedup: of {questions} questions only {quiet} have an undisturbed slice"
 
 
 def test_a_question_is_decoded_again_until_enough_of_one_decoding_is_undisturbed() -> None:
@@ -149,12 +155,12 @@ def test_no_step_yields_more_than_its_accepted_tokens() -> None:
         assert summary(*clean).marks == []
     assert summary(*(marked(n, 48.0) for n in range(4))).marks == []  # 2.08, within the slack
     (mark,) = summary(*(marked(n, 40.0) for n in range(4))).marks
-    assert mark.startswith("speedup 2.50 is more than 2.00")
+    assert mark.startswith("no speedup: 2.50 was measured, more than 2.00")
     # A wide interval and few slices are marked.
     (mark,) = summary(marked(0, 60.0, pairs=9)).marks
     assert mark.startswith("18 ")
     assert summary(marked(0, 60.0, pairs=10)).marks == []
-    rows = [marked(0, 100.0, accepted=1), *(marked(n, 100.0, accepted=4) for n in range(1, 3))]
+    rows = [marked(n, 100.0, accepted=1 if n % 2 else 4) for n in range(5)]
     assert any("is wider than half the speedup" in mark for mark in summary(*rows).marks)
 
 

@@ -24,8 +24,8 @@ SPEEDUP, RATE, BASELINE_RATE = "speedup [95 %]", "tokens/s", "autoregressive tok
 
 def paired(speedup: float, rate: float, questions: int = 6) -> list[Row]:
     """Rows of equal speedups; rate: of autoregressive decoding, in tokens per second."""
-    plain = 4 / rate
-    return [row(number, 0, [2, 2], **times(plain / speedup, plain, 4)) for number in range(questions)]
+    plain = 16 / rate
+    return [row(number, 0, [8, 8], **times(plain / speedup, plain, 16)) for number in range(questions)]
 
 
 def frame(folder: Path) -> pd.DataFrame:
@@ -117,7 +117,7 @@ def test_runs_that_differ_in_the_seed_alone_are_one_row(tmp_path: Path) -> None:
     ours = frame(tmp_path).set_index("method").loc["aded (decoding.temperature=0.0)"]
     assert ours[SPEEDUP].startswith(f"2.00 [{low:.2f}, {high:.2f}]¹")
     assert (ours[RATE], ours["identical outputs"]) == (f"20.0 [{10 * low:.1f}, {10 * high:.1f}]", "21 of 21")
-    assert (ours["accepted tokens, cold"], ours["questions"]) == ("2.00 [2.00, 2.00]", "6")
+    assert (ours["accepted tokens, cold"], ours["questions"]) == ("8.00 [8.00, 8.00]", "6")
     for table in (frame(tmp_path), ranking_frame(lines_by_seed(runs))):
         assert sorted(table["method"]) == [f"aded (decoding.temperature={one})" for one in (0.0, 0.5)] + 3 * ["once"]
     assert len(all_numbers(runs)) == 9, "summary.csv has each run"
@@ -147,12 +147,18 @@ def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
 
 
 def test_numbers_that_show_little_are_marked(tmp_path: Path) -> None:
-    mixed = [*paired(0.5, 20.0, 3), row(9, 0, [2, 2], **times(0.05, 0.2, 4))]
+    mixed = [*paired(0.7, 20.0), row(9, 0, [8, 8], **times(0.12, 0.8, 16))]
     write_run(tmp_path / "a", mixed, method="unclear", answers=None)
     write_run(tmp_path / "b", paired(1.5, 20.0), method="clear", answers=None)
+    write_run(tmp_path / "c", paired(2.0, 20.0, 4), method="few", answers=None)
+    write_run(tmp_path / "d", paired(9.0, 20.0), method="impossible", answers=None)
     found = frame(tmp_path).set_index("method")
-    assert found["questions"].to_dict() == {"unclear": "4²", "clear": "6"}
-    assert found[SPEEDUP].str.endswith("]¹³").to_dict() == {"unclear": True, "clear": False}
+    assert found.index.tolist() == ["clear", "unclear", "few", "impossible"], "what has no ground has no rank"
+    assert found["questions"].to_dict() == {"unclear": "7", "clear": "6", "few": "4²", "impossible": "6"}
+    assert found[SPEEDUP]["clear"].startswith("1.50 [1.50, 1.50]")
+    assert found[SPEEDUP]["unclear"].endswith("]¹³")
+    assert found[SPEEDUP][["few", "impossible"]].tolist() == ["2.00", "–³"]
+    assert "no speedup: 9.00 was measured, more than 8.00" in text_of(tmp_path)
 
 
 def test_reasons_for_marks_are_one_line_for_a_benchmark_and_kind(tmp_path: Path) -> None:
