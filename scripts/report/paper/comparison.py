@@ -63,6 +63,11 @@ class Footnotes:
     def published(self, figure: Published) -> str:
         return self._letter("p", f"published: {figure.source}; {figure.machine}")
 
+    def differences(self, line: Line, figure: Published) -> str:
+        """What else is not the same in a ratio, as a letter; nothing where all is."""
+        found = differences(line, figure)
+        return self._letter("d", f"a ratio of unlike things: {'; '.join(found)}") if found else ""
+
     def _letter(self, kind: str, text: str) -> str:
         if text not in self.letters:
             number = 1 + sum(known[0] == kind for known in self.letters.values())
@@ -99,7 +104,8 @@ def _block(lines: Sequence[Line], metric: str, published: Sequence[Published], s
         row = _row(grid, line.name, models, None if line.is_baseline else line.first.config.get("method.budget"))
         row[f"{model}: ours"] = f"{_ours(line, metric, sources)} {sources.ours(line.measuring(metric))}"
         row[f"{model}: published"] = f"{figure.text} {sources.published(figure)}" if figure else MISSING
-        row[f"{model}: ratio"] = ratio_text(line.estimates[metric], figure)
+        ratio = ratio_text(line.estimates[metric], figure)
+        row[f"{model}: ratio"] = f"{ratio} {sources.differences(line, figure)}".rstrip() if figure else ratio
     for model in models:
         beside_ours = {(one.method, one.settings) for one in used if one.is_of(model)}
         for figure in (one for one in figures if one.is_of(model)):
@@ -137,6 +143,27 @@ def _ours(line: Line, metric: str, sources: Footnotes) -> str:
     if len(mine.seeds) > 1:
         return f"{text} ({len(mine.seeds)} seeds)"
     return f"{text} ({len(mine.runs)} runs)" if len(mine.runs) > 1 else text
+
+
+def differences(line: Line, figure: Published) -> list[str]:
+    """Model, budget and corpus, where ours are others than those of a published figure, or than what it says."""
+    budget, theirs = line.first.config.get("method.budget"), dict(figure.settings).get("budget")
+    ours = {
+        "model": (line.first.model, figure.model),
+        "budget": (None if line.is_baseline or budget is None else str(budget), theirs or "not stated"),
+        "corpus": (_corpus(line), "as its source says" if "conversations" in figure.source else "not stated"),
+    }
+    return [
+        f"{what} {mine}, published {other}"
+        for what, (mine, other) in ours.items()
+        if mine is not None and mine != other
+    ]
+
+
+def _corpus(line: Line) -> str | None:
+    """The size of what the method's datastore was made from, where it reads one."""
+    sizes = [f"{size:,.0f} {unit}" for unit in ("prompts", "tokens") if (size := line.corpus_size(unit))]
+    return None if line.is_baseline or not sizes else f"of {' and '.join(sizes)}"
 
 
 def ratio_text(ours: Estimate, figure: Published | None) -> str:

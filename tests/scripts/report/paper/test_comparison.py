@@ -18,6 +18,7 @@ from scripts.report.paper.row_by_row import as_markdown as row_by_row
 
 FIGURE = Published("aded", "vicuna-7b", "mt_bench", "mean_accepted_tokens", 2.0, None, (("order", "3"),), "A100", "P")
 ORDER = {"method.order": 3}
+CORPUS = {"datastore": "a", "datastore_prompts": "500", "datastore_tokens": "3900000"}
 
 
 def timed(question: int, lengths: list[int], method: float, plain: float) -> Row:
@@ -80,11 +81,15 @@ def test_an_estimate_of_several_runs_lies_in_its_interval(tmp_path: Path) -> Non
 
 
 def test_ours_stands_beside_the_published_figure_and_their_ratio(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", [row(81 + number, 0, [2, 3]) for number in range(5)], settings=ORDER)
+    write_run(tmp_path / "a", [row(81 + number, 0, [2, 3]) for number in range(5)], settings=ORDER, **CORPUS)
     (line,) = frame(tmp_path).to_dict("records")
     assert line["vicuna-7b-v1.5: ours"] == "2.50 [2.50, 2.50] r1"
     assert line["vicuna-7b-v1.5: published"] == "2.00 p1"
-    assert line["vicuna-7b-v1.5: ratio"] == "1.25"
+    assert line["vicuna-7b-v1.5: ratio"] == "1.25 d1"
+    sources = Footnotes()
+    blocks(found(tmp_path), [FIGURE], sources)
+    (text,) = (one for one in sources.legend() if one.startswith("d1"))
+    assert "model vicuna-7b-v1.5, published vicuna-7b; corpus of 500 prompts and 3,900,000 tokens, published" in text
     (line,) = long_table(found(tmp_path), [FIGURE]).to_dict("records")
     assert (line["value"], line["runs"], line["ratio"], line["published_source"]) == (2.5, 1, 1.25, "P")
     assert line["folders"] == str(tmp_path / "a")
