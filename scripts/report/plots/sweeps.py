@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from aded.records.metrics import draft_seconds
+from scripts.report.against import paired
 from scripts.report.lines import ACCEPTED, Line
 from scripts.report.names import settings_key
 from scripts.report.plots.style import (
@@ -130,12 +131,16 @@ def _sweep(
     figure, axes = panels_of_lines([list(found)] * (2 if cost else 1))
     for number, (name, mine) in enumerate(found.items()):
         style = line_style(number) | {"label": name}
-        xs, accepted = [place(line.first.settings[key]) for line in mine], [line.estimates[ACCEPTED] for line in mine]
+        xs = [place(line.first.settings[key]) for line in mine]
+        accepted = [paired(line, mine[0], ACCEPTED) for line in mine]
         axes[0].errorbar(xs, [one.value for one in accepted], error_bars(accepted), capsize=2, **style)
         if cost:
             points = [(x, y) for x, line in zip(xs, mine, strict=True) if (y := _cost(line, timed))]
             axes[1].plot(*zip(*points, strict=True), **style)
-    ylabels = "mean accepted tokens", "tokens per second" if timed else "milliseconds to draft, median step"
+    ylabels = (
+        "mean accepted tokens\n(95 %, paired with the first value)",
+        "tokens per second" if timed else "milliseconds to draft, median step",
+    )
     for one, ylabel in zip(axes, ylabels, strict=False):
         log_axis(one)
         label_panel(one, "", xlabel=label, ylabel=ylabel)

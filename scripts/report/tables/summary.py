@@ -10,8 +10,10 @@ import pandas as pd
 
 from aded.records.config import BEFORE
 from aded.records.finished_runs import FinishedRun
+from aded.records.numbers import MISSING
 from aded.records.rows import to_json
 from aded.records.totals import FEWEST_QUESTIONS
+from scripts.report import against
 from scripts.report.columns import COLUMNS, chosen, differing_workload, frame
 from scripts.report.lines import Line, each_run, lines_by_seed
 from scripts.report.names import settings_key
@@ -72,8 +74,12 @@ def summary_frame(lines: Sequence[Line]) -> pd.DataFrame:
 
 
 def ranking_frame(lines: Sequence[Line]) -> pd.DataFrame:
-    """The same lines for a newcomer: without settings."""
-    return frame(lines, chosen("method", "seeds", *differing_workload(lines), *RANKED))
+    """The same lines for a newcomer: without settings, each against the first."""
+    found = frame(lines, chosen("method", "seeds", *differing_workload(lines), *RANKED))
+    head, texts = against.column(lines)
+    if set(texts) != {MISSING}:
+        found.insert(1, head, texts)
+    return found
 
 
 def ranking(runs: Sequence[FinishedRun], shown: Callable[[str], str] = str) -> str:
