@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2
 
 # What new versions of transformers and torch break first: models, `generate`, and the blocks of Python that users copy.
-NEWEST := tests/aded/api tests/aded/targets tests/baselines/heads \
+NEWEST := tests/aded/api tests/aded/targets tests/baselines/heads tests/docs/test_inputs_page.py \
   $(addprefix tests/docs/test_commands.py::test_the_commands_of_a_page_run,[README.md] [docs/python_api.md])
 
 .PHONY: run test tests thorough newest replay zoo site wheel lint install clean

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers import GenerationConfig, LogitsProcessorList, QuantizedCache, StoppingCriteriaList
 from transformers.generation.configuration_utils import GenerationMode
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
@@ -140,7 +140,7 @@ def _refuse(model: Any, input_ids: torch.Tensor, config: GenerationConfig, model
     if input_ids.shape[1] == 0 or model_kwargs.get("inputs_embeds") is not None:
         raise BadInput(GENERATE_KEY, "the prompt must be token ids, at least one")
     for name in ("output_attentions", "output_hidden_states"):
-        if getattr(config, name) and config.return_dict_in_generate:
+        if getattr(config, name):
             raise BadInput(name, "cannot be had with a drafter: rows of rejected drafts would be among them")
     unknown = sorted(name for name, value in model_kwargs.items() if name not in KNOWN and value is not None)
     if unknown:
@@ -166,10 +166,13 @@ def _check_positions(given: torch.Tensor | None, tokens: int) -> None:
 
 
 def _check_cache(model: Any, input_ids: torch.Tensor, mask: torch.Tensor | None, name: str, cache: Any) -> None:
-    """Raise BadInput for a filled cache of other tokens than the prompt's beginning: ours is filled anew.
+    """Raise BadInput for a filled cache of other tokens than the prompt's beginning: ours is filled anew. And for a
+    quantised one, which `generate` makes for a setting: ours is exact, so answers would be others.
 
     name: what the cache was given as.
     """
+    if isinstance(cache, QuantizedCache):
+        raise BadInput(name, "is quantised, which a drafter's cache is not; leave out cache_implementation=quantized")
     held = 0 if cache is None else int(cache.get_seq_length())
     if held == 0:
         return

@@ -63,6 +63,10 @@ class NamedDrafter(SharedDrafter):
             raise BadInput(
                 "assistant_model", "drafts too, and so does the drafter of custom_generate; give one of them"
             )
+        if given.get("synced_gpus"):
+            raise BadInput(
+                "synced_gpus", "waits for the others after each token, and a drafter does not; leave it out"
+            )
         return custom_generate(self, model, input_ids, streamer or given.get("streamer"), **settings)
 
 

@@ -18,6 +18,7 @@ from aded.files.atomic import write_text
 from aded.files.cache import cache_folder
 from aded.files.models.embedded_model import place_of
 from aded.files.models.hub import pretrained
+from aded.files.models.passed_over import check_nothing_is_passed_over
 from aded.files.models.tokenizer import load_tokenizer
 from aded.kernels import ops
 from aded.kernels import threads as thread_counts
@@ -70,6 +71,7 @@ def load(
     number, placed = checked_dtype(dtype, f"{beside}dtype"), checked_device(device, f"{beside}device")
     folder = place_of(name, key, cache)
     tokenizer = load_tokenizer(folder, key=key, revision=revision)
+    check_nothing_is_passed_over(folder, key, revision)
     options |= {"dtype": number, "revision": revision, "output_loading_info": True, "ignore_mismatched_sizes": True}
     model, report = pretrained(AutoModelForCausalLM, folder, key, **options)
     check_weights(model, report, str(name), key)

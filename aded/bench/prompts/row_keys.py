@@ -37,15 +37,17 @@ OF_RUNS = {
 """Keys of servers and of `generate` -> where a run, or a row, says the same."""
 _NOWHERE = """
 add_generation_prompt add_special_tokens allowed_token_ids assistant_prefix audio audios bad_words bad_words_ids
-best_of chat_template continue_final_message do_sample early_stopping echo eos_token_id
-exponential_decay_length_penalty extra_body forced_bos_token_id forced_decoder_ids forced_eos_token_id
-frequency_penalty function_call functions grammar guided_choice guided_decoding guided_grammar guided_json
-guided_regex image images include_stop_str_in_output inputs_embeds instructions json_schema length_penalty
-logit_bias logits_processors min_length min_new_tokens min_tokens mm_processor_kwargs modalities n n_predict
-no_repeat_ngram_size num_beams num_return_sequences parallel_tool_calls penalty_alpha prefix
-prefix_allowed_tokens_fn presence_penalty prompt_embeds regex response_format sequence_bias skip_special_tokens
-stop_token_ids structured_outputs suffix suppress_tokens tool_choice top_a truncate_prompt_tokens typical_p
-use_beam_search video videos
+begin_suppress_tokens best_of chat_template continue_final_message diversity_penalty do_sample dola_layers
+early_stopping echo encoder_no_repeat_ngram_size encoder_repetition_penalty eos_token_id epsilon_cutoff eta_cutoff
+exponential_decay_length_penalty extra_body force_words_ids forced_bos_token_id forced_decoder_ids
+forced_eos_token_id frequency_penalty function_call functions grammar guidance_scale guided_choice guided_decoding
+guided_grammar guided_json guided_regex image images include_stop_str_in_output inputs_embeds instructions
+json_schema length_penalty logit_bias logits_processor logits_processors max_length max_time min_length
+min_new_tokens min_tokens mm_processor_kwargs modalities n n_predict negative_prompt_ids no_repeat_ngram_size
+num_beam_groups num_beams num_return_sequences parallel_tool_calls penalty_alpha prefix prefix_allowed_tokens_fn
+presence_penalty prompt_embeds regex response_format sequence_bias skip_special_tokens stop_token_ids
+stopping_criteria structured_outputs suffix suppress_tokens token_healing tool_choice top_a top_h
+truncate_prompt_tokens typical_p use_beam_search video videos watermarking_config
 """
 NOWHERE = frozenset(_NOWHERE.split())
 """Keys of servers and of `generate` that no run carries out."""

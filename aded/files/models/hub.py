@@ -1,4 +1,4 @@
-"""Hub ids and local folders, as the ordinary `from_pretrained` takes them."""
+"""Hub ids and local folders, as the ordinary `from_pretrained` takes them. No code of theirs is run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) ->
     if looks_local and not local.is_dir():
         raise BadInput(key, f"no folder {path}; give a Hub id or a folder that from_pretrained can read")
     try:
-        return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
+        # Said, as else transformers asks whoever sits at the terminal.
+        return auto.from_pretrained(str(local) if local.is_dir() else path, trust_remote_code=False, **options)
     except Exception as error:  # damaged files fail in many ways
-        advice = (
-            "complete the folder (config.json, *.safetensors, tokenizer files)"
-            if local.is_dir()
-            else "give a Hub id that is reachable and that your login may read, or a local folder"
-        )
+        if "trust_remote_code" in str(error):
+            advice = "code is not run; give a model that transformers has itself"
+        elif local.is_dir():
+            advice = "complete the folder (config.json, *.safetensors, tokenizer files)"
+        else:
+            advice = "give a Hub id that is reachable and that your login may read, or a local folder"
         raise BadInput(key, f"{path} cannot be loaded: {first_line(error)}; {advice}") from None

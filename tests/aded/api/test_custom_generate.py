@@ -17,6 +17,7 @@ from transformers import (
     LogitsProcessor,
     LogitsProcessorList,
     MaxLengthCriteria,
+    QuantizedCache,
     StoppingCriteriaList,
     StopStringCriteria,
 )
@@ -137,6 +138,14 @@ def test_a_cache_by_either_name_is_as_good_as_none(name: str) -> None:
     assert ours.tolist() == both({"max_new_tokens": 8})[0].tolist()
 
 
+def test_a_quantised_cache_is_refused() -> None:
+    """What transformers hands over for cache_implementation="quantized", where a library for it is installed."""
+    given: dict[str, Any] = {CACHE: object.__new__(QuantizedCache), "generation_config": GenerationConfig()}
+    given |= {"logits_processor": LogitsProcessorList(), "stopping_criteria": StoppingCriteriaList()}
+    with pytest.raises(BadInput, match=rf"^{CACHE}: is quantised"):
+        drafter("prompt_lookup").generate(model(), IDS, **given)
+
+
 def test_a_filled_cache_holds_the_prompts_beginning_or_is_refused() -> None:
     for held, right in ((IDS[:, :7], True), (IDS[:, 2:9], False), (IDS, False)):
         cache = DynamicCache(config=model().config)
@@ -222,6 +231,8 @@ def test_an_answer_ends_where_the_context_ends(caplog: pytest.LogCaptureFixture)
         ({"inputs": torch.cat([IDS, IDS])}, "custom_generate: one sequence at a time"),
         ({"prompt_lookup_num_tokens": 3}, "custom_generate: assisted generation cannot be drafted for"),
         ({"return_dict_in_generate": True, "output_attentions": True}, "output_attentions: cannot be had"),
+        ({"output_hidden_states": True}, "output_hidden_states: cannot be had"),
+        ({"synced_gpus": True}, "synced_gpus: waits for the others"),
         ({"position_ids": 3 * torch.arange(11)[None]}, "position_ids: must count the prompt's tokens from 0"),
         ({"attention_mask": torch.tensor([[1, 1, 0, *[1] * 8]])}, "attention_mask: may hide padding on the left"),
     ],
