@@ -18,7 +18,7 @@ from scripts.report.paper.row_by_row import as_markdown as row_by_row
 
 FIGURE = Published("aded", "vicuna-7b", "mt_bench", "mean_accepted_tokens", 2.0, None, (("order", "3"),), "A100", "P")
 ORDER = {"method.order": 3}
-CORPUS = {"datastore": "a", "datastore_prompts": "500", "datastore_tokens": "3900000"}
+CORPUS: dict[str, Any] = {"datastore": "a", "datastore_prompts": "500", "datastore_tokens": "3900000"}
 
 
 def timed(question: int, lengths: list[int], method: float, plain: float) -> Row:
