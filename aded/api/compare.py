@@ -51,7 +51,7 @@ def compare(
 
     prompts: texts, token ids or chats, in any mixture.
     methods: names, or drafters.
-    datastore: the file for those names whose method reads one.
+    datastore: the file for those names whose method reads one; None: that of a run's default corpus.
     The other arguments are those of `aded.generate`.
     """
     import pandas
@@ -62,7 +62,7 @@ def compare(
     limit: int = checked(max_new_tokens, Positive, "max_new_tokens")
     stops = checked_stops(stop)
     ids = [prompt_ids(prompt, tokenizer, chat_template_kwargs) for prompt in checked_list(prompts, "prompts")]
-    drafters, prepared = several_drafters(methods, datastore), prepared_model(model, kernels, engine)
+    drafters, prepared = several_drafters(methods, datastore, tokenizer), prepared_model(model, kernels, engine)
     for one in (*ids, prompt_ids(WARM_UP_TEXT, tokenizer)):  # the text of the warm-up is asked too
         check_known(one, prepared.target.vocabulary)
     every: list[Question] = [TokenIds(str(number), "", (tuple(one.tolist()),)) for number, one in enumerate(ids)]

@@ -67,7 +67,7 @@ def replay(
     tokenizer: of the model that gave them: its folder, Hub id or `embedded`, a tokenizer of transformers, or of the
         package tokenizers; a pack needs none.
     methods: names, or drafters; new ones with the same settings are made, as these may have learned.
-    datastore: the file for those names whose method reads one.
+    datastore: the file for those names whose method reads one; None: that of a run's default corpus.
     questions: a benchmark's name, or a file in FastChat's form. A pack has its own.
     template: how they became prompts: a name of FastChat's (package fschat), `chat` for the tokenizer's own, `raw`
         for none, or a function (turns, answers so far) -> text. A pack has the prompts.
@@ -91,7 +91,7 @@ def replay(
         recording=Recording(answers, known),
     )
     model, name = (pack.model, pack.benchmark) if pack else ("recorded", Path(questions or answers).stem)
-    return summaries(experiment, several_drafters(methods, datastore), model=model, benchmark=name)
+    return summaries(experiment, several_drafters(methods, datastore, known), model=model, benchmark=name)
 
 
 def _tokenizer(given: Any, eos_token: str | None, pack: About | None) -> AnyTokenizer:

@@ -3,27 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aded.api.drafter import NamedDrafter, as_drafter, drafter
 from aded.bench.experiment import Experiment
 from aded.bench.runner import Runner
+from aded.config.choices import read_choice
+from aded.config.objects import checked_call
 from aded.core.drafter import Drafter
 from aded.errors import BadInput
+from aded.files.cache import cache_folder
+from aded.files.datastores.array_file import ArrayFile
 from aded.methods import datastore_kinds, method_config
 from aded.records.metrics import summarise
 from aded.records.summary import Summary
 
-
-def several_drafters(methods: Sequence[str | Drafter], datastore: Any) -> list[NamedDrafter]:
-    """New drafters. datastore: for those names whose method reads one."""
-    return [_new_drafter(method, datastore) for method in checked_list(methods, "methods")]
+if TYPE_CHECKING:
+    from aded.files.models.tokenizer import AnyTokenizer
 
 
-def _new_drafter(method: str | Drafter, datastore: Any) -> NamedDrafter:
+def several_drafters(methods: Sequence[str | Drafter], datastore: Any, tokenizer: AnyTokenizer) -> list[NamedDrafter]:
+    """New drafters. datastore: for those names whose method reads one; None: that of a run's default corpus."""
+    return [_new_drafter(method, datastore, tokenizer) for method in checked_list(methods, "methods")]
+
+
+def _new_drafter(method: str | Drafter, datastore: Any, tokenizer: AnyTokenizer) -> NamedDrafter:
     if not isinstance(method, str):
         return as_drafter(method).fresh()
-    return drafter(method, datastore=datastore if datastore_kinds(method_config(method, {})) else None)
+    kinds = datastore_kinds(method_config(method, {}))
+    if not kinds:
+        return drafter(method)
+    return drafter(method, datastore=_of_default_corpus(kinds, method, tokenizer) if datastore is None else datastore)
+
+
+def _of_default_corpus(kinds: set[str], method: str, tokenizer: AnyTokenizer) -> ArrayFile:
+    """The datastore that `aded run` has without datastore.path. Raises BadInput."""
+    config, filled = read_choice("datastore", "python_stdlib"), ("tokenizer", "cache", "kind")
+    (kind,) = kinds
+    try:
+        opened: ArrayFile = checked_call(config, "datastore", ArrayFile, filled=filled)(
+            kind=kind, tokenizer=tokenizer, cache=str(cache_folder())
+        )
+    except BadInput as error:
+        other = f"{method} reads the corpus of a run; datastore=FILE is another, aded.drafter({method!r}) has none"
+        raise BadInput(error.key.removeprefix("model."), f"{error.problem}; {other}") from None
+    return opened
 
 
 def checked_list(given: Any, key: str) -> list[Any]:

@@ -106,7 +106,7 @@ class AbsentTokenizer:
         """Raises BadInput."""
         raise BadInput(
             "model.tokenizer",
-            "must be given: the pack has ids alone, and here is text, as of a corpus; datastore.path=FILE needs none",
+            "must be given: the pack has ids alone, and here is text, as of a corpus",
         )
 
     def __len__(self) -> int:

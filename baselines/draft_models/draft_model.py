@@ -70,7 +70,8 @@ class DraftModel(ModelDrafter):
     def setup(self, target: Target) -> None:
         """Load the draft model in the target's dtype, on its device and engine.
 
-        Sizes of vocabularies may differ where the tokenizers are known to be equal: they are padded.
+        Sizes of vocabularies may differ where the tokenizers are equal: they are padded. Where nobody said which
+        tokenizer the target has, it is the one of the files that the target was loaded from.
         """
         running = target if isinstance(target, EagerTarget) else None
         dtype = torch.bfloat16 if running is None else running.model.dtype
@@ -79,11 +80,20 @@ class DraftModel(ModelDrafter):
         if running is not None:
             wanted = running.config.vocab_size
             if wanted != vocabulary and not self._same_tokenizer:
-                raise BadInput(
-                    MODEL_KEY, f"{self.model} has {vocabulary} tokens, the target {wanted}: it is of another family"
-                )
+                self._check_tokenizer_of(running, f"{self.model} has {vocabulary} tokens, the target {wanted}")
             vocabulary = min(vocabulary, wanted)
         self.use(made, vocabulary)
+
+    def _check_tokenizer_of(self, target: EagerTarget, sizes: str) -> None:
+        """Raise BadInput unless the target's files have the draft model's tokenizer. sizes: why it matters."""
+        try:
+            tokenizer = load_tokenizer(str(target.config.name_or_path), self.cache, MODEL_KEY)
+        except BadInput:
+            problem = (
+                f"{sizes}, and whether their tokenizers are equal is not known: call drafter.check_tokenizer(tokenizer)"
+            )
+            raise BadInput(MODEL_KEY, problem) from None
+        self.check_tokenizer(tokenizer)
 
     def _loaded(self, target: EagerTarget | None, dtype: torch.dtype) -> EagerTarget:
         # Its kernels are of the target's kind: torch's threads and ours would take the processors from each other.

@@ -27,7 +27,7 @@ core.save("tokenizer.json")
 row = {{"prompt": "a cat sat a", "answer": "cat sat a cat sat a cat sat"}}
 pathlib.Path("answers.jsonl").write_text(json.dumps(row) + chr(10))
 for tokenizer in (".", core):
-    found = aded.replay("answers.jsonl", tokenizer, ["prompt_lookup", "aded_backoff"])
+    found = aded.replay("answers.jsonl", tokenizer, ["prompt_lookup", aded.drafter("aded_backoff")])
     print(*(one.mean_accepted_tokens for one in found))
 try:
     aded.replay("answers.jsonl", "embedded", ["aded"])

@@ -97,7 +97,6 @@ def test_what_a_drafter_of_ones_own_has_learned_stays_with_it() -> None:
         ({"prompts": []}, "prompts: must not be empty"),
         ({"prompts": [""]}, "prompt: has no token"),
         ({"methods": "aded"}, "methods: must be a list"),
-        ({"methods": ["rest"]}, "datastore: must be given: rest"),
         ({"max_new_tokens": 0}, "max_new_tokens: 0 must be 1 or more"),
         ({"temperature": 1e-9}, "temperature: 1e-09 must be 0 (greedy)"),
         ({"stop": [""]}, "stop"),

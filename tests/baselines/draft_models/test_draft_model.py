@@ -221,6 +221,12 @@ def test_a_model_of_another_family_is_refused_and_one_that_is_padded_differently
     larger = saved(tiny_model(vocab_size=VOCABULARY + 8), folder / "larger")
     with pytest.raises(BadInput, match=rf"^method.model: .* has {VOCABULARY + 8} tokens, the target {VOCABULARY}"):
         made(larger)
+    known: Any = tiny_model()
+    known.config.name_or_path = str(folder)  # as from_pretrained leaves it
+    made(larger, EagerTarget(known))
+    known.config.name_or_path = str(saved(tiny_model(), folder / "other", tiny_tokenizer(["zzz"])))
+    with pytest.raises(BadInput, match=r"^method.model: .* has another tokenizer than the target"):
+        made(larger, EagerTarget(known))
     drafter = DraftModel(str(larger), str(larger), branches=[VOCABULARY + 8], budget=100, depth=1)
     with pytest.raises(BadInput, match=r"^method.model: .* has another tokenizer than the target"):
         drafter.check_tokenizer(tiny_tokenizer(["zzz"]))
