@@ -6,6 +6,8 @@ Imports the command's module and nothing else, so that the list of commands need
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -38,7 +40,19 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Run the command that sys.argv names. Exit code 2: there is no such command, or an extra is missing."""
+    """Run the command that sys.argv names.
+
+    Exit code 2: there is no such command, or an extra is missing. 141: whoever read the output, as `head`, has gone.
+    """
+    try:
+        _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed into nothing
+        sys.exit(128 + signal.SIGPIPE)
+
+
+def _run() -> None:
     name, *rest = sys.argv[1:] or ["--help"]
     if name in ("-h", "--help"):
         print(overview())

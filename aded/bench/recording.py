@@ -190,6 +190,8 @@ def load_for_replay(
     elif is_pack(answers):
         pack = read_about(answers, ANSWERS_KEY)
         loaded = AbsentTokenizer(pack.tokenizer, pack.vocabulary)
+    elif not Path(answers).expanduser().exists():
+        raise BadInput(ANSWERS_KEY, f"there is no {answers}; name a pack, or a file of answers")
     else:
         raise BadInput("model.tokenizer", f"must be given: {answers} is no pack, so its answers are texts")
     if compute is None:

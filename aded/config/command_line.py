@@ -278,6 +278,8 @@ def ending_in_one_line(interrupted: str) -> Iterator[None]:
         sys.exit(128 + (signal.SIGTERM if stop.args == (signal.SIGTERM,) else signal.SIGINT))
     except INPUT_ERRORS as error:
         exit_with_error(error)
+    except BrokenPipeError:  # whoever read the output has gone
+        raise
     except OSError as error:  # as where Hydra itself writes a sweep's multirun.yaml
         exit_with_error(BadInput(str(error.filename or "files"), error.strerror or str(error)))
     finally:

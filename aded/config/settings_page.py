@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from aded.config.choices import MISSING, composed, names_of
 from aded.config.objects import CONF, located
+from aded.identity import is_ours
 
 SHOWN = ("method", "corpus")
 """Groups whose settings are shown even where the command names none of their choices."""
@@ -61,6 +62,17 @@ def _lines(key: str, config: Mapping[str, Any]) -> Iterator[str]:
             plain = isinstance(value, str) and value.isprintable()
             shown = f"{key}.{name}={value if plain else json.dumps(value)}"
             yield f"  {shown:<40}  {meanings.get(name, '')}".rstrip()
+    if target != MISSING and not is_ours(target):
+        for name, default in _further_arguments(located(target, f"{key}._target_"), config):
+            yield f"  {f'+{key}.{name}={default}':<40}  {meanings.get(name, '')}".rstrip()
+
+
+def _further_arguments(function: Any, config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The arguments of somebody else's class that its config does not name, and their defaults."""
+    for one in inspect.signature(function).parameters.values():
+        is_filled = one.name in (*config, "datastore", "cache")
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and not is_filled:
+            yield one.name, MISSING if one.default is one.empty else one.default
 
 
 def meanings_of(function: Any) -> dict[str, str]:

@@ -89,10 +89,8 @@ class DraftModel(ModelDrafter):
         try:
             tokenizer = load_tokenizer(str(target.config.name_or_path), self.cache, MODEL_KEY)
         except BadInput:
-            problem = (
-                f"{sizes}, and whether their tokenizers are equal is not known: call drafter.check_tokenizer(tokenizer)"
-            )
-            raise BadInput(MODEL_KEY, problem) from None
+            advice = "call drafter.check_tokenizer(tokenizer) first, to show that their tokenizers are equal"
+            raise BadInput(MODEL_KEY, f"{sizes}; {advice}") from None
         self.check_tokenizer(tokenizer)
 
     def _loaded(self, target: EagerTarget | None, dtype: torch.dtype) -> EagerTarget:

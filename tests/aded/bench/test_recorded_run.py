@@ -298,5 +298,7 @@ def test_the_answers_to_another_benchmark_are_refused(
     questions = [Question("1", "", ("?",))]
     with pytest.raises(BadInput, match=rf"^model.answers: .*{problem}"):
         Recording(written(tmp_path, line), tokenizer).answered(questions, questions)
+    with pytest.raises(BadInput, match=r"^model.answers: there is no answers.jsonl"):
+        load_for_replay("answers.jsonl")
     with pytest.raises(BadInput, match=r"^model.tokenizer: no folder"):
         load_for_replay("answers.jsonl", str(tmp_path / "nowhere"))

@@ -1,5 +1,6 @@
 """The one dialect of all commands: KEY=VALUE, files as they are, bad input in one line."""
 
+import re
 import sys
 from dataclasses import dataclass, field
 from functools import partial
@@ -119,7 +120,9 @@ def test_help_finds_a_class_in_the_working_directory(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     monkeypatch.delitem(sys.modules, "of_a_user", raising=False)
-    assert "(of_a_user.Drafts)" in command(run.main, "method=custom", "method._target_=of_a_user.Drafts", "-h").out
+    page = command(run.main, "method=custom", "method._target_=of_a_user.Drafts", "-h").out
+    assert "(of_a_user.Drafts)" in page
+    assert re.search(r"^  \+method\.length=3 +of a draft$", page, re.MULTILINE)
 
 
 def test_a_pack_brings_its_questions_unless_a_benchmark_is_named(tmp_path: Path) -> None:
