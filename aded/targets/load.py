@@ -19,6 +19,7 @@ from aded.files.cache import cache_folder
 from aded.files.models.embedded_model import place_of
 from aded.files.models.hub import pretrained
 from aded.files.models.tokenizer import load_tokenizer
+from aded.files.models.weights import check_weights
 from aded.kernels import ops
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention
@@ -29,7 +30,6 @@ from aded.settings import Count, Dtype, FilePath, Kernels, checked
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
 from aded.targets.self_check import SelfCheck
-from aded.targets.weights import check_weights
 
 log = logging.getLogger(__name__)
 _kernel_times: dict[str, Times] = {}

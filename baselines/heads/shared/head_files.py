@@ -101,7 +101,9 @@ def _check_tokens(state: Mapping[str, torch.Tensor], path: Path, vocabulary: int
             HEADS_KEY, f"{path} was trained for another model: its d2t names no {len(d2t)} of {vocabulary} tokens"
         )
     if rows not in (None, len(d2t)):
-        raise BadInput(HEADS_KEY, f"{path}: d2t names {len(d2t)} tokens, but lm_head has {rows} rows; they must agree")
+        raise BadInput(
+            HEADS_KEY, f"{path}: d2t names {len(d2t)} tokens, but lm_head has {rows} rows; they must agree"
+        )
     if t2d is not None and not torch.equal(t2d.nonzero()[:, 0], tokens.sort().values):
         raise BadInput(
             HEADS_KEY, f"{path}: d2t and t2d name other tokens; name a file in which both are of this very head"
