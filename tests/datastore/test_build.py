@@ -83,7 +83,7 @@ BAD_COMMANDS = {
     "": "out: ",
     "out=x order=6": "order: ",
     "out=x tokenizer=???": "tokenizer: must be given",
-    "out=x cluster=lsf": "cluster/lsf",
+    "out=x cluster=lsf": "no such cluster",
     "out=sub/x corpus=text corpus.path=.": "out: sub/x belongs to corpus.path=.",
 }
 BAD_SETTINGS = {
