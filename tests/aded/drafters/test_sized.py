@@ -208,3 +208,8 @@ def test_the_first_draft_which_compiles_is_not_timed(clock: SimpleNamespace) -> 
     assert drafter.drafts == 2
     assert made.tree_sizer is not None
     assert made.tree_sizer.draft_seconds == pytest.approx(0.001)
+
+
+def test_what_is_no_tree_is_named_by_its_class() -> None:
+    with pytest.raises(BadInput, match=r"Drafts.draft returned list; .*DraftTree"):
+        replayed(sized(Drafts(lambda last: [last])), np.arange(9))  # type: ignore[arg-type, return-value]
