@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
 from aded.errors import BadInput, first_line
+from aded.extras import missing_packages
 
 
 def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) -> Any:
@@ -18,9 +20,12 @@ def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) ->
     try:
         return auto.from_pretrained(str(local) if local.is_dir() else path, **options)
     except Exception as error:  # damaged files fail in many ways
-        advice = (
-            "complete the folder (config.json, *.safetensors, tokenizer files)"
-            if local.is_dir()
-            else "give a Hub id that is reachable and that your login may read, or a local folder"
-        )
+        if missing := missing_packages(error):
+            raise BadInput(key, f"{path} needs what is not installed: pip install {shlex.join(missing)}") from None
+        if isinstance(error, ImportError):
+            advice = "install what it names"
+        elif local.is_dir():
+            advice = "complete the folder (config.json, *.safetensors, tokenizer files)"
+        else:
+            advice = "give a Hub id that is reachable and that your login may read, or a local folder"
         raise BadInput(key, f"{path} cannot be loaded: {first_line(error)}; {advice}") from None
