@@ -48,7 +48,7 @@ def main() -> None:
         _run()
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed into nothing
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left is flushed into nothing
         sys.exit(128 + signal.SIGPIPE)
 
 

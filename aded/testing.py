@@ -95,9 +95,8 @@ class Watched(WrappedDrafter):
     def draft(self, context: np.ndarray) -> DraftTree:
         before = context.copy()
         with _refused():
-            tree = self.drafter.draft(context)
+            tree = super().draft(context)
         assert np.array_equal(context, before), "draft changed its context; copy what you change"
-        assert isinstance(tree, DraftTree), f"draft returned {type(tree).__name__}; return a DraftTree"
         assert tree.tokens[0] == context[-1], f"the root is {tree.tokens[0]}; it must be context[-1], {context[-1]}"
         assert tree.tokens.max() < VOCABULARY, f"token {tree.tokens.max()} was drafted; the model has {VOCABULARY}"
         assert tree.drafted <= self.budget, f"{tree.drafted} nodes were drafted; the budget is {self.budget}"

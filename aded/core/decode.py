@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from aded.core.calibration import Histogram, calibration_histogram
-from aded.core.drafter import Drafter, PartUse
+from aded.core.drafter import Drafter, PartUse, drafted_tree
 from aded.core.rejection import Rejection
 from aded.core.sampler import Sampler
 from aded.core.step import Step
@@ -195,9 +195,7 @@ class Generation:
         """
         began = perf_counter()
         done, last_token = len(self.answer.token_ids), self.answer.token_ids[-1]
-        tree = self.drafter.draft(self._context[: self._prompt_length + done])
-        if not isinstance(tree, DraftTree):
-            raise BadInput("drafter", f"it drafted a {type(tree).__name__}; it must draft a DraftTree")
+        tree = drafted_tree(self.drafter, self._context[: self._prompt_length + done])
         if tree.tokens[0] != last_token:
             problem = f"its tree's root is {tree.tokens[0]}; it must be the text's last token, {last_token}"
             raise BadInput("drafter", problem)

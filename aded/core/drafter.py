@@ -147,4 +147,17 @@ def set_up(drafter: Drafter, target: Target, key: str, name: str) -> None:
         raise BadInput(key, f"{name} needs {', '.join(sorted(missing))}, which this target does not provide")
 
 
+def drafted_tree(drafter: Drafter, context: np.ndarray) -> DraftTree:
+    """What it drafts. Raises BadInput where that is no tree, as of a class of the user's own."""
+    tree: object = drafter.draft(context)
+    if not isinstance(tree, DraftTree):
+        found = "None" if tree is None else type(tree).__name__
+        raise BadInput(
+            "drafter",
+            f"{type(drafter).__name__}.draft returned {found}; return a DraftTree, as "
+            "DraftTree.chain(context[-1], tokens)",
+        )
+    return tree
+
+
 __all__ = ["Drafter", "Step"]

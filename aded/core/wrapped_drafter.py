@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aded.core.drafter import Drafter, PartUse, Step
+from aded.core.drafter import Drafter, PartUse, Step, drafted_tree
 from aded.core.sampler import Sampled
 from aded.core.target import Target
 from aded.core.tree import DraftTree
@@ -46,7 +46,7 @@ class WrappedDrafter(Drafter):
         self.drafter.begin(prompt_ids, seed)
 
     def draft(self, context: np.ndarray) -> DraftTree:
-        return self.drafter.draft(context)
+        return drafted_tree(self.drafter, context)
 
     def draft_with_candidates(
         self, context: np.ndarray, others: DraftTree, mixing: np.ndarray

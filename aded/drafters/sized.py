@@ -101,7 +101,7 @@ class SizedDrafter(WrappedDrafter):
     def draft(self, context: np.ndarray) -> DraftTree:
         sizer = self.tree_sizer
         if sizer is None:
-            return self.drafter.draft(context)
+            return super().draft(context)
         self._learn(sizer, context[self._length :])
         tree = self._cut(sizer, context) if sizer.is_worth_drafting() else DraftTree.root(int(context[-1]))
         self._nodes, self._length = len(tree), len(context)
@@ -110,7 +110,7 @@ class SizedDrafter(WrappedDrafter):
     def _cut(self, sizer: TreeSizer, context: np.ndarray) -> DraftTree:
         """The part of the drafter's tree that is worth most."""
         began = perf_counter()
-        tree = self.drafter.draft(context)
+        tree = super().draft(context)
         if self._timed and self._has_drafted and len(self._draft_times) < DRAFTS_TIMED:
             self._draft_times.append(perf_counter() - began)
             sizer.draft_seconds = float(np.median(self._draft_times))

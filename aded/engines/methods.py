@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step, drafted_tree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.sized import MEASURED, NONE, SizedDrafter
 from aded.engines.step_times import StepTimes
@@ -97,7 +97,7 @@ def compile_code(drafter: Drafter) -> None:
     """Let a drafter draft once and forget it, so that no request waits for the compiler."""
     text = np.zeros(8, np.int64)
     drafter.begin(text[:6])
-    drafter.observe(Step(drafter.draft(text[:7]), [0], 0))
+    drafter.observe(Step(drafted_tree(drafter, text[:7]), [0], 0))
     drafter.draft(text)
     drafter.end()
     drafter.reset()

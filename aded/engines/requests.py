@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, drafted_tree
 from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.engines.chain import best_chain
@@ -72,7 +72,7 @@ class RequestState:
         known = self.length
         self._append(row.tokens)
         self._observe(self.text[known : self.length])
-        self.drafted = best_chain(self.drafter.draft(self.text[: self.length]), longest)
+        self.drafted = best_chain(drafted_tree(self.drafter, self.text[: self.length]), longest)
         self.steps += 1
         tokens: list[int] = self.drafted.tokens[1:].tolist()
         return tokens

@@ -61,6 +61,14 @@ class Environment:
     datastore_prompts: str | None = about(
         "distinct prompts of its corpus", unit="prompts", null="as above, or the file does not know", default=None
     )
+    datastore_documents: str | None = about(
+        "documents of its corpus", unit="documents", null="as above", default=None
+    )
+    datastore_corpus: str | None = about("name of its corpus", null="as above", default=None)
+    datastore_source: str | None = about("files or dataset of its corpus", null="as above", default=None)
+    datastore_left_out: str | None = about(
+        "conversations that each rule of cleaning left out", null="as above, or no rule was applied", default=None
+    )
     datastore_questions: str | None = about(
         "benchmarks, and how many of their questions its corpus holds", null="it was not checked", default=None
     )

@@ -20,6 +20,7 @@ from aded.files.models.embedded_model import place_of
 from aded.files.models.hub import pretrained
 from aded.files.models.passed_over import check_nothing_is_passed_over
 from aded.files.models.tokenizer import load_tokenizer
+from aded.files.models.weights import check_weights
 from aded.kernels import ops
 from aded.kernels import threads as thread_counts
 from aded.kernels.attention import register as register_attention
@@ -30,7 +31,6 @@ from aded.settings import Count, Dtype, FilePath, Kernels, checked
 from aded.targets.eager import EagerTarget, eos_token_ids
 from aded.targets.loaded import Loaded
 from aded.targets.self_check import SelfCheck
-from aded.targets.weights import check_weights
 
 log = logging.getLogger(__name__)
 _kernel_times: dict[str, Times] = {}

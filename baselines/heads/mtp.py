@@ -20,6 +20,7 @@ from aded.core.drafter import Drafter, Step
 from aded.core.target import Target
 from aded.core.tree import DraftTree
 from aded.errors import BadInput, first_line
+from aded.files.models.weights import check_weights
 from aded.settings import Budget, Count
 from baselines.heads.shared.layers import SharedLayers
 
@@ -119,7 +120,7 @@ class Mtp(Drafter):
 def load_modules(model: Any) -> Any:
     """The modules, an `MtpModel`, of a model of transformers, from the folder or Hub id that it was loaded from.
 
-    Raises BadInput if its architecture has none that this transformers knows, or if the files lack them.
+    Raises BadInput if its architecture has none that this transformers knows, or if the files have other tensors.
     """
     kind = getattr(transformers.modeling_layers, "MtpModel", None)
     if kind is None:
@@ -129,11 +130,23 @@ def load_modules(model: Any) -> Any:
     name = type(model).__name__
     if not getattr(model.config.get_text_config(decoder=True), "num_mtp_layers", None):
         raise BadInput("method", f"mtp needs a model that ships modules for multi-token prediction; {name} has none")
+    place = model.config.name_or_path
+
+    class MtpModel(kind):  # type: ignore[misc, valid-type]  # it is a class
+        """Its from_pretrained returns no report of what the files held, and shows it to the model alone."""
+
+        __module__ = kind.__module__  # transformers finds the tensors' names by that of the class
+
+        def _adjust_missing_and_unexpected_keys(self, loading_info: Any) -> None:
+            super()._adjust_missing_and_unexpected_keys(loading_info)
+            check_weights(self, vars(loading_info), f"{place}, for multi-token prediction,", "method")
+
     try:
-        return kind.from_pretrained(model, device_map={"": model.device}).eval()
+        return MtpModel.from_pretrained(model, device_map={"": model.device}).eval()
+    except BadInput:
+        raise
     except (OSError, RuntimeError, ValueError, TypeError) as error:
         first = first_line(error)[:200]
-        place = model.config.name_or_path
         raise BadInput(
             "method",
             f"the modules for multi-token prediction in {place} cannot be loaded; transformers says: {first}",

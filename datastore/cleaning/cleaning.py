@@ -11,11 +11,11 @@ import numpy as np
 
 from aded.errors import BadInput
 from aded.files.atomic import Named
+from aded.files.datastores import left_out
 from aded.files.datastores.contamination import FINGERPRINT_PREFIX, to_header
 from aded.identity import file_fingerprint
 from aded.settings import Text
 from datastore.cleaning.benchmarks import asked_texts
-from datastore.cleaning.header import left_out_to_header
 from datastore.cleaning.near_duplicates import NearDuplicates, shingles
 from datastore.cleaning.overlap import Overlap
 from datastore.cleaning.repetition import is_degenerate
@@ -96,17 +96,17 @@ class Cleaner:
 
     def header(self) -> dict[str, str]:
         """What the header of a datastore file says of the cleaning."""
-        return left_out_to_header(self.left_out) | to_header(self._overlap.checks if self._overlap else {})
+        return left_out.to_header(self.left_out) | to_header(self._overlap.checks if self._overlap else {})
 
 
 def _overlap(cleaning: Cleaning) -> Overlap:
-    benchmarks, left_out, files = {}, {}, {}
+    benchmarks, excluded, files = {}, {}, {}
     for key, choices in (("corpus.exclude", cleaning.exclude), ("corpus.report", cleaning.report)):
         for choice in choices:
             name, _, file = choice.partition(":")
             if name in benchmarks:
                 raise BadInput(key, f"{name} is named twice; name a benchmark once, in exclude or in report")
-            benchmarks[name], left_out[name] = asked_texts(choice, key), key == "corpus.exclude"
+            benchmarks[name], excluded[name] = asked_texts(choice, key), key == "corpus.exclude"
             if fingerprint := file_fingerprint(file) if file else None:
                 files[name] = fingerprint[:FINGERPRINT_PREFIX]
-    return Overlap(benchmarks, left_out, files)
+    return Overlap(benchmarks, excluded, files)

@@ -6,19 +6,24 @@ import json
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import xxhash
 
+from aded.errors import literal
+from aded.files.datastores.contamination import FINGERPRINT_PREFIX
 from aded.files.named_files import named_files
 from aded.identity import files_fingerprint, sha256
 from datastore.cleaning.cleaning import Cleaner, Cleaning
 
 TEXT_FIELDS = ("text", "content", "data", "conversations", "conversation", "messages")
 """The keys of a row that may contain its text: of plain rows, The Stack, UltraChat, ShareGPT, WildChat, OpenAI."""
+OF_THE_HUB = ("dataset", "split", "files")
+"""Settings that count where no local files are named."""
 ANSWERS = ("gpt", "assistant", "chatgpt", "bot", "model")
 """Who answers, as `from` or `role` of a message."""
 
@@ -46,6 +51,8 @@ class Corpus(ABC):
         if path := settings.get("path"):
             self.files = named_files(str(path), "corpus.path")
             settings["path"] = files_fingerprint(self.files) or path
+        self.source = _in_words(settings, self.files)
+        """Where the documents come from; a datastore file keeps it."""
         settings |= cleaning.settings
         self.identity = f"{name}-{sha256(json.dumps(settings, default=str))[:8]}"
         """Name and hash of the settings; names the corpus's datastore file in the cache."""
@@ -133,7 +140,7 @@ class EveryNthDocument(Corpus):
 
     def __init__(self, corpus: Corpus, number: int, parts: int) -> None:
         super().__init__(corpus.name, corpus.cleaning, of=corpus.identity, number=number, parts=parts)
-        self.corpus, self.number, self.parts = copy(corpus), number, parts
+        self.corpus, self.number, self.parts, self.source = copy(corpus), number, parts, corpus.source
         self.corpus.skipped = Counter()
 
     def conversations(self) -> Iterator[Conversation]:
@@ -148,6 +155,21 @@ class EveryNthDocument(Corpus):
             self.skipped, self.cleaner, self._prompts = self.corpus.skipped, self.corpus.cleaner, self.corpus._prompts
         else:
             self.cleaner = Cleaner(self.cleaning)  # which left nothing out
+
+
+def _in_words(settings: Mapping[str, object], files: Sequence[str]) -> str:
+    """The settings as KEY=VALUE. Of files the names alone and what they hold: a datastore may go to others."""
+    said = dict(settings)
+    if files:
+        said |= {"path": [Path(file).name for file in files], "contents": str(settings["path"])[:FINGERPRINT_PREFIX]}
+        said |= dict.fromkeys(OF_THE_HUB)
+    return ", ".join(f"{key}={literal(_short(value))}" for key, value in said.items() if value)
+
+
+def _short(value: object) -> str:
+    """A value, of several the first and how many more there are."""
+    first, *more = value if isinstance(value, list) and value else [value]
+    return f"{first} and {len(more)} more" if more else str(first)
 
 
 def _said(part: object) -> tuple[object, object]:

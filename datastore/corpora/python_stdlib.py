@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import sysconfig
 import tokenize
@@ -18,6 +19,7 @@ class PythonStdlib(Corpus):
 
     def __init__(self, name: str) -> None:
         super().__init__(name, python=sys.version_info[:3])
+        self.source = f"the standard library of Python {platform.python_version()}"
 
     def conversations(self) -> Iterator[Conversation]:
         root = Path(sysconfig.get_path("stdlib"))

@@ -104,7 +104,7 @@ def test_a_good_drafter_passes(given: Any) -> None:
         (drafting(lambda c: after(c, 7)), r"\[7\] was drafted after \[62\] alone"),
         (drafting(lambda c: after(c, 7, 7, 7, 7)), "4 nodes were drafted; the budget is 3"),
         (drafting(lambda c: chain(int(c[0]), [])), "the root is "),
-        (drafting(lambda c: [1]), "draft returned list"),
+        (drafting(lambda c: [1]), "drafter: Faulty.draft returned list; "),
         (drafting(lambda c: after(c, VOCABULARY)), f"token {VOCABULARY} was drafted"),
         (drafting(twins), "node 2 .*siblings must differ"),
         (but(requires=frozenset({"hiddn"})), "method: Faulty needs hiddn, which this target does not provide"),

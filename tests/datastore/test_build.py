@@ -21,7 +21,8 @@ from aded.files.atomic import lock_file
 from aded.files.datastores.array_file import ArrayFile
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.datastores.suffix_file import open_suffixes
-from aded.identity import sha256
+from aded.identity import file_fingerprint, sha256
+from aded.records.environment import environment
 from datastore import info, merge
 from datastore.build import BUILD, main, run
 from datastore.builder import build
@@ -65,8 +66,13 @@ def test_one_command_builds_both_files_from_one_stream(
     a, b, c = tokenizer("abc", add_special_tokens=False)["input_ids"]
     assert ngrams.successors(a, b)[0].tolist() == [c]
     facts = {"documents": "5", "prompts": "5", "tokens": str(sum(map(len, ids))), "skipped": "2", "corpus": "jsonl"}
+    facts["source"] = f"path=rows.jsonl, contents={file_fingerprint('rows.jsonl'):.8}"
+    recorded = {f"datastore_{key}": fact for key, fact in facts.items() if key != "skipped"}
     for file in (ngrams, stream):
         assert file.header.items() >= facts.items()
+        described = file.describe()
+        assert described == {"datastore": file.header["fingerprint"], **recorded}
+        assert environment(described).datastore_source == facts["source"]
     assert command(main, *ROWS, "out=parts", "order=4", "parts=4", "cluster=debug").out == "built parts\n"
     assert Path("parts").read_bytes() == Path("new/x.ngrams").read_bytes()
     assert sorted(os.listdir()) == ["new", "parts", "rows.jsonl", "tok", "x.suffixes"]
@@ -77,7 +83,7 @@ BAD_COMMANDS = {
     "": "out: ",
     "out=x order=6": "order: ",
     "out=x tokenizer=???": "tokenizer: must be given",
-    "out=x cluster=lsf": "cluster/lsf",
+    "out=x cluster=lsf": "no such cluster",
     "out=sub/x corpus=text corpus.path=.": "out: sub/x belongs to corpus.path=.",
 }
 BAD_SETTINGS = {
@@ -232,6 +238,12 @@ def test_merged_parts_equal_the_whole(
         assert command(merge.main, f"out={out}", *inputs).out == f"built {out}\n"
     merged, whole, rounds, alone = (Path(name).read_bytes() for name in ("merged", "a", "rounds", "alone"))
     assert merged == whole == rounds == alone
+    other = Texts("ab")
+    for source, said in (("other texts", "given texts + other texts"), ("", None)):  # "": of an earlier release
+        other.source = source
+        build(other, tokenizer, out=folder / "b", order=3)
+        merge.merge(folder / "both", [folder / "a", folder / "b"])
+        assert open_ngrams(folder / "both").header.get("source") == said
 
 
 def test_files_that_do_not_fit_together_are_not_merged(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

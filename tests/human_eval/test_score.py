@@ -258,6 +258,8 @@ def test_each_sample_is_judged_and_none_reaches_out(tmp_path: Path) -> None:
     line = [sys.executable, "-O", str(SCORE), str(tmp_path), "--execute", "--timeout", "2"]  # dashes are accepted too
     done = subprocess.run(line, capture_output=True, text=True, timeout=300, cwd=tmp_path, check=False)
     assert "pass@1 0.200 (1 of 5)" in done.stdout, done.stderr
+    assert done.stderr.startswith("memory_mb: 1 of 5 completions ran out of 4096 MB")
+    assert done.stderr.endswith("HumanEval/3; memory_mb=8192 gives them more\n")
     found = json.loads((tmp_path / "score.json").read_text())
     *verdicts, last = (found["results"][f"HumanEval/{n}"] for n in range(5))
     assert verdicts == ["passed", "failed: wrong answer", "timed out", "failed: MemoryError"]
@@ -291,6 +293,12 @@ def test_every_solution_of_human_eval_passes(tmp_path: Path, command: Command) -
     write(tmp_path, *(problem["canonical_solution"] for problem in PROBLEMS.values()))
     done = command(scorer.main, str(tmp_path), "execute=true", "timeout=60")
     assert "pass@1 1.000 (164 of 164)" in done.out, done.err
+
+
+def test_more_memory_than_the_shell_allows(tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (-1, 3000 << 20))
+    line = refused(write(tmp_path, "    return None\n"), "execute=true")
+    assert line.startswith("memory_mb: 4096 is more than `ulimit -v` allows; raise that, or use memory_mb=3000")
 
 
 @pytest.mark.parametrize("program", [None, "#!/bin/sh\necho no namespaces >&2\nexit 1\n"])

@@ -16,7 +16,7 @@ class Texts(Corpus):
 
     def __init__(self, *texts: str) -> None:
         super().__init__("texts", texts=texts)
-        self.all, self.reads = texts, 0
+        self.all, self.reads, self.source = texts, 0, "given texts"
 
     def conversations(self) -> Iterator[Conversation]:
         self.reads += 1

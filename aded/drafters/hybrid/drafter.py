@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from aded.core.drafter import Drafter, Step
+from aded.core.drafter import Drafter, Step, drafted_tree
 from aded.core.tree import DraftTree, most_probable, walked
 from aded.drafters.acceptance import AcceptanceTable
 from aded.drafters.hybrid.merge import MergedTree
@@ -47,7 +47,7 @@ class HybridPart(Part):
         with self.timed() as drafter:
             if self.weighs_others and len(merged) > 1:
                 weighed = drafter.draft_with_candidates(context, merged.tree(), self.mixing.weights)
-            self.tree = drafter.draft(context) if weighed is None else weighed[0]
+            self.tree = drafted_tree(drafter, context) if weighed is None else weighed[0]
         self.cells = self.calibration.cells_of(self.tree)
         calibrated = self.calibration.given_parent(self.tree, self.cells)
         nodes = merged.add(self.tree)

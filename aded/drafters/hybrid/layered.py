@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from aded.core.drafter import Drafter
+from aded.core.drafter import Drafter, drafted_tree
 from aded.core.sampler import Sampled
 from aded.core.tree import DraftTree
 from aded.drafters.hybrid.parts import DrafterOfParts, Part
@@ -45,7 +45,7 @@ class Layered(DrafterOfParts[Part]):
     def draft(self, context: np.ndarray) -> DraftTree:
         for part in self.parts.values():
             with part.timed() as drafter:
-                tree = drafter.draft(context)
+                tree = drafted_tree(drafter, context)
             # What was drawn may not be left out for what it is, and how large its tree is depends on that.
             if tree.drafted >= (self.least if tree.drawn is None else 1):
                 break

@@ -22,8 +22,8 @@ import xxhash
 
 from aded.errors import BadInput, naming
 from aded.files.atomic import whole_file
+from aded.files.datastores import contamination, left_out
 from aded.files.datastores.blocks import BLOCK, WORD, Blocks, block_sum, no_blocks, verify_all
-from aded.files.datastores.contamination import from_header, in_short
 from aded.files.json_lines import LINE, json_value
 from aded.settings import checked
 
@@ -89,11 +89,16 @@ class ArrayFile:
         self.check_blocks()
 
     def describe(self) -> dict[str, str]:
-        """For a run's record: the fingerprint of the file, the size of its corpus, and what questions it holds."""
-        known = {"datastore": "fingerprint", "datastore_tokens": "tokens", "datastore_prompts": "prompts"}
-        facts = {name: self.header[key] for name, key in known.items() if key in self.header}
-        if checks := from_header(self.header, DATASTORE_KEY, str(self.path)):
-            facts["datastore_questions"] = in_short(checks)
+        """For a run's record: the fingerprint of the file, and what it knows of its corpus."""
+        known = {
+            "": "fingerprint",
+            **{f"_{key}": key for key in ("corpus", "source", "documents", "tokens", "prompts")},
+        }
+        facts = {f"datastore{name}": self.header[key] for name, key in known.items() if key in self.header}
+        if rules := left_out.from_header(self.header, DATASTORE_KEY, str(self.path)):
+            facts["datastore_left_out"] = left_out.in_short(rules)
+        if checks := contamination.from_header(self.header, DATASTORE_KEY, str(self.path)):
+            facts["datastore_questions"] = contamination.in_short(checks)
         return facts
 
     def check_tokenizer(self, fingerprint: str) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from os.path import expanduser
 from pathlib import Path
 from typing import Any
 
 from aded.errors import BadInput, first_line
+from aded.extras import missing_packages
 
 
 def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) -> Any:
@@ -19,7 +21,11 @@ def pretrained(auto: Any, path: str, key: str = "model.path", **options: Any) ->
         # Said, as else transformers asks whoever sits at the terminal.
         return auto.from_pretrained(str(local) if local.is_dir() else path, trust_remote_code=False, **options)
     except Exception as error:  # damaged files fail in many ways
-        if "trust_remote_code" in str(error):
+        if missing := missing_packages(error):
+            raise BadInput(key, f"{path} needs what is not installed: pip install {shlex.join(missing)}") from None
+        if isinstance(error, ImportError):
+            advice = "install what it names"
+        elif "trust_remote_code" in str(error):
             advice = "code is not run; give a model that transformers has itself"
         elif local.is_dir():
             advice = "complete the folder (config.json, *.safetensors, tokenizer files)"

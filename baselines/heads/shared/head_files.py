@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,17 +70,28 @@ def are_layers(value: Any) -> bool:
 def read_weights(path: Path, vocabulary: int) -> dict[str, torch.Tensor]:
     """The tensors of a head's file. vocabulary: of the target. Raises BadInput naming the file."""
     state = read_tensors(path, frozenset({"d2t", "t2d"}))
+    _check_tokens(state, path, vocabulary)
     state.pop("t2d", None)  # which of the target's tokens d2t names, once more
-    _check_tokens(state.get("d2t"), path, vocabulary)
     return state
 
 
-def _check_tokens(d2t: torch.Tensor | None, path: Path, vocabulary: int) -> None:
-    """Of a head that knows some tokens only: do the differences between its tokens and the target's name them?
+def _check_tokens(state: Mapping[str, torch.Tensor], path: Path, vocabulary: int) -> None:
+    """Does the file say which of the target's tokens its head knows? d2t: what to add to the head's own ids.
 
-    Lookups check no bounds, and a tree has no equal siblings. Raises BadInput naming the file.
+    Lookups check no bounds, a tree has no equal siblings, and drafts of other tokens than the head means are all
+    rejected. Raises BadInput naming the file.
     """
+    d2t, t2d, output = (state.get(name) for name in ("d2t", "t2d", "lm_head.weight"))
+    rows = None if output is None or output.ndim == 0 else len(output)
+    if t2d is not None and (t2d.dtype != torch.bool or t2d.shape != (vocabulary,)):
+        raise BadInput(HEADS_KEY, f"{path}: t2d must be true or false for each of the target's {vocabulary} tokens")
     if d2t is None:
+        if (rows or vocabulary) < vocabulary or not (t2d is None or t2d.all()):
+            raise BadInput(
+                HEADS_KEY,
+                f"{path} is of a head that knows some of the target's {vocabulary} tokens only, and lacks d2t, which "
+                "says which; name a file with it",
+            )
         return
     if d2t.dtype not in (torch.int32, torch.int64) or d2t.ndim != 1 or len(d2t) == 0:
         raise BadInput(HEADS_KEY, f"{path}: d2t must be whole numbers, one for each token of the head")
@@ -87,6 +99,14 @@ def _check_tokens(d2t: torch.Tensor | None, path: Path, vocabulary: int) -> None
     if not ((tokens >= 0) & (tokens < vocabulary)).all() or len(tokens.unique()) < len(tokens):
         raise BadInput(
             HEADS_KEY, f"{path} was trained for another model: its d2t names no {len(d2t)} of {vocabulary} tokens"
+        )
+    if rows not in (None, len(d2t)):
+        raise BadInput(
+            HEADS_KEY, f"{path}: d2t names {len(d2t)} tokens, but lm_head has {rows} rows; they must agree"
+        )
+    if t2d is not None and not torch.equal(t2d.nonzero()[:, 0], tokens.sort().values):
+        raise BadInput(
+            HEADS_KEY, f"{path}: d2t and t2d name other tokens; name a file in which both are of this very head"
         )
 
 

@@ -231,7 +231,9 @@ def written_into(context: np.ndarray) -> DraftTree:
         ),
         (lambda context: DraftTree.chain(int(context[-2]) + 1, [1, 2]), "root is"),
         (written_into, "root is"),
-        (lambda context: [1], "list"),
+        (lambda context: [1], r"Drafts.draft returned list; .*DraftTree.chain\("),
+        (lambda context: None, "Drafts.draft returned None; "),
+        (lambda context: context, "Drafts.draft returned ndarray; "),
     ],
 )
 def test_a_wrong_tree_is_refused(make: Callable[[np.ndarray], Any], problem: str) -> None:

@@ -4,11 +4,13 @@ import inspect
 from unittest.mock import Mock
 
 from aded.core.drafter import Drafter
+from aded.core.tree import DraftTree
 from aded.core.wrapped_drafter import WrappedDrafter
 
 
 def test_every_call_and_what_a_drafter_says_of_itself_is_passed_on() -> None:
     inner = Mock(spec=Drafter)
+    inner.draft.return_value = DraftTree.root(0)
     wrapped = WrappedDrafter(inner)
     for name in ("requires", "adaptation", "budget", "learned_from", "remembers_answers"):
         assert getattr(wrapped, name) is getattr(inner, name)

@@ -217,3 +217,8 @@ def test_where_no_node_pays_it_says_so() -> None:
         assert set(replayed(drafter, np.zeros(9, np.int64))) == {1}
     assert (dear.why_no_draft or "").startswith("no drafted node was worth its time")
     assert silent.why_no_draft is None
+
+
+def test_what_is_no_tree_is_named_by_its_class() -> None:
+    with pytest.raises(BadInput, match=r"Drafts.draft returned list; .*DraftTree"):
+        replayed(sized(Drafts(lambda last: [last])), np.arange(9))  # type: ignore[arg-type, return-value]

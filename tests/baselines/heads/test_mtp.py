@@ -150,11 +150,18 @@ def test_a_model_needs_whole_modules(two: Shipped, tmp_path: Path, monkeypatch: 
 
     refused(EagerTarget(tiny_model()), "LlamaForCausalLM has none")
     refused(WeightlessTarget(), "mtp reads hidden states")
-    weights = load_file(two.folder / "model.safetensors")
-    del weights["model.layers.3.eh_proj.weight"]
-    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     (tmp_path / "config.json").write_bytes((two.folder / "config.json").read_bytes())
-    damaged = with_names(AutoModelForCausalLM.from_pretrained(tmp_path))
+    whole, name = load_file(two.folder / "model.safetensors"), "model.layers.3.eh_proj.weight"
+    without = {key: value for key, value in whole.items() if key != name}
+    for weights, problem in (
+        (without, r"lacks layers.1.eh_proj.weight;"),
+        ({**whole, name: torch.ones(2, 2)}, r"another shape for layers.1.eh_proj.weight;"),
+        ({**whole, "model.layers.3.self_attn.q_proj.bias": torch.ones(2)}, r"does not read: .*q_proj.bias;"),
+    ):
+        save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+        damaged = with_names(AutoModelForCausalLM.from_pretrained(tmp_path))
+        refused(EagerTarget(damaged), f"{tmp_path}, for multi-token prediction, .*{problem}")
+    (tmp_path / "model.safetensors").unlink()
     refused(EagerTarget(damaged), f"in {tmp_path} cannot be loaded")
     monkeypatch.delattr("transformers.modeling_layers.MtpModel")
     refused(EagerTarget(two.model), f"not {transformers.__version__}")

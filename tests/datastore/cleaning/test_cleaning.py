@@ -143,6 +143,7 @@ def test_info_prints_the_questions_met(tmp_path: Path, tokenizer: PreTrainedToke
     build(Texts("ab"), tokenizer, out=tmp_path / "b", order=2)
     lines = [line.split() for line in info.describe(tmp_path / "a", None, 1).splitlines()]
     assert ["left_out", "1", "degenerate"] in lines
+    assert open_ngrams(tmp_path / "a").describe()["datastore_left_out"] == "1 degenerate"
     assert ["q1", "1"] in lines
     assert "not checked" in info.describe(tmp_path / "b", None, 1)
 

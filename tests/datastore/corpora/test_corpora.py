@@ -121,6 +121,7 @@ def test_the_hub_is_streamed_in_the_shards_asked_for_or_refused_with_advice(monk
     assert list(corpus.documents()) == TEXTS
     shards = ["data-00009-of-00144.parquet", "data-00010-of-00144.parquet"]
     load.assert_called_once_with("acme/stack", data_files=shards, split="train", streaming=True)
+    assert corpus.source == f"dataset=acme/stack, split=train, files={shards[0]} and 1 more"
     load.side_effect = FileNotFoundError("is a gated dataset on the Hub")
     with pytest.raises(BadInput, match=r"^corpus: .*acme/gated.*hf auth login.*corpus.path=FILE"):
         list(DatasetCorpus("gated", dataset="acme/gated").documents())
@@ -250,6 +251,7 @@ def test_a_folder_or_glob_is_its_files_one_after_another(files: Path, monkeypatc
 def test_corpora_with_other_documents_have_other_identities(tmp_path: Path) -> None:
     corpora = [DatasetCorpus("x", path="x", limit=limit, field=field) for limit in (None, 5) for field in (None, "a")]
     assert len({corpus.identity for corpus in corpora}) == 4
+    assert corpora[-1].source == "path=x, field=a, limit=5, contents=x"
 
     def identity(name: str, text: str) -> str:
         (tmp_path / name).write_text(text)

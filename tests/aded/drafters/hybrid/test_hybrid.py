@@ -60,6 +60,11 @@ class Draws(Fixed):
         return replace(super().draft(context), drawn={0: np.full(10, 0.1)})
 
 
+class Lists(Fixed):
+    def draft(self, context: np.ndarray) -> Any:
+        return [1]
+
+
 class Beside(Fixed):
     """Drafts token 5 below each node that others draft."""
 
@@ -219,6 +224,12 @@ def test_the_first_part_that_finds_enough_drafts_and_else_the_last(
     assert drafted_by(made(Layered, *parts, least=least)) == wanted
     for budget in range(3):
         assert drafted_by(made(Layered, *parts, least=least, budget=budget)) == wanted[:budget]
+
+
+@pytest.mark.parametrize("kind", [Hybrid, Layered])
+def test_a_part_that_drafts_no_tree_is_named(kind: Made) -> None:
+    with pytest.raises(BadInput, match=r"Lists.draft returned list"):
+        made(kind, Lists([], [])).draft(PROMPT)
 
 
 def test_what_was_drawn_is_never_left_out_for_its_size() -> None:

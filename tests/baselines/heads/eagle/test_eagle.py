@@ -163,6 +163,20 @@ def test_what_is_no_head_is_refused(tmp_path: Path) -> None:
     ):
         write(tmp_path, {**random_state(Eagle3Head), "d2t": d2t})
         refused(problem, Eagle3Head)
+    pruned, known = random_state(Eagle3Head), torch.arange(VOCABULARY) < DRAFT_VOCABULARY
+    del pruned["d2t"]
+    same = {"d2t": torch.zeros(DRAFT_VOCABULARY, dtype=torch.int64)}
+    for changed, problem in (
+        ({}, "lacks d2t"),
+        ({"lm_head.weight": torch.zeros(VOCABULARY, HIDDEN), "t2d": known}, "lacks d2t"),
+        ({**same, "t2d": known.flip(0)}, "d2t and t2d name other tokens"),
+        ({**same, "t2d": known | True}, "d2t and t2d name other tokens"),
+        ({**same, "t2d": known[1:]}, "t2d must be true or false for each of the target's 64"),
+        ({**same, "t2d": known.int()}, "t2d must be true or false for each of the target's 64"),
+        ({"d2t": same["d2t"][1:]}, "names 19 tokens, but lm_head has 20 rows"),
+    ):
+        write(tmp_path, pruned | changed)
+        refused(problem, Eagle3Head)
     with pytest.raises(BadInput, match="enters layer 5"):
         Eagle3(str(eagle3(tmp_path, eagle_aux_hidden_state_layer_ids=[0, 1, 5]))).setup(EagerTarget(tiny_model()))
 
