@@ -142,7 +142,7 @@ class TreeSizer:
         self._seconds = self.DECAY * self._seconds + seconds
 
 
-LEAST_MEASURED = 128
+LEAST_MEASURED = 127
 """Drafted nodes: steps are timed up to so many at least, so that methods with other budgets need not wait again."""
 _measured: WeakKeyDictionary[Target, StepCost] = WeakKeyDictionary()
 
@@ -174,8 +174,8 @@ def _timed(target: Target, budget: int) -> StepCost:
     is_short = len(prompt) + room > target.context_length
     times = np.full((ROUNDS + 1, len(sizes)), np.nan)
     for number, times_of_round in enumerate(times):
-        large_too = number % 4 == 0
-        if large_too and not is_short:
+        large_too = number > 0 and number % 4 == 0
+        if number % 4 == 0 and not is_short:
             target.prefill(prompt, Greedy(), room, ())
         for i, size in enumerate(sizes):
             if size > SMALL and not large_too:
