@@ -1,6 +1,5 @@
 """Every experiment, as its first line starts it, composes to what it sweeps; each launcher leaves the records."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,27 +25,6 @@ def test_each_launcher_takes_its_config(name: str) -> None:
     assert get_class(launcher["_target_"])(**settings)
     assert settings.get("n_jobs", 1) == 1, "runs side by side spoil each other's times"
     assert (settings.get("gpus_per_node") == 1) is (name == "submitit_slurm")
-
-
-@pytest.mark.parametrize(
-    ("launcher", "methods"),
-    [
-        ("basic", ["autoregressive", "prompt_lookup"]),
-        pytest.param("joblib", ["autoregressive", "prompt_lookup"], marks=pytest.mark.thorough),
-        pytest.param("submitit_local", ["prompt_lookup"], marks=pytest.mark.thorough),
-    ],
-)
-def test_a_sweep_leaves_the_record_of_each_run(
-    shell: Shell, tmp_path: Path, folder: Path, launcher: str, methods: list[str]
-) -> None:
-    """submitit starts a process per run, which imports everything anew: one run shows that it finds what it needs."""
-    overrides = [f"hydra/launcher={launcher}", f"model={folder}", f"method={','.join(methods)}", "output_dir=null"]
-    overrides += ["benchmark.limit=2", "benchmark.max_new_tokens=8", f"paths.output={tmp_path / 'out'}"]
-    code, _, errors = shell(*overrides, "-m")
-    assert code == 0, errors
-    summaries = [json.loads(path.read_text()) for path in tmp_path.glob("out/*/*/*/summary.json")]
-    assert sorted(summary["method"] for summary in summaries) == methods
-    assert all(summary["identical_outputs"] == 2 for summary in summaries)
 
 
 BROKEN = """
