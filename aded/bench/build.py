@@ -22,6 +22,7 @@ from aded.config.objects import GROUP, Call, Kinds, checked_call
 from aded.core.decoding import Decoding, checked_decoding
 from aded.core.drafter import Drafter, set_up
 from aded.core.target import Target
+from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
 from aded.methods import Method, checked_method, with_whole_parts
 from aded.settings import Engine, FilePath, NonNegative, checked_keys
@@ -80,6 +81,9 @@ class RunConfig:
     def asked(self) -> Asked:
         """The benchmark and its questions. Raises BadInput."""
         benchmark, values = self.benchmark(), self.settings["benchmark"]
+        for key in (one.lstrip("+").partition("=")[0] for one in self.overrides or ()):
+            if benchmark.raw and key.startswith("model.template."):
+                raise BadInput(key, f"is read for chats, and {values['name']} asks in plain text; leave it out")
         every = benchmark.questions()
         return Asked(benchmark, every, limited(every, values["limit"], values.get("order", "first")))
 

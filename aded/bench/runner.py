@@ -23,7 +23,7 @@ from aded.core.step import Step
 from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.answer_file import sha256_of
-from aded.files.models.tokenizer import stop_rule
+from aded.files.models.tokenizer import answer_text, stop_rule
 from aded.files.pack import AbsentTokenizer
 from aded.methods import autoregressive
 from aded.records.metrics import compression
@@ -170,7 +170,8 @@ class Runner:
 
     def _text(self, token_ids: list[int], recorded: RecordedAnswer | None) -> str:
         """What later turns have in their context of an answer."""
-        return recorded.text if recorded else str(self.tokenizer.decode(token_ids, skip_special_tokens=True))
+        stops = self.experiment.asked.benchmark.stop_strings
+        return recorded.text if recorded else answer_text(self.tokenizer, token_ids, stops)
 
     def _question(self, question: Question, baseline_first: bool, trees: TreeRecorder | None = None) -> list[Row]:
         rows: list[Row] = []
@@ -236,7 +237,7 @@ class Runner:
         timed = "seconds" in self.target.provides
         compared = plain if self.experiment.decoding.repeats_the_baseline else None
         drafting = sum(answer.draft_times) + sum(answer.observe_times)
-        unknown = isinstance(self.tokenizer, AbsentTokenizer)  # the text
+        text = str(self.tokenizer.decode(answer.token_ids, skip_special_tokens=True))
         return Row(
             question_id=turn.question.id,
             turn=turn.number,
@@ -260,7 +261,7 @@ class Runner:
             autoregressive_decode_seconds=None if plain is None else plain.decode_seconds,
             autoregressive_prefill_seconds=None if plain is None else plain.prefill_seconds,
             timings=[timing if timed else replace(timing, verify_ms=None)],
-            compression=None if unknown else compression(self._text(answer.token_ids, None)),
+            compression=None if isinstance(self.tokenizer, AbsentTokenizer) else compression(text),
             parts=answer.parts,
         )
 

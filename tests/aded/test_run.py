@@ -125,6 +125,10 @@ def test_by_rejection_no_answer_is_compared_with_the_baselines(shell: Shell, fol
         ("method=aded datastore.path=other.ngrams", "datastore.path: other.ngrams was built with the tokenizer"),
         ("output_dir=/proc/nope", "output_dir: /proc/nope "),
         ("logger=wandb", "logger: wandb is not installed"),
+        (
+            "benchmark=human_eval_raw model.template.system=hi",
+            "model.template.system: is read for chats",
+        ),
     ],
 )
 def test_bad_input_is_reported_in_one_line(

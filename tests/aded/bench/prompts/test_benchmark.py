@@ -12,6 +12,7 @@ from answer_lines import written
 from huggingface_hub.errors import LocalEntryNotFoundError
 from pyarrow.parquet import write_table
 from shell import Shell
+from tiny import tiny_tokenizer
 
 from aded.bench.build import checked_config
 from aded.bench.prompts.benchmark import PromptBenchmark
@@ -229,3 +230,15 @@ def test_what_the_model_cannot_read_is_refused_before_the_first_answer(
     assert (code, error.count("\n")) == (2, 1)
     assert "question far has token 1000000; the tokenizer has" in error
     assert not (shell.out / "rows.jsonl").exists()
+
+
+def test_what_is_behind_a_stop_string_is_in_no_later_prompt(shell: Shell, folder: Path, tmp_path: Path) -> None:
+    prompts = f"benchmark.question_file={written(tmp_path, {'id': 'two', 'turns': ['a cat', 'a rat']})}"
+    asked = [prompts, f"model={folder}", "model.dtype=float32", "benchmark.max_new_tokens=12"]
+    assert shell(*asked)[0] == 0
+    text = str(tiny_tokenizer().decode(shell.rows()[0]["token_ids"], skip_special_tokens=True))
+    shell.out = tmp_path / "stopped"
+    assert shell(*asked, f"benchmark.stop_strings=['{text[3:5]}']")[0] == 0
+    first, second = shell.rows()
+    template = len("a rat") + 2  # who speaks
+    assert second["prompt_tokens"] == first["prompt_tokens"] + text.index(text[3:5]) + template
