@@ -248,6 +248,7 @@ def _run_here(planned: Sequence[PlannedRun], load: KeptModel, label: str, finish
             except Exception as error:  # whatever stops one run, the others go on
                 failures.append(Failure(one.name, _problem(error)))
                 progress.note(f"{one.name} failed: {failures[-1].problem}")
+                load = KeptModel()  # whatever state it left the model in
             else:
                 with progress.paused():
                     finished(summary, folder)
@@ -304,5 +305,7 @@ def _problem(error: Exception) -> str:
     """What is wrong, in one line; where it is no bad input, but a mistake in a program, stderr shows where."""
     if isinstance(error, INPUT_ERRORS):
         return one_line(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or 'files'}: {error.strerror or error}"
     traceback.print_exception(error)
     return f"{type(error).__name__}: {first_line(error)}"
