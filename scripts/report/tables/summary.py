@@ -133,6 +133,15 @@ def doubts(lines: Sequence[Line]) -> list[str]:
                 f"Autoregressive decoding of {model} on {benchmark} ran at {min(mine):.1f} to {max(mine):.1f} "
                 "tokens/s: the machine's speed changed between runs. Speedups are paired; compare them, not tokens/s."
             )
+    unreached = [
+        f"{line.name}, at most {most} nodes"
+        for line in lines
+        if "budget=" in line.name
+        and (most := line.first.summary.largest_tree) is not None
+        and most < line.first.config["method.budget"]
+    ]
+    if unreached:
+        found.append(f"Budgets that no tree reached, so that a larger one changes nothing: {'; '.join(unreached)}.")
     return found + reasons(lines)
 
 

@@ -138,6 +138,16 @@ def test_settings_that_differ_between_methods_and_models_have_a_column(tmp_path:
     }
 
 
+def test_a_swept_budget_that_no_tree_reached_is_named(tmp_path: Path) -> None:
+    for budget in (4, 8, 64):
+        nodes = min(budget, 8)
+        write_run(
+            tmp_path / str(budget), [row(81, 0, [2], drafted_nodes=[nodes])], settings={"method.budget": budget}
+        )
+    (said,) = (line for line in text_of(tmp_path).splitlines() if "Budgets that no tree reached" in line)
+    assert said.endswith(": aded (budget=64), at most 8 nodes.")
+
+
 def test_what_the_rows_have_in_common_stands_above_them(tmp_path: Path) -> None:
     settings = {"method.budget": 7, "benchmark.limit": 6, "benchmark.order": "in_turn", "model.dtype": "float32"}
     write_run(tmp_path / "a", paired(1.5, 20.0), answers=None, settings=settings, engine="eager")
