@@ -39,7 +39,7 @@ def groundless(speedup: float | None, rows: Sequence[Row], pairs: PairsByRow) ->
         if row.steps and any(one.undisturbed.any() for one in timings)
     }
     if len(left_alone) < min(FEWEST_QUESTIONS, len(asked)):
-        return f"no speedup: of {len(asked)} questions only {len(left_alone)} have an undisturbed slice"
+        return f"no speedup: {len(left_alone)} of {len(asked)} questions have an undisturbed slice"
     bound = largest_speedup(rows, pairs)
     if speedup is not None and bound is not None and speedup > SLACK * bound:
         return f"no speedup: {speedup:.2f} was measured, more than {bound:.2f}, what its accepted tokens allow"

@@ -89,7 +89,7 @@ def test_too_few_undisturbed_questions_give_no_speedup(questions: int, quiet: in
     loaded = summarise([*(sliced(n, others=[0.5] * 9 + [0.0]) for n in range(quiet)), *taken], **NAMES)
     assert (loaded.speedup, loaded.speedup_low) == (None, None)
     assert loaded.speedup_wall == pytest.approx(100 / 60)
-    assert loaded.marks[0] == f"no speedup: of {questions} questions only {quiet} have an undisturbed slice"
+    assert loaded.marks[0] == f"no speedup: {quiet} of {questions} questions have an undisturbed slice"
 
 
 def test_a_question_is_decoded_again_until_enough_of_one_decoding_is_undisturbed() -> None:
