@@ -58,9 +58,8 @@ def test_code_is_compiled_again_when_what_it_calls_has_changed(
     old: str, new: str, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And only then: not when its file changes elsewhere."""
-    monkeypatch.setattr(
-        sys, "dont_write_bytecode", True
-    )  # Python takes a file of the same second and size for the same
+    # Python takes a file of the same second and size for the same.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = tmp_path / "made_up.py"
     for text in (CALLER, CALLER.replace(old, new)):
         path.write_text(text)

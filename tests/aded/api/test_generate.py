@@ -2,7 +2,6 @@
 
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -15,9 +14,13 @@ from tiny import tiny_model, tiny_tokenizer
 
 import aded
 from aded.api.drafter import NamedDrafter
+from aded.core.decode import decode
+from aded.core.decoding import Decoding
 from aded.errors import BadInput
 from aded.settings import Kernels
+from aded.targets.eager import EagerTarget
 from aded.targets.twin import twin_of
+from baselines.autoregressive import Autoregressive
 
 VOCABULARY = 128
 TEXT = "the cat sat on the mat, the cat sat"
@@ -33,32 +36,31 @@ def named(name: str | None) -> Any:
     return aded.drafter(name, cost="none") if name == "aded_backoff" else name
 
 
-def greedy(ids: list[int], tokens: int, **settings: Any) -> list[int]:
-    out = model().generate(torch.tensor([ids]), do_sample=False, max_new_tokens=tokens, **settings)
+def greedy(ids: list[int], max_new_tokens: int, **settings: Any) -> list[int]:
+    out = model().generate(torch.tensor([ids]), do_sample=False, max_new_tokens=max_new_tokens, **settings)
     return out[0, len(ids) :].tolist()
 
 
+@pytest.mark.parametrize("penalty", [1.0, 1.3])
 @pytest.mark.parametrize(("name", "kernels"), [("aded", "torch"), *((name, "exact") for name in DRAFTERS)])
-def test_the_answer_is_that_of_generate(name: str | None, kernels: Kernels) -> None:
+def test_the_answer_is_that_of_generate(name: str | None, kernels: Kernels, penalty: float) -> None:
     tokenizer = tiny_tokenizer()
-    answer = aded.generate(model(), tokenizer, TEXT, drafter=named(name), max_new_tokens=40, kernels=kernels)
-    assert answer.token_ids == greedy(tokenizer(TEXT)["input_ids"], 40)
+    asked: dict[str, Any] = {"max_new_tokens": 40, "repetition_penalty": penalty}
+    answer = aded.generate(model(), tokenizer, TEXT, drafter=named(name), kernels=kernels, **asked)
+    assert answer.token_ids == greedy(tokenizer(TEXT)["input_ids"], **asked)
     assert answer.text == tokenizer.decode(answer.token_ids, skip_special_tokens=True)
     assert (answer.stop_reason, sum(answer.accept_lengths), answer.steps) == ("limit", 39, len(answer.accept_lengths))
     assert answer.mean_accepted_tokens == 39 / answer.steps
     assert (answer.tokens_per_second or 0) > 0
 
 
-class Counting(aded.Drafter):
-    """Drafts nothing, and counts prompts."""
+class Counting(Autoregressive):
+    """Counts prompts."""
 
     prompts = resets = 0
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self.prompts += 1
-
-    def draft(self, context: np.ndarray) -> aded.DraftTree:
-        return aded.DraftTree.root(int(context[-1]))
 
     def reset(self) -> None:
         self.prompts, self.resets = 0, self.resets + 1
@@ -87,42 +89,14 @@ def test_a_prompt_has_many_forms() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_drawn_answers_are_those_of_autoregressive_decoding(seed: int) -> None:
-    settings: dict[str, Any] = {"max_new_tokens": 30, "temperature": 0.9, "top_p": 0.9, "seed": seed}
-    for_each = [aded.generate(model(), tiny_tokenizer(), TEXT, drafter=named(name), **settings) for name in DRAFTERS]
-    assert len({tuple(answer.token_ids) for answer in for_each}) == 1
-
-
-def test_draws_have_the_distribution_of_generate() -> None:
-    """Chi-square over the second token: of 200 answers each, with drafts and by transformers alone."""
-
-    class Guesses(aded.Drafter):
-        def draft(self, context: np.ndarray) -> aded.DraftTree:
-            return aded.DraftTree(np.array([context[-1], *range(8)]), np.array([-1] + [0] * 8))
-
-    small: Any = tiny_model(vocab_size=8, initializer_range=0.2)
-    drafter, ids = aded.drafter(Guesses()), [3, 4, 5]
-    settings: dict[str, Any] = {"max_new_tokens": 2, "temperature": 1.0, "kernels": "torch"}
-    ours = Counter(
-        aded.generate(small, tiny_tokenizer(), ids, drafter=drafter, seed=seed, **settings).token_ids[1]
-        for seed in range(200)
-    )
-    torch.manual_seed(0)
-    drawn = small.generate(
-        torch.tensor([ids] * 200), do_sample=True, top_k=0, temperature=1.0, max_new_tokens=2, min_new_tokens=2
-    )
-    theirs = Counter(drawn[:, len(ids) + 1].tolist())
-    tokens = [token for token in range(8) if ours[token] + theirs[token] >= 10]
-    assert len(tokens) >= 4
-    statistic = sum((ours[token] - theirs[token]) ** 2 / (ours[token] + theirs[token]) for token in tokens)
-    assert statistic < 24.3  # chi-square, 7 degrees of freedom, p = 0.001
-
-
-@pytest.mark.parametrize("name", [None, "prompt_lookup", "token_recycling"])
-def test_a_penalty_is_that_of_generate(name: str | None) -> None:
-    tokenizer, penalty = tiny_tokenizer(), 1.3
-    answer = aded.generate(model(), tokenizer, TEXT, drafter=name, max_new_tokens=40, repetition_penalty=penalty)
-    plain = greedy(tokenizer(TEXT)["input_ids"], 40)
-    assert answer.token_ids == greedy(tokenizer(TEXT)["input_ids"], 40, repetition_penalty=penalty) != plain
+    """By decode itself, with the sampler of these settings."""
+    tokenizer, target = tiny_tokenizer(), EagerTarget(tiny_model(vocab_size=VOCABULARY))
+    settings: dict[str, Any] = {"temperature": 0.9, "top_p": 0.9, "seed": seed, "repetition_penalty": 1.1}
+    sampler, ids = Decoding(**settings).sampler(), np.array(tokenizer(TEXT)["input_ids"])
+    wanted = decode(target, Autoregressive(), ids, sampler, max_new_tokens=30).token_ids
+    for name in DRAFTERS:
+        answer = aded.generate(model(), tokenizer, TEXT, drafter=named(name), max_new_tokens=30, **settings)
+        assert answer.token_ids == wanted
 
 
 def test_the_generation_config_alone_says_what_ends_an_answer() -> None:
@@ -207,26 +181,17 @@ class Adapted(torch.nn.Linear):
         return super().forward(states) * (-1.0 if self.active else 1.0)
 
 
-def in_place(own: Any) -> None:
-    with torch.no_grad():
-        own.get_output_embeddings().weight.neg_()
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "in place": lambda own: own.lm_head.weight.detach().neg_(),
+    "unseen": lambda own: own.lm_head.weight.data.neg_(),
+    "hooked": lambda own: own.model.layers[0].register_forward_hook(lambda module, given, states: -states),
+    "switched": lambda own: vars(own.lm_head).update(active=("mine",)),
+}
 
 
-def unseen(own: Any) -> None:
-    own.get_output_embeddings().weight.data.neg_()
-
-
-def hooked(own: Any) -> None:
-    own.model.layers[0].register_forward_hook(lambda module, given, states: -states)
-
-
-def switched(own: Any) -> None:
-    own.lm_head.active = ("mine",)
-
-
-@pytest.mark.parametrize("change", [in_place, unseen, hooked, switched])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_changed_model_answers_anew_and_an_unchanged_one_is_prepared_once(
-    change: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+    change: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own: Any = tiny_model(vocab_size=VOCABULARY)
     own.lm_head.__class__ = Adapted

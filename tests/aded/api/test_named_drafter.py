@@ -17,12 +17,11 @@ from aded.api.shared import SharedDrafter
 from aded.bench.build import checked_config
 from aded.config import choices
 from aded.config.command_line import compose_config
-from aded.core.drafter import Drafter
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.targets.eager import EagerTarget
 from aded.targets.weightless import WeightlessTarget
+from baselines.autoregressive import Autoregressive
 
 TEXT = np.array([7, 8, 9, 10, 11, 12, 7, 8, 9])
 
@@ -84,20 +83,19 @@ def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
         drafter.check_tokenizer(tiny_tokenizer(["zzz"]))
 
 
-class Mine(Drafter):
+class Mine(Autoregressive):
     """Remembers what it was asked."""
 
     adaptation = "session"
 
     def __init__(self, budget: int = 3) -> None:
         self.budget, self.calls = budget, list[str]()
-        self.reset = lambda: self.calls.append("reset")  # type: ignore[method-assign]
 
     def setup(self, target: object) -> None:
         self.calls.append("setup")
 
-    def draft(self, context: np.ndarray) -> DraftTree:
-        return DraftTree.root(int(context[-1]))
+    def reset(self) -> None:
+        self.calls.append("reset")
 
 
 def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,26 +110,10 @@ def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest
         aded.drafter(mine, budget=3)
 
 
-class Learned(Drafter):
-    """Counts the prompts since `reset`."""
-
-    prompts = 0
-
-    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-        self.prompts += 1
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        return DraftTree.root(int(context[-1]))
-
-    def reset(self) -> None:
-        self.prompts = 0
-
-
-def test_a_copy_of_a_drafter_has_learned_nothing_and_leaves_the_drafter_alone() -> None:
-    mine = Learned()
-    mine.begin(TEXT)
+def test_a_copy_of_a_drafter_is_reset_and_the_drafter_is_left_alone() -> None:
+    mine = Mine()
     copied: Any = as_drafter(mine).fresh().unsized
-    assert (mine.prompts, copied.prompts) == (1, 0)
+    assert (mine.calls, copied.calls) == ([], ["reset"])
 
 
 def test_a_drafter_is_set_up_once_for_a_model_and_forgets_at_another() -> None:
@@ -154,11 +136,8 @@ def test_two_wrappers_of_one_drafter_ask_for_the_same_and_forget_it_at_another_m
 
 def test_a_drafter_serves_one_answer_at_a_time_and_equal_ones_without_a_hash_are_two() -> None:
     @dataclass
-    class Nothing(Drafter):
+    class Nothing(Autoregressive):
         tokens: int = 0
-
-        def draft(self, context: np.ndarray) -> DraftTree:
-            return DraftTree.root(int(context[-1]))
 
     mine = Nothing()
     one, same, other = (SharedDrafter("nothing", each, given=True) for each in (mine, mine, Nothing()))

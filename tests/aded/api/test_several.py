@@ -7,9 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from answer_lines import written
+from answer_lines import fastchat, written
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
@@ -17,13 +16,12 @@ from aded.bench.build import checked_config
 from aded.bench.progress import Progress
 from aded.bench.run import run
 from aded.config.command_line import compose_config
-from aded.core.drafter import Drafter
 from aded.core.target import Target
-from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import NgramFile, no_ngrams
 from aded.files.models.plain_tokenizer import PlainTokenizer
 from aded.records.summary import Summary
+from baselines.autoregressive import Autoregressive
 
 PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"role": "user", "content": "a cat"}]]
 
@@ -54,11 +52,10 @@ def test_the_parts_of_a_method_are_in_its_row_and_drawn_answers_are_identical_to
     assert report.identical_outputs[0] == 3
 
 
-class Mine(Drafter):
-    """Drafts nothing, and counts its answers."""
+class Mine(Autoregressive):
+    """Counts its answers."""
 
     adaptation = "session"
-
     target: Target | None = None
     answers = 0
 
@@ -67,9 +64,6 @@ class Mine(Drafter):
 
     def setup(self, target: Target) -> None:
         self.target = target
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        return DraftTree.root(int(context[-1]))
 
     def end(self) -> None:
         self.answers += 1
@@ -136,7 +130,7 @@ def files(tmp_path: Path) -> Path:
     tiny_tokenizer().save_pretrained(tmp_path / "tokenizer")
     rows: dict[str, list[Any]] = {
         "question": [{"question_id": 81 + n, "turns": turns} for n, turns in enumerate(TURNS)],
-        "answers": [{"question_id": 81 + n, "choices": [{"turns": turns}]} for n, turns in enumerate(ANSWERS)],
+        "answers": [fastchat(81 + n, *turns) for n, turns in enumerate(ANSWERS)],
         "prompted": [{"prompt": turns[0], "answer": said[0]} for turns, said in zip(TURNS, ANSWERS, strict=True)],
     }
     for name, lines in rows.items():
@@ -179,21 +173,14 @@ def test_a_file_may_bring_its_prompts_and_the_tokenizer_may_be_any(files: Path) 
 
 
 def test_a_limit_takes_each_category_in_turn(tmp_path: Path) -> None:
-    texts, seen = ["a" * length for length in (40, 50, 60)], set[int]()
-
-    class Noting(aded.Drafter):
-        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-            seen.add(len(prompt_ids))
-
-        def draft(self, context: np.ndarray) -> aded.DraftTree:
-            return aded.DraftTree.root(int(context[-1]))
-
-    questions = [{"question_id": n, "category": "aab"[n], "turns": [text]} for n, text in enumerate(texts)]
-    answers = [{"question_id": n, "choices": [{"turns": ["a b a"]}]} for n in range(3)]
-    asked: dict[str, Any] = {"questions": written(tmp_path, *questions).rename(tmp_path / "q.jsonl"), "limit": 2}
-    asked |= {"template": lambda turns, answers: turns[-1]}
-    aded.replay(written(tmp_path, *answers), tiny_tokenizer(), [Noting()], **asked)
-    assert seen & {40, 50, 60} == {40, 60}
+    """Of two questions of one turn and one of two, which has another category."""
+    turns = [("a", 1), ("a", 1), ("b", 2)]
+    asked = [{"question_id": n, "category": one, "turns": ["a"] * count} for n, (one, count) in enumerate(turns)]
+    questions = written(tmp_path, *asked).rename(tmp_path / "q.jsonl")
+    answers = written(tmp_path, *(fastchat(n, *["a b a"] * count) for n, (_, count) in enumerate(turns)))
+    settings: dict[str, Any] = {"questions": questions, "template": "raw", "limit": 2}
+    (found,) = aded.replay(answers, tiny_tokenizer(), ["prompt_lookup"], **settings)
+    assert found.turns == 3
 
 
 def test_the_plain_tokenizer_is_the_same() -> None:

@@ -11,7 +11,6 @@ from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
 
-VOCABULARY = 128
 TIMES = ("timings", "draft_seconds", "verify_seconds", "decode_seconds", "prefill_seconds")
 QUESTIONS = 5
 SESSION = "method=aded method.adaptation=session method.gain=0.5 method.budget=3"
@@ -24,7 +23,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     shutil.copytree(folder, place, dirs_exist_ok=True)
     draw = random.Random(0)
     texts = [" ".join(draw.choices(["cat", "rat", "mat", "hat", "the", "on"], k=25)) for _ in range(2 * QUESTIONS)]
-    write_small_ngrams(place / "tiny.ngrams", texts[:3], VOCABULARY, tokenizer=tiny_tokenizer())
+    write_small_ngrams(place / "tiny.ngrams", texts[:3], 128, tokenizer=tiny_tokenizer())
     questions = [{"question_id": n, "category": "cats", "turns": ["a cat?", "a rat?"]} for n in range(QUESTIONS)]
     written(place, *questions).rename(place / "questions.jsonl")
     written(place, *(fastchat(n, texts[2 * n] + " ", texts[2 * n + 1] + " ") for n in range(QUESTIONS)))
@@ -85,16 +84,3 @@ def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
         assert again[:kept] == whole[:kept], "questions answered in all turns are not answered again"
         for key in ("mean_accepted_tokens", "run_id"):
             assert shell.summary()[key] == summary[key]
-
-
-def test_what_a_session_learned_matters_here(shell: Shell, place: Path) -> None:
-    """Else the test above could not fail."""
-    run = overrides_of(place, "recorded", SESSION)
-    assert shell(*run)[0] == 0
-    whole = shell.rows()
-    last = [row for row in whole if row["question_id"] == str(QUESTIONS - 1)]
-    (place / "last.jsonl").write_text((place / "questions.jsonl").read_text().splitlines()[-1] + "\n")
-    alone = [word for word in run if not word.startswith("benchmark.question_file")]
-    shell.out = shell.out.parent / "alone"
-    assert shell(*alone, f"benchmark.question_file={place / 'last.jsonl'}")[0] == 0
-    assert [row["accept_lengths"] for row in shell.rows()] != [row["accept_lengths"] for row in last]

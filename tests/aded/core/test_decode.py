@@ -133,14 +133,6 @@ def test_sampled_answers_are_those_of_autoregressive_decoding(temperature: float
     assert answers[0] != answers[1] != answers[2], "another seed draws another answer"
 
 
-def test_autoregressive_decoding_accepts_exactly_one_a_step() -> None:
-    answer = run(Autoregressive())
-    assert answer.accept_lengths == [1] * (TOKENS - 1)
-    assert answer.drafted_nodes == [0] * (TOKENS - 1)
-    answer = run(Autoregressive(), stop=lambda ids: True)
-    assert (len(answer.token_ids), answer.accept_lengths, answer.stop_reason) == (1, [], "stop_string")
-
-
 def test_each_step_has_its_own_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aded.core.decode.perf_counter", map(float, count()).__next__)
     answer = run(Autoregressive())

@@ -80,20 +80,17 @@ def test_a_penalty_is_that_of_transformers_at_each_node_with_its_own_text(
     plain = Decoding(temperature, 0.9, 1).sampler(2)
     assert isinstance(plain, Greedy | Sampled)
     prompt, processor = rng.integers(6, size=4), RepetitionPenaltyLogitsProcessor(penalty)
-    rows = torch.from_numpy(
-        rng.normal(size=(5, 6)).astype(np.float32)
-    )  # the logits of each position, whatever the text
-    text = prompt.tolist()
+    # The logits of each position, whatever the text.
+    rows = torch.from_numpy(rng.normal(size=(5, 6)).astype(np.float32))
+    root, text = DraftTree.root(int(prompt[-1])), prompt.tolist()
     for position, row in enumerate(rows):
         text.append(plain.draw(processor(torch.tensor([text]), row[None].clone())[0], position))
     begun, decided = sampler.begin(prompt), text[len(prompt) :]
     tree = DraftTree.from_sequences(text[len(prompt)], [decided[1:3], [5, 5]], budget=9)
-    first = begun.walk(DraftTree.root(int(prompt[-1])), rows[:1], 0)
+    first = begun.walk(root, rows[:1], 0)
     path, bonus = begun.walk(tree, rows[1:][np.minimum(tree.depths, 2)], 1)
     assert ([first[1], *tree.tokens[path[1:]], bonus], len(path)) == (decided[: len(path) + 1], 3)
-    assert sampler.begin(prompt).walk(DraftTree.root(int(prompt[-1])), rows[:1], 0) == first, (
-        "each answer begins anew"
-    )
+    assert sampler.begin(prompt).walk(root, rows[:1], 0) == first, "each answer begins anew"
 
 
 def test_a_biased_drafter_leaves_the_distribution_of_two_tokens() -> None:

@@ -105,19 +105,6 @@ def test_a_step_serves_all_requests_and_accepts_what_each_drafted_well() -> None
     assert {len(answer.accept_lengths) for answer in found.values()} == {6}  # 23 tokens, 4 a step
 
 
-def test_each_drafter_draws_with_the_seed_of_its_request() -> None:
-    seen = dict[int, int]()
-
-    class Noting(Guesser):
-        def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
-            super().begin(prompt_ids)
-            seen[len(prompt_ids)] = seed
-
-    requests = [Request(one, Noting([], 0), Greedy(), 2, seed=len(one)) for one in prompts([5, 30])]
-    answers(EagerBatchTarget(target(), 2, ROWS), requests)
-    assert seen == {5: 5, 30: 30}
-
-
 def test_a_tree_of_more_nodes_than_its_slot_has_room_for_is_refused() -> None:
     """It would be written into the rows of the next request, which would answer otherwise."""
     drafter = Guesser([], 30)

@@ -124,15 +124,9 @@ def test_drafts_equal_the_plain_algorithm(
             read = len(text) - 1
             tree = drafter.draft(np.array(text))
             assert paths_of(tree) == plain.draft(text)
-            path = path_down(tree, rng)
-
-
-def path_down(tree: DraftTree, rng: np.random.Generator) -> list[int]:
-    """A walk from the root that ends anywhere."""
-    path = [0]
-    while len(below := np.flatnonzero(tree.parents == path[-1])) and rng.random() < 0.7:
-        path.append(int(rng.choice(below)))
-    return path
+            path = [0]
+            while len(below := np.flatnonzero(tree.parents == path[-1])) and rng.random() < 0.7:
+                path.append(int(rng.choice(below)))
 
 
 def test_a_trie_must_hold_an_ngram() -> None:

@@ -187,16 +187,10 @@ def test_every_context_has_the_mean_of_what_was_said_behind_it(
         assert (np.diff(found_shares) <= 0).all()
 
 
-def learn_token(successors: Successors, token: int, following: int) -> None:
-    successors.learn(
-        np.empty(0, np.int64), np.array([token]), np.array([-1]), np.array([[following]]), np.ones((1, 1))
-    )
-
-
 def test_a_full_table_forgets_what_it_learned_longest_ago() -> None:
-    successors = Successors(1, 1, 8, memory=0)
+    successors, nothing, root = Successors(1, 1, 8, memory=0), np.empty(0, np.int64), np.array([-1])
     for token in [*range(8), 0, 8]:
-        learn_token(successors, token, token + 100)
+        successors.learn(nothing, np.array([token]), root, np.array([[token + 100]]), np.ones((1, 1)))
     found = [successors.after(np.array([token]))[0].tolist() for token in range(9)]
     assert found == [[100], [], *([token + 100] for token in range(2, 9))]
     successors.clear()

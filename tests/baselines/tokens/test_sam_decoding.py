@@ -11,8 +11,6 @@ from baselines.tokens.sam_decoding import SamDecoding
 VOCABULARY = 4
 DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
 TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
-
-
 Nodes = list[tuple[int, int]]
 """Token and parent of each node."""
 

@@ -16,8 +16,7 @@ def test_it_is_said_once_within_the_first_minute_and_what_it_costs(seconds: floa
             neighbours.tell()
     assert len(said) == 1
     assert at[0] < 60
-    assert said[0].startswith("others take 40% of the processors: ")
-    assert said[0].endswith(" times as long as on a quiet machine")
+    assert "40% of the processors" in said[0]
 
 
 def test_a_quiet_machine_has_no_word() -> None:

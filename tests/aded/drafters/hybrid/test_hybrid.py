@@ -50,19 +50,9 @@ class Fixed(Drafter):
         self.ends = eos_token_ids
 
 
-class Asks(Fixed):
-    requires = frozenset({"hidden"})
-    adaptation = "session"
-
-
 class Draws(Fixed):
     def draft(self, context: np.ndarray) -> DraftTree:
         return replace(super().draft(context), drawn={0: np.full(10, 0.1)})
-
-
-class Lists(Fixed):
-    def draft(self, context: np.ndarray) -> Any:
-        return [1]
 
 
 class Beside(Fixed):
@@ -228,8 +218,10 @@ def test_the_first_part_that_finds_enough_drafts_and_else_the_last(
 
 @pytest.mark.parametrize("kind", [Hybrid, Layered])
 def test_a_part_that_drafts_no_tree_is_named(kind: Made) -> None:
-    with pytest.raises(BadInput, match=r"Lists.draft returned list"):
-        made(kind, Lists([], [])).draft(PROMPT)
+    part = chain(1)
+    part.draft = lambda context: [1]  # type: ignore[assignment, method-assign, return-value]
+    with pytest.raises(BadInput, match=r"Fixed.draft returned list"):
+        made(kind, part).draft(PROMPT)
 
 
 def test_what_was_drawn_is_never_left_out_for_its_size() -> None:
@@ -258,7 +250,9 @@ def test_all_parts_are_told_of_every_step_before_the_first_draft_too_and_of_what
         assert part.steps[0] is prefill
         assert (part.sampler is sampler) == (kind is Layered), "whose trees stay as they are"
     # It asks for what its parts ask for, and names the one that cannot have it.
-    mine = made(kind, chain(1), Asks([2], [0]), adaptation="prompt")
+    asks = chain(2)
+    asks.requires, asks.adaptation = frozenset({"hidden"}), "session"
+    mine = made(kind, chain(1), asks, adaptation="prompt")
     mine.setup(SimpleNamespace(provides=frozenset({"hidden"})))
     assert (mine.requires, mine.adaptation) == ({"hidden"}, "session"), "as long as the part that learns longest"
     with pytest.raises(BadInput, match=r"^method.parts: part 1 needs hidden, which this target does not provide$"):

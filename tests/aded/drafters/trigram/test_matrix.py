@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from itertools import product
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from aded.core.tree import DraftTree
 from aded.drafters.trigram.drafter import AdedDrafter
 from aded.drafters.trigram.matrix import TrigramMatrix
 from aded.drafters.trigram.search.best_first import BestFirst
-from aded.files.datastores.ngram_file import open_ngrams
+from aded.files.datastores.ngram_file import no_ngrams, open_ngrams
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 4), max_size=25), max_size=5)
 State = tuple[int, ...]
@@ -153,6 +154,12 @@ def test_a_path_is_reached_with_the_product_of_its_weights(
         expected.append(expected[parent] * min(1.0, weight))
     found = matrix.reached(np.array(context, np.int64), np.array(tokens, np.int64), np.array(parents, np.int64))
     assert found == pytest.approx(expected)
+
+
+def test_a_search_draws_by_the_seed_of_its_prompt() -> None:
+    maker = Mock(spec=BestFirst)
+    AdedDrafter(no_ngrams(), maker).begin(np.arange(3), 7)
+    maker.seed.assert_called_once_with(7)
 
 
 def test_steps_without_a_draft_adapt_the_matrix_too(tmp_path: Path) -> None:
