@@ -32,8 +32,8 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     if not arguments or arguments[0] not in names:
         raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
     done = sweep([f"+experiment={arguments[0]}", *arguments[1:]], lambda *_: None)
-    if done.planned:
-        show(Path(done.planned[0].config.settings["paths"]["output"]).expanduser())
+    if done.finished:
+        show(Path(done.finished[0].config.settings["paths"]["output"]).expanduser())
     done.end()
 
 

@@ -70,20 +70,25 @@ class Sweep(NamedTuple):
     failures: list[Failure]
     """Those that could not, or failed."""
 
+    @property
+    def finished(self) -> list[PlannedRun]:
+        failed = {one.run for one in self.failures}
+        return [one for one in self.planned if one.name not in failed]
+
     def end(self) -> None:
-        """Say on stderr which runs failed; exit code 1, or 2 where none could begin. Nothing, where all is well."""
+        """Say on stderr which runs failed; exit code 1, or 2 where none is finished. Nothing, where all is well."""
         if not self.failures:
             return
         problems = {one.problem for one in self.failures}
-        runs = len({one.name for one in self.planned} | {one.run for one in self.failures})
-        if not self.planned and len(problems) == 1:
+        if not self.finished and len(problems) == 1:
             print(*problems, file=sys.stderr)
         else:
-            others = "; the others are finished" if self.planned else ""
+            runs = len(self.finished) + len(self.failures)
+            others = "; the others are finished" if self.finished else ""
             print(f"{len(self.failures)} of {runs} runs failed{others}:", file=sys.stderr)
             for one in self.failures:
                 print(f"  {one.run}: {one.problem}", file=sys.stderr)
-        sys.exit(1 if self.planned else 2)
+        sys.exit(1 if self.finished else 2)
 
 
 def sweep(arguments: Sequence[str], finished: Finished) -> Sweep:

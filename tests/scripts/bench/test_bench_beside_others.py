@@ -88,7 +88,7 @@ def test_a_neighbour_works_for_a_period_and_leaves_the_processor_for_another(mon
     assert len(slept) == 4, "at 2, 3, 6 and 7 seconds of 8"
 
 
-@pytest.mark.parametrize(("questions", "seen"), [(1, 2), (4, 0), (4, 1), (4, 2)])
+@pytest.mark.parametrize(("questions", "seen"), [(1, 2), (5, 0), (5, 1), (5, 2)])
 def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], questions: int, seen: int
 ) -> None:
@@ -99,7 +99,10 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
         count = len(psutil.Process().children()) - already
         beside.append(count)
         speedup = 1.5 if method == "aded_best_first" else 1 + count / 100
-        others = [0.5 if 0 < count <= seen else 0.0] * 20  # beside more neighbours no slice is seen to be disturbed
+        others = [
+            0.5 if 0 < count <= seen else 0.0,
+            0.0,
+        ] * 10  # beside more neighbours no slice is seen to be disturbed
         timings = [timing(6, 1 / speedup, 12, 1.0, others=others)]
         rows = [row(n, 0, [2] * 6, **times(1 / speedup, 1.0, 12), timings=timings) for n in range(questions)]
         return summarise(rows, method=method, model="m", benchmark="b", run_id="0" * 16)
@@ -112,7 +115,7 @@ def test_the_last_line_has_the_speedups_and_whether_they_are_marked(
     assert ("1.500 [1.500, 1.500]" in said) == (questions > 1), "one question has no interval"
     found = json.loads(said.splitlines()[-1])
     assert list(found) == ["quiet", "one_neighbour", "two_neighbours", "self_quiet", "self_loaded", "marked"]
-    assert found["quiet"] == found["two_neighbours"] == pytest.approx(1.5)
+    assert [found["quiet"], found["two_neighbours"]] == pytest.approx([1.5, 1.5])
     assert (found["self_quiet"], found["self_loaded"]) == (pytest.approx(1.0), pytest.approx(1.02))
     assert found["marked"] is (seen == 2)
 
