@@ -27,14 +27,13 @@ from aded.bench.build import KeptModel, RunConfig, build_drafter, checked_config
 from aded.bench.progress import Progress, Shown
 from aded.bench.run import place_of_record, run
 from aded.config.choices import composed, names_of, read_choice
-from aded.config.command_line import CONF, INPUT_ERRORS, compose_config, name_pretrained, one_line
+from aded.config.command_line import CONF, INPUT_ERRORS, compose_config, name_pretrained, of_files, one_line
 from aded.config.objects import Call
 from aded.errors import BadInput, first_line
 from aded.extras import naming_the_extra
 from aded.files.datastores.kinds import KINDS, kind_of
 from aded.methods import datastore_kinds, with_whole_parts
-from aded.records.finished_runs import read_run
-from aded.records.run_directory import is_finished
+from aded.records.finished_runs import is_finished, read_run
 from aded.records.summary import Summary
 
 LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
@@ -233,10 +232,8 @@ class DrafterCheck:
         except Exception as error:
             self._refused.append((model, error))
             raise
-        if has_weights:
-            make_drafter(config, loaded)
-        else:
-            build_drafter(config, loaded)
+        # Set up, some leave hooks in a model, which would slow down the runs of the others.
+        (make_drafter if has_weights else build_drafter)(config, loaded)
         self._passed.append((config.method.name, model))
 
 
@@ -311,6 +308,6 @@ def _problem(error: Exception) -> str:
     if isinstance(error, INPUT_ERRORS):
         return one_line(error)
     if isinstance(error, OSError):
-        return f"{error.filename or 'files'}: {error.strerror or error}"
+        return str(of_files(error))
     traceback.print_exception(error)
     return f"{type(error).__name__}: {first_line(error)}"

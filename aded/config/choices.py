@@ -121,11 +121,15 @@ def read_choice(group: str, name: str, chosen: Mapping[str, str] | None = None) 
     """
     for key, choice in {group: name, **{f"{group}/{key}": choice for key, choice in (chosen or {}).items()}}.items():
         if choice not in names_of(key):
-            kind = key.rpartition("/")[2]
-            raise BadInput(key.replace("/", "."), f"{choice!r}: {no_such(kind, choice, names_of(key))}")
+            raise no_such_choice(key, choice, names_of(key))
     overrides = tuple(f"{group}/{key}={choice}" for key, choice in (chosen or {}).items())
     found: dict[str, Any] = OmegaConf.to_container(_kept(CONF, group, name, overrides))  # type: ignore[assignment]
     return found
+
+
+def no_such_choice(group: str, name: str, known: Sequence[str]) -> BadInput:
+    """What is wrong with a name that is no choice of a group, such as `model/template`."""
+    return BadInput(group.replace("/", "."), f"{name!r}: {no_such(group.rpartition('/')[2], name, known)}")
 
 
 def benchmark_arguments(name: str) -> dict[str, Any]:

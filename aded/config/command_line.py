@@ -30,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
-from aded.config.choices import composed, names_of, register
+from aded.config.choices import composed, names_of, no_such_choice, register
 from aded.config.objects import CONF, Kinds
 from aded.config.settings_page import settings_page
 from aded.errors import BadInput, first_line, literal, no_such
@@ -280,8 +280,8 @@ def ending_in_one_line(interrupted: str) -> Iterator[None]:
         exit_with_error(error)
     except BrokenPipeError:  # whoever read the output has gone
         raise
-    except OSError as error:  # as where Hydra itself writes a sweep's multirun.yaml
-        exit_with_error(BadInput(str(error.filename or "files"), error.strerror or str(error)))
+    except OSError as error:  # as where Hydra itself makes a folder
+        exit_with_error(of_files(error))
     finally:
         signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
@@ -289,6 +289,11 @@ def ending_in_one_line(interrupted: str) -> Iterator[None]:
 def _terminate(number: int, _: object) -> NoReturn:
     """SIGTERM as Ctrl-C: what was begun is cleaned up."""
     raise KeyboardInterrupt(signal.Signals(number))
+
+
+def of_files(error: OSError) -> BadInput:
+    """What cannot be read or written, as bad input."""
+    return BadInput(str(error.filename or "files"), error.strerror or str(error))
 
 
 def exit_with_error(error: BaseException) -> NoReturn:
@@ -311,6 +316,5 @@ def one_line(error: BaseException) -> str:
         error = BadInput(str(error.full_key), problem + own)
     if isinstance(error, MissingConfigException) and error.options and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        kind = group.rpartition("/")[2]
-        error = BadInput(group.replace("/", "."), f"{name!r}: {no_such(kind, name, error.options)}")
+        error = no_such_choice(group, name, error.options)
     return literal(" ".join(str(error).split())) or type(error).__name__

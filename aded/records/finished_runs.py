@@ -163,6 +163,11 @@ def _run_folders(folders: Iterable[Path]) -> list[Path]:
     return sorted(found)
 
 
+def is_finished(folder: Path) -> bool:
+    """Does the folder hold a run that has ended?"""
+    return (folder / "summary.json").exists()
+
+
 def read_finished(folder: Path, key: str) -> FinishedRun:
     """The finished run in a folder that the user named by `key`. Raises BadInput."""
     try:
@@ -173,7 +178,7 @@ def read_finished(folder: Path, key: str) -> FinishedRun:
 
 def read_run(folder: Path) -> FinishedRun:
     """Raises ValueError or OSError, naming the file, where the record is not whole."""
-    if not (folder / "summary.json").exists():
+    if not is_finished(folder):
         raise ValueError(f"{folder}: an unfinished run (no summary.json)")
     summary = read(Summary, folder / "summary.json")
     config = read_config(folder / "config.yaml")
@@ -197,7 +202,7 @@ def read_run(folder: Path) -> FinishedRun:
 
 def read_begun(folder: Path) -> FinishedRun:
     """As read_run, and a run that was cut off, by the rows that it has. Raises ValueError or OSError."""
-    if (folder / "summary.json").exists():
+    if is_finished(folder):
         return read_run(folder)
     rows = list(whole_rows(folder / "rows.jsonl"))
     if not rows:

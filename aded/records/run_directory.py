@@ -29,7 +29,7 @@ from aded.files.atomic import check_outputs, lock_file, not_writable, remove_par
 from aded.identity import run_ids
 from aded.records.config import differences, flat, read_config
 from aded.records.environment import Environment
-from aded.records.finished_runs import read_run, whole_rows
+from aded.records.finished_runs import is_finished, read_run, whole_rows
 from aded.records.rows import Row, read, reason, to_json
 from aded.records.score import SAMPLES
 from aded.records.summary import Summary
@@ -42,11 +42,6 @@ RECORD = ("config.yaml", "environment.json", "rows.jsonl", TREES, SAMPLES, "summ
 """A run's own files."""
 RUN_ID_FILE = ".run_id"
 """The file that names the run whose folder this is."""
-
-
-def is_finished(folder: Path) -> bool:
-    """Does the folder hold a run that has ended?"""
-    return (folder / "summary.json").exists()
 
 
 class RunDirectory:
@@ -115,7 +110,7 @@ class RunDirectory:
 
     def _has_results(self) -> bool:
         rows = self.folder / "rows.jsonl"
-        return (self.folder / "summary.json").exists() or (rows.exists() and rows.stat().st_size > 0)
+        return is_finished(self.folder) or (rows.exists() and rows.stat().st_size > 0)
 
     def finished_rows(self) -> list[Row]:
         """The whole rows. Raises BadInput where one is damaged, or of another version."""
@@ -199,9 +194,9 @@ class RunDirectory:
 
     def summary(self) -> Summary | None:
         """The summary of a finished run, or None. Raises BadInput where the record is damaged or of other rows."""
-        path = self.folder / "summary.json"
-        if not path.exists():
+        if not is_finished(self.folder):
             return None
+        path = self.folder / "summary.json"
         try:
             summary = read_run(self.folder).summary
             if summary.run_id != self.identity:

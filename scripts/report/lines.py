@@ -21,6 +21,7 @@ from aded.records.totals import Measure, Totals, bootstrap_interval, stacked, to
 from scripts.report.names import SEED, by_number, line_names
 
 SCOPES = ("cold", "session")
+BUDGET = "method.budget"
 ACCEPTED = "mean_accepted_tokens"
 BASELINE = "autoregressive (paired)"
 
@@ -84,6 +85,13 @@ class Line:
     def questions(self) -> int:
         """Of the run with the fewest."""
         return min(run.summary.questions for run in self.runs)
+
+    @property
+    def unreached_budget(self) -> int | None:
+        """Drafted nodes of its largest tree, where its budget is larger: such a budget changes nothing."""
+        budget = self.first.settings.get(BUDGET)
+        largest = max((max(row.drafted_nodes, default=0) for row in self.rows), default=0)
+        return largest if isinstance(budget, int) and largest < budget else None
 
     def corpus_size(self, unit: str) -> float:
         """Of its datastore's corpus, in "tokens" or "prompts"; 0: none, or not known."""

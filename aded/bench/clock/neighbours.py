@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aded.bench.clock.watch import Lap
+from aded.records.marks import MOST_DISTURBED
 from aded.records.noise.disturbance import MOST_TAKEN
 
 SAID_AFTER = 30.0
 """Seconds of slices, where the first question takes longer."""
-MOST_DISTURBED = 0.1
-"""Share of the slices so far that others may disturb without a word."""
 
 
 class Neighbours:
@@ -25,7 +24,7 @@ class Neighbours:
     def lap(self, lap: Lap) -> None:
         """A slice is over."""
         self._seconds += lap.seconds
-        self._taken.append(max(lap.others, lap.steal))
+        self._taken.append(lap.taken)
         if self._seconds >= SAID_AFTER:
             self.tell()
 

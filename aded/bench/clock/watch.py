@@ -33,6 +33,11 @@ class Lap:
     steal: float
     """Share that other virtual machines took."""
 
+    @property
+    def taken(self) -> float:
+        """The larger share."""
+        return max(self.others, self.steal)
+
 
 @dataclass(frozen=True)
 class _Reading:
@@ -134,7 +139,7 @@ def wait_for_quiet(seconds: float) -> bool:
     while perf_counter() + LOOK <= until:
         sleep(LOOK)
         lap = watch.lap()
-        if max(lap.others, lap.steal) <= MOST_TAKEN:
+        if lap.taken <= MOST_TAKEN:
             return True
     return False
 

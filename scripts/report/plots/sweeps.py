@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from aded.records.metrics import draft_seconds
 from scripts.report.against import paired
-from scripts.report.lines import ACCEPTED, Line
+from scripts.report.lines import ACCEPTED, BUDGET, Line
 from scripts.report.names import settings_key
 from scripts.report.plots.style import (
     MOST_LINES,
@@ -28,7 +28,6 @@ from scripts.report.plots.style import (
 from scripts.report.tables.corpus_size import growths
 from scripts.report.tables.temperatures import over_temperatures
 
-BUDGET = "method.budget"
 SIZE_LABELS = {"tokens": "tokens of the corpus", "prompts": "distinct prompts of the corpus"}
 Family = list[Line]
 """Lines that differ in the swept setting alone, by its value."""
@@ -55,7 +54,7 @@ def node_budget(lines: Sequence[Line]) -> Figure | None:
         f"{line.name}: trees of at most {most} nodes"
         for mine in families(lines, BUDGET).values()
         for line in mine
-        if (most := max(max(row.drafted_nodes, default=0) for row in line.rows)) < line.first.settings[BUDGET]
+        if (most := line.unreached_budget) is not None
     ]
     return _sweep(lines, BUDGET, "\n".join(["most drafted nodes per step", *unreached]))
 

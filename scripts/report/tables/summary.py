@@ -136,9 +136,7 @@ def doubts(lines: Sequence[Line]) -> list[str]:
     unreached = [
         f"{line.name}, at most {most} nodes"
         for line in lines
-        if "budget=" in line.name
-        and (most := line.first.summary.largest_tree) is not None
-        and most < line.first.config["method.budget"]
+        if "budget=" in line.name and (most := line.unreached_budget) is not None
     ]
     if unreached:
         found.append(f"Budgets that no tree reached, so that a larger one changes nothing: {'; '.join(unreached)}.")
