@@ -36,6 +36,8 @@ class ModelDrafter(Drafter):
         self._reader: Reader | None = None
         self._sampler: Sampled | None = None
         self._seed = 0
+        self._is_full = False
+        """Has the latest prompt no position left in the model?"""
 
     def use(self, model: EagerTarget, vocabulary: int) -> None:
         """Draft with `model`, of which only the first `vocabulary` tokens are drafted."""
@@ -55,11 +57,13 @@ class ModelDrafter(Drafter):
 
     @property
     def why_no_draft(self) -> str | None:
-        return f"its model has {self.reader.model.context_length} positions, fewer than the prompts have tokens"
+        positions = self.reader.model.context_length
+        return f"its model has {positions} positions, fewer than the prompts have tokens" if self._is_full else None
 
     def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
         self._seed = seed
-        if self._levels(prompt_ids) > 0:
+        self._is_full = self._levels(prompt_ids) <= 0
+        if not self._is_full:
             self.reader.begin(prompt_ids)
 
     def _levels(self, context: np.ndarray) -> int:

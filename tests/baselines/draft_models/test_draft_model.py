@@ -240,6 +240,14 @@ def test_a_model_of_another_family_is_refused_and_one_that_is_padded_differently
         made(larger, EagerTarget(tiny_model()))
 
 
+def test_a_reason_for_no_draft_is_given_only_where_it_is_one(folder: Path) -> None:
+    drafter = made(folder)
+    drafter.begin(np.resize(PROMPT, 200))
+    assert (drafter.why_no_draft or "").startswith("its model has 128 positions")
+    drafter.begin(PROMPT)
+    assert drafter.why_no_draft is None
+
+
 @cache
 def deep_target() -> EagerTarget:
     return EagerTarget(tiny_model(num_hidden_layers=4))
