@@ -33,6 +33,8 @@ from aded.records.trees import TreeRecorder
 
 WARM_UP_TEXT = "def add(a, b):\n    return a +"
 WARM_UP_TOKENS = 16
+BASELINE_WARM_UP_TOKENS = 4
+"""Fewer than the method's: each of its steps is like the last one."""
 LONGEST_SLICE = 8.0
 """Seconds."""
 log = logging.getLogger(__name__)
@@ -92,11 +94,9 @@ class Runner:
         tokens = list(range(WARM_UP_TOKENS)) if replayed else self.tokenizer(WARM_UP_TEXT)["input_ids"]
         sampler = Recorded(tokens) if replayed else self.experiment.decoding.sampler()
         prompt = np.array(tokens, np.int64)
-        for drafter in (self.drafter, self.baseline):
-            if drafter is None:
-                continue
-            target = self.target if drafter is self.drafter else self._second_target(len(prompt))
-            warm_up(target, drafter, prompt, sampler, WARM_UP_TOKENS)
+        warm_up(self.target, self.drafter, prompt, sampler, WARM_UP_TOKENS)
+        if self.baseline is not None:
+            warm_up(self._second_target(len(prompt)), self.baseline, prompt, sampler, BASELINE_WARM_UP_TOKENS)
 
     def answer(self, questions: Iterable[Question], start: int = 0) -> Iterator[list[Row]]:
         """One list of rows per question, in order; the first question has the number `start`. Method and baseline
