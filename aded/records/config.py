@@ -7,11 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
 from aded.files.named_files import named_files, source_files
+from aded.files.plain_yaml import read_yaml
 from aded.identity import VOLATILE, file_fingerprint, files_fingerprint, is_ours
 
 CORPUS = "datastore.corpus.path"
@@ -84,17 +81,15 @@ def differences(
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The resolved config of a record, in today's keys. Raises OSError, or ValueError naming the file."""
+    """The config of a record, which is resolved, in today's keys. Raises OSError, or ValueError naming the file."""
     try:
-        tree = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+        tree = read_yaml(path)
         json.dumps(tree, sort_keys=True)  # as its id is made
-    except (YAMLError, OmegaConfBaseException, ValueError, TypeError, RecursionError, OSError) as error:
-        if isinstance(error, OSError) and error.filename:
-            raise
-        raise ValueError(f"{path}: no config ({' '.join(str(error).split())[:200]})") from None
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"{path}: no config ({str(error)[:200]})") from None
     if not isinstance(tree, dict) or not tree:
         raise ValueError(f"{path}: no config")
-    return in_todays_keys(tree)  # type: ignore[arg-type]
+    return in_todays_keys(tree)
 
 
 def in_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
