@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
+from aded.files.models.embedded_model import NAMES
 from aded.files.models.tokenizer import answer_text, load_tokenizer
 from aded.identity import sha256
 from aded.records.finished_runs import FinishedRun, read_finished
@@ -46,7 +47,7 @@ def export(
 
     out: the file, after which the model is named, or a folder for the file MODEL_ID.jsonl.
     model_id: the model's name in the file; None: the names of the run's model and method.
-    tokenizer: a Hub id, a folder or `embedded`; None: that of the run's model.
+    tokenizer: a Hub id, a folder or `embedded`; None: that of the run's model, where it has a name of our own.
     form: whose layout.
     """
     run = read_finished(folder, "RUN_FOLDER")
@@ -82,11 +83,15 @@ def _by_question(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def _load_tokenizer(name: str | None, run: FinishedRun) -> PreTrainedTokenizerBase:
-    """The named tokenizer; without a name, the tokenizer of the run's model."""
-    name = name or run.config.get("model.tokenizer") or run.config.get("model.path")
+    """The named tokenizer; without a name the run's, where it is of a model by a name of our own.
+
+    A run may be somebody else's, and what it names any file here, or on the Hub.
+    """
     if name is None:
-        raise BadInput("tokenizer", "the run's config names none; give a Hub id or a folder")
-    return load_tokenizer(str(name), run.config.get("paths.cache"))
+        name = str(run.config.get("model.tokenizer") or run.config.get("model.path"))
+        if name not in NAMES:
+            raise BadInput("tokenizer", f"name it; the run names {name}, which is read only where you say so")
+    return load_tokenizer(name)
 
 
 def _answer(

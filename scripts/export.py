@@ -44,7 +44,7 @@ class ExportSettings:
     model_id: str | None = None
     """The model's name in the file; None: the names of the run's model and method."""
     tokenizer: str | None = None
-    """A Hub id, a folder or `embedded`; None: the tokenizer of the run's model."""
+    """A Hub id, a folder or `embedded`; None: that of the run's model, where it has a name of our own."""
     longest: Positive | None = None
     """Of an acceptance profile: tokens of the longest draft; None: the longest of which anything was accepted."""
 

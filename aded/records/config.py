@@ -24,6 +24,7 @@ BEFORE = {
     "decoding.min_p": 0.0,
     "decoding.repetition_penalty": 1.0,
     "decoding.ignore_eos": False,
+    "model.trust_remote_code": False,
     "model.template.system": None,
     "model.template.chat_template_kwargs": None,
 }

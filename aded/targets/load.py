@@ -59,21 +59,24 @@ def load(
     cache: str | None = None,
     key: str = "model",
     revision: str = "main",
+    trust_remote_code: bool = False,
     **options: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A model and its tokenizer, as the ordinary `from_pretrained` gives them. Raises BadInput naming `key`.
 
     name: a Hub id, a folder, or `embedded`; cache: the folder of what is converted once; see place_of.
     dtype: float32, bfloat16 or float16.
+    trust_remote_code: run code that the folder or the Hub's files bring along?
     options: of the model's from_pretrained.
     """
     beside = key.removesuffix(key.rpartition(".")[2])
     number, placed = checked_dtype(dtype, f"{beside}dtype"), checked_device(device, f"{beside}device")
     folder = place_of(name, key, cache)
-    tokenizer = load_tokenizer(folder, key=key, revision=revision)
+    files: dict[str, Any] = {"revision": revision, "trust_remote_code": trust_remote_code}
+    tokenizer = load_tokenizer(folder, key=key, **files)
     check_nothing_is_passed_over(folder, key, revision)
-    options |= {"dtype": number, "revision": revision, "output_loading_info": True, "ignore_mismatched_sizes": True}
-    model, report = pretrained(AutoModelForCausalLM, folder, key, **options)
+    options |= {"dtype": number, "output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, report = pretrained(AutoModelForCausalLM, folder, key, **files, **options)
     check_weights(model, report, str(name), key)
     return (model if options.get("device_map") else model.to(placed)), tokenizer
 
@@ -85,6 +88,7 @@ def load_target(
     device: str = "cpu",
     cache: str | None = None,
     revision: str | None = None,
+    trust_remote_code: bool = False,
     device_map: str | dict[str, Any] | None = None,
     attention: str | None = None,
     head: Literal["model", "float32"] = "model",
@@ -97,6 +101,7 @@ def load_target(
     dtype: of the weights, in which most is computed.
     device: cpu, cuda or cuda:N.
     revision: a commit, tag or branch on the Hub; None: main.
+    trust_remote_code: run code that the folder or the Hub's files bring along? Only where you trust who made them.
     device_map: as `from_pretrained` takes it, for a model over several devices; None: it is on `device`.
     attention: transformers' attn_implementation; None: sdpa where the model has it.
     head: `model`, or `float32` for an output projection in float32.
@@ -105,7 +110,7 @@ def load_target(
     threads: of the forward pass on a processor; None: one per core.
     """
     _quiet()
-    options: dict[str, Any] = {"revision": revision or "main"}
+    options: dict[str, Any] = {"revision": revision or "main", "trust_remote_code": trust_remote_code}
     if attention:
         options["attn_implementation"] = attention
     if device_map:

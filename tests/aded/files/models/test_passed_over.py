@@ -1,4 +1,4 @@
-"""What transformers would pass over in a model's folder is refused; no pickle and no code of the folder is run."""
+"""What transformers would pass over in a model's folder is refused; no pickle is run, and its code where trusted."""
 
 import json
 import shutil
@@ -12,9 +12,17 @@ import transformers.utils
 from safetensors.torch import load_file
 
 from aded.errors import BadInput
-from aded.targets.load import load
+from aded.targets.eager import EagerTarget
+from aded.targets.load import load, load_target
 
-CODE = "import pathlib; pathlib.Path(__file__).with_name('ran').touch()"
+CODE = """
+from transformers import LlamaConfig, LlamaForCausalLM
+open({ran!r}, "w")
+class Config(LlamaConfig):
+    model_type = "own"
+class Model(LlamaForCausalLM):
+    config_class = Config
+"""
 
 
 class Runs:
@@ -41,7 +49,7 @@ def with_text(name: str, text: str) -> Callable[[Path], object]:
 def with_code(folder: Path) -> None:
     names = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"}
     with_keys("config.json", model_type="own", auto_map=names)(folder)
-    (folder / "own.py").write_text(CODE)
+    (folder / "own.py").write_text(CODE.format(ran=str(folder / "ran")))
 
 
 def pickled(weights: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -68,7 +76,7 @@ def own(folder: Path, tmp_path: Path) -> Path:
         (with_text("generation_config.json", "[2]"), "generation_config.json"),
         (with_keys("generation_config.json", eos_token_id="</s>"), "eos_token_id"),
         (with_text("adapter_config.json", '{"peft_type": "LORA"}'), "has an adapter"),
-        (with_code, "code is not run"),
+        (with_code, "model.trust_remote_code=true"),
         (pickled(Runs), "Weights only"),
         (lambda folder: (folder / "model.safetensors").rename(folder / "model.gguf"), "model.safetensors"),
     ],
@@ -83,6 +91,18 @@ def test_what_would_be_passed_over_is_refused(
     with pytest.raises(BadInput, match=rf"^model: .*{line}"):
         load(own)
     assert not (own / "ran").exists()
+
+
+def test_trusted_code_of_a_folder_is_run(own: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(own / "modules"))
+    monkeypatch.syspath_prepend(own / "modules")
+    with_code(own)
+    target = load_target(str(own), dtype="float32", trust_remote_code=True).target
+    assert isinstance(target, EagerTarget)
+    assert (own / "ran").exists()
+    wanted, ids = load_target(str(folder), dtype="float32").target, torch.arange(5, 9)[None]
+    assert isinstance(wanted, EagerTarget)
+    assert torch.equal(target.model(ids).logits, wanted.model(ids).logits)
 
 
 @pytest.mark.parametrize(
