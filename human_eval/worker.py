@@ -1,12 +1,14 @@
 """Runs one completion, and has its function called with the arguments that judge.py sends. isolation.py starts it:
 
-python -I worker.py SCRATCH MEMORY_MB SECONDS HIDDEN_FOLDER
+python -I worker.py MEMORY_MB SECONDS HIDDEN_FOLDER
 
 It knows neither the tests nor the verdict. Whatever a completion does here, it can only change what it answers.
 """
 
 from __future__ import annotations
 
+import builtins
+import errno
 import os
 import socket
 import sys
@@ -23,9 +25,9 @@ READY = b"ready\n"
 
 
 def main() -> None:
-    scratch, memory_mb, seconds, *hidden = sys.argv[1:]
+    memory_mb, seconds, *hidden = sys.argv[1:]
     channel = socket.socket(fileno=os.dup(0))
-    confine.close_files(scratch, hidden)
+    confine.close_files((f"{each}/lib" for each in (sys.prefix, sys.base_prefix)), hidden)
     confine.give_up_rights()
     confine.limit(int(memory_mb), float(seconds))
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -47,13 +49,21 @@ def serve(channel: socket.socket) -> None:
 
 
 def answer(call: Callable[..., object], *arguments: object) -> bytes:
-    """("returned", value), or ("raised", what went wrong)."""
+    """("returned", value), or ("raised", the kind of exception)."""
     try:
         return wire.write(("returned", call(*arguments)))
-    except wire.NotPlain as error:
-        return wire.write(("raised", f"it returned {error}"))
     except BaseException as error:
-        return wire.write(("raised", f"{type(error).__name__}: {error}".removesuffix(": ")[:200]))
+        return wire.write(("raised", kind(error)))
+
+
+def kind(error: BaseException) -> str:
+    """Python's own class that it belongs to. Its message and its own name could hold what was read from a file."""
+    if isinstance(error, wire.NotPlain):
+        return wire.NotPlain.__name__
+    no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
+    if no_memory or (isinstance(error, ImportError) and "failed to map segment" in str(error)):  # the loader's words
+        return MemoryError.__name__
+    return next(each.__name__ for each in type(error).__mro__ if getattr(builtins, each.__name__, None) is each)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class RunDirectory:
 
     def keep_trees_of(self, rows: Sequence[Row]) -> None:
         """Drop the trees of all other rows, as those of a question that was broken off. Damaged trees are dropped."""
-        if (self.folder / TREES).exists():
+        if os.path.lexists(self.folder / TREES):  # in place of a link, a file of the run's own is written
             try:
                 trees = read_trees(self.folder, rows)
             except (OSError, ValueError) as error:
@@ -145,7 +145,7 @@ class RunDirectory:
 
     def _append(self, name: str, records: Sequence[Row] | Sequence[AnswerTrees]) -> None:
         try:
-            with (self.folder / name).open("a") as file:
+            with open(self.folder / name, "a", opener=_no_link) as file:
                 file.write(_lines(records))
                 file.flush()
                 os.fsync(file.fileno())
@@ -232,6 +232,11 @@ def whole_questions(rows: list[Row], turns: list[tuple[str, int]]) -> list[Row]:
             break
         kept += mine
     return kept
+
+
+def _no_link(path: str, flags: int) -> int:
+    """As `open` opens, but never the file that a link names."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _lines(records: Sequence[Row] | Sequence[AnswerTrees]) -> str:

@@ -16,6 +16,7 @@ from aded.records.finished_runs import read_run
 from aded.records.metrics import summarise
 from aded.records.rows import Row, read, to_json
 from aded.records.run_directory import RunDirectory
+from aded.records.trees import AnswerTrees
 
 ROWS = [row(1, 0, [2]), row(2, 0, [1, 3])]
 CONFIG = {"key": "value"}
@@ -214,6 +215,17 @@ def test_a_full_disk_keeps_the_rows_that_were_there(directory: RunDirectory, mon
             with pytest.raises(BadInput, match=r"^output_dir: .*No space left"):
                 write(ROWS[1:])
     assert directory.finished_rows()[:1] == ROWS[:1]
+
+
+def test_a_link_in_the_folder_is_not_followed(directory: RunDirectory, tmp_path: Path) -> None:
+    trees = AnswerTrees("c", 0, "", {}, [], 0)
+    (directory.folder / "trees.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match="symbolic"):
+        directory.append_trees([trees])
+    directory.keep_trees_of([])
+    directory.append_trees([trees])
+    assert (directory.folder / "trees.jsonl").read_text() == to_json(trees) + "\n"
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_the_environment_is_recorded_and_a_run_goes_on_in_it(directory: RunDirectory) -> None:
