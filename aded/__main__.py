@@ -16,6 +16,7 @@ from pathlib import Path
 from aded import __version__
 from aded.errors import BadInput, no_such
 from aded.extras import naming_the_extra
+from aded.shown import say, say_of_error, warn
 
 COMMANDS = {
     "demo": "aded.demo",
@@ -44,6 +45,7 @@ def main() -> None:
 
     Exit code 2: there is no such command, or an extra is missing. 141: whoever read the output, as `head`, has gone.
     """
+    sys.excepthook = say_of_error
     try:
         _run()
         sys.stdout.flush()
@@ -55,16 +57,16 @@ def main() -> None:
 def _run() -> None:
     name, *rest = sys.argv[1:] or ["--help"]
     if name in ("-h", "--help"):
-        print(overview())
+        say(overview())
     elif name == "--version":
-        print(__version__)
+        say(__version__)
     else:
         try:
             sys.argv[1:] = rest
             with naming_the_extra():
                 import_module(module_of(name)).main()
         except BadInput as error:
-            print(error, file=sys.stderr)
+            warn(error)
             sys.exit(2)
 
 

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import TextIOWrapper
-from unicodedata import category
 
 from aded.config.command_line import check_no_arguments, run_command
 from aded.settings import FilePath, Positive
+from aded.shown import prose
 
 DRAFTED, RESET = "\033[36m", "\033[0m"
 
@@ -56,9 +56,9 @@ def chat(lines: Iterable[str], settings: DemoSettings) -> Iterator[str]:
         for answer in asked.answers():
             ids, bonus = answer.token_ids, len(answer.token_ids) - 1
             drafted, own = (text.more(ids[:bonus]) if answer.accept_lengths else ""), text.more(ids)
-            drafted, own = shown(drafted), shown(own)
+            drafted, own = prose(drafted), prose(own)
             yield f"{DRAFTED}{drafted}{RESET}{own}" if drafted and not settings.plain else drafted + own
-        yield shown(text.rest(answer.token_ids))
+        yield prose(text.rest(answer.token_ids))
         done = asked.finished(answer)
         note = f"{_rate(done.tokens_per_second)} tokens/s, {_rate(done.mean_accepted_tokens)} tokens per step"
         if settings.compare:
@@ -66,11 +66,6 @@ def chat(lines: Iterable[str], settings: DemoSettings) -> Iterator[str]:
             note += f"; without drafts {_rate(alone.tokens_per_second)} tokens/s"
         yield f"\n[{note}]\n"
         messages.append({"role": "assistant", "content": done.text})
-
-
-def shown(text: str) -> str:
-    """A model's text without control characters, which a terminal would obey."""
-    return "".join(char for char in text if char in "\n\t" or category(char) != "Cc")
 
 
 def _rate(value: float | None) -> str:
@@ -84,7 +79,7 @@ def lines_of(plain: bool) -> Iterator[str]:
         sys.stdin.reconfigure(errors="replace")  # bytes that are no UTF-8
     while True:
         if asking:
-            print("> ", end="", flush=True)
+            print("> ", end="", flush=True)  # noqa: T201
         line = sys.stdin.readline()
         if not line or (asking and not line.strip()):
             return
@@ -96,7 +91,7 @@ def show(arguments: list[str], settings: DemoSettings) -> None:
     """Chat until the input ends. Raises BadInput."""
     check_no_arguments(arguments)
     for text in chat(lines_of(settings.plain), settings):
-        print(text, end="", flush=True)
+        print(text, end="", flush=True)  # noqa: T201 - with colours of its own
 
 
 def main() -> None:

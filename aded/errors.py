@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+
+PASSWORD = re.compile(r"(?<=\w:/)(/?)[^/\s]*@")
+"""Who logs in by a URL, and the password; a path has one of its slashes."""
 
 
 class BadInput(ValueError):  # noqa: N818 - it names the input, and is shown to people as it is
@@ -28,8 +32,10 @@ def naming(key: str) -> Iterator[None]:
 def literal(text: str, kept: str = "") -> str:
     """The text with all that is not printed as escapes: controls, marks that change the direction, lone surrogates.
 
-    kept: characters that stay.
+    Who logs in by a URL, and with which password, is left out. kept: characters that stay.
     """
+    if ":/" in text:
+        text = PASSWORD.sub(r"\1***@", text)
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or one in kept else one.encode("unicode_escape").decode() for one in text)

@@ -39,6 +39,7 @@ from aded.records.config import fingerprints, flat, in_todays_keys
 from aded.records.finished_runs import FinishedRun, read_run
 from aded.records.rows import to_json
 from aded.settings import FilePath, PlainName, checked
+from aded.shown import say
 
 ALONE = ("method=autoregressive", "pairing=off")
 
@@ -112,7 +113,7 @@ def record_one(overrides: list[str], settings: RecordSettings) -> None:
     finally:
         progress.close()
     size = sum(file.stat().st_size for file in out.expanduser().iterdir())
-    print(f"{out}: {about.turns} turns, {about.answer_tokens} tokens, {size / 1000:.0f} kB")
+    say(f"{out}: {about.turns} turns, {about.answer_tokens} tokens, {size / 1000:.0f} kB")
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ line on stderr; 130 (Ctrl-C) and 143 (SIGTERM): interrupted, finished rows kept.
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from aded.bench.sweep import sweep
 from aded.config.command_line import ending_in_one_line, run_config
 from aded.errors import BadInput
 from aded.records.summary import Summary
+from aded.shown import say, show_log
 
 INTERRUPTED = "interrupted; finished rows are kept: start the same command again to go on"
 SWEEP = {"-m", "--multirun"}
@@ -32,7 +32,7 @@ def run_and_print(cfg: DictConfig) -> None:
         summary, folder = run(checked_config(cfg, HydraConfig.get().overrides.task), progress)
     finally:
         progress.close()
-    print(format_summary(summary, folder))
+    say(format_summary(summary, folder))
 
 
 def sweep_and_print(arguments: list[str]) -> None:
@@ -42,7 +42,7 @@ def sweep_and_print(arguments: list[str]) -> None:
             raise BadInput(one, "is not read with -m, which takes KEY=VALUE alone")
 
     def show(summary: Summary, folder: Path) -> None:
-        print(format_summary(summary, folder))
+        say(format_summary(summary, folder))
 
     sweep(arguments, show).end()
 
@@ -50,7 +50,7 @@ def sweep_and_print(arguments: list[str]) -> None:
 def main() -> None:
     arguments = sys.argv[1:]
     if SWEEP & {*arguments} and not {"-h", "--help"} & {*arguments}:
-        logging.basicConfig(level=logging.INFO, format="%(message)s")
+        show_log()
         with ending_in_one_line(INTERRUPTED):
             sweep_and_print([one for one in arguments if one not in SWEEP])
     else:

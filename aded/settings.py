@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError, to_json
 
-from aded.errors import BadInput, no_such
+from aded.errors import BadInput, literal, no_such
 
 Budget = Annotated[int, Field(ge=0, le=1 << 16)]
 """Most drafted nodes per step."""
@@ -49,7 +49,7 @@ Id = Annotated[Text, BeforeValidator(lambda value: str(value) if type(value) is 
 FilePath = Annotated[str, AfterValidator(lambda name: _path(name))]
 """The name of a file or folder, or an id on the Hub."""
 PlainName = Annotated[str, AfterValidator(lambda name: _plain(name))]
-"""A name that becomes part of a folder's."""
+"""A name that becomes part of a folder's, and a value in Hydra's dialect."""
 Scope = Literal["off", "prompt", "session"]
 """How long learned state is kept: off (nothing is learned), prompt (cleared at each prompt), session (kept across
 questions)."""
@@ -99,8 +99,8 @@ def _path(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    if not re.fullmatch(r"\w[^/\\]*", name):
-        raise ValueError("must be a name without slashes")
+    if not re.fullmatch(r"\w[^/\\]*", name) or "${" in name or not name.isprintable():
+        raise ValueError("must be a name without slashes, controls and ${")
     return name
 
 
@@ -170,7 +170,7 @@ def explain(error: ValidationError) -> tuple[str, str]:
     place = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
     if first["type"] in ("missing", "missing_argument", "extra_forbidden", "unexpected_keyword_argument"):
         return place, problem
-    shown = repr(first["input"])
+    shown = literal(repr(first["input"]))  # before it is cut, which would leave half a password
     return place, f"{shown if len(shown) <= LONGEST else shown[:LONGEST] + '...'} {problem}"
 
 

@@ -19,6 +19,7 @@ from aded.errors import BadInput
 from aded.files.atomic import check_no_folder, check_outputs
 from aded.files.models.tokenizer import load_tokenizer
 from aded.settings import Count, FilePath, NgramOrder
+from aded.shown import say
 from datastore.builder import build
 from datastore.corpora.corpus import Corpus
 from datastore.parts.building import build_in_parts
@@ -78,7 +79,7 @@ def run(cfg: DictConfig) -> None:
             cluster=cluster,
             progress=progress,
         )
-    print(f"built {' and '.join(cfg[key] for key in BUILT if cfg[key])}")
+    say(f"built {' and '.join(cfg[key] for key in BUILT if cfg[key])}")
 
 
 def _path(name: str | None) -> Path | None:

@@ -13,7 +13,6 @@ one line each, and all others are there.
 
 from __future__ import annotations
 
-import logging
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from aded.config.objects import Kinds
 from aded.errors import BadInput
 from aded.files.datastores.array_file import ArrayFile
 from aded.settings import FilePath
+from aded.shown import say, show_log, warn
 from datastore.cleaning.header import described
 from datastore.sharing.receiving import fetch_datastore
 from datastore.sources.catalogue import names, read_source
@@ -43,7 +43,7 @@ class FetchSettings:
 
 
 def run(arguments: list[str], settings: FetchSettings) -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     wanted = [one for one in arguments if "=" not in one]
     if settings.out or any("/" in one for one in wanted):
         if len(arguments) != 1 or not settings.out:
@@ -54,13 +54,13 @@ def run(arguments: list[str], settings: FetchSettings) -> None:
     cfg, cache = whole.source, whole.paths.cache
     out = Path(cfg.out).expanduser()
     if not wanted:
-        print(overview(out, cache))
+        say(overview(out, cache))
         return
     wanted = names() if "all" in wanted else wanted
     for name in wanted:
         read_source(name)  # so that a misspelt name fetches nothing
     if failed := fetch_all(wanted, out, cfg.mirror, cache):
-        print(f"{len(failed)} of {len(wanted)} failed: {', '.join(failed)}", file=sys.stderr)
+        warn(f"{len(failed)} of {len(wanted)} failed: {', '.join(failed)}")
         sys.exit(1)
 
 
@@ -72,19 +72,17 @@ def fetch_all(wanted: list[str], out: Path, mirror: str | None, cache: str) -> l
             paths = fetch(name, out, mirror, cache)
         except BadInput as error:
             failed.append(name)
-            print(f"{name}: {error}", file=sys.stderr)
+            warn(f"{name}: {error}")
         else:
-            print("\n".join(map(str, paths)), flush=True)
+            say("\n".join(map(str, paths)))
     return failed
 
 
 def print_datastore(file: ArrayFile) -> None:
     """What it was built from, and for: the tokenizer must be that of the model that uses it."""
     facts = described(file.header, str(file.path))
-    print(
-        tabulate([fact for fact in facts.items() if fact[0] not in ("levels", "fingerprint")], disable_numparse=True)
-    )
-    print(file.path)
+    say(tabulate([fact for fact in facts.items() if fact[0] not in ("levels", "fingerprint")], disable_numparse=True))
+    say(file.path)
 
 
 def overview(out: Path, cache: str) -> str:

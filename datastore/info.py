@@ -23,6 +23,7 @@ from aded.files.datastores.suffix_file import SuffixFile
 from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
 from aded.settings import Positive
+from aded.shown import say
 from datastore.cleaning.header import described
 from datastore.counting.windows import CHUNK
 from datastore.open import open_datastore
@@ -94,7 +95,7 @@ def _frequent(title: str, what: str, times: np.ndarray, top: int, entry: Callabl
 def run(files: list[str], settings: InfoSettings) -> None:
     if len(files) != 1:
         raise BadInput("FILE", "name one datastore file: aded info FILE [tokenizer=NAME_OR_DIR] [top=N]")
-    print(describe(Path(files[0]).expanduser(), settings.tokenizer, settings.top, settings.verify))
+    say(describe(Path(files[0]).expanduser(), settings.tokenizer, settings.top, settings.verify))
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ datastore.build.
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_no_folder, check_outputs
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
+from aded.shown import say, show_log
 from datastore.cleaning.header import merged
 from datastore.counting.windows import FileWindows
 from datastore.ngrams import count_windows, write_ngrams
@@ -73,9 +73,9 @@ def _check(file: NgramFile, first: NgramFile) -> None:
 def run(inputs: list[str], settings: MergeSettings) -> None:
     if not settings.out or not inputs:
         raise BadInput("inputs" if settings.out else "out", "write: aded merge out=FILE INPUT INPUT ...")
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     merge(Path(settings.out).expanduser(), [Path(path) for path in inputs], progress=sys.stderr.isatty())
-    print(f"built {settings.out}")
+    say(f"built {settings.out}")
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
+from aded.shown import say
 from datastore.sharing.publishing import publish
 
 
@@ -39,7 +40,7 @@ def run(files: list[str], settings: PublishSettings) -> None:
         sources=settings.sources,
         tokenizer=settings.tokenizer,
     )
-    print(f"published {files[0]} to {settings.to}; `aded fetch {settings.to} out=FILE` fetches it")
+    say(f"published {files[0]} to {settings.to}; `aded fetch {settings.to} out=FILE` fetches it")
 
 
 def main() -> None:

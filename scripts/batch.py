@@ -29,6 +29,7 @@ from aded.files.atomic import check_outputs, write_text
 from aded.files.cost_table import BatchTimes, read_batch_times
 from aded.records.finished_runs import FinishedRun, read_finished
 from aded.settings import FilePath, Positive, Rate, Seed
+from aded.shown import in_markdown, say
 from scripts.report.batching import (
     Outcome,
     RequestSteps,
@@ -43,7 +44,7 @@ from scripts.report.batching import (
 from scripts.report.names import line_names
 from scripts.report.plots.batching import draw_batches
 from scripts.report.plots.style import write_drawings
-from scripts.report.texts import markdown
+from scripts.report.texts import as_csv, heading, markdown
 
 AUTOREGRESSIVE, ORACLE = "autoregressive", "oracle"
 EXPLAINED = (
@@ -83,14 +84,14 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
             )
     times = read_batch_times(settings.cost, "cost")
     frame = pd.DataFrame(throughputs(runs, times, settings))
-    write_text(out / "batch.csv", frame.to_csv(index=False), "out")
+    write_text(out / "batch.csv", as_csv(frame), "out")
     cells = frame.groupby(["benchmark", "model", "method", "batch"], sort=False)
     lines = cells.median(numeric_only=True).reset_index()
     text = as_markdown(lines) + (f"- {COMPUTED}\n" if times.computed else "")
     write_text(out / "batch.md", text, "out")
     write_drawings(draw_batches(lines), out, "batch", "out")
-    print(text.partition("\n\n- ")[0])
-    print(f"tables: {out / 'batch.csv'}, {out / 'batch.md'}\nplot:   {out / 'batch.png'}")
+    say(text.partition("\n\n- ")[0])
+    say(f"tables: {out / 'batch.csv'}, {out / 'batch.md'}\nplot:   {out / 'batch.png'}")
 
 
 def throughputs(runs: Sequence[FinishedRun], times: BatchTimes, settings: BatchSettings) -> Iterator[dict[str, Any]]:
@@ -146,7 +147,11 @@ def as_markdown(frame: pd.DataFrame) -> str:
         own = mine[~mine["method"].isin([AUTOREGRESSIVE, ORACLE])]
         best = own.loc[own.groupby("batch")["tokens_per_second"].idxmax()]
         chosen = ", ".join(f"{batch}: {name}" for batch, name in zip(best["batch"], best["method"], strict=True))
-        sections += [f"## {', '.join(map(str, workload))}", markdown(pd.DataFrame(rows)), f"Best by batch: {chosen}."]
+        sections += [
+            heading(", ".join(map(str, workload))),
+            markdown(pd.DataFrame(rows)),
+            in_markdown(f"Best by batch: {chosen}."),
+        ]
     return "\n\n".join([*sections, f"- {EXPLAINED}"]) + "\n"
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.records.finished_runs import FinishedRun, read_begun
+from aded.shown import say
 from scripts import NoSettings
 from scripts.report.difference import compare
 
@@ -30,7 +31,7 @@ def read_named(folder: str, key: str) -> FinishedRun:
 def run(arguments: list[str], settings: NoSettings) -> None:
     if len(arguments) != 2:
         raise BadInput("RUN_A RUN_B", "name the folders of two runs, as in: aded compare RUN_A RUN_B")
-    print(compare(*(read_named(folder, key) for folder, key in zip(arguments, ("RUN_A", "RUN_B"), strict=True))))
+    say(compare(*(read_named(folder, key) for folder, key in zip(arguments, ("RUN_A", "RUN_B"), strict=True))))
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.records.run_directory import RECORD
 from aded.settings import Positive
+from aded.shown import say
 from llm_judge.export import OUT, Form, as_fastchat, export
 from llm_judge.spec_bench import as_spec_bench
 
@@ -61,11 +62,11 @@ def run(arguments: list[str], settings: ExportSettings) -> None:
         out = Path(settings.out or f"{ACCEPTANCE}.json").expanduser()
         check_outputs([("out", out)], [("RUN_FOLDER", folder / record) for record in RECORD])
         write_text(out, json.dumps(acceptance_profile(folder, settings.longest), indent=1) + "\n", "out")
-        print(f"acceptance: {out}")
+        say(f"acceptance: {out}")
         return
     form, place = FORMS[name]
     path = export(folder, settings.out or place, settings.model_id, settings.tokenizer, form)
-    print(f"answers: {path}")
+    say(f"answers: {path}")
 
 
 def main() -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
-from aded.records.finished_runs import named_folders, read_begun, read_runs, warn
+from aded.records.finished_runs import named_folders, read_begun, read_runs
 from aded.records.run_directory import RECORD
 from aded.settings import FilePath
+from aded.shown import say, warn
 from scripts.report.page.page import page
 
 NAME = "report.html"
@@ -48,7 +49,7 @@ def run(arguments: list[str], settings: ReportSettings) -> None:
     folders = named_folders(arguments, "aded report outputs")
     out = Path(settings.out).expanduser() if settings.out else folders[0] / NAME
     write_report(folders, out)
-    print(f"report: {out}  ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")
+    say(f"report: {out}  ({out.stat().st_size / 1e6:.1f} MB; open it in a browser)")
 
 
 def main() -> None:

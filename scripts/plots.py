@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aded.config.command_line import run_command
+from aded.shown import say
 from scripts import NoSettings
 from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
@@ -38,9 +39,9 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     drawn = draw(lines_of(runs), folder)
     missing = [name for name in PLOTS if name not in drawn]
     if drawn:
-        print(f"plot: {folder / drawn[0]}.png" + (f"  (also: {', '.join(drawn[1:])})" if drawn[1:] else ""))
+        say(f"plot: {folder / drawn[0]}.png" + (f"  (also: {', '.join(drawn[1:])})" if drawn[1:] else ""))
     if missing:
-        print(f"not drawn, since rows are missing or lines are more than colours: {', '.join(missing)}")
+        say(f"not drawn, since rows are missing or lines are more than colours: {', '.join(missing)}")
 
 
 def main() -> None:

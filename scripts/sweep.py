@@ -19,6 +19,7 @@ from aded.bench.sweep import sweep
 from aded.config.command_line import CONF, run_command
 from aded.errors import BadInput
 from aded.records.finished_runs import read_runs
+from aded.shown import say
 from scripts import NoSettings
 from scripts.html_report import NAME, write_report
 from scripts.plots import draw
@@ -43,12 +44,12 @@ def show(folder: Path) -> None:
     write_tables(found, [], folder)
     drawn = draw(lines_of(found), folder)
     write_report([folder], folder / NAME)
-    print(ranking(found))
-    print(f"report:  {folder / NAME}  (open it in a browser)")
-    print(f"records: {folder}")
+    say(ranking(found))
+    say(f"report:  {folder / NAME}  (open it in a browser)")
+    say(f"records: {folder}")
     tables = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")
-    print(f"tables:  {', '.join(str(folder / name) for name in tables)}")
-    print(f"plots:   {', '.join(str(folder / name) + '.png' for name in drawn[:2])}, and {len(drawn[2:])} more")
+    say(f"tables:  {', '.join(str(folder / name) for name in tables)}")
+    say(f"plots:   {', '.join(str(folder / name) + '.png' for name in drawn[:2])}, and {len(drawn[2:])} more")
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.records.finished_runs import FinishedRun, named_folders, read_runs
+from aded.shown import say
 from llm_judge.spec_bench import RunFile, read_run_file
 from scripts import NoSettings
 from scripts.report.files import tables
@@ -62,8 +63,8 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise BadInput("RUN_FILE", f"two files are of {twice}; join them, or give one another model_id")
     runs, folder = runs_below([argument for argument in arguments if argument not in files], "tables")
-    print(write_tables(runs, elsewhere, folder))
-    print(
+    say(write_tables(runs, elsewhere, folder))
+    say(
         f"table: {folder / 'summary.md'}  (all numbers: summary.csv; cold and session: mean_accepted_tokens.md; "
         "published figures: comparison_with_paper.md)"
     )

@@ -13,9 +13,9 @@ from typing import Any
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
+from aded.shown import say
 from scripts import NoSettings
 from scripts.report.tables.summary import ranking
-from scripts.report.texts import harmless
 from scripts.tables import runs_below
 
 METRICS = {
@@ -77,8 +77,8 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     entity, _, project = arguments[0].partition("/") if arguments else ("", "", "")
     if not entity or not project:
         raise BadInput("ENTITY/PROJECT", "name a W&B project: aded wandb ENTITY/PROJECT [FOLDER ...]")
-    table = ranking(runs_below(arguments[1:], "wandb")[0], harmless) if arguments[1:] else ""
-    print(f"report: {save(entity, project, table)}")
+    table = ranking(runs_below(arguments[1:], "wandb")[0]) if arguments[1:] else ""
+    say(f"report: {save(entity, project, table)}")
 
 
 def main() -> None:

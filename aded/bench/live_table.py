@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from aded.errors import literal
 from aded.records.metrics import summarise
 from aded.records.numbers import MISSING, formatted, with_interval
 from aded.records.rows import Row
@@ -37,6 +38,11 @@ class _Line:
             speedup = with_interval(one.speedup, one.speedup_low, one.speedup_high)
             numbers = [formatted(one.mean_accepted_tokens), speedup, formatted(one.disturbed_share, ".0%")]
         return [self.label, f"{self.done} of {self.questions}", *numbers]
+
+
+def _text(text: str) -> Text:
+    """No name is markup, and none moves the cursor."""
+    return Text(literal(text))
 
 
 class LiveTable:
@@ -68,7 +74,7 @@ class LiveTable:
 
     def note(self, text: str) -> None:
         """A line above the table."""
-        self._live.console.print(Text(text))
+        self._live.console.print(_text(text))
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -83,7 +89,7 @@ class LiveTable:
         self._live.stop()
 
     def _draw(self) -> None:
-        table = Table(*HEADS, title=Text(self._title), caption=Text(self._left))
+        table = Table(*HEADS, title=_text(self._title), caption=_text(self._left))
         for line in self._lines:
-            table.add_row(*map(Text, line.cells()))  # no name is markup
+            table.add_row(*map(_text, line.cells()))
         self._live.update(table, refresh=True)

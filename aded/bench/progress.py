@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from aded.records.rows import Row
+from aded.shown import warn
 
 if TYPE_CHECKING:
     from aded.bench.live_table import LiveTable
@@ -63,7 +64,7 @@ class Shown(Progress):
         if not self._job:
             self._label, self.total = label, questions
             self._printed, self._seconds = perf_counter(), []
-            self._print(f"{label}: {questions} questions, at most {limit} new tokens per answer")
+            warn(f"{label}: {questions} questions, at most {limit} new tokens per answer")
         if sys.stderr.isatty() and self._table is None:
             from aded.bench.live_table import LiveTable
 
@@ -85,13 +86,13 @@ class Shown(Progress):
         now = perf_counter()
         if self._table is None and self.done < self.total and now - self._printed >= SECONDS_BETWEEN_LINES:
             self._printed = now
-            self._print(f"{self._label}: {self._how_far()}")
+            warn(f"{self._label}: {self._how_far()}")
 
     def note(self, text: str) -> None:
         if self._table is not None:
             self._table.note(text)
         else:
-            self._print(text)
+            warn(text)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -111,7 +112,3 @@ class Shown(Progress):
             return ""
         left = median_low(self._seconds) * (self.total - self.done)
         return f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
-
-    @staticmethod
-    def _print(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)

@@ -35,6 +35,7 @@ from aded.files.datastores.kinds import KINDS, kind_of
 from aded.methods import datastore_kinds, with_whole_parts
 from aded.records.finished_runs import is_finished, read_run
 from aded.records.summary import Summary
+from aded.shown import warn
 
 LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
 Finished = Callable[[Summary, Path], None]
@@ -80,13 +81,13 @@ class Sweep(NamedTuple):
             return
         problems = {one.problem for one in self.failures}
         if not self.finished and len(problems) == 1:
-            print(*problems, file=sys.stderr)
+            warn(*problems)
         else:
             runs = len(self.finished) + len(self.failures)
             others = "; the others are finished" if self.finished else ""
-            print(f"{len(self.failures)} of {runs} runs failed{others}:", file=sys.stderr)
+            warn(f"{len(self.failures)} of {runs} runs failed{others}:")
             for one in self.failures:
-                print(f"  {one.run}: {one.problem}", file=sys.stderr)
+                warn(f"  {one.run}: {one.problem}")
         sys.exit(1 if self.finished else 2)
 
 
@@ -104,7 +105,7 @@ def sweep(arguments: Sequence[str], finished: Finished) -> Sweep:
     load = KeptModel()
     planned, failures = plan(combinations(arguments), load, here)
     for one in failures if planned else ():
-        print(f"{one.run} cannot run: {one.problem}", file=sys.stderr)
+        warn(f"{one.run} cannot run: {one.problem}")
     if planned and here:
         label = next((one.partition("=")[2] for one in given if _is_experiment(one)), "sweep")
         failures += _run_here(planned, load, label, finished)
@@ -309,5 +310,5 @@ def _problem(error: Exception) -> str:
         return one_line(error)
     if isinstance(error, OSError):
         return str(of_files(error))
-    traceback.print_exception(error)
+    warn("".join(traceback.format_exception(error)).rstrip())
     return f"{type(error).__name__}: {first_line(error)}"

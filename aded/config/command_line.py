@@ -9,7 +9,6 @@ Imports neither torch nor transformers, so that commands on records start at onc
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import signal
@@ -38,6 +37,7 @@ from aded.extras import naming_the_extra
 from aded.files.pack import is_pack, read_about
 from aded.identity import is_ours
 from aded.settings import FilePath, checked, checked_keys, no_such_key
+from aded.shown import say, show_log, warn
 
 INPUT_ERRORS = (BadInput, HydraException, OmegaConfBaseException)
 PATHS: Kinds = {"cache": FilePath, "output": FilePath, "sources": FilePath}
@@ -60,7 +60,7 @@ def run_command(
     """
     arguments = sys.argv[1:]
     if {"-h", "--help"} & set(arguments):
-        print(about.strip())
+        say(about.strip())
         return
     with ending_in_one_line("interrupted; start the same command again"):
         given, rest = split_settings(settings, arguments)
@@ -228,7 +228,7 @@ def _check_choice(key: str, override: str) -> None:
 def run_hydra(hydra_main: Callable[[], None], interrupted: str) -> None:
     """Run an entry point of Hydra's; `interrupted` is what Ctrl-C prints."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors reach this function as they are
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     register()
     with ending_in_one_line(interrupted):
         sys.argv[1:] = name_pretrained(sys.argv[1:])
@@ -246,7 +246,7 @@ def run_config(
     if {"-h", "--help"} & set(sys.argv[1:]):
         with ending_in_one_line(interrupted):
             overrides = name_pretrained([one for one in sys.argv[1:] if not one.startswith("-")])
-            print(f"{about.strip()}\n\n{settings_page(name, overrides)}")
+            say(f"{about.strip()}\n\n{settings_page(name, overrides)}")
         return
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name=name)
@@ -274,7 +274,7 @@ def ending_in_one_line(interrupted: str) -> Iterator[None]:
         with naming_the_extra():
             yield
     except KeyboardInterrupt as stop:
-        print(interrupted, file=sys.stderr)
+        warn(interrupted)
         sys.exit(128 + (signal.SIGTERM if stop.args == (signal.SIGTERM,) else signal.SIGINT))
     except INPUT_ERRORS as error:
         exit_with_error(error)
@@ -298,7 +298,7 @@ def of_files(error: OSError) -> BadInput:
 
 def exit_with_error(error: BaseException) -> NoReturn:
     """Print what is wrong in one line; exit code 2."""
-    print(one_line(error), file=sys.stderr)
+    warn(one_line(error))
     sys.exit(2)
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from aded.records.metrics import summarise
 from aded.records.rows import Row, parse, read, reason
 from aded.records.score import SAMPLES, read_pass_at_1
 from aded.records.summary import Summary
+from aded.shown import warn
 
 ELSEWHERE = ("model.answers", "model.tokenizer", "datastore.path", "benchmark.question_file")
 """Keys that say where a file lies; its fingerprint says what it holds."""
@@ -111,11 +111,6 @@ class FinishedRun:
         facts = {name: getattr(self.environment, name) for name in names}
         files = {key: fingerprint for key, fingerprint in self.environment.files.items() if key not in DESCRIBED}
         return kept | files | {key: value for key, value in facts.items() if value is not None}
-
-
-def warn(problem: str) -> None:
-    """Print what is wrong on stderr, and go on."""
-    print(literal(problem), file=sys.stderr)
 
 
 def named_folders(arguments: Sequence[str], example: str) -> list[Path]:
@@ -215,21 +210,23 @@ def read_begun(folder: Path) -> FinishedRun:
 
 
 def _literal(run: FinishedRun) -> FinishedRun:
-    """The run with its names, settings and categories as they may be shown."""
-    summary = run.summary
-    summary = replace(
-        summary,
-        method=literal(summary.method),
-        model=literal(summary.model),
-        benchmark=literal(summary.benchmark),
-        marks=[literal(mark) for mark in summary.marks],
-    )
-    config = {literal(key): literal(value) if isinstance(value, str) else value for key, value in run.config.items()}
-    machine = run.environment.machine
-    machine = replace(machine, processor=literal(machine.processor), gpu=machine.gpu and literal(machine.gpu))
-    rows = [row if row.category.isprintable() else replace(row, category=literal(row.category)) for row in run.rows]
-    environment = replace(run.environment, machine=machine)
-    return replace(run, summary=summary, config=config, environment=environment, rows=rows)
+    """The run with all its texts as they may be shown; rows keep their ids, by which their trees are found."""
+    rows = [replace(row, category=literal(row.category)) for row in run.rows]
+    known = {name: _literal_texts(getattr(run, name)) for name in ("summary", "config", "environment")}
+    return replace(run, rows=rows, **known)
+
+
+def _literal_texts(value: Any) -> Any:
+    """The value with each text in it literal."""
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, Mapping):
+        return {_literal_texts(key): _literal_texts(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_literal_texts, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: _literal_texts(getattr(value, one.name)) for one in fields(value)})
+    return value
 
 
 def whole_rows(path: Path) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from typing import Any
 from aded.files.atomic import write_text
 from aded.identity import sha256
 from aded.settings import Share, checked
+from aded.shown import say
 
 FOLDER_KEY = "RUN_FOLDER"
 SAMPLES, SCORE = "samples.jsonl", "score.json"
@@ -31,7 +32,7 @@ def write_score(folder: Path, results: Mapping[str, str], how: Mapping[str, Any]
         "results": dict(results),
     }
     write_text(folder / SCORE, json.dumps(score, indent=1) + "\n", FOLDER_KEY)
-    print(f"pass@1 {score['pass@1']:.3f} ({passed} of {len(results)})  {folder / SCORE}")
+    say(f"pass@1 {score['pass@1']:.3f} ({passed} of {len(results)})  {folder / SCORE}")
     return score
 
 

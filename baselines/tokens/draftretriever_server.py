@@ -31,7 +31,8 @@ def _search(reader: Any) -> int:
     """Answer questions. Return the exit code of the fork: 0 at the question null, 1 at the end of the input."""
     for line in iter(sys.stdin.readline, ""):
         question = json.loads(line)
-        print(json.dumps(question and reader.search(question[0], choices=question[1])[0]), flush=True)
+        found = question and reader.search(question[0], choices=question[1])[0]
+        print(json.dumps(found), flush=True)  # noqa: T201 - to another program
         if question is None:
             return 0
     return 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.models.tokenizer import load_tokenizer
 from aded.identity import tokenizer_fingerprint
+from aded.shown import show_log
 from datastore.builder import header_of
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
@@ -63,7 +63,7 @@ def build_part(part: BuildPart, threads: int | None = None) -> tuple[str, str] |
 
     threads: for tokenising; None: one for each core.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     if threads:
         os.environ["RAYON_NUM_THREADS"] = str(threads)
     corpus = part.corpus.part(part.number, part.parts)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from tabulate import tabulate
 
+from aded.errors import literal
+from aded.shown import in_markdown
 from datastore.cleaning.header import described
 from datastore.sharing.manifest import Manifest
 
@@ -75,20 +77,20 @@ def card(
     facts = {
         "format": f"{header['format']}, version {header['version']}",
         "bytes": str(manifest.bytes),
-        **{key: value.replace("|", "\\|") for key, value in known.items() if key not in LEFT_OUT_OF_TABLE},
+        **{key: in_markdown(value) for key, value in known.items() if key not in LEFT_OUT_OF_TABLE},
     }
     hash_of = f"its fingerprint in ADED is `{header['tokenizer']}`"
     return TEMPLATE.format(
         metadata=metadata.to_yaml(),
         name=manifest.file,
         sign=SIGN,
-        corpus=known.get("corpus", "unnamed"),
+        corpus=in_markdown(known.get("corpus", "unnamed")),
         what=what.format(order=order),
         sources=sources or "not stated",
         licence=licence or "not stated; ask the publisher before you use it",
         tokenizer=f"`{tokenizer}`; {hash_of}" if tokenizer else f"not named; {hash_of}",
         table=tabulate(facts.items(), ("of the file", ""), "github", disable_numparse=True),
-        place=place,
+        place=literal(place),
         model=f"model={tokenizer} " if tokenizer else "",
         use=use.format(name=manifest.file),
     )

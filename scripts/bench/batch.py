@@ -21,7 +21,6 @@ the output is JSON.
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -43,6 +42,7 @@ from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
 from aded.records.environment import machine
 from aded.settings import Positive
+from aded.shown import say, warn
 from aded.targets.batch import EagerBatchTarget
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
@@ -238,7 +238,7 @@ def run(overrides: list[str], settings: BenchBatchSettings) -> None:
     rows: list[dict[str, Any]] = []
     for batch in settings.batches:
         rows += measure(bench, batch)
-        print(f"measured: {batch} at once", file=sys.stderr)
+        warn(f"measured: {batch} at once")
     lines = [
         {
             "batch": row["batch"],
@@ -254,9 +254,9 @@ def run(overrides: list[str], settings: BenchBatchSettings) -> None:
         }
         for row in rows
     ]
-    print(tabulate(lines, "keys", disable_numparse=True))
-    print("\n" + means_over_batches(rows))
-    print(json.dumps({"settings": asdict(settings), "rows": rows, "machine": asdict(machine())}), flush=True)
+    say(tabulate(lines, "keys", disable_numparse=True))
+    say("\n" + means_over_batches(rows))
+    say(json.dumps({"settings": asdict(settings), "rows": rows, "machine": asdict(machine())}))
 
 
 def main() -> None:

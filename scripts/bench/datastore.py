@@ -17,7 +17,6 @@ the output is JSON.
 from __future__ import annotations
 
 import json
-import logging
 import multiprocessing
 import sys
 import tempfile
@@ -37,6 +36,7 @@ from aded.config.objects import instantiate
 from aded.files.datastores.ngram_file import open_ngrams
 from aded.files.models.tokenizer import load_tokenizer
 from aded.settings import Positive
+from aded.shown import say, show_log
 from datastore.build import BUILD
 from datastore.corpora.corpus import Corpus
 from datastore.counting.windows import StreamWindows
@@ -173,7 +173,7 @@ def table(numbers: dict[str, Any]) -> str:
 
 
 def run(overrides: list[str], settings: BenchDatastoreSettings) -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     cfg = compose_config(["tokenizer=embedded", *form_of_corpus(overrides), *overrides], "build", BUILD)
     corpus = instantiate(plain(cfg.corpus), "corpus", Corpus)
     tokenizer = load_tokenizer(cfg.tokenizer, cfg.paths.cache)
@@ -181,9 +181,9 @@ def run(overrides: list[str], settings: BenchDatastoreSettings) -> None:
         folder = Path(name)
         stream = tokenise(corpus, tokenizer, folder / "tokens", progress=sys.stderr.isatty())
         numbers = measure(stream, folder / "tokens", folder, settings)
-    print(table(numbers))
-    print(f"{numbers['ratio']} times draftretriever's speed")
-    print(json.dumps(numbers))
+    say(table(numbers))
+    say(f"{numbers['ratio']} times draftretriever's speed")
+    say(json.dumps(numbers))
 
 
 def main() -> None:

@@ -31,6 +31,7 @@ from tabulate import tabulate
 
 from aded.config.command_line import check_no_arguments, run_command
 from aded.settings import Positive
+from aded.shown import say
 from scripts.bench.timing.drafters import Noise, Timer, drafters_of, timer
 
 VOCABULARY, CONTEXT, ADVANCE, BUDGET, WARM_UP, ROUNDS = 32_000, 64, 2, 64, 50, 10
@@ -149,7 +150,7 @@ def run(arguments: list[str], settings: BenchDraftingSettings) -> None:
         name: timer(drafter, noise, warm_up, ADVANCE) for name, drafter in drafters_of(stream, noise, BUDGET).items()
     }
     if importlib.util.find_spec("draftretriever") is None:
-        print("draftretriever is not installed, so its columns are empty: pip install draftretriever==0.1.1")
+        say("draftretriever is not installed, so its columns are empty: pip install draftretriever==0.1.1")
         results = measure(timers, contexts)
     else:
         spawn = multiprocessing.get_context("spawn")
@@ -157,9 +158,9 @@ def run(arguments: list[str], settings: BenchDraftingSettings) -> None:
             search: Timer = lambda some: child.submit(time_searches, some).result()  # noqa: E731
             results = measure({**timers, "draftretriever": search}, contexts)
     found = summary(results)
-    print(f"{settings.pairs} pairs, {len(stream)} tokens, {settings.searches} searches, budget {BUDGET}")
+    say(f"{settings.pairs} pairs, {len(stream)} tokens, {settings.searches} searches, budget {BUDGET}")
     rows = [(name, *numbers.values()) for name, numbers in found.items()]
-    print(tabulate(rows, ("drafter", "median ms", "p99 ms", "drafted nodes/step"), floatfmt=".3f"))
+    say(tabulate(rows, ("drafter", "median ms", "p99 ms", "drafted nodes/step"), floatfmt=".3f"))
     theirs = found.get("draftretriever", dict.fromkeys(found["aded"]))
     ratio = theirs["median_ms"] and round(theirs["median_ms"] / found["aded"]["median_ms"], 2)
     flat = {
@@ -168,7 +169,7 @@ def run(arguments: list[str], settings: BenchDraftingSettings) -> None:
         for key, number in numbers.items()
     }
     sizes = {"pairs": len(noise.pairs.level(2)), "tokens": len(stream), "searches": settings.searches}
-    print(json.dumps({**flat, "ratio": ratio, **sizes}))
+    say(json.dumps({**flat, "ratio": ratio, **sizes}))
 
 
 def main() -> None:

@@ -42,6 +42,7 @@ from aded.identity import file_fingerprint
 from aded.kernels.threads import threads_for
 from aded.records.environment import machine
 from aded.settings import Positive
+from aded.shown import say, warn
 from datastore.sources.catalogue import names, read_source
 from scripts.bench.other_engines.gguf_file import weights_of, write_gguf
 from scripts.bench.other_engines.worker import timed
@@ -161,7 +162,7 @@ def compare(arms: dict[str, Ask], prompts: list[list[int]]) -> dict[str, dict[st
             answer = arms[name](prompt)
             if number:
                 answers[name].append(answer)
-        print(f"{number} of {len(prompts)} prompts", file=sys.stderr)
+        warn(f"{number} of {len(prompts)} prompts")
     return {name: row(each, answers[own_name(AUTOREGRESSIVE)]) for name, each in answers.items()}
 
 
@@ -206,9 +207,9 @@ def run(overrides: list[str], settings: BenchEnginesSettings) -> None:
     columns = ["tokens_per_second", "ratio", "low", "high", "same"]
     rows = [[name, *(each.get(key, each.get("error")) for key in columns)] for name, each in ranked]
     here = machine()
-    print(f"{here.processor}, {threads} threads; {len(prompts)} prompts, {settings.new_tokens} tokens each")
-    print(tabulate(rows, ["engine", "tokens/s", "ratio to autoregressive", "low", "high", "same"], floatfmt=".2f"))
-    print(json.dumps({"machine": asdict(here), "torch": torch.__version__, "engines": found}), flush=True)
+    say(f"{here.processor}, {threads} threads; {len(prompts)} prompts, {settings.new_tokens} tokens each")
+    say(tabulate(rows, ["engine", "tokens/s", "ratio to autoregressive", "low", "high", "same"], floatfmt=".2f"))
+    say(json.dumps({"machine": asdict(here), "torch": torch.__version__, "engines": found}))
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from tabulate import tabulate
 from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
+from aded.shown import say
 from scripts import NoSettings
 
 
@@ -46,7 +47,7 @@ def run(arguments: list[str], settings: NoSettings) -> None:
         raise BadInput("FOLDER", f"{files[0].parent}: no table of scripts.bench.verify ({error!r})") from None
     text = tabulate(rows, headers="keys", tablefmt="github", floatfmt=".2f")
     write_text(files[0].parent / "step_times.md", text + "\n", "FOLDER")
-    print(text)
+    say(text)
 
 
 def main() -> None:

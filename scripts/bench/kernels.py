@@ -19,7 +19,6 @@ output is JSON.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -44,6 +43,7 @@ from aded.kernels.choice import OWN, Product, Times, Way, quickest
 from aded.kernels.choice import measure as measure_products
 from aded.kernels.linear import KERNELS, ROWS, PackedLinear, packed_layers
 from aded.settings import Positive
+from aded.shown import say, show_log
 from aded.targets.engine import with_engine
 from aded.targets.load import load_target
 
@@ -177,7 +177,7 @@ def product_rows(products: dict[str, Times]) -> list[list[str]]:
 
 
 def run(overrides: list[str], settings: BenchKernelsSettings) -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     cfg = compose_config(overrides, schema=RUN)
     variants = load_variants(cfg)
     threads = torch.ops.aded.threads()
@@ -199,10 +199,10 @@ def run(overrides: list[str], settings: BenchKernelsSettings) -> None:
         for name, numbers in kernels.items()
     ]
     steps = [{"context": context, "nodes": nodes, "kernels": kernels} for context, nodes, kernels in compared]
-    print(", ".join(f"{key}: {value}" for key, value in facts.items()))
-    print(tabulate(product_rows(products), ["product", "kernel", *(f"{rows} rows" for rows in ROWS)]))
-    print(tabulate(rows, ["context", "nodes", "torch's", "ours ms", "torch ms", "ratio", "low", "high"]))
-    print(json.dumps({**facts, "rows": ROWS, "products": products, "steps": steps}), flush=True)
+    say(", ".join(f"{key}: {value}" for key, value in facts.items()))
+    say(tabulate(product_rows(products), ["product", "kernel", *(f"{rows} rows" for rows in ROWS)]))
+    say(tabulate(rows, ["context", "nodes", "torch's", "ours ms", "torch ms", "ratio", "low", "high"]))
+    say(json.dumps({**facts, "rows": ROWS, "products": products, "steps": steps}))
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from aded.records.numbers import formatted, with_interval
 from aded.records.rows import read
 from aded.records.summary import Summary
 from aded.settings import Positive
+from aded.shown import say, warn
 
 LONGEST = 1800
 """Seconds after which a neighbour ends whatever happens."""
@@ -104,17 +105,17 @@ def run(overrides: list[str], settings: BenchNoiseSettings) -> None:
     found = {}
     for method in METHODS:
         for count in range(len(NEIGHBOURS)):
-            print(f"{method} beside {count} busy processes", file=sys.stderr)
+            warn(f"{method} beside {count} busy processes")
             with neighbours(count, settings.period):
                 began = time.monotonic()
                 found[method, count] = measure(method, fixed), time.monotonic() - began
     here = machine()
-    print(f"{here.processor}, {here.cores} cores, {here.threads} threads\n\n{as_table(found)}\n")
+    say(f"{here.processor}, {here.cores} cores, {here.threads} threads\n\n{as_table(found)}\n")
     speedups = {name: found["aded_best_first", count][0].speedup for count, name in enumerate(NEIGHBOURS)}
     alone, *loaded = (found["autoregressive", count][0].speedup for count in range(len(NEIGHBOURS)))
     marked = all(summary.marks for (_, count), (summary, _) in found.items() if count)
     furthest = max(filter(None, loaded), key=lambda speedup: abs(speedup - 1), default=None)
-    print(json.dumps({**speedups, "self_quiet": alone, "self_loaded": furthest, "marked": marked}))
+    say(json.dumps({**speedups, "self_quiet": alone, "self_loaded": furthest, "marked": marked}))
 
 
 def main() -> None:

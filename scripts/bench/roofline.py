@@ -30,6 +30,7 @@ from aded.config.command_line import check_no_arguments, run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.settings import Positive, Rate
+from aded.shown import say
 
 GPUS = {"h100": (3350.0, 989.0), "a100": (2039.0, 312.0)}
 """(GB/s, 10^12 operations per second): NVIDIA's data sheets of H100 SXM (80 GB, HBM3) and A100 SXM (80 GB), dense."""
@@ -110,8 +111,8 @@ def run(rest: list[str], settings: RooflineSettings) -> None:
     table = {"computed": True, "from": inputs, "engines": [engine]}
     write_text(out, json.dumps(table, indent=1) + "\n", "out")
     rows = [[n, *(by_batch[str(batch)][str(n)] for batch in settings.batch)] for n in settings.nodes]
-    print(tabulate(rows, ["nodes each", *(f"batch {batch}" for batch in settings.batch)], floatfmt=".2f"))
-    print(f"computed, not measured: {settings.out}")
+    say(tabulate(rows, ["nodes each", *(f"batch {batch}" for batch in settings.batch)], floatfmt=".2f"))
+    say(f"computed, not measured: {settings.out}")
 
 
 def main() -> None:

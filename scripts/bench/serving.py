@@ -46,6 +46,7 @@ from aded.files.models.tokenizer import load_tokenizer
 from aded.records.environment import machine
 from aded.records.metrics import stream_latencies
 from aded.settings import FilePath, Positive, Rate
+from aded.shown import say
 from scripts.bench.vllm_server import Reply, Server, server
 from scripts.report.batching import poisson
 from scripts.report.plots.batching import draw_serving
@@ -240,7 +241,7 @@ def show(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Ser
     """Prints the table."""
     arrive = f", {settings.rate:g} a second" if settings.rate else ""
     asked = f"{len(served.prompts)} requests{arrive}, {settings.new_tokens} tokens each"
-    print(f"{machine().processor}; {asked}, {served.dtype}")
+    say(f"{machine().processor}; {asked}, {served.dtype}")
     columns = ["proposer", "at_once", "tokens_per_second", "without", "speedup", "accepted_tokens", "drafted_tokens"]
     heads = ["proposer", "at once", "tokens/s", "without", "speedup", "accepted/step", "drafted/step"]
     latency_heads = {
@@ -255,8 +256,8 @@ def show(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Ser
         for row in rows
     ]
     heads += [head for name in latency_heads.values() for head in (name, "without")]
-    print(tabulate(table, [*heads, "different answers"], floatfmt=".2f"))
-    print(f"numbers: {settings.folder / 'serving.json'}\nplot:    {settings.folder / 'serving.png'}")
+    say(tabulate(table, [*heads, "different answers"], floatfmt=".2f"))
+    say(f"numbers: {settings.folder / 'serving.json'}\nplot:    {settings.folder / 'serving.png'}")
 
 
 def main() -> None:

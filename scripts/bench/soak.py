@@ -34,6 +34,7 @@ from aded.config.command_line import run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.settings import FilePath, Positive, Rate
+from aded.shown import say
 from scripts.bench.serving import latencies, options_of, served
 from scripts.bench.vllm_server import Reply, Server, server
 
@@ -170,10 +171,10 @@ def run(overrides: list[str], settings: SoakSettings) -> None:
         soak = soaked(asked, here.prompts, right, settings)
     measured, growth = latencies(soak.replies), soak.growth()
     for what, count in sorted(soak.counts.items()):
-        print(f"{what}: {count}")
+        say(f"{what}: {count}")
     for name, values in measured.items():
-        print(f"{name}: p50 {values['p50']:.0f}, p95 {values['p95']:.0f}, p99 {values['p99']:.0f}")
-    print(f"memory of the last fifth of the time over that of the second: {growth and round(growth, 3)}")
+        say(f"{name}: p50 {values['p50']:.0f}, p95 {values['p95']:.0f}, p99 {values['p99']:.0f}")
+    say(f"memory of the last fifth of the time over that of the second: {growth and round(growth, 3)}")
     said = {
         "settings": asdict(settings),
         "counts": soak.counts,
@@ -182,7 +183,7 @@ def run(overrides: list[str], settings: SoakSettings) -> None:
         "memory_mb": soak.memory,
     }
     write_text(out / "soak.json", json.dumps(said, indent=1) + "\n", "out")
-    print(f"numbers: {out / 'soak.json'}")
+    say(f"numbers: {out / 'soak.json'}")
 
 
 def main() -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -42,6 +41,7 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.records.environment import machine
 from aded.settings import Engine, Positive
+from aded.shown import say, show_log
 from aded.targets.eager import EagerTarget
 from aded.targets.engine import with_engine
 from aded.targets.weightless import random_target
@@ -233,15 +233,15 @@ def batch_table(found: dict[str, Any]) -> str:
 
 
 def run(overrides: list[str], settings: BenchVerifySettings) -> None:
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     cfg = compose_config(["model.dtype=bfloat16", *overrides], schema=RUN)
     out = Path(settings.out).expanduser() if settings.out else None
     check_outputs([("out", out)], [("model.path", cfg.model.get("path"))])
     found = {**report(cfg, settings), "machine": asdict(machine())}
     if out:
         write_text(out, json.dumps(found, indent=1) + "\n", "out")
-    print(table(found) + batch_table(found))
-    print(json.dumps(found), flush=True)
+    say(table(found) + batch_table(found))
+    say(json.dumps(found))
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from scripts.report.names import SEED, line_names
 from scripts.report.paper import comparison, row_by_row
 from scripts.report.paper.published import read_published
 from scripts.report.tables import accepted, corpus_size, parts, peers, summary, temperatures
-from scripts.report.texts import as_latex, markdown
+from scripts.report.texts import as_csv, as_latex, listed, markdown
 
 
 def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[str, str]:
@@ -27,10 +27,10 @@ def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[st
     rows = lines_by_seed(runs)
     found = {
         "mean_accepted_tokens.md": accepted.as_markdown(runs, elsewhere, published) + held,
-        "mean_accepted_tokens.csv": _csv(numbers),
+        "mean_accepted_tokens.csv": as_csv(numbers),
         "comparison_with_paper.md": comparison.as_markdown(blocks, sources) + held,
         "comparison_with_paper.tex": as_latex(blocks, [comparison.EXPLAINED, *sources.legend()]),
-        "comparison_with_paper.csv": _csv(comparison.long_table(table, published)),
+        "comparison_with_paper.csv": as_csv(comparison.long_table(table, published)),
         "row_by_row.md": row_by_row.as_markdown(table, published),
     }
     groups = peers.entries(runs)
@@ -43,20 +43,16 @@ def tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile]) -> dict[st
     found |= {
         "summary.md": summary.as_markdown(rows),
         "summary.tex": as_latex({"Runs": summary.summary_frame(rows)}, [*summary.common(rows), *summary.notes(rows)]),
-        "summary.csv": _csv(summary.all_numbers(runs)),
+        "summary.csv": as_csv(summary.all_numbers(runs)),
     }
     return found
-
-
-def _csv(frame: pd.DataFrame) -> str:
-    return frame.to_csv(index=False)
 
 
 def _explained(name: str, frame: pd.DataFrame, explained: str, below: str = "") -> dict[str, str]:
     """The files of one frame; without contents where it is empty."""
     if frame.empty:
         return {f"{name}.md": "", f"{name}.csv": ""}
-    return {f"{name}.md": f"{markdown(frame)}\n\n{explained}\n{below}", f"{name}.csv": _csv(frame)}
+    return {f"{name}.md": f"{markdown(frame)}\n\n{explained}\n{below}", f"{name}.csv": as_csv(frame)}
 
 
 def corpus_remarks(runs: Sequence[FinishedRun]) -> str:
@@ -64,8 +60,8 @@ def corpus_remarks(runs: Sequence[FinishedRun]) -> str:
     names = line_names(runs, (SEED,))
     found = {(names[run.folder], run.model, run.benchmark): corpus_questions(run) for run in runs}
     notes = [
-        f"- {name}: its corpus holds {held} questions of {task} ({model}).\n"
+        f"{name}: its corpus holds {held} questions of {task} ({model})."
         for (name, model, task), held in sorted(found.items())
         if held not in (None, NOT_CHECKED)
     ]
-    return "\n" + "".join(notes) if notes else ""
+    return f"\n{listed(notes)}\n" if notes else ""

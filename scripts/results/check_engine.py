@@ -28,6 +28,7 @@ from aded.core.sampler import accepted_path
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_lines, typed
 from aded.settings import Text
+from aded.shown import say
 
 FILE_KEY = "FILE"
 FORM = "prompt and generated (token ids) and as many counts as generated tokens"
@@ -132,7 +133,7 @@ def run(files: list[str], settings: CheckEngineSettings) -> None:
     for answer in answers_of(files[0], settings.counts):
         ours = counts_at_each_position(drafter, answer.prompt, answer.generated)
         comparison.add(ours, np.array(answer.counts))
-    print(comparison)
+    say(comparison)
 
 
 def main() -> None:

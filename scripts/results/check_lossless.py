@@ -19,6 +19,7 @@ from aded.config.command_line import compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
+from aded.shown import say
 from aded.targets.eager import EagerTarget
 from scripts import NoSettings
 
@@ -61,8 +62,8 @@ def run(overrides: list[str], settings: NoSettings) -> None:
     cfg = compose_config(["model.dtype=float32", "benchmark.max_new_tokens=64", *overrides])
     differ = differing(cfg)
     for question in differ:
-        print(f"{question}: differs from model.generate")
-    print(f"{cfg.method.name}, {cfg.model.name}, {cfg.model.dtype}: {len(differ)} answers differ from model.generate")
+        say(f"{question}: differs from model.generate")
+    say(f"{cfg.method.name}, {cfg.model.name}, {cfg.model.dtype}: {len(differ)} answers differ from model.generate")
     sys.exit(1 if differ else 0)
 
 

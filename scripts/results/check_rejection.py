@@ -25,6 +25,7 @@ from aded.core.decode import decode
 from aded.core.rejection import Rejection
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
+from aded.shown import say
 from scripts import NoSettings
 
 
@@ -90,7 +91,7 @@ def tally_of(cfg: DictConfig) -> Tally:
 
 def run(overrides: list[str], settings: NoSettings) -> None:
     chain = ["decoding=rejection", "method.branches=[1]", "method.beam=1", "method.least_probability=0"]
-    print(tally_of(compose_config([*chain, "method.cost=none", "benchmark.max_new_tokens=64", *overrides])))
+    say(tally_of(compose_config([*chain, "method.cost=none", "benchmark.max_new_tokens=64", *overrides])))
 
 
 def main() -> None:

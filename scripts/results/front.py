@@ -21,6 +21,7 @@ from aded.config.command_line import check_no_arguments, run_command
 from aded.files.atomic import write_bytes, write_text
 from aded.records.metrics import Estimate
 from aded.settings import FilePath
+from aded.shown import say
 from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, column_bars, drawn_on, svg_of
 
 ROOT = Path(__file__).parents[2]
@@ -146,7 +147,7 @@ def run(arguments: list[str], settings: FrontSettings) -> None:
             plt.close(figure)
     for name, text in badges().items():
         write_text(out / f"badge-{name}.svg", text, "out")
-    print(f"drawn: {out}/front-light.svg, front-dark.svg, badge-*.svg")
+    say(f"drawn: {out}/front-light.svg, front-dark.svg, badge-*.svg")
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ from aded.files.atomic import write_text
 from aded.files.json_lines import json_value, read_text
 from aded.records.environment import environment
 from aded.settings import FilePath, Text
+from aded.shown import say, warn
 from scripts.results.measure import Case, as_csv, exact_numbers, measure, names_of_packs, new_case
 
 PackName = Annotated[Text, Field(pattern=r"^[\w.-]+$")]
@@ -122,9 +123,9 @@ def verify(settings: LeaderboardSettings) -> None:
         found = numbers_of(case_of(row, folder, where))
         for key in REBUILT:
             if (said := getattr(row, key)) != found[key]:
-                print(f"{where}: {row.method} on {row.pack}: {key} is {found[key]}, not {said}", file=sys.stderr)
+                warn(f"{where}: {row.method} on {row.pack}: {key} is {found[key]}, not {said}")
                 sys.exit(1)
-        print(f"{where}: {row.method} on {row.pack}: {row.mat_cold}, {row.mat_session} found again", flush=True)
+        say(f"{where}: {row.method} on {row.pack}: {row.mat_cold}, {row.mat_session} found again")
 
 
 def add(settings: LeaderboardSettings) -> None:
@@ -134,7 +135,7 @@ def add(settings: LeaderboardSettings) -> None:
     rows = read_rows(path) if path.exists() else []
     here = environment()
     if here.git_changed:
-        print("files of the checkout differ from its commit, which the row will name: commit them", file=sys.stderr)
+        warn("files of the checkout differ from its commit, which the row will name: commit them")
     for pack in [settings.pack] if settings.pack else names_of_packs(folder):
         case = new_case(folder, pack, settings.method, settings.settings or {})
         row = Submission(
@@ -150,7 +151,7 @@ def add(settings: LeaderboardSettings) -> None:
         rows = [old for old in rows if any(getattr(old, key) != getattr(row, key) for key in SAME)] + [row]
         rows.sort(key=lambda row: (row.pack, -float(row.mat_cold), row.method))
         write_text(path, as_csv([asdict(row) for row in rows]), "file")
-        print(f"{row.method} on {pack}: {row.mat_cold} cold, {row.mat_session} session", flush=True)
+        say(f"{row.method} on {pack}: {row.mat_cold} cold, {row.mat_session} session")
 
 
 ACTIONS = {"verify": verify, "add": add}

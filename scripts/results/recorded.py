@@ -19,7 +19,6 @@ was.
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -34,8 +33,9 @@ from aded.config.command_line import CONF, compose_config, run_command
 from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.identity import files_fingerprint, sha256
-from aded.records.finished_runs import read_runs, warn
+from aded.records.finished_runs import read_runs
 from aded.settings import Positive
+from aded.shown import say, show_log, warn
 from datastore.sources.fetching import fetch
 from scripts.report.lines import lines_of
 from scripts.report.paper.published import read_published
@@ -196,7 +196,7 @@ def fetch_sources(settings: ResultsSettings) -> Sources:
     for key in ("corpus", "tokenizer"):
         if getattr(settings, key):
             raise BadInput("ANSWERS", f"is missing, and {key} is given; give all three, or none and all are fetched")
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    show_log()
     out = Path(compose_config([], "fetch").source.out).expanduser()
     for name in QUESTIONS:
         fetch(name, out, settings.mirror)
@@ -213,9 +213,9 @@ def call(verb: str, arguments: Sequence[str]) -> bool:
     command = [sys.executable, "-m", "aded", verb, *arguments]
     done = subprocess.run(command, env=os.environ | ALONE, capture_output=True, text=True, check=False)
     named = [one for one in arguments if one.startswith(("+experiment", "model.answers", "method", "out="))]
-    print(f"{perf_counter() - began:5.0f} s  {verb} {' '.join(named)}", flush=True)
+    say(f"{perf_counter() - began:5.0f} s  {verb} {' '.join(named)}")
     if done.returncode:
-        print("\n".join(done.stderr.strip().splitlines()[-1:]) or f"exit code {done.returncode}", file=sys.stderr)
+        warn("\n".join(done.stderr.strip().splitlines()[-1:]) or f"exit code {done.returncode}")
     return done.returncode == 0
 
 
@@ -297,9 +297,9 @@ def run(folders: list[str], settings: ResultsSettings) -> None:
         whole &= all([*pool.map(lambda name: write_tables(name, sources.records, out), (TABLE_1, *ABLATIONS))])
     write_text(out / "row_by_row.md", as_markdown(lines_of(read_runs([sources.records])), read_published()), "out")
     write_text(out / "README.md", readme(sources, out), "out")
-    print(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
+    say(f"{(perf_counter() - began) / 60:.1f} minutes; results: {out / 'README.md'}")
     if not whole:
-        print("not everything succeeded, see above; start the same command again to go on", file=sys.stderr)
+        warn("not everything succeeded, see above; start the same command again to go on")
         sys.exit(1)
 
 

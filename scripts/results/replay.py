@@ -33,6 +33,7 @@ from aded.files.atomic import write_text
 from aded.files.json_lines import read_text
 from aded.files.pack import read_about
 from aded.settings import FilePath, Positive
+from aded.shown import say, warn
 from scripts.results.measure import Case, as_csv, exact_numbers, measure, names_of_packs, new_case
 
 COMMITTED = Path("results/replay")
@@ -130,18 +131,18 @@ def run(rest: list[str], settings: ReplaySettings) -> None:
     began, folder = perf_counter(), Path(settings.packs).expanduser()
     rows = rows_of(folder, settings.jobs)
     texts = {"table.csv": as_csv(rows), "summary.md": as_markdown(rows, folder)}
-    print(texts["summary.md"].split("\n\n")[2])
+    say(texts["summary.md"].split("\n\n")[2])
     took = f"{perf_counter() - began:.0f} s"
     if settings.out is not None:
         for name, text in texts.items():
             write_text(Path(settings.out).expanduser() / name, text, "out")
-        print(f"{took}: {settings.out}/table.csv")
+        say(f"{took}: {settings.out}/table.csv")
         return
     for name, text in texts.items():
         if difference := first_difference(read_text(COMMITTED / name, "replay"), text):
-            print(f"{COMMITTED / name}: {difference}", file=sys.stderr)
+            warn(f"{COMMITTED / name}: {difference}")
             sys.exit(1)
-    print(f"{took}: {len(rows)} rows, each digit as in {COMMITTED / 'table.csv'}")
+    say(f"{took}: {len(rows)} rows, each digit as in {COMMITTED / 'table.csv'}")
 
 
 def main() -> None:

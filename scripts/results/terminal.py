@@ -29,6 +29,7 @@ from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import json_lines
 from aded.settings import FilePath, Positive
+from aded.shown import say
 
 ROOT = Path(__file__).parents[2]
 COLUMNS, LINE, LETTER, MARGIN = 84, 20, 8.4, 16
@@ -132,13 +133,13 @@ def run(arguments: list[str], settings: TerminalSettings) -> None:
     session, out = Path(settings.session).expanduser(), Path(settings.out).expanduser()
     if arguments == ["record"]:
         write_text(session, "\n".join(record(settings)) + "\n", "session")
-        print(f"recorded: {session}")
+        say(f"recorded: {session}")
     elif arguments == ["draw"]:
         rows = [row for _, row in json_lines(session, "session")]
         if not rows or "model" not in rows[0] or not all("text" in row for row in rows[1:]):
             raise BadInput("session", f"{session} is no session that record wrote")
         write_text(out, draw(rows), "out")
-        print(f"drawn: {out}")
+        say(f"drawn: {out}")
     else:
         raise BadInput("record|draw", "name one of the two")
 

@@ -28,6 +28,7 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs
 from aded.kernels import threads
 from aded.settings import Count
+from aded.shown import say
 from aded.targets.eager import EagerTarget
 from baselines.heads.medusa_heads import OURS, MedusaHeads, save_heads
 from baselines.heads.shared.paths import most_probable_paths
@@ -148,9 +149,9 @@ def run(cfg: DictConfig) -> None:
     )
     if validation.any():
         rate = accepted(heads, states[validation], targets[validation], projection)
-        print(f"mean accepted tokens on validation answers: {rate:.2f}")
+        say(f"mean accepted tokens on validation answers: {rate:.2f}")
     save_heads(heads, out, {**facts, "states": str(len(states))})
-    print(f"heads: {out}")
+    say(f"heads: {out}")
 
 
 def main() -> None:

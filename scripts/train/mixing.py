@@ -33,6 +33,7 @@ from aded.core.sampler import Greedy
 from aded.drafters.hybrid.drafter import Hybrid, HybridPart
 from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
 from aded.errors import BadInput
+from aded.shown import say
 from datastore.corpora.corpus import Corpus
 from scripts import NoSettings
 from scripts.train.prompts import prompts
@@ -86,7 +87,7 @@ def learn(cfg: DictConfig) -> None:
     for name, part in parts.items():
         weights, tokens = part.learn_again()
         if tokens:
-            print(f"{name}, from {tokens} tokens that it or others drafted beside it:\n{weights.round(2)}")
+            say(f"{name}, from {tokens} tokens that it or others drafted beside it:\n{weights.round(2)}")
 
 
 def run(overrides: list[str], settings: NoSettings) -> None:

@@ -40,6 +40,7 @@ from aded.files.datastores.suffix_file import SuffixFile, open_suffixes
 from aded.identity import file_fingerprint
 from aded.kernels import threads
 from aded.settings import FilePath, Positive, Rate, Seed, Share
+from aded.shown import say
 from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from datastore.cleaning.repetition import is_degenerate
@@ -191,7 +192,7 @@ def run(cfg: DictConfig) -> None:
         facts[f"{prefix}learned_from"] = "; ".join(sources)
     with whole_file(Path(cfg.out).expanduser()) as file:
         file.write(save(weights, metadata=facts))
-    print(f"scorer: {cfg.out}")
+    say(f"scorer: {cfg.out}")
 
 
 def main() -> None:

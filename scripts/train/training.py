@@ -22,6 +22,7 @@ from aded.files.atomic import check_outputs, whole_file
 from aded.kernels import threads
 from aded.records.config import flat
 from aded.settings import Positive, Rate
+from aded.shown import say
 from aded.targets.loaded import Loaded
 from baselines.heads.shared.head_files import WEIGHTS
 from scripts.train.answers import HEADS, answered, inputs, read_pairs, target_of
@@ -228,7 +229,7 @@ def train(
     facts |= {"answers": str(len(taught)), "tokens": str(sum(len(answer) for _, answer in taught))}
     training.run(lambda number: read(taught[number]), facts)
     print_accuracies(lesson, [read(pair) for pair in unseen])
-    print(f"head: {training.out / WEIGHTS}")
+    say(f"head: {training.out / WEIGHTS}")
 
 
 @torch.no_grad()
@@ -237,4 +238,4 @@ def print_accuracies(lesson: Lesson, texts: list[ReadText]) -> None:
     if texts:
         generator = torch.Generator().manual_seed(0)
         rates = torch.tensor([lesson(text, generator)[1] for text in texts]).nanmean(0).tolist()
-        print(f"unseen answers, first choice right: {', '.join(f'{rate:.1%}' for rate in rates)}")
+        say(f"unseen answers, first choice right: {', '.join(f'{rate:.1%}' for rate in rates)}")

@@ -9,7 +9,7 @@ import pytest
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
-from aded.demo import DRAFTED, RESET, DemoSettings, chat, lines_of, show, shown
+from aded.demo import DRAFTED, RESET, DemoSettings, chat, lines_of, prose, show
 from aded.errors import BadInput
 
 LINES = ["the cat sat on the mat, the cat sat", "on the mat"]
@@ -54,4 +54,4 @@ def test_it_reads_a_pipe_as_text_and_no_further_words(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), "utf-8", "surrogateescape"))
     assert list(lines_of(plain=True)) == ["caf\ufffd"]
     # Control characters do not reach the terminal.
-    assert shown("a\x1b[2Jb\x9b\x07\r\n\té👩‍💻") == "a[2Jb\n\té👩‍💻"
+    assert prose("a\x1b[2Jb\x9b\x07\r\n\té👩‍💻") == "a[2Jb\n\té👩‍💻"

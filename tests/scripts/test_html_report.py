@@ -149,7 +149,7 @@ def test_a_cut_off_run_does_not_change_the_numbers_of_whole_ones(tmp_path: Path)
 
 def test_hostile_names_settings_and_tokens_are_literal(tmp_path: Path) -> None:
     named = {"method.name": HOSTILE, "method.note": HOSTILE}
-    folder = measured(tmp_path / "<b>", "fast", 1.0, benchmark=HOSTILE, settings=named)
+    folder = measured(tmp_path / "<b>\u202e", "fast", 1.0, benchmark=HOSTILE, settings=named)
     with_trees(folder, {"1": HOSTILE, "2": "\\ud800"})
     measured(tmp_path, "slow", 4.0)
     page = page_of(tmp_path)

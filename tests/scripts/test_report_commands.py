@@ -3,18 +3,24 @@ import shutil
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import wandb
 from command import Command
-from made_up_run import row, times, write_run
+from made_up_run import MACHINE, row, times, write_run
 
 from aded.errors import BadInput
+from aded.records.finished_runs import read_runs
 from aded.records.paired import FEWEST
 from aded.records.summary import Summary
 from scripts import NoSettings, compare, wandb_report
+from scripts.html_report import write_report
+from scripts.plots import draw
+from scripts.report.lines import lines_of
+from scripts.report.tables.summary import ranking
 from scripts.score import FOLDER_KEY, Sample, is_right, read_samples, score
-from scripts.tables import main
+from scripts.tables import main, write_tables
 from scripts.wandb_report import METRICS, report
 
 
@@ -173,3 +179,33 @@ def test_wandbs_report_shows_the_ranking(tmp_path: Path, monkeypatch: pytest.Mon
     assert (first_order.name.name, first_order.ascending) == ("speedup", False)
     monkeypatch.setattr(wandb, "login", lambda **_: False)
     assert "wandb login" in command.refusal(wandb_report.main, "team/bench")
+
+
+def test_names_of_others_are_text_in_every_file(tmp_path: Path) -> None:
+    bad = "=a\x1b[2J\x9b<script>|[a](b) $x$ \u202e"
+    for number in range(2):
+        notes, machine = (
+            {"method.note": f"https://me:pa55@host {number}{bad}"},
+            MACHINE | {"processor": f"{number}{bad}"},
+        )
+        rows = [row(n, 0, [3, 2], category=f"{bad}{n}", **times(1.0, 2.0, 5)) for n in range(6)]
+        names: dict[str, Any] = {"method": bad, "model": bad, "benchmark": bad, "engine": bad, "answers": None}
+        write_run(tmp_path / f"{number}", rows, settings=notes, machine=machine, **names)
+    found = read_runs([tmp_path])
+    assert "<script>" not in write_tables(found, [], tmp_path) + ranking(found)
+    draw(lines_of(found), tmp_path)
+    write_report([tmp_path], tmp_path / "report.html")
+    for kind, raw in (
+        ("md", ("<script", "](b", "$x")),
+        ("csv", ("\n=", ",=", ',"=', '\n"=')),
+        ("tex", ("<s", " $x")),
+        ("svg", ("<script",)),
+        ("html", ("<script>|",)),
+    ):
+        texts = [path.read_text() for path in tmp_path.glob(f"*.{kind}")]
+        assert texts
+        for text in texts:
+            assert not [one for one in text if not one.isprintable() and one != "\n"], kind
+            assert not [one for one in ("pa55", *raw) if one in text.replace("$<$", "")], kind
+            if kind == "svg":
+                assert ElementTree.fromstring(text) is not None

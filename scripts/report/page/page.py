@@ -46,6 +46,7 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
+        finalize=lambda value: literal(value, "\n") if type(value) is str else value,  # our own files are Markup
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -56,11 +57,11 @@ def page(runs: Sequence[FinishedRun], left_out: Sequence[str], folders: Sequence
         summary=[_in_words(mine) for mine in by_workload(lines_by_seed(runs)).values()],
         tabs=tabs,
         drawn=drawn,
-        left_out=[literal(one) for one in left_out],
+        left_out=left_out,
         definitions=definitions,
         places={head: f"define-{number}" for number, head in enumerate(definitions)},
-        commands=[(line.name, literal(line.first.command or "")) for line in each],
-        folders=shlex.join(literal(folder) for folder in folders),
+        commands=[(line.name, line.first.command or "") for line in each],
+        folders=shlex.join(folders),
         version=__version__,
         trees=trees,
         style=(HERE / "style.css").read_text(encoding="utf-8"),

@@ -16,6 +16,7 @@ from scripts.report.paper.comparison import Footnotes
 from scripts.report.tables.accepted import BY_POSITION, headline, in_both_scopes, in_detail
 from scripts.report.tables.parts import EXPLAINED, parts_table
 from scripts.report.tables.summary import all_numbers, doubts, ranking_frame
+from scripts.report.texts import as_csv
 
 ACCEPTED_FILE = "mean_accepted_tokens.md"
 TIMES = (
@@ -67,7 +68,7 @@ class Table:
 
     @property
     def csv(self) -> str:
-        return (self.frame if self.numbers is None else self.numbers).to_csv(index=False)
+        return as_csv(self.frame if self.numbers is None else self.numbers)
 
 
 def ranking(runs: Sequence[FinishedRun]) -> Table:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from aded.errors import literal
-from aded.records.finished_runs import FinishedRun, warn
+from aded.records.finished_runs import FinishedRun
 from aded.records.trees import AnswerTrees, read_trees
+from aded.shown import warn
 from scripts.report.lines import Line
 
 MOST_BYTES = 3_000_000

@@ -19,6 +19,7 @@ from scripts.report.texts import (
     MARK,
     UNDECIDED,
     UNDECIDED_MARK,
+    heading,
     listed,
     markdown,
     reasons,
@@ -210,5 +211,5 @@ def _long_row(line: Line, metric: str, published: Sequence[Published]) -> dict[s
 
 
 def as_markdown(frames: Mapping[str, pd.DataFrame], sources: Footnotes) -> str:
-    blocks = "".join(f"## {title}\n\n{markdown(frame)}\n\n" for title, frame in frames.items())
+    blocks = "".join(f"{heading(title)}\n\n{markdown(frame)}\n\n" for title, frame in frames.items())
     return f"{blocks}{EXPLAINED}\n\n{listed(sources.legend())}\n"

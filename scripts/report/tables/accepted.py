@@ -28,7 +28,7 @@ from scripts.report.columns import COLUMNS, shown, without_empty_columns
 from scripts.report.lines import ACCEPTED, SCOPES, Line, by_workload, categories_of, in_both_scopes
 from scripts.report.paper.comparison import Footnotes
 from scripts.report.paper.published import Published, benchmark_family, beside
-from scripts.report.texts import listed, markdown
+from scripts.report.texts import heading, listed, markdown
 
 DEEPEST = 8
 """Positions that the table shows."""
@@ -163,14 +163,14 @@ def as_markdown(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], publi
     workloads = {file.name: _workload_of(file, groups) for file in elsewhere}
     for workload, mine in groups.items():
         files = [file for file in elsewhere if workloads[file.name] == workload]
-        sections += [f"## {', '.join(workload)}", markdown(headline(mine, files, published, sources))]
+        sections += [heading(", ".join(workload)), markdown(headline(mine, files, published, sources))]
         for title, frame in in_detail(mine, files).items():
-            sections += [f"### {title}", markdown(frame)]
+            sections += [heading(title, 3), markdown(frame)]
     for file in elsewhere:
         if workloads[file.name] is None:
             numbers = {name: repr(value) for name, value in _numbers_of(file).items()}
             frame = pd.DataFrame([{"method": _elsewhere(file)} | numbers])
-            sections += [f"## {file.benchmark}, {file.name}", markdown(frame)]
+            sections += [heading(f"{file.benchmark}, {file.name}"), markdown(frame)]
     legend = listed(sources.legend())
     return "\n\n".join([*sections, EXPLAINED, BY_POSITION, *([legend] if legend else [])]) + "\n"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from aded.records.finished_runs import FinishedRun
 from aded.records.numbers import MISSING
 from aded.records.rows import to_json
 from aded.records.totals import FEWEST_QUESTIONS
+from aded.shown import in_markdown
 from scripts.report import against
 from scripts.report.columns import COLUMNS, chosen, differing_workload, frame
 from scripts.report.lines import Line, each_run, lines_by_seed
@@ -82,11 +83,11 @@ def ranking_frame(lines: Sequence[Line]) -> pd.DataFrame:
     return found
 
 
-def ranking(runs: Sequence[FinishedRun], shown: Callable[[str], str] = str) -> str:
-    """The ranking in Markdown, and why numbers are marked. Names are literal. shown: how each text is written."""
+def ranking(runs: Sequence[FinishedRun]) -> str:
+    """The ranking in Markdown, and why numbers are marked."""
     lines = lines_by_seed(runs)
-    remarks = "\n".join(map(shown, doubts(lines)))
-    return f"{markdown(ranking_frame(lines).map(shown))}\n\n{remarks}\n"
+    remarks = "\n".join(map(in_markdown, doubts(lines)))
+    return f"{markdown(ranking_frame(lines))}\n\n{remarks}\n"
 
 
 def as_markdown(lines: Sequence[Line]) -> str:

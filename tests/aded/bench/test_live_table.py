@@ -27,13 +27,13 @@ def test_each_run_has_a_line_with_its_numbers_so_far() -> None:
     table.begin("first", 5, 0)
     table.answered(rows_of(1), "1 of 10 questions answered")
     table.begin("[bold]second", 5, 1)
-    table.note("[blink]note")
+    table.note("[blink]note\x9b1m")
     for number in range(2, 5):
         table.answered(rows_of(number), f"{number} questions answered")
     table.answered(rows_of(5), "about 5 s left")
     table.close()
     one = summarise(rows_of(5), method="", model="", benchmark="", run_id="")
-    assert "[blink]note" in written.getvalue()
+    assert "[blink]note\\x9b1m" in written.getvalue()
     last = written.getvalue().rpartition("sweep")[2]
     for words in (
         "1 of 5",

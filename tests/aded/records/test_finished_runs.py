@@ -223,12 +223,3 @@ def test_a_score_that_is_damaged_or_of_other_samples_is_left_out(
         file.write_text(f'{{"pass@1": {rate}, "samples_sha256": "{of}"}}', encoding="latin-1")
         assert [run.pass_at_1 for run in read_runs([folder])] == [None, 0.5 if rate == "0.5" else None]
         assert (str(file) in capsys.readouterr().err) == (rate != "0.5")
-
-
-def test_what_is_not_printed_is_an_escape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path / "run", [row(81, 0, [1], category="a\x1b[2J")], method="m\x1b[31m")
-    (run,) = read_runs([tmp_path])
-    assert (run.method, run.rows[0].category) == ("m\\x1b[31m", "a\\x1b[2J")
-    (tmp_path / "run" / "rows.jsonl").write_text("\x1b[31m\n")
-    assert not read_runs([tmp_path])
-    assert "\x1b" not in capsys.readouterr().err

@@ -1,9 +1,7 @@
 import re
 
 import pandas as pd
-import pytest
 
-from aded.errors import literal
 from scripts.report.texts import as_latex
 
 HOSTILE = '50% of a_b & $c #1 {x} ~^\\\\ <|> "q" – ¹²³ ± × é Ж漢'
@@ -22,12 +20,3 @@ def test_no_letter_is_raw_and_every_row_has_its_cells() -> None:
     assert [line.count("&") for line in rows] == [1] * 5
     assert not re.search(r"^[\[*]", text, re.MULTILINE), "after a row's end it would be an option"
     assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("é 漢 عرب", "é 漢 عرب"), ("a\nb", "a\\nb"), ("\ud800", "\\ud800"), ("\u200f\u2066", "\\u200f\\u2066")],
-)
-def test_letters_stay_and_all_that_is_not_printed_is_an_escape(text: str, shown: str) -> None:
-    assert literal(text) == shown
-    assert literal("a\nb", "\n") == "a\nb"
