@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -210,23 +210,21 @@ def read_begun(folder: Path) -> FinishedRun:
 
 
 def _literal(run: FinishedRun) -> FinishedRun:
-    """The run with all its texts as they may be shown; rows keep their ids, by which their trees are found."""
-    rows = [replace(row, category=literal(row.category)) for row in run.rows]
-    known = {name: _literal_texts(getattr(run, name)) for name in ("summary", "config", "environment")}
-    return replace(run, rows=rows, **known)
-
-
-def _literal_texts(value: Any) -> Any:
-    """The value with each text in it literal."""
-    if isinstance(value, str):
-        return literal(value)
-    if isinstance(value, Mapping):
-        return {_literal_texts(key): _literal_texts(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_literal_texts, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{one.name: _literal_texts(getattr(value, one.name)) for one in fields(value)})
-    return value
+    """The run with its names, settings and categories as they may be shown."""
+    summary = run.summary
+    summary = replace(
+        summary,
+        method=literal(summary.method),
+        model=literal(summary.model),
+        benchmark=literal(summary.benchmark),
+        marks=[literal(mark) for mark in summary.marks],
+    )
+    config = {literal(key): literal(value) if isinstance(value, str) else value for key, value in run.config.items()}
+    machine = run.environment.machine
+    machine = replace(machine, processor=literal(machine.processor), gpu=machine.gpu and literal(machine.gpu))
+    rows = [row if row.category.isprintable() else replace(row, category=literal(row.category)) for row in run.rows]
+    environment = replace(run.environment, machine=machine)
+    return replace(run, summary=summary, config=config, environment=environment, rows=rows)
 
 
 def whole_rows(path: Path) -> Iterator[Row]:

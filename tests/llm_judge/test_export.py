@@ -44,8 +44,8 @@ def test_a_question_is_a_line_of_fastchats(run: Path, tmp_path: Path, tokenizer:
 
 def test_an_answer_ends_before_a_stop_string(tmp_path: Path, tokenizer: PreTrainedTokenizerFast) -> None:
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    ids = tokenizer("abc", add_special_tokens=False)["input_ids"]
-    settings = {"benchmark.stop_strings": ["bc"]}
+    ids = tokenizer("a\nbc", add_special_tokens=False)["input_ids"]
+    settings = {"benchmark.stop_strings": ["\nb"]}
     run = write_run(tmp_path / "run", [row(81, 0, [2], token_ids=ids)], answers=None, settings=settings)
     (line,) = lines(export(run, str(tmp_path / "out"), "mine", str(tmp_path / "tokenizer")))
     assert line["choices"][0]["turns"] == ["a"]
