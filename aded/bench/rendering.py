@@ -32,12 +32,13 @@ def rendered(template: str, render: Callable[[], str]) -> str:
     if _has_powers(template):
         raise ValueError("it computes powers, which no template of a model does, and they may take for ever")
     answer: Future[str] = Future()
-    process, until = psutil.Process(), monotonic() + SECONDS
-    most = process.memory_info().rss + MEMORY
-    thread = Thread(target=_answer, args=(answer, render), daemon=True)
+    thread, until = Thread(target=_answer, args=(answer, render), daemon=True), monotonic() + SECONDS
     thread.start()
-    while thread.join(LOOK) or thread.is_alive():
-        grown = process.memory_info().rss > most
+    thread.join(LOOK)
+    before = _resident() if thread.is_alive() else 0
+    while thread.is_alive():
+        thread.join(LOOK)
+        grown = _resident() > before + MEMORY
         if grown or monotonic() > until:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_Stopped))
             if grown:
@@ -53,6 +54,11 @@ def _answer(answer: Future[str], render: Callable[[], str]) -> None:
         pass
     except BaseException as error:
         answer.set_exception(error)
+
+
+def _resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(psutil.Process().memory_info().rss)
 
 
 @lru_cache(8)

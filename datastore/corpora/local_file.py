@@ -19,7 +19,7 @@ import fsspec
 from fsspec.compression import register_compression
 
 from aded.errors import BadInput, first_line
-from aded.files.compressed import bounded
+from aded.files.compressed import Bounded
 
 BLOCK = 1 << 20
 """Characters read at once."""
@@ -51,8 +51,8 @@ def open_text(path: str) -> Iterator[tuple[TextIO, Fraction]]:
     try:
         size = max(1, os.stat(path).st_size)
         with reader as content:
-            plain = content if reader.compression is None else bounded(content, size)
-            file = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="surrogateescape")
+            plain = content if reader.compression is None else Bounded(content, size)
+            file = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[type-var]
             yield file, lambda: min(1.0, reader.fobjects[0].tell() / size)
     except FileNotFoundError:
         raise BadInput("corpus.path", f"no file {path}; name a JSON, JSON lines, Parquet or text file") from None

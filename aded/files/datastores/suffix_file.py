@@ -81,9 +81,9 @@ class SuffixFile(ArrayFile):
     def verify(self) -> None:
         """Read the whole file. Raises BadInput if a block is damaged, or a token of a crafted file is none."""
         super().verify()
-        for start in range(0, len(self.tokens), BLOCK):
-            part = self.tokens[start : start + BLOCK]
-            if part.max() > self.separator or part.min() < 0:
+        tokens = self.tokens.view(f"u{self.tokens.itemsize}")  # negative ones are the largest
+        for start in range(0, len(tokens), BLOCK):
+            if tokens[start : start + BLOCK].max() > self.separator:
                 raise BadInput(
                     DATASTORE_KEY, f"{self.path} is damaged (a token is above {self.separator}); build it again"
                 )
