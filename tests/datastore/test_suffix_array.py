@@ -42,7 +42,7 @@ def test_a_separator_follows_each_document_and_tokens_take_two_bytes_where_they_
     assert opened.tokens.tolist() == [65_534, 0, 65_535]
 
 
-def crafted(folder: Path, **arrays: list[float]) -> Path:
+def crafted(folder: Path, **arrays: list[int] | list[float]) -> Path:
     path, header = folder / "crafted.suffixes", {"format": FORMAT, "version": VERSION, **HEADER}
     write_arrays(
         path,
