@@ -37,7 +37,7 @@ Weight = Annotated[float, Field(ge=0, le=1e6)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
 Seed = Annotated[int, Field(ge=0)]
-NonNegative = Annotated[int, Field(ge=0)]
+NonNegative = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 LARGEST_VOCABULARY = 1 << 21
 """Tokens of any tokenizer are below this."""
 TokenId = Annotated[int, Field(ge=0, lt=LARGEST_VOCABULARY)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import signature
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from aded.errors import BadInput, check_utf8
+from aded.bench.rendering import rendered
+from aded.errors import BadInput, check_utf8, first_line
 from aded.files.models.tokenizer import has_id
 from aded.settings import Order
 
@@ -229,9 +231,11 @@ def ids_of_messages(
     if tools:
         options["tools"] = [dict(tool) for tool in tools]
     try:
-        text = apply([dict(one) for one in messages], tokenize=False, add_generation_prompt=True, **options)
+        plain = [dict(one) for one in messages]
+        render = partial(apply, plain, tokenize=False, add_generation_prompt=True, **options)
+        text = rendered(template, render)
     except Exception as error:  # templates are programs, and raise what they like
-        raise BadInput(key, f"{where}: the chat template refuses the messages ({error})") from None
+        raise BadInput(key, f"{where}: the chat template refuses the messages ({first_line(error)})") from None
     check_utf8(text, key)
     ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids

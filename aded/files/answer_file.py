@@ -139,7 +139,7 @@ def read_prompts(path: str | Path) -> dict[str, str]:
     for where, line in json_lines(path, ANSWERS_KEY):
         if "prompt" not in line:
             raise BadInput(ANSWERS_KEY, f"{where} has no prompt; give the file of the questions too")
-        answer: Prompted = typed(_mended(line), Prompted, ANSWERS_KEY, where, "prompt and answer")
+        answer: Prompted = typed(_mended(line, where), Prompted, ANSWERS_KEY, where, "prompt and answer")
         found[answer.id_of(where)] = answer.prompt
     return found
 
@@ -148,7 +148,7 @@ def _answer(where: str, line: dict[str, Any]) -> tuple[str, int, list[RecordedTu
     """(question id, number of the first turn, turns) of one line of any of the formats."""
     kind: Any = Fastchat if "choices" in line else Sample if "completion" in line else RunRow
     kind = Prompted if "answer" in line and kind is RunRow else kind
-    answer = typed(_mended(line), kind, ANSWERS_KEY, where, FORM)
+    answer = typed(_mended(line, where), kind, ANSWERS_KEY, where, FORM)
     if isinstance(answer, Fastchat):
         return answer.question_id, 0, [RecordedTurn(text) for text in answer.choices[0].turns]
     if isinstance(answer, Sample):
@@ -173,10 +173,17 @@ def sha256_of(token_ids: Sequence[int]) -> str:
     return sha256(json.dumps(list(token_ids), separators=(",", ":")))
 
 
-def _mended(value: Any) -> Any:
-    """The value with U+FFFD in place of lone surrogates, which no tokenizer takes."""
+def _mended(value: Any, where: str) -> Any:
+    """The value with U+FFFD in place of lone surrogates, which no tokenizer takes. Raises BadInput."""
+    try:
+        return _whole_unicode(value)
+    except RecursionError:
+        raise BadInput(ANSWERS_KEY, f"{where} is nested too deep; it must be {FORM}") from None
+
+
+def _whole_unicode(value: Any) -> Any:
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_mended(one) for one in value]
-    return {key: _mended(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [_whole_unicode(one) for one in value]
+    return {key: _whole_unicode(one) for key, one in value.items()} if isinstance(value, dict) else value

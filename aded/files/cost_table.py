@@ -13,10 +13,10 @@ from pydantic import Field
 from aded.core.step_cost import CONTEXT, StepCost
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, json_value, read_text, typed
+from aded.settings import NonNegative, Positive
 
 COST_KEY = "method.cost"
-Nodes = Annotated[int, Field(ge=1)]
-Milliseconds = Annotated[float, Field(gt=0)]
+Milliseconds = Annotated[float, Field(gt=0, le=1e15)]
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class EngineTimes:
 
     __pydantic_config__ = LINE
     engine: str
-    ms_by_context: Annotated[dict[int, dict[Nodes, Milliseconds]], Field(min_length=1)]
-    ms_by_batch: dict[Annotated[int, Field(ge=1)], dict[Nodes, Milliseconds]] | None = None
+    ms_by_context: Annotated[dict[NonNegative, dict[Positive, Milliseconds]], Field(min_length=1)]
+    ms_by_batch: dict[Positive, dict[Positive, Milliseconds]] | None = None
 
 
 @dataclass(frozen=True)

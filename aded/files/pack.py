@@ -24,8 +24,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
 from aded.files.atomic import write_bytes
+from aded.files.compressed import check_expansion
 from aded.files.json_lines import LINE, json_value, read_text, typed
 from aded.identity import sha256
 from aded.settings import LARGEST_VOCABULARY, Id, NonNegative, PlainName, TokenId
@@ -33,7 +34,8 @@ from aded.settings import LARGEST_VOCABULARY, Id, NonNegative, PlainName, TokenI
 ABOUT, ANSWERS = "pack.json", "answers.jsonl.xz"
 MOST_BYTES = 1 << 30
 """Of the lines, before compression: a small file may hold more than any memory."""
-Ids = tuple[TokenId, ...]
+Ids = Annotated[tuple[TokenId, ...], Field(fail_fast=True)]
+"""A wrong one is enough: an error for each of a million takes a gigabyte."""
 StopReason = Literal["eos", "stop_string", "limit", "context"]
 
 
@@ -141,10 +143,11 @@ def read_pack(path: str | Path, key: str) -> Pack:
     folder, about = Path(expanduser(path)), read_about(path, key)
     file = folder / ANSWERS
     try:
+        check_expansion(about.answers_bytes, file.stat().st_size)
         with lzma.open(file) as compressed:
             lines = compressed.read(about.answers_bytes + 1)
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        problem = getattr(error, "strerror", None) or error
+    except (OSError, EOFError, MemoryError, lzma.LZMAError) as error:
+        problem = getattr(error, "strerror", None) or first_line(error)
         raise BadInput(key, f"{file} cannot be read ({problem}); get the pack again") from None
     if sha256(lines) != about.answers_sha256:
         raise BadInput(key, f"{file} does not hold the answers that {ABOUT} names; get the pack again")
@@ -174,8 +177,12 @@ def write_pack(path: str | Path, turns: Sequence[PackedTurn], key: str, **known:
     )
     about = replace(about, sha256=about.hashed())
     typed(asdict(about), About, key, ABOUT, "what can be opened again")
-    folder = Path(expanduser(path))
-    write_bytes(folder / ANSWERS, lzma.compress(lines, preset=9 | lzma.PRESET_EXTREME), key)
+    folder, compressed = Path(expanduser(path)), lzma.compress(lines, preset=9 | lzma.PRESET_EXTREME)
+    try:
+        check_expansion(len(lines), len(compressed))
+    except OSError as error:
+        raise BadInput(key, f"a pack of these answers could not be opened: {error}") from None
+    write_bytes(folder / ANSWERS, compressed, key)
     write_bytes(folder / ABOUT, (json.dumps(asdict(about), indent=1) + "\n").encode(), key)
     return about
 

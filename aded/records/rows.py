@@ -21,7 +21,10 @@ from aded.files.answer_file import sha256_of
 from aded.settings import STRICT, NonNegative
 
 Record = TypeVar("Record")
-Number = Annotated[float, Field(ge=0)]
+Number = Annotated[float, Field(ge=0, le=1e15)]
+"""Sums of such are finite."""
+Counts = Annotated[list[NonNegative], Field(fail_fast=True)]
+Numbers = Annotated[list[Number], Field(fail_fast=True)]
 EACH_BIN = Field(min_length=BINS, max_length=BINS)
 
 
@@ -88,10 +91,10 @@ class Slices:
     """The pairs of slices in which method and baseline took turns (aded.core.slices), a value per pair."""
 
     __pydantic_config__ = STRICT
-    steps: list[NonNegative] = about("steps of the method")
-    autoregressive_steps: list[NonNegative] = about("steps of autoregressive decoding")
-    others: list[Number] = about("share that other programs took; of the pair's slices the larger")
-    steal: list[Number] = about("share that other virtual machines took; of the pair's slices the larger")
+    steps: Counts = about("steps of the method")
+    autoregressive_steps: Counts = about("steps of autoregressive decoding")
+    others: Numbers = about("share that other programs took; of the pair's slices the larger")
+    steal: Numbers = about("share that other virtual machines took; of the pair's slices the larger")
 
 
 @dataclass(frozen=True)
@@ -99,16 +102,14 @@ class Timing:
     """What it took to decode a turn once, step by step. On a busy machine it is decoded again."""
 
     __pydantic_config__ = STRICT
-    draft_ms: list[Number] = about(
-        "draft at each step; at the first also begin, and observe after prefill", unit="ms"
-    )
-    verify_ms: list[Number] | None = about(
+    draft_ms: Numbers = about("draft at each step; at the first also begin, and observe after prefill", unit="ms")
+    verify_ms: Numbers | None = about(
         "time in the target at each step: forward, walk, compaction", unit="ms", null=REPLAY
     )
-    observe_ms: list[Number] = about("observe at each step", unit="ms")
-    autoregressive_draft_ms: list[Number] | None = about("as draft_ms", unit="ms", null=UNPAIRED)
-    autoregressive_verify_ms: list[Number] | None = about("as verify_ms", unit="ms", null=UNPAIRED)
-    autoregressive_observe_ms: list[Number] | None = about("as observe_ms", unit="ms", null=UNPAIRED)
+    observe_ms: Numbers = about("observe at each step", unit="ms")
+    autoregressive_draft_ms: Numbers | None = about("as draft_ms", unit="ms", null=UNPAIRED)
+    autoregressive_verify_ms: Numbers | None = about("as verify_ms", unit="ms", null=UNPAIRED)
+    autoregressive_observe_ms: Numbers | None = about("as observe_ms", unit="ms", null=UNPAIRED)
     slices: Slices | None = about("the turns that method and baseline took", null=UNPAIRED)
     machine: MachineUse = about("what the machine did meanwhile")
 
@@ -124,11 +125,11 @@ class Row:
     prompt_tokens: NonNegative = about("tokens of the prompt, with earlier turns and answers", unit="tokens")
     new_tokens: NonNegative = about("tokens that the steps decided: the sum of accept_lengths", unit="tokens")
     steps: NonNegative = about("target forwards over a draft tree; prefill is no step")
-    accept_lengths: list[NonNegative] = about(
+    accept_lengths: Counts = about(
         "tokens that each step added to the answer: accepted drafts and the bonus token, up to the stop",
         unit="tokens",
     )
-    drafted_nodes: list[NonNegative] = about("nodes drafted at each step, without the root", unit="nodes")
+    drafted_nodes: Counts = about("nodes drafted at each step, without the root", unit="nodes")
     calibration: Calibration | None = about(
         "probabilities of the drafted nodes against acceptance", null="the drafter has no probabilities"
     )
@@ -139,7 +140,7 @@ class Row:
     stop_reason: str = about(
         "eos, stop_string, limit (most tokens, or the context is full) or context (the prompt leaves no room)"
     )
-    token_ids: list[NonNegative] = about("the whole answer, the token that prefill decided first")
+    token_ids: Counts = about("the whole answer, the token that prefill decided first")
     token_ids_sha256: str = about("sha256 of token_ids as JSON without spaces")
     identical: bool | None = about(
         "does the answer equal that of autoregressive decoding", null=f"{UNPAIRED}, or sampled by rejection"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aded.files.atomic import write_text
+from aded.files.json_lines import json_value, read_text
 from aded.identity import sha256
 from aded.settings import Share, checked
 from aded.shown import say
@@ -42,7 +43,7 @@ def read_pass_at_1(folder: Path) -> float | None:
     if not path.exists():
         return None
     try:
-        score = json.loads(path.read_bytes())
+        score = json_value(read_text(path, FOLDER_KEY), FOLDER_KEY, str(path))
         rate, scored = checked(score["pass@1"], Share, "pass@1"), score["samples_sha256"]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(f"{path}: no score of `aded score`") from error

@@ -5,6 +5,7 @@ Bytes that are not UTF-8 become lone surrogates: only the rows that contain them
 
 from __future__ import annotations
 
+import io
 import json
 import lzma
 import os
@@ -17,7 +18,8 @@ from typing import BinaryIO, TextIO
 import fsspec
 from fsspec.compression import register_compression
 
-from aded.errors import BadInput
+from aded.errors import BadInput, first_line
+from aded.files.compressed import Bounded
 
 BLOCK = 1 << 20
 """Characters read at once."""
@@ -45,15 +47,17 @@ def open_text(path: str) -> Iterator[tuple[TextIO, Fraction]]:
 
     Raises BadInput when the file cannot be opened or read.
     """
-    reader = fsspec.open(path, "rt", encoding="utf-8-sig", errors="surrogateescape", compression="infer")
+    reader = fsspec.open(path, "rb", compression="infer")
     try:
         size = max(1, os.stat(path).st_size)
-        with reader as file:
+        with reader as content:
+            plain = content if reader.compression is None else Bounded(content, size)
+            file = io.TextIOWrapper(plain, encoding="utf-8-sig", errors="surrogateescape")  # type: ignore[type-var]
             yield file, lambda: min(1.0, reader.fobjects[0].tell() / size)
     except FileNotFoundError:
         raise BadInput("corpus.path", f"no file {path}; name a JSON, JSON lines, Parquet or text file") from None
-    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
-        raise BadInput("corpus.path", f"{path} cannot be read ({error})") from None
+    except (OSError, EOFError, ValueError, MemoryError, lzma.LZMAError, zlib.error) as error:
+        raise BadInput("corpus.path", f"{path} cannot be read ({first_line(error)})") from None
 
 
 def json_rows(file: TextIO) -> Iterator[object]:

@@ -42,16 +42,23 @@ def test_a_separator_follows_each_document_and_tokens_take_two_bytes_where_they_
     assert opened.tokens.tolist() == [65_534, 0, 65_535]
 
 
-def crafted(folder: Path, **arrays: list[int]) -> Path:
+def crafted(folder: Path, **arrays: list[int] | list[float]) -> Path:
     path, header = folder / "crafted.suffixes", {"format": FORMAT, "version": VERSION, **HEADER}
-    write_arrays(path, header, {name: np.array(values, np.int32) for name, values in arrays.items()})
+    write_arrays(
+        path,
+        header,
+        {name: np.array(values, np.float32 if 0.5 in values else np.int32) for name, values in arrays.items()},
+    )
     return path
 
 
 def test_arrays_that_do_not_fit_together_are_refused_and_no_lookup_leaves_the_stream(tmp_path: Path) -> None:
-    for arrays in ({"tokens": [1, 2]}, {"tokens": [1, 2], "suffixes": [0]}):
+    for arrays in ({"tokens": [1, 2]}, {"tokens": [1, 2], "suffixes": [0]}, {"tokens": [0.5], "suffixes": [0]}):
         with pytest.raises(BadInput, match=r"crafted.suffixes.*do not fit"):
             open_suffixes(crafted(tmp_path, **arrays))
+    for token in (2**31 - 1, -1):
+        with pytest.raises(BadInput, match=r"crafted.suffixes is damaged .a token is above 70000"):
+            open_suffixes(crafted(tmp_path, tokens=[token], suffixes=[0])).verify()
     for suffixes in ([0, 2], [-1, 0], [2**31 - 1, -(2**31)]):
         corpus = open_suffixes(crafted(tmp_path, tokens=[1, 2], suffixes=suffixes)).corpus
         starts = [suffix_at(corpus, rank) for rank in range(2)]

@@ -30,7 +30,8 @@ from aded.bench.prompts.rows import QUESTIONS_KEY
 from aded.bench.questions import Chat, Message, PlainText, Question, TokenIds
 from aded.errors import BadInput
 from aded.files.json_lines import LINE, typed
-from aded.settings import Id, Text, TokenId
+from aded.files.pack import Ids
+from aded.settings import Id, Text
 
 KINDS = ("prompt", "turns", "messages", "prompt_ids")
 IDS = ("id", "question_id", "task_id")
@@ -51,9 +52,7 @@ class Line:
     prompt: Text | None = None
     turns: Annotated[tuple[Text, ...] | None, Several] = None
     messages: Annotated[tuple[dict[str, Any], ...] | None, Several] = None
-    prompt_ids: Annotated[
-        tuple[TokenId, ...] | None, Several, Field(validation_alias=AliasChoices("prompt_ids", "ids"))
-    ] = None
+    prompt_ids: Annotated[Ids | None, Several, Field(validation_alias=AliasChoices("prompt_ids", "ids"))] = None
     tools: tuple[dict[str, Any], ...] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     system: Text | None = None

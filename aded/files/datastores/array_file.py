@@ -25,7 +25,7 @@ from aded.files.atomic import whole_file
 from aded.files.datastores import contamination, left_out
 from aded.files.datastores.blocks import BLOCK, WORD, Blocks, block_sum, no_blocks, verify_all
 from aded.files.json_lines import LINE, json_value
-from aded.settings import checked
+from aded.settings import LARGEST_VOCABULARY, checked
 
 DATASTORE_KEY = "datastore.path"
 """The key that errors name."""
@@ -205,8 +205,8 @@ def open_arrays(
             raise ValueError("its checksum is not that of its header")
         if len(sums) != -(-words.nbytes // BLOCK):
             raise ValueError("its blocks have no sums")
-        if int(header["vocabulary"]) < 1 or not header["tokenizer"]:
-            raise ValueError("its header names no vocabulary")
+        if not 1 <= int(header["vocabulary"]) <= LARGEST_VOCABULARY or not header["tokenizer"]:
+            raise ValueError("its header names no vocabulary that a tokenizer has")
     except _DAMAGE as error:
         problem = problem or f"is no {kind} file or is damaged ({error}); build it again"
         raise BadInput(DATASTORE_KEY, f"{path} {problem}") from None

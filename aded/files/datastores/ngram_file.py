@@ -32,7 +32,7 @@ from aded.files.datastores.ngram_trie import (
     read_successors,
 )
 from aded.files.json_lines import json_value
-from aded.settings import LARGEST_VOCABULARY, NgramOrder, NonNegative, checked
+from aded.settings import LARGEST_VOCABULARY, NgramOrder, checked
 
 FORMAT = "aded-ngrams"
 VERSION = "3"
@@ -144,7 +144,7 @@ def open_ngrams(path: str | Path) -> NgramFile:
     path = Path(path)
     header, arrays, starts, blocks = open_arrays(path, FORMAT, VERSION)
     try:
-        levels = checked(json_value(header["levels"], DATASTORE_KEY, "levels"), list[NonNegative], "levels")
+        levels = checked(json_value(header["levels"], DATASTORE_KEY, "levels"), list[int], "levels")
         names = Ngrams._fields[:-2]
         at = np.array([starts[name] for name in names])
         ngrams = Ngrams(**{name: arrays[name] for name in names}, at=at, blocks=blocks)
@@ -154,6 +154,8 @@ def open_ngrams(path: str | Path) -> NgramFile:
             raise ValueError("its prompts are no hashes")
         lengths = [levels[0], *(len(arrays[name]) for name in ("token", "high", "counts", "start"))]
         nodes = sum(levels)
+        if min(levels) < 0:
+            raise ValueError("it has fewer than no n-grams")
         wide = nodes if file.vocabulary > WIDE else 0
         if lengths != [file.vocabulary, nodes, wide, nodes, sum(levels[:-1]) + 1]:
             raise ValueError("the lengths of its arrays do not agree")

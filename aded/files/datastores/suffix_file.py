@@ -25,7 +25,7 @@ from numba import njit
 from aded.compiled import INLINED
 from aded.errors import BadInput
 from aded.files.datastores.array_file import DATASTORE_KEY, ArrayFile, open_arrays
-from aded.files.datastores.blocks import Blocks, are_whole
+from aded.files.datastores.blocks import BLOCK, Blocks, are_whole
 
 FORMAT = "aded-suffixes"
 VERSION = "3"
@@ -78,6 +78,16 @@ class SuffixFile(ArrayFile):
     def corpus(self) -> Suffixes:
         return Suffixes(self.tokens, self.suffixes, self.at, self.blocks)
 
+    def verify(self) -> None:
+        """Read the whole file. Raises BadInput if a block is damaged, or a token of a crafted file is none."""
+        super().verify()
+        tokens = self.tokens.view(f"u{self.tokens.itemsize}")  # negative ones are the largest
+        for start in range(0, len(tokens), BLOCK):
+            if tokens[start : start + BLOCK].max() > self.separator:
+                raise BadInput(
+                    DATASTORE_KEY, f"{self.path} is damaged (a token is above {self.separator}); build it again"
+                )
+
     @property
     def separator(self) -> int:
         return self.vocabulary
@@ -88,6 +98,11 @@ def open_suffixes(path: str | Path) -> SuffixFile:
     path = Path(path)
     header, arrays, starts, blocks = open_arrays(path, FORMAT, VERSION)
     tokens, suffixes = arrays.get("tokens"), arrays.get("suffixes")
-    if tokens is None or suffixes is None or len(tokens) != len(suffixes):
+    if (
+        tokens is None
+        or suffixes is None
+        or len(tokens) != len(suffixes)
+        or "f" in (tokens.dtype.kind, suffixes.dtype.kind)
+    ):
         raise BadInput(DATASTORE_KEY, f"{path} is damaged (its arrays do not fit together); build it again")
     return SuffixFile(path, header, tokens, suffixes, np.array([starts["tokens"], starts["suffixes"]]), blocks=blocks)

@@ -1,5 +1,6 @@
 """Questions become prompts, by templates, messages and ids; those of HumanEval too."""
 
+import threading
 from collections import Counter
 from typing import Any
 
@@ -12,6 +13,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from aded.api.prompt import prompt_ids
+from aded.bench import rendering
 from aded.bench.build import checked_config
 from aded.bench.human_eval import HumanEval, completion
 from aded.bench.prompts.line import question_of
@@ -51,6 +53,30 @@ def test_messages_grow_by_the_answers_and_go_through_the_chat_template(tokenizer
     tokenizer.chat_template = None
     with pytest.raises(BadInput, match=r"^model.template: question q7 is a list of messages"):
         question.prompt_ids([], tokenizer, Raw())
+
+
+LOOPS = "**{% for a in range(9999) %}{% for b in range(999) %}{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("name", "bound", "template", "problem"),
+    [
+        ("SECONDS", 0.1, LOOPS, "0.1 sec"),
+        ("MEMORY", -(1 << 40), LOOPS, "MB"),
+        ("LOOK", 1, "**{{ 2 ** 3 }}", "powers"),
+    ],
+)
+def test_a_chat_template_that_does_too_much_is_stopped(
+    name: str, bound: float, template: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, tokenizer = threading.active_count(), tiny_tokenizer()
+    monkeypatch.setattr(rendering, name, bound)
+    tokenizer.chat_template = template
+    with pytest.raises(BadInput, match=rf"^model.template: it: the chat template refuses .*{problem}"):
+        ChatTemplate().ids(tokenizer, ["a"], [])
+    for thread in threading.enumerate()[before:]:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_tool_calls_and_tools_reach_the_chat_template() -> None:

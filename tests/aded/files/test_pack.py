@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from packed import TURNS, small_pack
 
 from aded.errors import BadInput
+from aded.files import compressed
 from aded.files.answer_file import RecordedTurn, read_answers
 from aded.files.pack import ABOUT, ANSWERS, PackedTurn, is_pack, read_about, read_pack
 
@@ -53,6 +54,7 @@ def test_the_formats_are_read(tmp_path: Path) -> None:
         (['{"question_id": Infinity}'], "line 1 is no JSON (Infinity is no number)"),
         (['{"task_id": "a", "completion": "x", "completion": "y"}'], "line 1 is no JSON (the key 'completion' "),
         (["[" * 200_000], "line 1 is no JSON that can be read: its brackets"),
+        (['{"x": ' + "[" * 700 + "]" * 700 + "}"], "line 1 is nested too deep"),
     ],
 )
 def test_an_error_names_the_line_and_the_id(tmp_path: Path, lines: list[object], message: str) -> None:
@@ -126,10 +128,14 @@ def changed_answers(folder: Path) -> None:
     (folder / ANSWERS).write_bytes(lzma.compress(lines.replace(b"[8,9,7,8", b"[8,9,7,7")))
 
 
-def named_as_a_path(folder: Path) -> None:
+def meant(**changes: object) -> Harm:
     """With the right hash: whoever made it meant it."""
-    about = replace(read_about(folder, "pack"), benchmark="../x")
-    (folder / ABOUT).write_text(json.dumps(asdict(replace(about, sha256=about.hashed()))))
+
+    def edit(folder: Path) -> None:
+        about = replace(read_about(folder, "pack"), **changes)  # type: ignore[arg-type]
+        (folder / ABOUT).write_text(json.dumps(asdict(replace(about, sha256=about.hashed()))))
+
+    return edit
 
 
 def endless_answers(folder: Path) -> None:
@@ -142,7 +148,8 @@ def endless_answers(folder: Path) -> None:
     [
         (edited(licence="MIT"), "pack.json was changed"),
         (truncated(ABOUT), "pack.json is no JSON"),
-        (named_as_a_path, "benchmark: '../x' must be"),
+        (meant(benchmark="../x"), "benchmark: '../x' must be"),
+        (meant(answers_bytes=(1 << 24) + 1), "answers.jsonl.xz cannot be read .it holds more than 200 times its"),
         (edited(format="my package"), "pack.json is no pack of version 1"),
         (changed_answers, "answers.jsonl.xz does not hold the answers"),
         (endless_answers, "answers.jsonl.xz does not hold the answers"),
@@ -158,3 +165,10 @@ def test_a_changed_pack_is_refused_in_one_line(tmp_path: Path, harm: Harm, line:
     harm(tmp_path)
     with pytest.raises(BadInput, match=rf"^model\.answers: .*{line}.*$"):
         read_pack(tmp_path, "model.answers")
+
+
+def test_a_pack_that_nobody_could_open_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "ALLOWANCE", 0)
+    with pytest.raises(BadInput, match="could not be opened: it holds more than 200 times"):
+        small_pack(tmp_path, [replace(TURNS[0], token_ids=(1,) * 99_999)])
+    assert not list(tmp_path.iterdir())

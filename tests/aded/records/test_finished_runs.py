@@ -191,6 +191,10 @@ def test_the_command_is_what_the_run_was_given_without_where_its_record_went(tmp
     [
         (lambda rows: rows.splitlines(keepends=True)[0], ": 1 turns"),
         (lambda rows: rows.replace('"new_tokens": 8', '"new_tokens": 9', 1), ": line 1 "),
+        (
+            lambda rows: rows.replace("[4, 4]", "[4, 99]", 1).replace('tokens": 8', 'tokens": 103', 1),
+            ": line 1 disagrees",
+        ),
         (lambda rows: 2 * rows, ": line 3 repeats question 81, turn 0"),
         (lambda rows: rows.replace('"drafted_nodes": [8, 8]', '"drafted_nodes": [8]', 1), ": line 1 .* 2 steps"),
     ],
@@ -218,7 +222,7 @@ def test_a_score_that_is_damaged_or_of_other_samples_is_left_out(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     digest, file = sha256(folder / "hurt" / "samples.jsonl"), folder / "hurt" / "score.json"
-    for rate in ("0.5", '"much"', "null", "1.5", "NaN", "\xff", "1.0"):
+    for rate in ("0.5", '"much"', "null", "1.5", "NaN", "\xff", "[" * 99_999, "1.0"):
         of = "0" if rate == "1.0" else digest
         file.write_text(f'{{"pass@1": {rate}, "samples_sha256": "{of}"}}', encoding="latin-1")
         assert [run.pass_at_1 for run in read_runs([folder])] == [None, 0.5 if rate == "0.5" else None]

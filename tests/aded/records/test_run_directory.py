@@ -64,7 +64,8 @@ def test_rows_and_summary_are_found_again_but_a_half_written_last_row(directory:
         (line_with(calibration=...), "lacks calibration"),
         (line_with(calibration=..., reliability=None), "lacks calibration and has unknown keys reliability"),
         (line_with(steps="two"), "steps: "),
-        (line_with(draft_seconds=float("inf")), "draft_seconds: "),
+        *((line_with(draft_seconds=seconds), "draft_seconds: ") for seconds in (float("inf"), 1e308)),
+        *((line_with(prompt_tokens=tokens), "prompt_tokens: ") for tokens in (1 << 31, 10**400)),
     ],
 )
 def test_a_damaged_row_or_one_of_another_version_is_named_and_stays(

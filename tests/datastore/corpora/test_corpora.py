@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from aded.config.objects import instantiate
 from aded.errors import BadInput
+from aded.files import compressed
 from datastore.corpora import local_file
 from datastore.corpora.corpus import Corpus
 from datastore.corpora.dataset_corpus import DatasetCorpus, TextCorpus
@@ -73,6 +74,20 @@ def test_broken_arrays_are_counted_and_parquet_is_read(tmp_path: Path, monkeypat
     monkeypatch.setattr(local_file, "BLOCK", 1)  # a number goes on in the next block
     (tmp_path / "rows.json").write_text('[\n123, {"text": "a"}]')
     assert read(tmp_path / "rows.json") == (["a"], Counter({"no object": 1}))
+
+
+@pytest.mark.parametrize("ending", [*COMPRESSED, ".parquet"][1:])
+def test_a_small_file_that_holds_a_large_one_is_refused(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compressed, "ALLOWANCE", 1 << 16)
+    path, rows = tmp_path / f"rows.jsonl{ending}", [{"text": "a" * 999}] * 5000
+    if ending == ".parquet":
+        pd.DataFrame(rows).to_parquet(path)
+    else:
+        path.write_bytes(COMPRESSED[ending](lines(rows)))
+    with pytest.raises(BadInput, match=rf"^corpus.path: {path} cannot be read .*more than 200 times its \d+ bytes"):
+        read(path)
 
 
 def test_bad_rows_are_counted_and_skipped(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
     for metadata in (None, HEADER):
         save_file({"weight": np.zeros(3, np.int32)}, path, metadata)
         refused(path)
-    for changes in ({"vocabulary": "0"}, {"vocabulary": "many"}, {"tokenizer": ""}):
+    for changes in ({"vocabulary": "0"}, {"vocabulary": "many"}, {"vocabulary": str(1 << 40)}, {"tokenizer": ""}):
         write_arrays(path, HEADER | changes, ARRAYS)
         refused(path)
 
