@@ -31,7 +31,7 @@ from aded.bench.run import run
 from aded.bench.runner import Runner
 from aded.config.command_line import compose_config, run_command
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs
+from aded.files.atomic import check_ours, check_outputs
 from aded.files.pack import ABOUT, ANSWERS, About, PackedTurn, is_pack, read_about, write_pack
 from aded.identity import VOLATILE, by_content, tokenizer_fingerprint
 from aded.methods import autoregressive
@@ -66,7 +66,9 @@ def record(config: RunConfig, out: Path, licence: str | None, progress: Progress
     model = checked(Path(config.names()["model"]).name, PlainName, "model.name")
     if out.expanduser().is_file():
         raise BadInput("out", f"{out} is a file; name a folder")
-    if is_pack(out) and in_todays_keys(read_about(out, "out").settings) != settings:
+    if not is_pack(out):
+        check_ours([out.expanduser() / name for name in (ABOUT, ANSWERS)], "out")
+    elif in_todays_keys(read_about(out, "out").settings) != settings:
         raise BadInput("out", f"{out} holds another pack; name another folder")
     kept = KeptModel()
     _, folder = run(config, progress, kept)

@@ -16,7 +16,8 @@ from omegaconf import DictConfig
 from aded.config.command_line import PATHS, plain, run_config
 from aded.config.objects import GROUP, Kinds, instantiate
 from aded.errors import BadInput
-from aded.files.atomic import check_no_folder, check_outputs
+from aded.files.atomic import check_outputs
+from aded.files.datastores.array_file import check_replaceable
 from aded.files.models.tokenizer import load_tokenizer
 from aded.settings import Count, FilePath, NgramOrder
 from aded.shown import say
@@ -53,7 +54,7 @@ def run(cfg: DictConfig) -> None:
         ],
     )
     for key in BUILT:
-        check_no_folder(key, cfg[key])
+        check_replaceable(key, cfg[key])
     cluster = instantiate(plain(cfg.cluster), "cluster", Cluster)
     progress = cfg.progress and sys.stderr.isatty()
     if cfg.parts == 1:

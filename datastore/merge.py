@@ -15,7 +15,8 @@ import numpy as np
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import check_no_folder, check_outputs
+from aded.files.atomic import check_outputs
+from aded.files.datastores.array_file import check_replaceable
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
 from aded.shown import say, show_log
 from datastore.cleaning.header import merged
@@ -36,7 +37,7 @@ def merge(out: Path, inputs: Sequence[Path], *, progress: bool = False) -> None:
     No input may be named twice, and none may be `out`.
     """
     check_outputs([*(("inputs", path) for path in inputs), ("out", out)])
-    check_no_folder("out", out)
+    check_replaceable("out", out)
     files = [open_ngrams(path) for path in inputs]
     for file in files:
         _check(file, files[0])

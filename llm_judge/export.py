@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
+from aded.files.atomic import check_outputs, write_outputs
 from aded.files.models.embedded_model import NAMES
 from aded.files.models.tokenizer import answer_text, load_tokenizer
 from aded.identity import sha256
@@ -71,7 +71,7 @@ def export(
         ]
     except ValueError as error:
         raise BadInput("RUN_FOLDER", f"{folder}: {error}") from None
-    write_text(path, "".join(json.dumps(line) + "\n" for line in lines), "out")
+    write_outputs(path.parent, {path.name: "".join(json.dumps(line) + "\n" for line in lines).encode()}, "out")
     return path
 
 

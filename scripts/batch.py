@@ -25,7 +25,7 @@ import pandas as pd
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
+from aded.files.atomic import check_outputs, write_outputs
 from aded.files.cost_table import BatchTimes, read_batch_times
 from aded.records.finished_runs import FinishedRun, read_finished
 from aded.settings import FilePath, Positive, Rate, Seed
@@ -43,7 +43,7 @@ from scripts.report.batching import (
 )
 from scripts.report.names import line_names
 from scripts.report.plots.batching import draw_batches
-from scripts.report.plots.style import write_drawings
+from scripts.report.plots.style import drawings
 from scripts.report.texts import as_csv, heading, markdown
 
 AUTOREGRESSIVE, ORACLE = "autoregressive", "oracle"
@@ -84,12 +84,11 @@ def run(arguments: list[str], settings: BatchSettings) -> None:
             )
     times = read_batch_times(settings.cost, "cost")
     frame = pd.DataFrame(throughputs(runs, times, settings))
-    write_text(out / "batch.csv", as_csv(frame), "out")
     cells = frame.groupby(["benchmark", "model", "method", "batch"], sort=False)
     lines = cells.median(numeric_only=True).reset_index()
     text = as_markdown(lines) + (f"- {COMPUTED}\n" if times.computed else "")
-    write_text(out / "batch.md", text, "out")
-    write_drawings(draw_batches(lines), out, "batch", "out")
+    tables = {"batch.csv": as_csv(frame).encode(), "batch.md": text.encode()}
+    write_outputs(out, tables | drawings(draw_batches(lines), "batch"), "out")
     say(text.partition("\n\n- ")[0])
     say(f"tables: {out / 'batch.csv'}, {out / 'batch.md'}\nplot:   {out / 'batch.png'}")
 

@@ -25,12 +25,12 @@ fi
 for shape in $shapes; do
     echo "== $shape: t(n)"
     $python -m scripts.bench.verify shape="$shape" model.device="$device" engines=[compiled] contexts=[256,1024] \
-        nodes="[${SIZES:-1,2,4,8,16,32,64,128}]" rounds="${ROUNDS:-5}" out="$out/verify-$shape.json" | sed '$d'
+        nodes="[${SIZES:-1,2,4,8,16,32,64,128}]" rounds="${ROUNDS:-5}" out="$runs/verify-$shape.json" | sed '$d'
     echo "== $shape: methods, their trees sized by measured step times and as published"
     $python -m aded sweep table1_recorded engine=compiled model=recorded model.compute="$shape" model.device="$device" \
         model.answers="$answers" model.tokenizer="$tokenizer" benchmark=mt_bench benchmark.question_file="$questions" \
         benchmark.limit="${QUESTIONS_EACH:-8}" benchmark.max_new_tokens="${TOKENS:-256}" \
         method="$methods" method.cost=measured,none datastore.path="$datastore" progress=false paths.output="$runs"
 done
-cp "$runs"/summary.{md,csv} "$out"
+cp "$runs"/{summary.md,summary.csv,verify-*.json} "$out"
 $python -m scripts.bench.gpu_summary "$out"

@@ -23,7 +23,7 @@ from pathlib import Path
 from aded.config.command_line import run_command
 from aded.engines.acceptance_profile import acceptance_profile
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
+from aded.files.atomic import check_outputs, write_outputs
 from aded.records.run_directory import RECORD
 from aded.settings import Positive
 from aded.shown import say
@@ -61,7 +61,8 @@ def run(arguments: list[str], settings: ExportSettings) -> None:
     if name == ACCEPTANCE:
         out = Path(settings.out or f"{ACCEPTANCE}.json").expanduser()
         check_outputs([("out", out)], [("RUN_FOLDER", folder / record) for record in RECORD])
-        write_text(out, json.dumps(acceptance_profile(folder, settings.longest), indent=1) + "\n", "out")
+        text = json.dumps(acceptance_profile(folder, settings.longest), indent=1) + "\n"
+        write_outputs(out.parent, {out.name: text.encode()}, "out")
         say(f"acceptance: {out}")
         return
     form, place = FORMS[name]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
+from aded.files.atomic import check_outputs, write_outputs
 from aded.records.finished_runs import named_folders, read_begun, read_runs
 from aded.records.run_directory import RECORD
 from aded.settings import FilePath
@@ -42,7 +42,8 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     if not runs:
         raise BadInput("FOLDER", f"{folders[0]}: no run with a row below it")
     check_outputs([("out", out)], [("FOLDER", run.folder / name) for run in runs for name in RECORD])
-    write_text(out, page(runs, left_out, [str(folder) for folder in folders]), "out")
+    text = page(runs, left_out, [str(folder) for folder in folders])
+    write_outputs(out.parent, {out.name: text.encode()}, "out")
 
 
 def run(arguments: list[str], settings: ReportSettings) -> None:

@@ -12,25 +12,29 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from aded.config.command_line import run_command
+from aded.files.atomic import write_outputs
 from aded.shown import say
 from scripts import NoSettings
 from scripts.report.lines import Line, lines_of
 from scripts.report.plots.catalogue import PLOTS
-from scripts.report.plots.style import FORMATS, write_drawings
+from scripts.report.plots.style import FORMATS, drawings
 from scripts.tables import runs_below
+
+NO_PLOTS: dict[str, bytes | None] = {f"{name}.{kind}": None for name in PLOTS for kind in FORMATS}
+"""The files of all plots, without one that is drawn."""
 
 
 def draw(found: Sequence[Line], folder: Path) -> list[str]:
-    """Write every plot that there are rows for; return their names. The others are removed: they show other runs."""
-    drawn = []
+    """Write every plot that there are rows for; return their names. The others are removed: they show other runs.
+
+    Raises BadInput.
+    """
+    files, drawn = dict(NO_PLOTS), []
     for name, plot in PLOTS.items():
-        figure = plot(found)
-        if figure is None:
-            for kind in FORMATS:
-                (folder / f"{name}.{kind}").unlink(missing_ok=True)
-            continue
-        write_drawings(figure, folder, name, "FOLDER")
-        drawn.append(name)
+        if figure := plot(found):
+            files |= drawings(figure, name)
+            drawn.append(name)
+    write_outputs(folder, files, "FOLDER")
     return drawn
 
 

@@ -13,16 +13,19 @@ the methods that learn, and of datastore.path=a.ngrams,a.suffixes each method ge
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from aded.bench.sweep import sweep
+from aded.bench.sweep import PlannedRun, sweep
 from aded.config.command_line import CONF, run_command
 from aded.errors import BadInput
+from aded.files.atomic import check_ours
 from aded.records.finished_runs import read_runs
 from aded.shown import say
 from scripts import NoSettings
 from scripts.html_report import NAME, write_report
-from scripts.plots import draw
+from scripts.plots import NO_PLOTS, draw
+from scripts.report.files import tables
 from scripts.report.lines import lines_of
 from scripts.report.tables.summary import ranking
 from scripts.tables import write_tables
@@ -32,10 +35,21 @@ def run(arguments: list[str], settings: NoSettings) -> None:
     names = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
     if not arguments or arguments[0] not in names:
         raise BadInput("EXPERIMENT", f"name one of {', '.join(names)}, as in: aded sweep cpu_default")
-    done = sweep([f"+experiment={arguments[0]}", *arguments[1:]], lambda *_: None)
+    done = sweep([f"+experiment={arguments[0]}", *arguments[1:]], lambda *_: None, check_outputs)
     if done.finished:
-        show(Path(done.finished[0].config.settings["paths"]["output"]).expanduser())
+        show(folder_of(done.finished))
     done.end()
+
+
+def folder_of(runs: Sequence[PlannedRun]) -> Path:
+    """The experiment's folder."""
+    return Path(runs[0].config.settings["paths"]["output"]).expanduser()
+
+
+def check_outputs(runs: Sequence[PlannedRun]) -> None:
+    """Raise BadInput where a table, a plot or the report would replace a file that `aded` did not write."""
+    if runs:
+        check_ours([folder_of(runs) / name for name in (*tables([], []), *NO_PLOTS, NAME)], "paths.output")
 
 
 def show(folder: Path) -> None:
@@ -47,8 +61,8 @@ def show(folder: Path) -> None:
     say(ranking(found))
     say(f"report:  {folder / NAME}  (open it in a browser)")
     say(f"records: {folder}")
-    tables = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")
-    say(f"tables:  {', '.join(str(folder / name) for name in tables)}")
+    first = ("mean_accepted_tokens.md", "summary.md", "comparison_with_paper.md")
+    say(f"tables:  {', '.join(str(folder / name) for name in first)}")
     say(f"plots:   {', '.join(str(folder / name) + '.png' for name in drawn[:2])}, and {len(drawn[2:])} more")
 
 

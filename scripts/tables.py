@@ -15,7 +15,8 @@ Reads every finished run below the folders and writes into the first one:
     temperatures.md, .csv                     accepted tokens at each temperature, where methods ran at several
 
 RUN_FILE is a file that a run of Spec-Bench wrote, with its accept_lengths: it is shown as measured elsewhere. Runs
-with missing, modified or incomplete files are skipped and listed on stderr.
+with missing, modified or incomplete files are skipped and listed on stderr. A file that has one of these names and
+that `aded` did not write stays, and is named.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import write_text
+from aded.files.atomic import write_outputs
 from aded.records.finished_runs import FinishedRun, named_folders, read_runs
 from aded.shown import say
 from llm_judge.spec_bench import RunFile, read_run_file
@@ -46,13 +47,12 @@ def runs_below(arguments: Sequence[str], command: str) -> tuple[list[FinishedRun
 
 
 def write_tables(runs: Sequence[FinishedRun], elsewhere: Sequence[RunFile], folder: Path) -> str:
-    """All tables; returns the text of summary.md. Those that these runs do not give are removed: they show others."""
+    """All tables; returns the text of summary.md. Those that these runs do not give are removed: they show others.
+
+    Raises BadInput.
+    """
     found = tables(runs, elsewhere)
-    for name, text in found.items():
-        if text:
-            write_text(folder / name, text, "FOLDER")
-        else:
-            (folder / name).unlink(missing_ok=True)
+    write_outputs(folder, {name: text.encode() or None for name, text in found.items()}, "FOLDER")
     return found["summary.md"]
 
 

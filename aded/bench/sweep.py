@@ -40,6 +40,8 @@ from aded.shown import warn
 LAUNCHER, SWEEPER = "hydra/launcher", "hydra/sweeper"
 Finished = Callable[[Summary, Path], None]
 """Is told of each run that ends well, and of its folder."""
+Begin = Callable[[Sequence["PlannedRun"]], None]
+"""Is told of the runs that can begin, before the first does; may raise BadInput."""
 
 
 class PlannedRun(NamedTuple):
@@ -91,7 +93,7 @@ class Sweep(NamedTuple):
         sys.exit(1 if self.finished else 2)
 
 
-def sweep(arguments: Sequence[str], finished: Finished) -> Sweep:
+def sweep(arguments: Sequence[str], finished: Finished, begin: Begin = lambda _: None) -> Sweep:
     """Check all runs, and carry out those that can begin. Raises BadInput for what is wrong with the sweep itself.
 
     arguments: KEY=VALUE[,VALUE ...]; +experiment=NAME adds what the experiment sweeps over, and Hydra's own keys
@@ -106,6 +108,7 @@ def sweep(arguments: Sequence[str], finished: Finished) -> Sweep:
     planned, failures = plan(combinations(arguments), load, here)
     for one in failures if planned else ():
         warn(f"{one.run} cannot run: {one.problem}")
+    begin(planned)
     if planned and here:
         label = next((one.partition("=")[2] for one in given if _is_experiment(one)), "sweep")
         failures += _run_here(planned, load, label, finished)

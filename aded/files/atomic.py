@@ -1,4 +1,5 @@
-"""Writing files: whole or not at all, by one process at a time, and never over a file that is read or written too."""
+"""Writing files: whole or not at all, by one process at a time, and never over a file that is read or written too, or
+that somebody else wrote."""
 
 from __future__ import annotations
 
@@ -6,20 +7,26 @@ import errno
 import fcntl
 import glob
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO
 
 from aded.errors import BadInput
-from aded.identity import COUNTED_SUFFIXES
+from aded.identity import COUNTED_SUFFIXES, sha256
 
 if TYPE_CHECKING:
     from filelock import AcquireReturnProxy, FileLock
 
 Named = tuple[str, str | Path | None]
 """A key, and the file or folder that it names; None: none."""
+SUMS = ".aded.sha256"
+"""Beside outputs, which are files for a reader in a folder of the user's: their sums, as `sha256sum -c` reads."""
+LARGEST_SUMS = 1 << 20
+"""Bytes of a file of sums that is read."""
+Sums = set[tuple[str, str]]
+"""Names of files, each with the sum of what was written."""
 
 
 @contextmanager
@@ -62,6 +69,72 @@ def not_writable(key: str, path: Path, error: OSError, then: str = "name another
     # Its folders are made with it: that there is no such file is what /proc says of any.
     reason = "this file system takes no files" if error.errno == errno.ENOENT else error.strerror
     return BadInput(key, f"{path} cannot be written ({reason}); {then}")
+
+
+def write_outputs(folder: Path, contents: Mapping[str, bytes | None], key: str) -> None:
+    """Write files for a reader, by their names; None: remove the one of an earlier time, if it is as we wrote it.
+
+    Raises BadInput, which names `key`, before anything is written where a file is not as we wrote it.
+    """
+    written = [name for name, content in contents.items() if content is not None]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _locked_folder(folder):
+            check_ours([folder / name for name in written], key)
+            ours = {(name, found) for name, found in _sums(folder) if os.path.lexists(folder / name)}
+            new = {(name, sha256(content)) for name, content in contents.items() if content is not None}
+            gone = [name for name in contents.keys() - set(written) if is_ours(folder / name)]
+            _note(folder, ours | new)  # first: whoever is killed meanwhile leaves nothing that seems another's
+            for name in written:
+                write_bytes(folder / name, contents[name] or b"", key)
+            for name in gone:
+                (folder / name).unlink()
+            _note(folder, {one for one in ours if one[0] not in contents} | new)
+    except OSError as error:
+        raise not_writable(key, folder, error) from None
+
+
+def check_ours(paths: Iterable[Path], key: str) -> None:
+    """Raise BadInput where an output would replace what is not as we wrote it, before hours go into making it."""
+    others = [path for path in paths if os.path.lexists(path) and not is_ours(path)]
+    if others:
+        more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+        raise BadInput(
+            key, f"{others[0]}{more} is there, and not as aded wrote it; move it away, or name another place"
+        )
+
+
+def is_ours(path: Path) -> bool:
+    """Is the file as `write_outputs` wrote it?"""
+    return path.is_file() and not path.is_symlink() and (path.name, sha256(path)) in _sums(path.parent)
+
+
+def _sums(folder: Path) -> Sums:
+    path = folder / SUMS
+    if not path.is_file() or path.stat().st_size > LARGEST_SUMS:
+        return set()
+    lines = path.read_text(errors="replace").splitlines()
+    return {(name, found) for found, _, name in (line.partition("  ") for line in lines)}
+
+
+def _note(folder: Path, sums: Sums) -> None:
+    if not sums:
+        (folder / SUMS).unlink(missing_ok=True)
+        return
+    with whole_file(folder / SUMS) as file:
+        file.writelines(f"{found}  {name}\n".encode() for name, found in sorted(sums))
+
+
+@contextmanager
+def _locked_folder(folder: Path) -> Iterator[None]:
+    """Alone among those that write outputs into the folder."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems have no locks
+            fcntl.flock(opened, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(opened)
 
 
 def remove_partial(path: Path) -> None:
@@ -108,12 +181,6 @@ def check_outputs(outputs: Iterable[Named], inputs: Iterable[Named] = ()) -> Non
             if _same(path, used) or in_a_model or in_a_corpus:
                 raise BadInput(key, f"{path} belongs to {other}={used} too; name another file")
         taken.append((key, path))
-
-
-def check_no_folder(key: str, path: str | Path | None) -> None:
-    """Raise BadInput when a file to write is a folder, before what it is to hold takes hours to make."""
-    if path and Path(path).expanduser().is_dir():
-        raise BadInput(key, f"{path} is a folder; name a file in it, as {Path(path) / 'NAME'}")
 
 
 def _is_below(path: Path, folder: Path) -> bool:

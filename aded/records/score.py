@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from aded.files.atomic import write_text
+from aded.files.atomic import write_outputs
 from aded.files.json_lines import json_value, read_text
 from aded.identity import sha256
 from aded.settings import Share, checked
@@ -32,7 +32,7 @@ def write_score(folder: Path, results: Mapping[str, str], how: Mapping[str, Any]
         **how,
         "results": dict(results),
     }
-    write_text(folder / SCORE, json.dumps(score, indent=1) + "\n", FOLDER_KEY)
+    write_outputs(folder, {SCORE: (json.dumps(score, indent=1) + "\n").encode()}, FOLDER_KEY)
     say(f"pass@1 {score['pass@1']:.3f} ({passed} of {len(results)})  {folder / SCORE}")
     return score
 

@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import save
 
 from aded.errors import BadInput
-from aded.files.atomic import write_bytes
+from aded.files.atomic import write_outputs
 from baselines.heads.shared.tensor_file import HEADS_KEY, find_file, read_tensors, with_numbers
 
 PUBLISHED = "medusa_lm_head.pt"
@@ -78,7 +78,7 @@ def save_heads(heads: MedusaHeads, path: Path, metadata: dict[str, str]) -> None
     state = {name.removeprefix("stacks."): value.to(torch.bfloat16) for name, value in heads.state_dict().items()}
     if heads.tokens is not None:
         state["tokens"] = heads.tokens.int()
-    write_bytes(path, save(state, metadata), "out")
+    write_outputs(path.parent, {path.name: save(state, metadata)}, "out")
 
 
 def load_heads(place: str, hidden: int, vocabulary: int) -> MedusaHeads:

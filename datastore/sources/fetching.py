@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -59,13 +60,17 @@ def is_there(name: str, source: Source, out: Path, cache: str | None = None) -> 
     """Are all results as they were made, from these very raw files, or the model? out, cache: as of `fetch`."""
     if source.model_bits:
         return gguf_model.is_whole(model_folder(name, cache))
+    origin, hashes = _made_before(name, out)
+    return origin == _origin(source) and all(has_sha256(out / path, hashes.get(path, "")) for path in source.results)
+
+
+def _made_before(name: str, out: Path) -> tuple[dict[str, object], dict[str, str]]:
+    """What the results were made from, and their hashes; empty where none were."""
     try:
         made = json.loads(_made_file(name, out).read_text(encoding="utf-8"))
-        return made["from"] == _origin(source) and all(
-            has_sha256(out / path, made["results"][path]) for path in source.results
-        )
+        return dict(made["from"]), dict(made["results"])
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return {}, {}
 
 
 def _make_model(gguf: Path, folder: Path, bits: int) -> None:
@@ -83,6 +88,10 @@ def _make(name: str, source: Source, out: Path, raw: list[Path]) -> None:
     for path, expected in source.results.items():
         if expected not in (None, hashes[path]):
             raise BadInput(name, f"{path} came out otherwise than the catalogue says; this version cannot convert it")
+    _, before = _made_before(name, out)
+    for path, now in hashes.items():
+        if path not in before and os.path.lexists(out / path) and not has_sha256(out / path, now):
+            raise BadInput("source.out", f"{out / path} is there and was not fetched; move it away")
     for path, content in contents.items():
         write_bytes(out / path, content, name)
     made = {"from": _origin(source), "results": hashes}

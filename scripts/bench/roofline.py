@@ -28,7 +28,7 @@ from tabulate import tabulate
 from aded.bench.recording import read_shape
 from aded.config.command_line import check_no_arguments, run_command
 from aded.errors import BadInput
-from aded.files.atomic import write_text
+from aded.files.atomic import write_outputs
 from aded.settings import Positive, Rate
 from aded.shown import say
 
@@ -109,7 +109,7 @@ def run(rest: list[str], settings: RooflineSettings) -> None:
     engine = {"engine": "computed", "ms_by_context": one, "ms_by_batch": by_batch}
     inputs = {**asdict(settings), "bandwidth_gb_s": limits[0] / 1e9, "tflops": limits[1] / 1e12}
     table = {"computed": True, "from": inputs, "engines": [engine]}
-    write_text(out, json.dumps(table, indent=1) + "\n", "out")
+    write_outputs(out.parent, {out.name: (json.dumps(table, indent=1) + "\n").encode()}, "out")
     rows = [[n, *(by_batch[str(batch)][str(n)] for batch in settings.batch)] for n in settings.nodes]
     say(tabulate(rows, ["nodes each", *(f"batch {batch}" for batch in settings.batch)], floatfmt=".2f"))
     say(f"computed, not measured: {settings.out}")

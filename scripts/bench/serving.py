@@ -40,7 +40,7 @@ from aded.bench.build import checked_config
 from aded.config.command_line import compose_config, run_command
 from aded.engines.acceptance_profile import acceptance_profile
 from aded.errors import BadInput, naming
-from aded.files.atomic import write_text
+from aded.files.atomic import write_outputs
 from aded.files.models.embedded_model import place_of
 from aded.files.models.tokenizer import load_tokenizer
 from aded.records.environment import machine
@@ -50,7 +50,7 @@ from aded.shown import say
 from scripts.bench.vllm_server import Reply, Server, server
 from scripts.report.batching import poisson
 from scripts.report.plots.batching import draw_serving
-from scripts.report.plots.style import write_drawings
+from scripts.report.plots.style import drawings
 
 BLOCK = 2
 """Servers take turns after this many times `at_once` requests."""
@@ -233,8 +233,8 @@ def write(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Se
     """The numbers as JSON, and the plot."""
     asked = {key: value for key, value in asdict(settings).items() if key not in ("python", "out")}
     said = {"machine": asdict(machine()), "settings": asked, "requests": len(served.prompts), "rows": rows}
-    write_text(settings.folder / "serving.json", json.dumps(said, indent=1) + "\n", "out")
-    write_drawings(draw_serving(rows), settings.folder, "serving", "out")
+    files = {"serving.json": (json.dumps(said, indent=1) + "\n").encode()}
+    write_outputs(settings.folder, files | drawings(draw_serving(rows), "serving"), "out")
 
 
 def show(rows: list[dict[str, Any]], settings: BenchServingSettings, served: Served) -> None:

@@ -32,7 +32,7 @@ import psutil
 
 from aded.config.command_line import run_command
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
+from aded.files.atomic import check_ours, write_outputs
 from aded.settings import FilePath, Positive, Rate
 from aded.shown import say
 from scripts.bench.serving import latencies, options_of, served
@@ -161,7 +161,7 @@ def soaked(asked: Server, prompts: list[list[int]], right: list[str], settings: 
 
 def run(overrides: list[str], settings: SoakSettings) -> None:
     out = Path(settings.out).expanduser()
-    check_outputs([("out", out / "soak.json")], [])
+    check_ours([out / "soak.json"], "out")
     here = served(overrides, settings.requests, settings.datastore, settings.context)
     options = [*here.options, "--max-num-seqs", str(settings.clients)]
     with server(settings.python, here.model, options, settings.new_tokens) as plain:
@@ -182,7 +182,7 @@ def run(overrides: list[str], settings: SoakSettings) -> None:
         "memory_growth": growth,
         "memory_mb": soak.memory,
     }
-    write_text(out / "soak.json", json.dumps(said, indent=1) + "\n", "out")
+    write_outputs(out, {"soak.json": (json.dumps(said, indent=1) + "\n").encode()}, "out")
     say(f"numbers: {out / 'soak.json'}")
 
 

@@ -38,7 +38,7 @@ from aded.core.sampler import Greedy
 from aded.core.step_cost import unlikely_chain
 from aded.core.target import Target
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, write_text
+from aded.files.atomic import check_ours, check_outputs, write_outputs
 from aded.records.environment import machine
 from aded.settings import Engine, Positive
 from aded.shown import say, show_log
@@ -237,9 +237,10 @@ def run(overrides: list[str], settings: BenchVerifySettings) -> None:
     cfg = compose_config(["model.dtype=bfloat16", *overrides], schema=RUN)
     out = Path(settings.out).expanduser() if settings.out else None
     check_outputs([("out", out)], [("model.path", cfg.model.get("path"))])
+    check_ours([out] if out else [], "out")
     found = {**report(cfg, settings), "machine": asdict(machine())}
     if out:
-        write_text(out, json.dumps(found, indent=1) + "\n", "out")
+        write_outputs(out.parent, {out.name: (json.dumps(found, indent=1) + "\n").encode()}, "out")
     say(table(found) + batch_table(found))
     say(json.dumps(found))
 

@@ -25,7 +25,7 @@ from aded.config.objects import Kinds
 from aded.core.sampler import accepted_path
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs
+from aded.files.atomic import check_ours, check_outputs
 from aded.kernels import threads
 from aded.settings import Count
 from aded.shown import say
@@ -123,6 +123,7 @@ def run(cfg: DictConfig) -> None:
     """Answers, training, the heads' file; prints what they are worth on the answers set aside for validation."""
     out = Path(cfg.out).expanduser() / OURS
     check_outputs([("out", out)], inputs(cfg).items())
+    check_ours([out], "out")
     loaded = target_of(cfg)
     threads.for_torch(cfg.threads)
     shards, facts = answered(cfg, loaded)

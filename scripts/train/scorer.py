@@ -32,7 +32,7 @@ from aded.core.step import Step
 from aded.core.tree import DraftTree
 from aded.drafters.backoff.drafter import BackoffDrafter
 from aded.drafters.backoff.scorer import PREFIXES, SHAPES
-from aded.files.atomic import check_outputs, whole_file
+from aded.files.atomic import check_ours, check_outputs, write_outputs
 from aded.files.datastores.array_file import opened
 from aded.files.datastores.lookup_file import LookupFile, open_lookup
 from aded.files.datastores.ngram_file import NgramFile, open_ngrams
@@ -174,7 +174,9 @@ def examples_of(cfg: DictConfig, corpora: Sequence[CorpusFiles], loaded: Loaded)
 def run(cfg: DictConfig) -> None:
     """Examples, learning, the file of weights."""
     inputs = {f"recorded.{i}.{key}": source[key] for i, source in enumerate(cfg.recorded) for key in source}
-    check_outputs([("out", Path(cfg.out))], inputs.items())
+    out = Path(cfg.out).expanduser()
+    check_outputs([("out", out)], inputs.items())
+    check_ours([out], "out")
     corpora = open_corpora(cfg)
     loaded = target_of(cfg)
     threads.for_torch(cfg.threads)
@@ -190,8 +192,7 @@ def run(cfg: DictConfig) -> None:
         scorer = learned(examples, **how)
         weights |= {prefix + name: scorer[name] for name in SHAPES}
         facts[f"{prefix}learned_from"] = "; ".join(sources)
-    with whole_file(Path(cfg.out).expanduser()) as file:
-        file.write(save(weights, metadata=facts))
+    write_outputs(out.parent, {out.name: save(weights, metadata=facts)}, "out")
     say(f"scorer: {cfg.out}")
 
 

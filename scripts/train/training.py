@@ -18,13 +18,13 @@ from safetensors.torch import save
 from aded.config.command_line import plain, run_config
 from aded.config.objects import Kinds
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, whole_file
+from aded.files.atomic import check_ours, check_outputs, whole_file
 from aded.kernels import threads
 from aded.records.config import flat
 from aded.settings import Positive, Rate
 from aded.shown import say
 from aded.targets.loaded import Loaded
-from baselines.heads.shared.head_files import WEIGHTS
+from baselines.heads.shared.head_files import CONFIG, WEIGHTS
 from scripts.train.answers import HEADS, answered, inputs, read_pairs, target_of
 from scripts.train.text import ReadText
 
@@ -201,7 +201,9 @@ def run_training(
     """
 
     def run(cfg: DictConfig) -> None:
-        check_outputs([("out", Path(cfg.out) / WEIGHTS)], inputs(cfg).items())
+        out = Path(cfg.out).expanduser()
+        check_outputs([("out", out / WEIGHTS)], inputs(cfg).items())
+        check_ours([out / WEIGHTS, out / CONFIG], "out")
         loaded = target_of(cfg)
         threads.for_torch(cfg.threads)
         shards, facts = answered(cfg, loaded)

@@ -101,7 +101,10 @@ def test_a_place_that_takes_no_pack_is_refused_before_the_run(
 ) -> None:
     (tmp_path / "a.txt").write_text("mine")
     before = sorted(folder.iterdir())
-    for out, line in (("a.txt", "is a file; name a folder"), (folder, "belongs to model.path")):
+    (theirs := tmp_path / "theirs").mkdir()
+    (theirs / "answers.jsonl.xz").write_text("mine")
+    refusals = {"a.txt": "is a file; name a folder", folder: "belongs to model.path", theirs: "not as aded wrote it"}
+    for out, line in refusals.items():
         assert line in shell.command.refusal(record.main, *model, f"output_dir={tmp_path / 'run'}", f"out={out}")
     assert not (tmp_path / "run").exists()
     assert sorted(folder.iterdir()) == before

@@ -273,7 +273,7 @@ def test_bad_input_of_a_merge_is_one_line_and_writes_nothing(folder: Path, comma
     Path("linked").symlink_to("a")
     Path("hard").hardlink_to("a")
     for key, commands in {
-        "out": ["a", "a out=.", "out=linked a"],
+        "out": ["a", "a out=.", "a out=other", "out=linked a"],
         "inputs": ["out=b", "out=b a linked", "out=b hard linked"],  # no file twice
         "datastore.path": ["out=b other"],
         "into": ["out=b a into=c"],

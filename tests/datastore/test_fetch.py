@@ -70,6 +70,16 @@ def there() -> set[str]:
     return {name for name, path in paths.items() if path.exists() and path.read_bytes() == CONTENTS[name]}
 
 
+def test_a_file_that_was_not_fetched_stays(server: FileServer, called: Call) -> None:
+    (mine := Path("out/answers/one.jsonl")).parent.mkdir(parents=True)
+    mine.write_text("mine")
+    code, _, errors = called("one")
+    assert (code, mine.read_text()) == (1, "mine")
+    assert "source.out: out/answers/one.jsonl is there and was not fetched; move it away" in errors
+    mine.write_bytes(CONTENTS["one"])
+    assert called("one").code == 0
+
+
 def test_all_once_and_then_from_a_mirror(server: FileServer, called: Call, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     assert called("all").out == "out/answers/one.jsonl\nout/answers/two.jsonl\n"

@@ -24,6 +24,9 @@ def test_make_run_reports(tmp_path: Path, folder: Path, monkeypatch: pytest.Monk
     assert "outputs of all methods are identical" in (out / "report.html").read_text()
     for place in ("summary.md", "throughput.png", "report.html", f"records: {out}"):
         assert place in printed
+    (out / "report.html").write_text("mine")
+    refused = command.refusal(sweep.main, "cpu_default", "method=lookahead", *tiny[::2], *quick)
+    assert f"paths.output: {out / 'report.html'} is there, and not as aded wrote it" in refused, "before a run"
     (out / "report.html").unlink()
     code, printed, errors = command(sweep.main, "cpu_default", "method=prompt_lookup,no_such", *tiny[::2], *quick)
     assert (code, (out / "report.html").exists()) == (1, True), "what one run lacks costs no other, and no table"

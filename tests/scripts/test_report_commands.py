@@ -1,6 +1,7 @@
 import json
 import shutil
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ import wandb
 from command import Command
 from made_up_run import MACHINE, row, times, write_run
 
+from aded.__main__ import COMMANDS
 from aded.errors import BadInput
 from aded.records.finished_runs import read_runs
 from aded.records.paired import FEWEST
@@ -25,7 +27,7 @@ from scripts.wandb_report import METRICS, report
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.glob("*.*")}
+    return {path.name: path.read_bytes() for path in folder.glob("[!.]*.*")}
 
 
 def test_a_damaged_run_is_named_and_changes_no_table(tmp_path: Path, command: Command) -> None:
@@ -53,6 +55,42 @@ def test_a_table_of_runs_that_are_gone_goes(tmp_path: Path, command: Command) ->
     shutil.rmtree(tmp_path / "other")
     command(main, str(tmp_path))
     assert not [*tmp_path.glob("peers_*")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("tables .", "summary.csv"),
+        ("plots .", "category.svg"),
+        ("report .", "report.html"),
+        ("report . out=notes.txt", "notes.txt"),
+        ("export acceptance run out=notes.txt", "notes.txt"),
+        ("export fastchat run out=notes.jsonl tokenizer=embedded", "notes.jsonl"),
+        ("batch run cost=cost.json out=.", "batch.md"),
+    ],
+)
+def test_what_a_person_wrote_stays(
+    arguments: str, name: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "run", [row(81, 0, [1, 2, 3]), row(82, 0, [2, 2])])
+    took = {1: {1: 1.0, 9: 2.0}}
+    times = {"engine": "e", "ms_by_context": took, "ms_by_batch": took}
+    Path("cost.json").write_text(json.dumps({"engines": [times]}))
+    theirs = ("parts.csv", "speedup.png")  # these runs give no such table and plot
+    for one in (name, *theirs):
+        Path(one).write_text("mine")
+    before = written(tmp_path)
+    verb, *rest = arguments.split()
+    main = import_module(COMMANDS[verb]).main
+    assert f"{name} is there, and not as aded wrote it; move it away" in command.refusal(main, *rest)
+    assert written(tmp_path) == before, "nothing else was written"
+    Path(name).unlink()
+    for _ in range(2):  # what it wrote itself it replaces
+        assert command(main, *rest).code == 0
+    assert [Path(one).read_text() for one in theirs] == ["mine", "mine"]
+    Path(name).write_bytes(Path(name).read_bytes() + b"a remark of its reader's")
+    assert name in command.refusal(main, *rest)
 
 
 def test_a_file_of_spec_bench_is_shown_as_measured_elsewhere(tmp_path: Path, command: Command) -> None:

@@ -48,6 +48,8 @@ _NAMES = {
     "int64": "I64",
     "uint64": "U64",
 }
+LARGEST_HEAD = 1 << 20
+"""Bytes at the beginning of a file in which its format is looked for."""
 _DAMAGE = (ValueError, KeyError, IndexError, OverflowError)
 """What parsing a damaged header can raise; BadInput is a ValueError."""
 _KINDS = {name: np.dtype(kind) for kind, name in _NAMES.items()}
@@ -109,6 +111,22 @@ class ArrayFile:
                 f"{self.path} was built with the tokenizer {self.header['tokenizer'][:12]}, the model has "
                 f"{fingerprint[:12]}; build a datastore with the model's own tokenizer",
             )
+
+
+def check_replaceable(key: str, path: str | Path | None) -> None:
+    """Raise BadInput where a file to write is a folder, or there and no datastore, before hours go into making it.
+
+    A damaged datastore may be written again, and an empty file.
+    """
+    place = Path(path).expanduser() if path else None
+    if place is None or not place.exists():
+        return
+    if place.is_dir():
+        raise BadInput(key, f"{path} is a folder; name a file in it, as {Path(place) / 'NAME'}")
+    with place.open("rb") as file:
+        head = file.read(LARGEST_HEAD)
+    if head and not any(f'"{name}"'.encode() in head for name in WRITTEN):
+        raise BadInput(key, f"{path} is there and no datastore; move it away, or name another file")
 
 
 class Stored(Protocol):

@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from aded.errors import BadInput, first_line
-from aded.files.atomic import write_bytes
+from aded.files.atomic import write_outputs
 from aded.files.json_lines import json_value, read_text
 from baselines.heads.shared.tensor_file import HEADS_KEY, read_tensors
 
@@ -121,5 +121,5 @@ def write_head(head: Any, folder: Path, metadata: dict[str, str], own: dict[str,
         name: value.clone() if name == "d2t" else value.to(torch.bfloat16)
         for name, value in head.state_dict().items()
     }
-    write_bytes(folder / CONFIG, (json.dumps(settings, indent=2) + "\n").encode(), "out")
-    write_bytes(folder / WEIGHTS, save(state, metadata), "out")
+    config = (json.dumps(settings, indent=2) + "\n").encode()
+    write_outputs(folder, {CONFIG: config, WEIGHTS: save(state, metadata)}, "out")

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -22,7 +21,6 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
 
-from aded.files.atomic import write_bytes
 from aded.records.metrics import Estimate
 from scripts.report.lines import ACCEPTED, Line, by_workload
 
@@ -179,15 +177,14 @@ FORMATS = {"png": None, "pdf": "CreationDate", "svg": "Date"}
 """Of drawings, each with the metadata that would differ from day to day."""
 
 
-def write_drawings(figure: Figure, folder: Path, name: str, key: str) -> None:
-    """Write the figure as PNG, PDF and SVG, whose bytes depend on nothing but what it shows, and close it.
-
-    key: what names the folder in errors. Raises BadInput.
-    """
+def drawings(figure: Figure, name: str) -> dict[str, bytes]:
+    """The figure as PNG, PDF and SVG, by file name; closes it. The bytes depend on what it shows alone."""
+    found = {}
     for kind, date in FORMATS.items():
         figure.savefig(drawing := BytesIO(), format=kind, dpi=200, metadata={date: None} if date else None)
-        write_bytes(folder / f"{name}.{kind}", drawing.getvalue(), key)
+        found[f"{name}.{kind}"] = drawing.getvalue()
     plt.close(figure)
+    return found
 
 
 def svg_of(figure: Figure) -> bytes:

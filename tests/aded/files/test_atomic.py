@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aded.errors import BadInput
-from aded.files.atomic import check_outputs, whole_file, write_text
+from aded.files.atomic import SUMS, check_ours, check_outputs, whole_file, write_outputs, write_text
+from aded.identity import sha256
 
 LENGTH, ROUNDS = 100_000, 25
 
@@ -83,3 +84,28 @@ def test_a_file_to_write_is_no_input_and_no_other_output(tmp_path: Path) -> None
     for outputs in ([("out", read)], [("in", new), ("out", new)]):
         with pytest.raises(BadInput, match=r"^out: .* belongs to in="):
             check_outputs(outputs, [("in", read)])
+
+
+def test_outputs_replace_and_remove_what_is_as_they_left_it_alone(tmp_path: Path) -> None:
+    write_outputs(tmp_path, {"ours": b"1", "linked": b"1", "other": b"1", "kept": b"1"}, "out")
+    (tmp_path / "elsewhere").write_bytes(b"1")
+    for name in ("linked", "other"):
+        (tmp_path / name).unlink()
+    (tmp_path / "linked").symlink_to("elsewhere")
+    os.mkfifo(tmp_path / "other")
+    for name in ("linked", "other"):
+        with pytest.raises(BadInput, match=f"^out: .*{name} is there, and not as aded wrote it"):
+            write_outputs(tmp_path, {"ours": b"2", name: b"2"}, "out")
+    write_outputs(tmp_path, {"ours": b"2", "linked": None, "other": None, "kept": None}, "out")
+    assert {path.name for path in tmp_path.iterdir()} == {"ours", "elsewhere", "linked", "other", SUMS}
+    assert (tmp_path / "ours").read_bytes() == b"2"
+    assert (tmp_path / SUMS).read_text() == f"{sha256(b'2')}  ours\n"
+
+
+def test_sums_that_no_one_reads_are_none(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_bytes(b"1")
+    line = f"{sha256(b'1')}  mine\n"
+    for sums in (line * (1 << 14), "mine\n", ""):
+        (tmp_path / SUMS).write_text(sums)
+        with pytest.raises(BadInput, match="not as aded wrote it"):
+            check_ours([tmp_path / "mine"], "out")

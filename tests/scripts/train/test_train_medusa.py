@@ -175,3 +175,5 @@ def test_chats_are_asked_too(folder: Path, tmp_path: Path, monkeypatch: pytest.M
         assert len(file.get_tensor("tokens"))
     short = ["corpus@chat=jsonl", "chat.path=chat.jsonl", "asking.longest_prompt=1"]
     assert command.refusal(main, *settings, *short).startswith("chat: ")
+    Path("heads/heads.safetensors").write_bytes(b"another's")
+    assert command.refusal(main, *settings).startswith("out: heads/heads.safetensors is there, and not as aded wrote")
