@@ -92,6 +92,9 @@ class EagerTarget:
     @torch.inference_mode()
     def prefill(self, prompt_ids: np.ndarray, sampler: Sampler, room: int, requires: Collection[str] = ()) -> Step:
         """Read the prompt in one forward; see Target.prefill."""
+        if (most := int(prompt_ids.max())) >= self.vocabulary:
+            problem = f"its tokenizer made token {most}, and the model's last one is {self.vocabulary - 1}"
+            raise BadInput("model", f"{problem}; give it its own tokenizer")
         self._sampler, self._wants = sampler, frozenset(requires)
         self.prepare(len(prompt_ids) + room, sampler)
         self._prompt_length, self._tokens = len(prompt_ids), prompt_ids.tolist()

@@ -3,6 +3,7 @@ trusted alone."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from os.path import expanduser
 from pathlib import Path
@@ -10,6 +11,11 @@ from typing import Any
 
 from aded.errors import BadInput, first_line
 from aded.extras import missing_packages
+
+COUNTED = re.compile(r"n(um)?_.*(layer|expert)s?|depth|.*_layers")
+"""Keys of config.json for each of which transformers makes something, before it reads a weight."""
+MOST = 4096
+"""Of any of these. Models have hundreds."""
 
 
 def pretrained(
@@ -20,6 +26,7 @@ def pretrained(
     looks_local = local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1
     if looks_local and not local.is_dir():
         raise BadInput(key, f"no folder {path}; give a Hub id or a folder that from_pretrained can read")
+    _check_counts(str(local) if local.is_dir() else path, key, options.get("revision"))
     try:
         # Said, as else transformers asks whoever sits at the terminal.
         options["trust_remote_code"] = trust_remote_code
@@ -36,3 +43,17 @@ def pretrained(
         else:
             advice = "give a Hub id that is reachable and that your login may read, or a local folder"
         raise BadInput(key, f"{path} cannot be loaded: {first_line(error)}; {advice}") from None
+
+
+def _check_counts(path: str, key: str, revision: str | None) -> None:
+    """Raise BadInput for a config.json after which transformers would make layers without end."""
+    from transformers import PreTrainedConfig
+
+    try:
+        settings, _ = PreTrainedConfig.get_config_dict(path, revision=revision)
+    except Exception:  # `from_pretrained` says what is wrong
+        return
+    inside = [settings, *(value for value in settings.values() if isinstance(value, dict))]
+    for name, value in (item for each in inside for item in each.items()):
+        if isinstance(value, int) and value > MOST and COUNTED.fullmatch(name):
+            raise BadInput(key, f"{path}: its config.json says {name}: {value:.3g}; no model has more than {MOST}")

@@ -64,6 +64,10 @@ LOOPS = "**{% for a in range(9999) %}{% for b in range(999) %}{% endfor %}{% end
         ("SECONDS", 0.1, LOOPS, "0.1 sec"),
         ("MEMORY", -(1 << 40), LOOPS, "MB"),
         ("LOOK", 1, "**{{ 2 ** 3 }}", "powers"),
+        ("LOOK", 1, "*{% set n = 9 %}{{ n * n }}", "products"),
+        ("LOOK", 1, "{{ 'a'.ljust(999999999) }}", "999999999"),
+        ("LOOK", 1, "{{ '%999999999d' % 1 }}", "999999999"),
+        ("MOST_TEXT", 10, "{{ 'a' * 11 }}", "11 characters"),
     ],
 )
 def test_a_chat_template_that_does_too_much_is_stopped(

@@ -161,6 +161,11 @@ def test_a_layer_that_is_not_there_a_model_that_ignores_the_mask_and_a_recurrent
         EagerTarget(MambaForCausalLM(config))
 
 
+def test_a_prompt_of_another_models_tokenizer_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^model: its tokenizer made token 64, and the model's last one is 63;"):
+        EagerTarget(tiny_model()).prefill(np.array([1, 64]), Greedy(), 8)
+
+
 def test_eos_ids_are_the_generation_configs() -> None:
     model = tiny_model("llama", eos_token_id=9)
     assert model.generation_config is not None

@@ -1,5 +1,6 @@
 """What from_pretrained raises is one line, with advice that helps."""
 
+import json
 import sys
 from pathlib import Path
 from unittest.mock import Mock
@@ -43,3 +44,12 @@ def test_what_is_not_installed_is_named(
     assert refusal.value.key == "model"
     assert advice in refusal.value.problem
     assert ("not installed" in refusal.value.problem) == advice.startswith(("pip", "'"))
+
+
+@pytest.mark.parametrize("settings", [{"num_hidden_layers": 10**40}, {"text_config": {"n_routed_experts": 5000}}])
+def test_layers_without_end_are_refused_before_they_are_made(settings: dict[str, object], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "head_dim": 8192} | settings))
+    make = Mock()
+    with pytest.raises(BadInput, match=r"^model: .* its config.json says n.*: (1e\+40|5e\+03); no model has"):
+        pretrained(Mock(from_pretrained=make), str(tmp_path), "model")
+    assert not make.called
