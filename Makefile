@@ -47,7 +47,7 @@ zoo: $(VENV)/.installed
 # Into build/site/html, which needs no server and no network. It says where a link leads nowhere.
 site: $(VENV)/.site
 	@rm -rf build/report
-	@HF_HUB_OFFLINE=1 $(BIN)/python docs/site/report.py build/report
+	@HF_HUB_OFFLINE=1 PYTHONPATH=. $(BIN)/python docs/site/report.py build/report
 	@$(BIN)/python docs/site/stage.py build/report/report.html build/site
 	@$(BIN)/zensical build --strict --config-file build/site/mkdocs.yml
 	@echo "site: build/site/html/index.html"

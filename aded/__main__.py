@@ -19,23 +19,23 @@ from aded.extras import naming_the_extra
 from aded.shown import say, say_of_error, warn
 
 COMMANDS = {
-    "demo": "aded.demo",
-    "run": "aded.run",
-    "record": "aded.record",
-    "sweep": "scripts.sweep",
-    "tables": "scripts.tables",
-    "plots": "scripts.plots",
-    "report": "scripts.html_report",
-    "compare": "scripts.compare",
-    "batch": "scripts.batch",
+    "demo": "aded.commands.demo",
+    "run": "aded.commands.run",
+    "record": "aded.commands.record",
+    "sweep": "aded.commands.sweep",
+    "tables": "aded.commands.tables",
+    "plots": "aded.commands.plots",
+    "report": "aded.commands.report",
+    "compare": "aded.commands.compare",
+    "batch": "aded.commands.batch",
     "build": "datastore.build",
     "fetch": "datastore.fetch",
     "info": "datastore.info",
     "merge": "datastore.merge",
     "publish": "datastore.publish",
-    "export": "scripts.export",
-    "score": "scripts.score",
-    "wandb": "scripts.wandb_report",
+    "export": "aded.commands.export",
+    "score": "aded.commands.score",
+    "wandb": "aded.commands.wandb",
 }
 """Each command's module, which has a function main() and says in its first line what the command does."""
 

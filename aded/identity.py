@@ -29,7 +29,7 @@ SPELLINGS: dict[str, list[dict[str, object]]] = {
     ],
 }
 """What `pairing` was when `paired: false` said the same as `pairing: off`. Ids are made of it, so that they stay."""
-OURS = ("aded", "baselines", "datastore", "human_eval", "llm_judge", "scripts")
+OURS = ("aded", "baselines", "datastore", "human_eval", "llm_judge")
 """Packages whose code counts by its version, which a record names."""
 WHOLE = 64 << 20
 """Bytes of the largest file that is read as a whole."""

@@ -1,10 +1,1 @@
-"""Sweeps, and commands on finished runs: tables, plots, report, compare, export."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-
-@dataclass
-class NoSettings:
-    """For commands without keys of their own."""
+"""The workshop: what maintainers measure, rebuild and train, from a checkout. It is not installed."""

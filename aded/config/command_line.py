@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -48,6 +48,11 @@ PLAIN = re.compile(r"""[a-zA-Z/.][\w/.@+-]*|'.*'|".*"|\$.*""")
 """A value that means the same in Hydra's dialect without quotes."""
 EARLIER: dict[str, list[str]] = {"paired=true": [], "paired=false": ["pairing=off"]}
 """What other people's scripts still say, and what it means."""
+
+
+@dataclass
+class NoSettings:
+    """For commands without keys of their own."""
 
 
 def run_command(

@@ -1,4 +1,4 @@
-"""The report that the site shows, of methods replayed on a pack: python docs/site/report.py FOLDER
+"""The report that the site shows, of methods replayed on a pack: PYTHONPATH=. python docs/site/report.py FOLDER
 
 Writes runs and report.html into FOLDER. Like `make replay` it needs no model, and a method that reads a corpus drafts
 from the model's answers of another pack.
@@ -12,10 +12,10 @@ from pathlib import Path
 from aded.bench.build import checked_config
 from aded.bench.progress import Progress
 from aded.bench.run import run
+from aded.commands.report import NAME, write_report
 from aded.config.command_line import compose_config
 from aded.files.pack import read_pack
 from datastore.ngrams import count_ngrams, write_ngrams
-from scripts.html_report import NAME, write_report
 from scripts.results.measure import ORDER, as_corpus
 
 PACKS = Path("results/packs")

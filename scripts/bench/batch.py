@@ -11,7 +11,7 @@
     rounds=3                  of these measurements, each time
     turns=1                   of each method at each batch size; their median counts
 
-Takes the keys of aded.run; the engine is eager. All requests are there at once, and a request that ends makes room
+Takes the keys of `aded run`; the engine is eager. All requests are there at once, and a request that ends makes room
 for the next. Each method takes turns with autoregressive decoding, step by step, since the machine's own speed
 changes from moment to moment. Prefill is outside all times. Predicted: the same steps, each with the time that
 t(batch, nodes) gives; `off by` compares speedups. A second table has the means over the batch sizes. The last line of
@@ -41,6 +41,7 @@ from aded.drafters.sized import SizedDrafter
 from aded.errors import BadInput
 from aded.files.cost_table import BatchTimes
 from aded.records.environment import machine
+from aded.report.batching import RequestSteps, simulate
 from aded.settings import Positive
 from aded.shown import say, warn
 from aded.targets.batch import EagerBatchTarget
@@ -48,7 +49,6 @@ from aded.targets.eager import EagerTarget
 from aded.targets.loaded import Loaded
 from scripts.bench.timing.batches import measure_batches
 from scripts.bench.timing.turns import BatchArm, alternate
-from scripts.report.batching import RequestSteps, simulate
 
 AUTOREGRESSIVE = "autoregressive"
 USUAL = (AUTOREGRESSIVE, "prompt_lookup", "token_recycling", "aded_backoff")

@@ -9,7 +9,7 @@
     methods=[autoregressive,aded_backoff]   ours, on the compiled engine
     prompts=16  new_tokens=128
 
-Takes the keys of aded.run too. Ours and transformers have 16-bit weights. All decode greedily; the speculation of
+Takes the keys of `aded run` too. Ours and transformers have 16-bit weights. All decode greedily; the speculation of
 the others is their prompt lookup. Engines take turns prompt by prompt, each in a process of its own, so that a busy
 machine slows them alike. Seconds are those for `new_tokens` less those for one. `same` is the share of tokens that
 equal ours of autoregressive decoding, up to the first that differs. The last line of the output is JSON.

@@ -14,11 +14,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from aded.config.command_line import run_command
+from aded.config.command_line import NoSettings, run_command
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.shown import say
-from scripts import NoSettings
 
 
 def row_of(shape: str, table: dict[str, Any]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def measure(method: str, overrides: Sequence[str]) -> Summary:
         arguments = [f"method={method}", f"output_dir={folder}/run", *overrides]
         done = subprocess.run([sys.executable, "-m", "aded", "run", *arguments], stdout=subprocess.PIPE, text=True)
         if done.returncode:
-            raise BadInput("aded.run", f"ended with exit code {done.returncode}")
+            raise BadInput("aded run", f"ended with exit code {done.returncode}")
         return read(Summary, Path(folder) / "run" / "summary.json")
 
 

@@ -13,9 +13,9 @@
     rate=R                    requests arrive at random (Poisson), R per second; at_once is then the most in one step
     out=outputs/serving       the folder for serving.json and the plot, throughput over the 95th percentile of latency
 
-Takes the keys of aded.run for model and benchmark too. aded_backoff drafts as many tokens as pay by the times of the
-engine's steps, aded_backoff_full always `tokens`. profile drafts as many too, and the engine accepts them as often as
-the run did, whatever they are: it has the run's tokens per step, and other texts.
+Takes the keys of `aded run` for model and benchmark too. aded_backoff drafts as many tokens as pay by the times of
+the engine's steps, aded_backoff_full always `tokens`. profile drafts as many too, and the engine accepts them as
+often as the run did, whatever they are: it has the run's tokens per step, and other texts.
 
 Each proposer is a server of its own beside one without drafts; the two are asked in turn, so that a busy machine
 slows them alike, or with `rate` one after the other. Accepted tokens per step are read from the engine's counters:
@@ -45,12 +45,12 @@ from aded.files.models.embedded_model import place_of
 from aded.files.models.tokenizer import load_tokenizer
 from aded.records.environment import machine
 from aded.records.metrics import stream_latencies
+from aded.report.batching import poisson
+from aded.report.plots.batching import draw_serving
+from aded.report.plots.style import drawings
 from aded.settings import FilePath, Positive, Rate
 from aded.shown import say
 from scripts.bench.vllm_server import Reply, Server, server
-from scripts.report.batching import poisson
-from scripts.report.plots.batching import draw_serving
-from scripts.report.plots.style import drawings
 
 BLOCK = 2
 """Servers take turns after this many times `at_once` requests."""
@@ -168,7 +168,7 @@ class Served(NamedTuple):
 
 
 def served(overrides: list[str], requests: int, datastore: str | None, context: int) -> Served:
-    """From the keys of aded.run. Raises BadInput.
+    """From the keys of `aded run`. Raises BadInput.
 
     datastore: of aded_backoff; None: that of the config. context: most tokens of a request.
     """

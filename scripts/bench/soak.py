@@ -9,7 +9,7 @@
     break_every=10          seconds after which the next client closes its connection in the midst of an answer
     out=outputs/soak        the folder for soak.json
 
-Takes the keys of aded.run for model and benchmark too. A server without drafts answers each prompt once; then the
+Takes the keys of `aded run` for model and benchmark too. A server without drafts answers each prompt once; then the
 clients ask one with the proposer, over and over, and compare. One request in ten is malformed, and must be refused.
 Latencies are those of summary.json; memory is what the server and its children have to themselves.
 """

@@ -2,7 +2,7 @@
 
     python -m scripts.results.check_lossless [method=aded] [benchmark=human_eval] [benchmark.limit=N]
 
-Takes the keys of aded.run. The reference is the model as transformers loads it, with none of the harness's kernels.
+Takes the keys of `aded run`. The reference is the model as transformers loads it, with none of the harness's kernels.
 Exit code 0: all answers are equal; 1: some differ, and each is named.
 """
 
@@ -15,13 +15,12 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from aded.bench.build import build_drafter, checked_config, load_model, load_reference
-from aded.config.command_line import compose_config, run_command
+from aded.config.command_line import NoSettings, compose_config, run_command
 from aded.core.decode import decode
 from aded.core.sampler import Greedy
 from aded.errors import BadInput
 from aded.shown import say
 from aded.targets.eager import EagerTarget
-from scripts import NoSettings
 
 
 def differing(cfg: DictConfig) -> list[str]:

@@ -3,8 +3,8 @@
     python -m scripts.results.check_rejection method=draft_model method.model=qwen2.5-coder-0.5b \\
         model=qwen2.5-coder-1.5b [benchmark.limit=N] [decoding.temperature=T]
 
-Takes the keys of aded.run; the method must draw its drafts from a distribution (draft_model, layer_skip), a chain. A
-drafted token is accepted with probability sum(min(p, q)), where p is the target's distribution there and q the
+Takes the keys of `aded run`; the method must draw its drafts from a distribution (draft_model, layer_skip), a chain.
+A drafted token is accepted with probability sum(min(p, q)), where p is the target's distribution there and q the
 drafter's (arXiv 2211.17192, corollary 3.6). So the accepted tokens and the sum over all tokens that were tried agree,
 up to chance: the standard deviation is given beside.
 """
@@ -20,13 +20,12 @@ from omegaconf import DictConfig
 from tqdm import tqdm
 
 from aded.bench.build import build_drafter, checked_config, load_model
-from aded.config.command_line import compose_config, run_command
+from aded.config.command_line import NoSettings, compose_config, run_command
 from aded.core.decode import decode
 from aded.core.rejection import Rejection
 from aded.core.tree import DraftTree
 from aded.errors import BadInput
 from aded.shown import say
-from scripts import NoSettings
 
 
 @dataclass

@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 from aded.config.command_line import check_no_arguments, run_command
 from aded.files.atomic import write_bytes, write_text
 from aded.records.metrics import Estimate
+from aded.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, column_bars, drawn_on, svg_of
 from aded.settings import FilePath
 from aded.shown import say
-from scripts.report.plots.style import DARK_PAGE, LIGHT_PAGE, NAMES, column_bars, drawn_on, svg_of
 
 ROOT = Path(__file__).parents[2]
 SPEEDUPS = {"human_eval": "HumanEval, in a chat", "mt_bench": "MT-Bench", "human_eval_raw": "HumanEval, raw"}

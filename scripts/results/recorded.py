@@ -34,12 +34,12 @@ from aded.errors import BadInput
 from aded.files.atomic import check_outputs, write_text
 from aded.identity import files_fingerprint, sha256
 from aded.records.finished_runs import read_runs
+from aded.report.lines import lines_of
+from aded.report.paper.published import read_published
+from aded.report.paper.row_by_row import as_markdown
 from aded.settings import Positive
 from aded.shown import say, show_log, warn
 from datastore.sources.fetching import fetch
-from scripts.report.lines import lines_of
-from scripts.report.paper.published import read_published
-from scripts.report.paper.row_by_row import as_markdown
 
 RECORDS = Path("outputs/recorded")
 TABLE_1 = "table1_recorded"
@@ -129,7 +129,7 @@ class Sources:
                 yield [*common, f"out={ngrams}", f"suffixes={suffixes}", *limit]
 
     def sweeps(self) -> Iterator[list[str]]:
-        """The arguments of aded.run for each sweep: the ablations, then table 1."""
+        """The arguments of `aded run` for each sweep: the ablations, then table 1."""
         for name in ABLATIONS:
             for file in self.answers if name in CAUSES else (self.ablate,):
                 sizes = ("small.", "") if name == "table2_corpus" else ("",)

@@ -23,8 +23,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+from aded.commands.demo import DRAFTED, RESET, DemoSettings, chat
 from aded.config.command_line import run_command
-from aded.demo import DRAFTED, RESET, DemoSettings, chat
 from aded.errors import BadInput
 from aded.files.atomic import write_text
 from aded.files.json_lines import json_lines

@@ -2,7 +2,7 @@
 
     python -m scripts.train.mixing method.parts=[aded_backoff,medusa] [KEY=VALUE ...]
 
-Takes the keys of aded.run, but for `method`. The target answers prompts of the datastore's corpus that no head of
+Takes the keys of `aded run`, but for `method`. The target answers prompts of the datastore's corpus that no head of
 this project was trained on. The hybrid begins with plain weights, which take each part's probabilities as they
 are, and learns as it always does. What was drafted beside others is then learned again and again, until the weights
 no longer depend on where they began. Rows and columns are as in aded.drafters.mixing.Mixing.
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aded.bench.build import build_drafter, checked_config, load_model
-from aded.config.command_line import compose_config, plain, run_command
+from aded.config.command_line import NoSettings, compose_config, plain, run_command
 from aded.config.objects import instantiate
 from aded.core.decode import decode
 from aded.core.drafter import Drafter
@@ -35,7 +35,6 @@ from aded.drafters.mixing import EVIDENCE, Mixing, learn_mixing
 from aded.errors import BadInput
 from aded.shown import say
 from datastore.corpora.corpus import Corpus
-from scripts import NoSettings
 from scripts.train.prompts import prompts
 
 if TYPE_CHECKING:

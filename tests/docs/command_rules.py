@@ -23,11 +23,10 @@ from texts import CODE
 
 from aded.__main__ import COMMANDS
 from aded.bench.build import RUN
-from aded.config.command_line import compose_config
+from aded.config.command_line import NoSettings, compose_config
 from datastore.build import BUILD
 from datastore.fetch import FETCH
 from datastore.sources.catalogue import read_source
-from scripts import NoSettings
 
 ROOT = Path(__file__).parents[2]
 VOCABULARY = 128
@@ -58,9 +57,9 @@ MODEL = (f"model.path={HUB_IDS[0]}", "model.dtype=float32", "model.device=cpu")
 TRAINING = ["prompts=8", "asking.max_new_tokens=8", "epochs=1", *CODE, *MODEL]
 OURS_ALONE = ["engines=[]", "engine=eager"]
 SMALL = {
-    "aded.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
-    "scripts.sweep": ["method=prompt_lookup,rest,aded_best_first"],
-    "aded.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "aded.commands.run": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
+    "aded.commands.sweep": ["method=prompt_lookup,rest,aded_best_first"],
+    "aded.commands.record": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.results.leaderboard": ["method=prompt_lookup", "pack=smollm2-long_answers"],
     "scripts.results.check_lossless": ["benchmark.limit=2", "benchmark.max_new_tokens=8", *MODEL],
     "scripts.train.eagle": [*TRAINING, "validation_every=2"],
@@ -77,7 +76,8 @@ DATASTORE = "datastore.path=chat.${oc.select:method.datastore_kind,ngrams}"
 
 def rewritten(module: str, arguments: Sequence[str]) -> list[str]:
     small = [each for each in SMALL.get(module, ()) if "model=recorded" not in arguments or each not in MODEL]
-    if module in ("aded.run", "scripts.results.check_lossless") and "datastore.path=" not in " ".join(arguments):
+    runs = module in ("aded.commands.run", "scripts.results.check_lossless")
+    if runs and "datastore.path=" not in " ".join(arguments):
         small.append(DATASTORE)
     taken = {each.partition("=")[0] for each in small}
     kept = [each for argument in arguments for each in REPLACED.get(argument, [argument])]
@@ -220,7 +220,7 @@ NOT_RUN = (
     "python -m venv",  # an environment of its own, and what is fetched into it
     "source .venv/bin/activate",
     "vllm-env/bin/pip",
-    "wandb sync",  # an account: tests/aded/bench/test_wandb_logger.py, tests/scripts/test_report_commands.py
+    "wandb sync",  # an account: tests/aded/bench/test_wandb_logger.py, tests/aded/commands/test_report_commands.py
     "aded wandb",
     "python -m scripts.results.recorded",  # it fetches all: tests/scripts/results/test_recorded_results.py
 )

@@ -17,7 +17,7 @@ GROWTH, OBJECTS = 60_000, 10
 """Bytes of memory and Python objects a run, at most; a question's rows and drafts alone take more."""
 LOOP = """
 import gc, json, os, sys, tempfile, threading, psutil
-from aded.run import main
+from aded.commands.run import main
 
 folder, runs, arguments = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
 tempfile.tempdir = os.path.join(folder, "temporary")
@@ -31,7 +31,7 @@ def held():
 for number in range(runs):
     if number == runs // 4:
         before = held()
-    sys.argv = ["aded.run", *arguments, f"output_dir={folder}/{number}"]
+    sys.argv = ["aded run", *arguments, f"output_dir={folder}/{number}"]
     main()
 print(json.dumps([before, held()]))
 """

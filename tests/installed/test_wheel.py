@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 import pytest
 from tiny import tiny_tokenizer
@@ -21,12 +22,12 @@ from aded.extras import EXTRAS
 pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[2]
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input")
-BESIDE = ("baselines", "datastore", "llm_judge", "scripts")
+BESIDE = ("baselines", "datastore", "llm_judge")
 """The packages beside aded."""
 LINKS = ("aded/conf", "aded/published")
 PLACES = {"conf/": "aded/conf/", "results/published/": "aded/published/"}
 """Folders of the checkout that lie elsewhere in the wheel."""
-NOT_INSTALLED = {*LINKS, "aded/kernels/README.md", "results/published/README.md", "scripts/bench_gpu.sh"}
+NOT_INSTALLED = {*LINKS, "aded/kernels/README.md", "results/published/README.md"}
 HIDDEN = f"import sys\nsys.modules.update(dict.fromkeys({sorted(EXTRAS)}))\n"
 """Takes away what comes with extras alone."""
 TEXTS = ["the cat sat on the mat the cat sat", "a rat and a rat and a rat"]
@@ -78,6 +79,12 @@ def test_the_wheel_has_every_file_that_it_needs(installed: Installed) -> None:
     ours = {name for name in found if name.startswith(("aded/", *(f"{package}/" for package in BESIDE)))}
     assert ours == expected
     assert {name.split("/")[0] for name in found - ours if ".dist-info" not in name} == {"bin", "repeat_last.py"}
+
+
+def test_the_wheel_takes_no_names_but_those_of_our_packages(installed: Installed) -> None:
+    (wheel,) = (installed.site.parent / "dist").glob("aded_bench-*.whl")
+    found = {name.split("/")[0] for name in ZipFile(wheel).namelist()}
+    assert {name for name in found if not name.endswith(".dist-info")} == {"aded", *BESIDE}
 
 
 def test_a_method_of_another_package_runs_beside_the_users_own_folders(installed: Installed) -> None:

@@ -7,10 +7,10 @@ from command import Command
 from made_up_run import row, times, write_run
 from transformers import PreTrainedTokenizerFast
 
+from aded.commands.export import main
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from llm_judge.export import export
-from scripts.export import main
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from command import Command
 from made_up_run import row, times, write_run
 from transformers import PreTrainedTokenizerFast
 
+from aded.commands.export import main
 from aded.errors import BadInput
 from aded.files.answer_file import read_answers
 from aded.records.finished_runs import read_run
 from aded.records.metrics import summarise
 from llm_judge.spec_bench import MT_BENCH_CATEGORIES, TASKS, SpecBench, category_of, read_run_file, task_of
-from scripts.export import main
 
 OF_SPEC_BENCH = [*MT_BENCH_CATEGORIES, *TASKS[1:]]
 

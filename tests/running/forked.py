@@ -22,7 +22,7 @@ from unittest.mock import patch
 from tqdm import tqdm
 
 SERVER = multiprocessing.get_context("forkserver")
-OURS = ["aded.run", "datastore.build", "scripts.tables", "scripts.plots"]
+OURS = ["aded.commands.run", "datastore.build", "aded.commands.tables", "aded.commands.plots"]
 SERVER.set_forkserver_preload([*OURS, "transformers.models.llama.modeling_llama", "warm"])
 
 

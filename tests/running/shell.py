@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from command import Command
 
-from aded.run import main
+from aded.commands.run import main
 
 
 class Shell:

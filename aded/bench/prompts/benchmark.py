@@ -78,7 +78,7 @@ class PromptBenchmark:
         return self._questions
 
     def sample(self, question: Question, answer: str) -> dict[str, object] | None:
-        """{id, answer, reference}: scripts.score compares the two. None without a reference."""
+        """{id, answer, reference}: `aded score` compares the two. None without a reference."""
         if self._reference is None:
             return None
         text = cut_at(answer, self.stop_strings)

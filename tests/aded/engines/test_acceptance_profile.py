@@ -7,7 +7,7 @@ from typing import Any
 from command import Command
 from made_up_run import row, write_run
 
-from scripts.export import main
+from aded.commands.export import main
 
 
 def exported(folder: Path, command: Command, *arguments: str) -> dict[str, Any]:

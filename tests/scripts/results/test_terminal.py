@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aded.demo import DRAFTED, RESET
+from aded.commands.demo import DRAFTED, RESET
 from aded.errors import BadInput
 from scripts.results.terminal import ACCEPTED_COLOUR, COLUMNS, PLAIN_COLOUR, TerminalSettings, run, runs_of
 
