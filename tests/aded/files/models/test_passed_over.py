@@ -1,4 +1,4 @@
-"""What transformers would pass over in a model's folder, other weights too; no pickle is run, and code where trusted."""
+"""What transformers would pass over in a model's folder, and weights that are not its own; no pickle is run."""
 
 import json
 import shutil
