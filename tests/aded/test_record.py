@@ -26,7 +26,7 @@ TEXTS = ("the cat sat on the mat", "the rat sat on the hat", "a cat and a rat an
 def model(folder: Path, tmp_path: Path) -> Sequence[str]:
     """The arguments of a run whose second turns have answers in their prompts."""
     questions = [{"question_id": n, "category": "cats", "turns": [text, "and then?"]} for n, text in enumerate(TEXTS)]
-    written(tmp_path, *questions).rename(tmp_path / "question.jsonl")
+    written(tmp_path, *questions, name="question.jsonl")
     benchmark = ["benchmark=alpaca", f"benchmark.question_file={tmp_path / 'question.jsonl'}"]
     benchmark += ["benchmark.max_new_tokens=24", "datastore.path=null", "progress=false"]
     return [f"model={folder}", "model.dtype=float32", *benchmark]

@@ -1,6 +1,5 @@
 """Command lines with damaged overrides, up to the first answer: recorded answers, a tiny tokenizer, no model."""
 
-import json
 import math
 import random
 from collections import Counter
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from answer_lines import replay_of, write_replay
 from omegaconf import DictConfig, OmegaConf
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
@@ -49,13 +49,9 @@ def _inputs(folder: Path) -> list[str]:
     header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(len(tokenizer))}
     write_small_ngrams(folder / "d.ngrams", documents, len(tokenizer), 5, tokenizer)
     write_suffixes(folder / "d.suffixes", with_separators(documents, len(tokenizer)), header)
-    (folder / "q.jsonl").write_text(json.dumps({"question_id": 1, "category": "c", "turns": ["what sat?"]}) + "\n")
-    (folder / "a.jsonl").write_text(json.dumps({"question_id": 1, "choices": [{"turns": [text]}]}) + "\n")
-    return [
-        "model=recorded", "model/template=chat", f"model.answers={folder}/a.jsonl", f"model.tokenizer={folder}/tok",
-        "benchmark=alpaca", f"benchmark.question_file={folder}/q.jsonl", "benchmark.max_new_tokens=24",
-        f"output_dir={folder}/out", "progress=false",
-    ]  # fmt: skip
+    write_replay(folder, [[text]])
+    short = ["benchmark.max_new_tokens=24", f"output_dir={folder}/out", "progress=false"]
+    return [*replay_of(folder), f"model.tokenizer={folder}/tok", *short]
 
 
 def _flat(value: Any, key: str = "") -> dict[str, Any]:

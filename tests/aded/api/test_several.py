@@ -176,7 +176,7 @@ def test_a_limit_takes_each_category_in_turn(tmp_path: Path) -> None:
     """Of two questions of one turn and one of two, which has another category."""
     turns = [("a", 1), ("a", 1), ("b", 2)]
     asked = [{"question_id": n, "category": one, "turns": ["a"] * count} for n, (one, count) in enumerate(turns)]
-    questions = written(tmp_path, *asked).rename(tmp_path / "q.jsonl")
+    questions = written(tmp_path, *asked, name="q.jsonl")
     answers = written(tmp_path, *(fastchat(n, *["a b a"] * count) for n, (_, count) in enumerate(turns)))
     settings: dict[str, Any] = {"questions": questions, "template": "raw", "limit": 2}
     (found,) = aded.replay(answers, tiny_tokenizer(), ["prompt_lookup"], **settings)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from answer_lines import fastchat, written
+from answer_lines import replay_of, write_replay
 from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
@@ -24,23 +24,13 @@ def place(tmp_path: Path, folder: Path) -> Path:
     place = tmp_path / "place"
     shutil.copytree(folder, place / "model")
     write_small_ngrams(place / "tiny.ngrams", TEXTS, 128, 3, tiny_tokenizer())
-    questions = [{"question_id": n, "category": "cats", "turns": [f"what {n}?"]} for n in range(len(TEXTS))]
-    written(place, *questions).rename(place / "questions.jsonl")
-    written(place, *(fastchat(n, text) for n, text in enumerate(TEXTS)))
+    write_replay(place, [[text] for text in TEXTS])
     return place
 
 
 def recorded(place: Path) -> list[str]:
-    return [
-        "model=recorded",
-        "model/template=chat",
-        f"model.answers={place / 'answers.jsonl'}",
-        f"model.tokenizer={place / 'model'}",
-        "benchmark=alpaca",
-        f"benchmark.question_file={place / 'questions.jsonl'}",
-        "method=aded",
-        f"datastore.path={place / 'tiny.ngrams'}",
-    ]
+    files = [f"model.tokenizer={place / 'model'}", f"datastore.path={place / 'tiny.ngrams'}"]
+    return [*replay_of(place), *files, "method=aded"]
 
 
 def check_refused(shell: Shell, run: Sequence[str], problem: str) -> None:
