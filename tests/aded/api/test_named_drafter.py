@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import aded
 from aded.api.drafter import NamedDrafter, as_drafter
 from aded.api.shared import SharedDrafter
 from aded.bench.build import checked_config
-from aded.config import choices
 from aded.config.command_line import compose_config
 from aded.errors import BadInput
 from aded.files.datastores.ngram_file import open_ngrams
@@ -98,11 +96,7 @@ class Mine(Autoregressive):
         self.calls.append("reset")
 
 
-def test_a_method_of_another_package_and_a_class_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("theirs", "test_named_drafter:Mine", choices.ENTRY_POINTS)
-    monkeypatch.setattr(choices, "entry_points", lambda group: EntryPoints([entry]).select(group=group))
-    theirs = aded.drafter("theirs", budget=7)
-    assert (theirs.name, theirs.drafter.budget) == ("theirs", 7)
+def test_a_class_of_ones_own() -> None:
     assert isinstance(aded.drafter("custom", _target_="test_named_drafter.Mine"), NamedDrafter)
     mine = Mine()
     assert aded.drafter(mine).drafter is as_drafter(mine).drafter is mine
