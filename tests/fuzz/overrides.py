@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from answer_lines import replay_of, write_replay
 from omegaconf import DictConfig, OmegaConf
-from small_ngrams import write_small_ngrams
+from small_ngrams import write_small_ngrams, write_small_suffixes
 from tiny import tiny_tokenizer
 
 from aded.bench.build import build_drafter, checked_config, experiment_of, load_model
 from aded.bench.runner import Runner
 from aded.config.command_line import INPUT_ERRORS, compose_config
-from aded.identity import tokenizer_fingerprint
-from datastore.suffix_array import with_separators, write_suffixes
 from fuzz.outcome import outcome
 
 METHODS = (
@@ -46,9 +44,8 @@ def _inputs(folder: Path) -> list[str]:
     tokenizer, text = tiny_tokenizer(), "the cat sat on the mat, the cat sat on the hat"
     tokenizer.save_pretrained(folder / "tok")
     documents = [np.array(tokenizer(text)["input_ids"])]
-    header = {"tokenizer": tokenizer_fingerprint(tokenizer), "vocabulary": str(len(tokenizer))}
     write_small_ngrams(folder / "d.ngrams", documents, len(tokenizer), 5, tokenizer)
-    write_suffixes(folder / "d.suffixes", with_separators(documents, len(tokenizer)), header)
+    write_small_suffixes(folder / "d.suffixes", documents, len(tokenizer), tokenizer)
     write_replay(folder, [[text]])
     short = ["benchmark.max_new_tokens=24", f"output_dir={folder}/out", "progress=false"]
     return [*replay_of(folder), f"model.tokenizer={folder}/tok", *short]

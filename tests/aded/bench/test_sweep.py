@@ -3,11 +3,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_ngrams import write_small_ngrams
+from small_ngrams import write_small_ngrams, write_small_suffixes
 
 from aded.bench.sweep import combinations
 from aded.errors import BadInput
-from datastore.suffix_array import with_separators, write_suffixes
 
 
 def test_every_combination_is_a_run() -> None:
@@ -23,8 +22,8 @@ def test_every_combination_is_a_run() -> None:
 @pytest.fixture
 def datastores(tmp_path: Path) -> tuple[str, str]:
     ids = [np.array([1, 2, 1, 2])]
-    write_suffixes(tmp_path / "a.suffixes", with_separators(ids, 8), {"tokenizer": "t", "vocabulary": "8"})
-    return str(write_small_ngrams(tmp_path / "a.ngrams", ids, 8, 3)), str(tmp_path / "a.suffixes")
+    suffixes = write_small_suffixes(tmp_path / "a.suffixes", ids, 8)
+    return str(write_small_ngrams(tmp_path / "a.ngrams", ids, 8, 3)), str(suffixes)
 
 
 def test_each_method_takes_the_settings_and_the_datastore_that_it_has(datastores: tuple[str, str]) -> None:
