@@ -111,12 +111,10 @@ def shell(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model with its tokenizer, as `model=FOLDER` takes it."""
-    from tiny import tiny_model, tiny_tokenizer
+    from tiny import save_model, tiny_model
 
-    folder = tmp_path_factory.mktemp("model")
-    tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2).save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
+    model = tiny_model("llama", vocab_size=128, max_position_embeddings=4096, eos_token_id=2)
+    return save_model(tmp_path_factory.mktemp("model"), model)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import tiny_model
+from tiny import chat_model as model
 from transformers import (
     CompileConfig,
     GenerationConfig,
@@ -56,11 +56,6 @@ ELSEWHERE = {
     *("custom_generate", "streamer", "assistant_model", "attention_mask", "position_ids", "past_key_values", "cache")
 }
 """tests/aded/api/test_custom_generate.py tries them."""
-
-
-@cache
-def model() -> Any:
-    return tiny_model(vocab_size=128)
 
 
 # Setting -> a value that changes the answer if any does, and what else is set, without and with it.

@@ -1,6 +1,8 @@
 """Small things to test with: random models, a tokenizer of characters, random trees, an obedient sampler."""
 
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,6 +130,26 @@ class Obedient(Sampler):
     def walk(self, tree: DraftTree, logits: torch.Tensor | None, position: int) -> tuple[list[int], int]:
         path, self.path = self.path, [0]
         return path, self.token
+
+
+def save_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast | None = None) -> Path:
+    """With a tokenizer, as `model=FOLDER` takes it."""
+    model.save_pretrained(folder)
+    (tokenizer or tiny_tokenizer()).save_pretrained(folder)
+    return folder
+
+
+@cache
+def chat_model() -> Any:
+    """A model with all of the tokenizer's tokens, kept: leave it as it is."""
+    return tiny_model(vocab_size=128)
+
+
+def generated(model: Any, prompt: Sequence[int], tokens: int, **settings: Any) -> list[int]:
+    """The greedy answer of transformers' own `generate`."""
+    ids, asked = torch.tensor([list(prompt)]), {"do_sample": False, "max_new_tokens": tokens, **settings}
+    answer = model.generate(ids, attention_mask=torch.ones_like(ids), **asked)
+    return answer[0, len(prompt) :].tolist()
 
 
 def plain_logits(model: PreTrainedModel, ids: Sequence[int]) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """model.generate with custom_generate=drafter.generate gives what it gives without."""
 
 import re
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from small_ngrams import write_small_ngrams
+from tiny import chat_model as model
 from tiny import tiny_model, tiny_tokenizer
 from transformers import (
     DynamicCache,
@@ -29,11 +30,6 @@ from aded.errors import BadInput
 VOCABULARY = 128
 IDS = torch.tensor([[7, 8, 9, 10, 11, 12, 7, 8, 9, 7, 8]])
 TOKENS = 40
-
-
-@cache
-def model() -> Any:
-    return tiny_model(vocab_size=VOCABULARY)
 
 
 def drafter(name: str) -> Any:

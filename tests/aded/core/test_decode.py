@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import VOCABULARY, random_tree, tiny_model
-from transformers import PreTrainedModel
+from tiny import VOCABULARY, generated, random_tree, tiny_model
 
 from aded.core.decode import Answer, decode
 from aded.core.decoding import Decoding
@@ -98,18 +96,10 @@ def check_accounts(answer: Answer) -> None:
     assert all(1 <= accepted <= 1 + drafted for accepted, drafted in pairs)
 
 
-def generated(model: PreTrainedModel, prompt: np.ndarray, tokens: int = TOKENS, eos: int | None = None) -> list[int]:
-    ids = torch.from_numpy(prompt)[None]
-    out = model.generate(  # type: ignore[operator]
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=tokens, eos_token_id=eos
-    )
-    return out[0, len(prompt) :].tolist()
-
-
 @pytest.mark.parametrize("name", ["llama", "qwen2-window", "mistral-window", "gemma2-window", "gemma3-window"])
 @pytest.mark.parametrize("prompt", [PROMPT, PROMPT[:1], PROMPT[:2]], ids=len)
 def test_greedy_answers_are_those_of_generate(name: str, prompt: np.ndarray) -> None:
-    expected = generated(target_of(name).model, prompt)
+    expected = generated(target_of(name).model, prompt, TOKENS)
     assert len(set(expected)) > 5, "an answer that repeats one token shows nothing"
     assert run(Autoregressive(), name, prompt).token_ids == expected
     for seed in range(3):
@@ -154,11 +144,12 @@ def test_an_oracle_saves_its_steps_and_observes_every_one_from_the_prompt_on() -
 @pytest.mark.parametrize("ahead", [0, 3, TOKENS])
 def test_eos_inside_a_step_ends_the_answer_and_nothing_below_it_is_verified(ahead: int) -> None:
     target = target_of("llama")
-    expected = generated(target.model, PROMPT)
+    expected = generated(target.model, PROMPT, TOKENS)
     eos = next(token for at, token in enumerate(expected) if at > 9 and token not in expected[:at])
     oracle = Oracle(expected, ahead)
     answer = run(oracle, eos={eos})
-    assert answer.token_ids == generated(target.model, PROMPT, eos=eos) == expected[: expected.index(eos) + 1]
+    wanted = generated(target.model, PROMPT, TOKENS, eos_token_id=eos)
+    assert answer.token_ids == wanted == expected[: expected.index(eos) + 1]
     assert (answer.stop_reason, oracle.ends) == ("eos", {eos})
     observed = [token for step in oracle.seen for token in step.new_tokens]
     assert observed == answer.token_ids, "what was accepted behind the end is no part of the text"
@@ -179,7 +170,7 @@ def test_a_stop_rule_inside_a_step_ends_the_answer(ahead: int) -> None:
 
 @pytest.mark.parametrize("tokens", [1, 2, 3, 7])
 def test_the_limit_holds_inside_a_step(tokens: int) -> None:
-    expected = generated(target_of("llama").model, PROMPT)
+    expected = generated(target_of("llama").model, PROMPT, TOKENS)
     answer = run(Oracle(expected, 8), tokens=tokens)
     assert (answer.token_ids, answer.stop_reason) == (expected[:tokens], "limit")
     assert sum(answer.drafted_nodes) <= max(0, tokens - 2), "no draft goes past the limit"
@@ -190,7 +181,7 @@ def test_the_limit_holds_inside_a_step(tokens: int) -> None:
 @pytest.mark.parametrize("length", [1, 15, 16, 20])
 def test_the_models_context_limits_the_answer(length: int) -> None:
     model = tiny_model("llama", max_position_embeddings=16)
-    expected = generated(model, PROMPT[:length], tokens=16 - length) if length < 16 else []
+    expected = generated(model, PROMPT[:length], 16 - length) if length < 16 else []
     drafter = Oracle(expected, 8)
     answer = decode(EagerTarget(model), drafter, PROMPT[:length], Greedy(), max_new_tokens=TOKENS)
     assert (answer.token_ids, answer.stop_reason) == (expected, "limit" if expected else "context")

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, path_to, plain_logits, tiny_model, tiny_tokenizer
+from tiny import VOCABULARY, path_to, plain_logits, save_model, tiny_model, tiny_tokenizer
 
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Step
@@ -41,13 +41,7 @@ def draft() -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(draft(), tmp_path_factory.mktemp("draft"))
-
-
-def saved(model: Any, folder: Path, tokenizer: Any = None) -> Path:
-    model.save_pretrained(folder)
-    (tokenizer or tiny_tokenizer()).save_pretrained(folder)
-    return folder
+    return save_model(tmp_path_factory.mktemp("draft"), draft())
 
 
 def made(folder: Path, running: Any = None, **settings: Any) -> DraftModel:
@@ -170,7 +164,7 @@ def test_every_token_is_read_once_and_a_cache_that_grows_loses_nothing(
     The answer is longer than the first memory of 256 rows.
     """
     running = EagerTarget(tiny_model(max_position_embeddings=512))
-    drafter = made(saved(running.model, folder / "same"), running, **CHAIN)
+    drafter = made(save_model(folder / "same", running.model), running, **CHAIN)
     rows: list[int] = []
     read = EagerTarget.read
 
@@ -186,7 +180,7 @@ def test_every_token_is_read_once_and_a_cache_that_grows_loses_nothing(
 
 
 def test_a_text_longer_than_the_draft_models_context_is_not_drafted(folder: Path) -> None:
-    saved(tiny_model(max_position_embeddings=20), folder / "short")
+    save_model(folder / "short", tiny_model(max_position_embeddings=20))
     drafter = made(folder / "short", budget=6, depth=6, branches=[1], beam=1)
     reached: list[int] = []
 
@@ -218,13 +212,13 @@ def test_recorded_answers_measure_it_exactly(folder: Path) -> None:
 
 def test_a_model_of_another_family_is_refused_and_one_that_is_padded_differently_is_not(folder: Path) -> None:
     """What only one of the two knows is not drafted."""
-    larger = saved(tiny_model(vocab_size=VOCABULARY + 8), folder / "larger")
+    larger = save_model(folder / "larger", tiny_model(vocab_size=VOCABULARY + 8))
     with pytest.raises(BadInput, match=rf"^method.model: .* has {VOCABULARY + 8} tokens, the target {VOCABULARY}"):
         made(larger)
     known: Any = tiny_model()
     known.config.name_or_path = str(folder)  # as from_pretrained leaves it
     made(larger, EagerTarget(known))
-    known.config.name_or_path = str(saved(tiny_model(), folder / "other", tiny_tokenizer(["zzz"])))
+    known.config.name_or_path = str(save_model(folder / "other", tiny_model(), tiny_tokenizer(["zzz"])))
     with pytest.raises(BadInput, match=r"^method.model: .* has another tokenizer than the target"):
         made(larger, EagerTarget(known))
     drafter = DraftModel(str(larger), str(larger), branches=[VOCABULARY + 8], budget=100, depth=1)

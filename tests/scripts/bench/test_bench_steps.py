@@ -6,7 +6,7 @@ import pytest
 import torch
 from command import Command
 from packed import small_pack
-from tiny import tiny_model, tiny_tokenizer
+from tiny import save_model, tiny_model
 
 from aded.bench.recording import read_shape
 from aded.config.command_line import compose_config
@@ -120,9 +120,7 @@ def test_methods_answer_batches_alike_and_stand_beside_a_prediction(command: Com
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     """A model whose weights bfloat16 represents."""
-    tiny_model(vocab_size=128, max_position_embeddings=512).bfloat16().save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    return f"model={tmp_path}"
+    return f"model={save_model(tmp_path, tiny_model(vocab_size=128, max_position_embeddings=512).bfloat16())}"
 
 
 def test_steps_are_timed_with_and_without_each_kernel(model: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from command import Command
 from safetensors import safe_open
 from safetensors.torch import load_file
 from texts import CODE, Texts, write_code
-from tiny import tiny_model, tiny_tokenizer
+from tiny import generated, tiny_model, tiny_tokenizer
 
 from aded.bench.questions import ChatTemplate
 from aded.targets.eager import EagerTarget
@@ -81,10 +81,7 @@ def test_answers_in_a_batch_are_those_alone(eos: frozenset[int]) -> None:
     batch = [[7, 8, 9], [3], [4, 5, 6, 7, 8, 9, 10, 11], [20, 21]]
     found = answer_batch(model, batch, eos, 20)
     for prompt, (ids, hidden) in zip(batch, found, strict=True):
-        tensor = torch.tensor([prompt])
-        greedily = {"do_sample": False, "max_new_tokens": 20, "eos_token_id": sorted(eos) or None}
-        expected = model.generate(tensor, attention_mask=torch.ones_like(tensor), **greedily)
-        assert ids == expected[0, len(prompt) :].tolist()
+        assert ids == generated(model, prompt, 20, eos_token_id=sorted(eos) or None)
         assert model.lm_head(hidden.float()).argmax(dim=-1).tolist() == ids
 
 
