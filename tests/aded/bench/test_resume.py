@@ -28,15 +28,6 @@ def place(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Path:
     return place
 
 
-def overrides_of(place: Path, target: str, method: str) -> list[str]:
-    *replay, benchmark, questions = replay_of(place)
-    models = {
-        "model": [f"model={place}", "model.dtype=float32", "pairing=off", "benchmark.max_new_tokens=24"],
-        "recorded": [*replay, f"model.tokenizer={place}"],
-    }
-    return [*models[target], benchmark, questions, f"datastore.path={place / 'tiny.ngrams'}", *method.split()]
-
-
 def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in TIMES} for row in rows]
 
@@ -63,7 +54,12 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(
     shell: Shell, place: Path, target: str, method: str, cuts: int
 ) -> None:
-    run = overrides_of(place, target, method)
+    *replay, benchmark, questions = replay_of(place)
+    models = {
+        "model": [f"model={place}", "model.dtype=float32", "pairing=off", "benchmark.max_new_tokens=24"],
+        "recorded": [*replay, f"model.tokenizer={place}"],
+    }
+    run = [*models[target], benchmark, questions, f"datastore.path={place / 'tiny.ngrams'}", *method.split()]
     code, *output = shell(*run)
     assert code == 0
     assert "finished questions again" not in "".join(output), "there are none"
