@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from aded.core.drafter import Drafter, Step
 from aded.core.sampler import Sampler
 from aded.core.tree import DraftTree
 
@@ -119,6 +120,17 @@ def path_to(tree: DraftTree, node: int) -> list[int]:
 def paths_of(tree: DraftTree) -> list[tuple[int, ...]]:
     """Each drafted node as the tokens from the root to it, in the tree's order."""
     return [tuple(tree.tokens[path_to(tree, node)[1:]].tolist()) for node in range(1, len(tree))]
+
+
+def drafted_along(drafter: Drafter, prompt: list[int], answer: list[int]) -> list[DraftTree]:
+    """The trees of an answer of which each step decides one token."""
+    drafter.begin(np.array(prompt))
+    trees, text = [], [*prompt, *answer]
+    for known in range(len(prompt), len(text)):
+        drafter.observe(Step(DraftTree.root(text[known - 1]), [0], text[known]))
+        trees.append(drafter.draft(np.array(text[: known + 1])))
+    drafter.end()
+    return trees
 
 
 class Obedient(Sampler):

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from tiny import VOCABULARY, path_to, plain_logits, save_model, tiny_model, tiny_tokenizer
+from tiny import VOCABULARY, generated, path_to, plain_logits, save_model, tiny_model, tiny_tokenizer
 
 from aded.core.decode import Answer, decode
 from aded.core.drafter import Step
@@ -253,14 +253,6 @@ def skipping(layers: int, **settings: Any) -> LayerSkip:
     return drafter
 
 
-def greedy_text(model: Any, context: np.ndarray, tokens: int) -> list[int]:
-    """By plain forwards without a cache."""
-    ids = context.tolist()
-    for _ in range(tokens):
-        ids.append(int(plain_logits(model, ids).argmax()))
-    return ids[len(context) :]
-
-
 @pytest.mark.parametrize(
     ("layers", "left_out", "numbers"), [(1, [], [0]), (3, [], [0, 1, 2]), (4, [2], [0, 1, 3]), (3, [0, 1, 3], [2])]
 )
@@ -269,7 +261,7 @@ def test_the_chosen_layers_draft(layers: int, left_out: list[int], numbers: list
     drafter.begin(PROMPT)
     context = np.append(PROMPT, 5)
     for token in (7, 9, 3):
-        assert drafter.draft(context).tokens[1:].tolist() == greedy_text(shallow, context, 4)
+        assert drafter.draft(context).tokens[1:].tolist() == generated(shallow, context, 4, use_cache=False)
         context = np.append(context, token)
 
 

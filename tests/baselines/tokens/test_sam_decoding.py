@@ -15,11 +15,6 @@ Nodes = list[tuple[int, int]]
 """Token and parent of each node."""
 
 
-def drafted_by(drafter: SamDecoding, context: list[int]) -> Nodes:
-    tree = drafter.draft(np.array(context))
-    return list(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True))
-
-
 def chain_behind(text: list[int], match: list[int], root: int, most: int) -> Nodes:
     start = ends_of(text, match)[0]
     return [(token, i - 1) for i, token in enumerate([root, *text[start : start + most]])]
@@ -59,4 +54,5 @@ def test_the_drafts_are_those_of_plain_searches(
             if len(near) >= len(far) - bias
             else best_tree(corpus, far, context[-1], nodes, branches)
         )
-        assert drafted_by(drafter, context) == expected
+        tree = drafter.draft(np.array(context))
+        assert list(zip(tree.tokens.tolist(), tree.parents.tolist(), strict=True)) == expected
