@@ -39,14 +39,6 @@ def test_it_drafts_from_its_text_and_from_its_corpus(file: Path) -> None:
         assert 23 in drafter.draft(text).tokens
 
 
-def test_settings_are_merged_into_the_config() -> None:
-    mine: Any = aded.drafter("aded_backoff", contexts={"prompt": 2}, budget=5).unsized
-    assert (mine.experts.options.longest.tolist(), mine.budget) == ([0, 3, 5, 2, 0], 5)
-    full, nine = (aded.drafter("aded", draft_maker=maker).unsized for maker in ("full", {"iterations": 9}))
-    assert type(full.draft_maker).__name__ == "Full"  # type: ignore[attr-defined]
-    assert nine.draft_maker.iterations == 9  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "override"),
     [
