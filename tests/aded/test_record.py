@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from answer_lines import written
+from answer_lines import TEXTS, written
 from packed import small_pack
 from shell import Shell
 from small_ngrams import write_small_ngrams
@@ -19,14 +19,13 @@ from aded.files.pack import read_about, read_pack
 from aded.identity import tokenizer_fingerprint
 
 SAME = ("question_id", "turn", "category", "prompt_tokens", "token_ids", "accept_lengths", "drafted_nodes")
-TEXTS = ("the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat")
 
 
 @pytest.fixture
 def model(folder: Path, tmp_path: Path) -> Sequence[str]:
     """The arguments of a run whose second turns have answers in their prompts."""
-    questions = [{"question_id": n, "category": "cats", "turns": [text, "and then?"]} for n, text in enumerate(TEXTS)]
-    written(tmp_path, *questions, name="question.jsonl")
+    asked = ({"question_id": n, "category": "cats", "turns": [TEXTS[n], "and then?"]} for n in range(3))
+    written(tmp_path, *asked, name="question.jsonl")
     benchmark = ["benchmark=alpaca", f"benchmark.question_file={tmp_path / 'question.jsonl'}"]
     benchmark += ["benchmark.max_new_tokens=24", "datastore.path=null", "progress=false"]
     return [f"model={folder}", "model.dtype=float32", *benchmark]

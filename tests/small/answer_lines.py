@@ -4,6 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
+
 
 def written(path: Path, *lines: object, name: str = "answers.jsonl") -> Path:
     file = path / name

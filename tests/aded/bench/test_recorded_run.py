@@ -5,7 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from answer_lines import fastchat, replay_of, write_replay, written
+from answer_lines import TEXTS, fastchat, replay_of, write_replay, written
 from answer_lines import row as recorded_row
 from omegaconf import OmegaConf
 from shell import Shell
@@ -19,7 +19,6 @@ from aded.bench.recording import Recording, load_for_replay
 from aded.errors import BadInput
 
 SAME = ("question_id", "token_ids", "accept_lengths", "drafted_nodes")
-TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat", "on the mat the cat sat"]
 
 
 @pytest.fixture(scope="module")

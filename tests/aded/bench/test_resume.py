@@ -39,16 +39,6 @@ def timeless(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ("model", f"{SESSION} method.cost=none decoding=nucleus", 1),
         ("model", "method=token_recycling method.cost=none", 1),
         ("recorded", "method=aded_backoff", 2),
-        *(
-            pytest.param(target, f"method={method}", 3, marks=pytest.mark.thorough)
-            for target, method in (
-                ("recorded", "aded method.adaptation=prompt method.budget=3"),
-                ("recorded", "aded_best_first"),
-                ("model", "aded_backoff method.cost=none"),
-                ("model", "sglang_ngram method.cost=none"),
-                ("model", "trt_suffix_automaton method.adaptation=session method.cost=none"),
-            )
-        ),
     ],
 )
 def test_rows_cut_anywhere_become_those_of_an_uninterrupted_run(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from answer_lines import replay_of, write_replay
+from answer_lines import TEXTS, replay_of, write_replay
 from shell import Shell
 from small_ngrams import write_small_ngrams
 from tiny import tiny_tokenizer
@@ -14,8 +14,6 @@ from tiny import tiny_tokenizer
 from aded.config.command_line import compose_config, plain
 from aded.records.config import fingerprints
 from aded.records.finished_runs import read_run
-
-TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat and a hat"]
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from suffix_texts import ends_of, longest_known, suffix_file
+from suffix_texts import DOCUMENTS, TEXTS, ends_of, longest_known, suffix_file
 
 from aded.core.drafter import Drafter, Step
 from aded.core.tree import DraftTree
@@ -15,8 +15,6 @@ from baselines.logits.token_recycling import RANKS, TokenRecycling, cost, fill, 
 SEEDS = st.integers(0, 2**32 - 1)
 VOCABULARY = 40
 SEPARATOR = 8
-DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
-TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
 
 
 def paths(parents: np.ndarray, ranks: np.ndarray) -> list[tuple[int, ...]]:

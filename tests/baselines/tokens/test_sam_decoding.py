@@ -4,13 +4,11 @@ from heapq import heappop, heappush
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from suffix_texts import ends_of, longest_known, suffix_file
+from suffix_texts import DOCUMENTS, TEXTS, ends_of, longest_known, suffix_file
 
 from baselines.tokens.sam_decoding import SamDecoding
 
 VOCABULARY = 4
-DOCUMENTS = st.lists(st.lists(st.integers(0, 3), max_size=40), min_size=1, max_size=4)
-TEXTS = st.lists(st.integers(0, 3), min_size=1, max_size=30)
 Nodes = list[tuple[int, int]]
 """Token and parent of each node."""
 
