@@ -179,11 +179,3 @@ def test_what_was_not_drawn_is_verified_as_ever() -> None:
         for tree in (DraftTree.root(0), DraftTree(np.array([0, 1, 2]), np.array([-1, 0, 0]))):
             logits = world.logits(tree)
             assert Rejection(0.8, 0.9, seed).walk(tree, logits, 3) == Sampled(0.8, 0.9, seed).walk(tree, logits, 3)
-
-
-def test_a_part_of_a_tree_keeps_what_its_nodes_were_drawn_from() -> None:
-    tree = World().tree([2, 2], np.random.default_rng(0))
-    upper = tree.up_to_depth(1)
-    assert upper.drawn is not None and tree.drawn is not None  # noqa: PT018
-    assert upper.drawn.keys() == {0, 1, 2}
-    assert all(np.array_equal(q, tree.drawn[node]) for node, q in upper.drawn.items())

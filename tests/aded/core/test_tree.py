@@ -85,8 +85,8 @@ def test_from_sequences_holds_every_prefix_once_and_spends_the_budget_in_order(
 def test_a_cut_keeps_the_nodes_within_a_depth_or_not_below_its_last_tokens(
     tree: DraftTree, depth: int, last: set[int]
 ) -> None:
-    names = 1 / np.arange(1, len(tree) + 1)  # of nodes, kept as their probabilities
-    tree = DraftTree(tree.tokens, tree.parents, names)
+    names = 1 / np.arange(1, len(tree) + 1)  # of nodes, kept as their probabilities and as what they were drawn from
+    tree = DraftTree(tree.tokens, tree.parents, names, dict(enumerate(names[:, None])))
     nodes = [path_to(tree, node) for node in range(len(tree))]
     above = [path[-1] for path in nodes if not last & set(tree.tokens[path[1:-1]].tolist())]
     cut = tree.up_to_tokens(last)
@@ -96,6 +96,7 @@ def test_a_cut_keeps_the_nodes_within_a_depth_or_not_below_its_last_tokens(
         assert paths(found) == {tuple(tree.tokens[nodes[node]].tolist()) for node in kept}
         assert found.probabilities is not None
         assert found.probabilities.tolist() == names[kept].tolist()
+        assert found.drawn == dict(enumerate(names[kept, None]))
     assert tree.up_to_depth(int(tree.depths.max())) is tree
 
 
