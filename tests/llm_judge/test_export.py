@@ -1,4 +1,4 @@
-"""Answers in the forms of FastChat and Spec-Bench, and those of Spec-Bench read."""
+"""Answers in the forms of FastChat and Spec-Bench, those of Spec-Bench read, and the profile that engines read."""
 
 import json
 from pathlib import Path
@@ -201,3 +201,23 @@ def test_a_run_of_other_questions_is_refused(tmp_path: Path, named: str, command
     run, out = write_run(tmp_path / "run", [row(3, 0, [2])], answers=None), tmp_path / "x.jsonl"
     assert "question 3" in command.refusal(main, "spec_bench", str(run), named, f"out={out}")
     assert not out.exists()
+
+
+def exported(folder: Path, command: Command, *arguments: str) -> dict[str, Any]:
+    out = folder / "profile.json"
+    command(main, "acceptance", str(folder / "run"), f"out={out}", *arguments)
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def test_rates_are_shares_of_the_steps_that_accepted_so_many_drafts(tmp_path: Path, command: Command) -> None:
+    write_run(tmp_path / "run", [row(81, 0, [1, 4]), row(82, 0, [2, 1])])
+    found = exported(tmp_path, command)
+    assert found["rates"] == found["vllm"]["synthetic_acceptance_rates"] == [0.5, 0.25, 0.25]
+    assert (found["tokens_per_step"], found["vllm"]["num_speculative_tokens"]) == (2.0, 3)
+    assert found["llama_cpp"] == ["--spec-synthetic-acceptance-rates", "0.500000,0.250000,0.250000"]
+    # The longest draft cuts or fills the rates.
+    assert exported(tmp_path, command, "longest=2")["rates"] == [0.5, 0.25]
+    assert exported(tmp_path, command, "longest=5")["rates"] == [0.5, 0.25, 0.25, 0.0, 0.0]
+    write_run(tmp_path / "none" / "run", [row(81, 0, [1, 1])])
+    assert exported(tmp_path / "none", command)["rates"] == [0.0]

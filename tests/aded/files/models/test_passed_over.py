@@ -1,17 +1,21 @@
-"""What transformers would pass over in a model's folder, and weights that are not its own; no pickle is run."""
+"""What transformers would pass over in a model's folder, weights that are not its own, and what it raises."""
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
 import transformers.utils
 from safetensors.torch import load_file, save_file
+from transformers.utils.import_utils import JINJA_IMPORT_ERROR, SENTENCEPIECE_IMPORT_ERROR
 
 from aded.errors import BadInput
+from aded.files.models.hub import pretrained
 from aded.targets.eager import EagerTarget
 from aded.targets.load import load, load_target
 
@@ -144,3 +148,37 @@ def test_what_is_read(change: Callable[[Path], object], eos: object, folder: Pat
     assert model.generation_config.eos_token_id == eos
     weights, wanted = model.state_dict(), load_file(folder / "model.safetensors")
     assert all(torch.equal(weights[name], wanted[name]) for name in wanted)
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (ImportError(SENTENCEPIECE_IMPORT_ERROR.format("X")), "pip install sentencepiece"),
+        (ImportError(JINJA_IMPORT_ERROR.format("X")), "pip install jinja2"),
+        (ImportError("requires bitsandbytes: `pip install -U bitsandbytes>=0.46.1`"), "'bitsandbytes>=0.46.1'"),
+        (ImportError("requires accelerate: `pip install 'accelerate>=1.1.0'`"), "pip install 'accelerate>=1.1.0'"),
+        (ImportError("requires AQLM: `pip install aqlm[gpu,cpu]`"), "pip install 'aqlm[gpu,cpu]'"),
+        (ImportError("requires torchao library (`pip install torchao`)"), "pip install torchao"),
+        (ModuleNotFoundError("No module", name="no_such.part"), "pip install no_such"),
+        (caused(OSError("cannot"), ModuleNotFoundError("No module", name="no_such")), "pip install no_such"),
+        # transformers tries tiktoken for what needs sentencepiece.
+        (ValueError("`tiktoken` is required to read a `tiktoken` file."), "pip install sentencepiece"),
+        (ValueError("Error parsing line b'' in tokenizer.model"), "pip install sentencepiece"),
+        (ImportError("cannot import name 'x' from 'torch'", name="torch"), "from 'torch'; install what it names"),
+        (ValueError("its type is not known\n`pip install --upgrade transformers`"), "is not known; complete"),
+    ],
+)
+def test_what_is_not_installed_is_named(
+    error: Exception, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    with pytest.raises(BadInput) as refusal:
+        pretrained(Mock(from_pretrained=Mock(side_effect=error)), str(tmp_path), "model")
+    assert refusal.value.key == "model"
+    assert advice in refusal.value.problem
+    assert ("not installed" in refusal.value.problem) == advice.startswith(("pip", "'"))
