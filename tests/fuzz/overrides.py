@@ -17,6 +17,7 @@ from tiny import tiny_tokenizer
 from aded.bench.build import build_drafter, checked_config, experiment_of, load_model
 from aded.bench.runner import Runner
 from aded.config.command_line import INPUT_ERRORS, compose_config
+from aded.records.config import flat
 from fuzz.outcome import outcome
 
 METHODS = (
@@ -51,16 +52,6 @@ def _inputs(folder: Path) -> list[str]:
     return [*replay_of(folder), f"model.tokenizer={folder}/tok", *short]
 
 
-def _flat(value: Any, key: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict) or not value:
-        return {key: value}
-    return {
-        full: inner
-        for name, part in value.items()
-        for full, inner in _flat(part, f"{key}.{name}" if key else str(name)).items()
-    }
-
-
 def _kind(value: object) -> type:
     return float if type(value) in (int, float) else type(value)
 
@@ -77,7 +68,7 @@ def build(cfg: DictConfig) -> dict[str, Any]:
     close = getattr(runner.drafter, "close", None)
     if close:
         close()
-    return _flat(OmegaConf.to_container(cfg, resolve=True))
+    return dict(flat(OmegaConf.to_container(cfg, resolve=True)))
 
 
 def fuzz_overrides(folder: Path, numbers: Iterable[int]) -> tuple[Counter[str], list[str]]:
@@ -90,7 +81,7 @@ def fuzz_overrides(folder: Path, numbers: Iterable[int]) -> tuple[Counter[str], 
         datastore = "suffixes" if method == "rest" else "ngrams"
         base = [*usual, f"datastore.path={folder}/d.{datastore}", *f"method={method}".split(" ")]
         if method not in known:
-            known[method] = _flat(OmegaConf.to_container(compose_config(base), resolve=True))
+            known[method] = dict(flat(OmegaConf.to_container(compose_config(base), resolve=True)))
             first = outcome(partial(_built, base), INPUT_ERRORS, bool)
             assert first == "right", f"{method}: {first}"
         damage = [_override(rng, list(known[method])) for _ in range(rng.choice((1, 1, 2)))]

@@ -9,6 +9,7 @@ TEXTS = ["the cat sat on the mat", "the rat sat on the hat", "a cat and a rat an
 
 def written(path: Path, *lines: object, name: str = "answers.jsonl") -> Path:
     file = path / name
+    path.mkdir(parents=True, exist_ok=True)
     file.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
     return file
 

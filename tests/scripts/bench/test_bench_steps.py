@@ -93,11 +93,10 @@ def test_the_table_of_a_card(command: Command, tmp_path: Path) -> None:
         of_shape = {**table, "engines": engines, "ms_by_nodes": {"1": first, "64": 8.0}}
         (tmp_path / f"verify-{shape}.json").write_text(json.dumps(of_shape))
     assert command(gpu_summary.main, str(tmp_path)).code == 0
-    head, _, *rows = [line.split("|")[1:-1] for line in (tmp_path / "step_times.md").read_text().splitlines()]
-    columns = [[cell.strip() for cell in column] for column in zip(head, *rows, strict=True)]
-    shapes, shares = ["shape", "vicuna-13b", "vicuna-7b"], ["share of bandwidth", "0.50", "0.88"]
-    for column in (shapes, ["engine", "compiled", "compiled"], ["64 nodes", "8.00", "8.00"], shares):
-        assert column in columns
+    rows = [line for line in (tmp_path / "step_times.md").read_text().splitlines() if " compiled " in line]
+    assert ["vicuna-13b" in row and " 0.50 " in row for row in rows] == [True, False]
+    assert ["vicuna-7b" in row and " 0.88 " in row for row in rows] == [False, True]
+    assert all(" 8.00 " in row for row in rows)
 
 
 def test_methods_answer_batches_alike_and_stand_beside_a_prediction(command: Command, folder: Path) -> None:
