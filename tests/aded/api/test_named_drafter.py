@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from own_drafters import Noting
 from small_ngrams import write_small_ngrams
 from tiny import VOCABULARY, tiny_model, tiny_tokenizer
 
@@ -73,37 +74,22 @@ def test_wrong_names_and_files_are_refused(tmp_path: Path, file: Path) -> None:
         drafter.check_tokenizer(tiny_tokenizer(["zzz"]))
 
 
-class Mine(Autoregressive):
-    """Remembers what it was asked."""
-
-    adaptation = "session"
-
-    def __init__(self, budget: int = 3) -> None:
-        self.budget, self.calls = budget, list[str]()
-
-    def setup(self, target: object) -> None:
-        self.calls.append("setup")
-
-    def reset(self) -> None:
-        self.calls.append("reset")
-
-
 def test_a_class_of_ones_own() -> None:
-    assert isinstance(aded.drafter("custom", _target_="test_named_drafter.Mine"), NamedDrafter)
-    mine = Mine()
+    assert isinstance(aded.drafter("custom", _target_="own_drafters.Noting"), NamedDrafter)
+    mine = Noting()
     assert aded.drafter(mine).drafter is as_drafter(mine).drafter is mine
     with pytest.raises(BadInput, match=r"^drafter: is made already"):
         aded.drafter(mine, budget=3)
 
 
 def test_a_copy_of_a_drafter_is_reset_and_the_drafter_is_left_alone() -> None:
-    mine = Mine()
+    mine = Noting()
     copied: Any = as_drafter(mine).fresh().unsized
     assert (mine.calls, copied.calls) == ([], ["reset"])
 
 
 def test_a_drafter_is_set_up_once_for_a_model_and_forgets_at_another() -> None:
-    mine, first, second = Mine(), EagerTarget(tiny_model()), WeightlessTarget()
+    mine, first, second = Noting(), EagerTarget(tiny_model()), WeightlessTarget()
     for target in (first, first, second, second, first):
         as_drafter(mine).setup(target)
     assert mine.calls == ["setup", "reset", "setup", "reset", "setup"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from answer_lines import fastchat, written
+from own_drafters import Noting
 from tiny import tiny_model, tiny_tokenizer
 
 import aded
@@ -15,11 +16,9 @@ from aded.bench.build import checked_config
 from aded.bench.progress import Progress
 from aded.bench.run import run
 from aded.config.command_line import compose_config
-from aded.core.target import Target
 from aded.errors import BadInput
 from aded.files.models.plain_tokenizer import PlainTokenizer
 from aded.records.summary import Summary
-from baselines.autoregressive import Autoregressive
 
 PROMPTS: list[Any] = ["the cat sat on the mat, the cat", [7, 8, 9, 7, 8], [{"role": "user", "content": "a cat"}]]
 
@@ -50,32 +49,14 @@ def test_the_parts_of_a_method_are_in_its_row_and_drawn_answers_are_identical_to
     assert report.identical_outputs[0] == 3
 
 
-class Mine(Autoregressive):
-    """Counts its answers."""
-
-    adaptation = "session"
-    target: Target | None = None
-    answers = 0
-
-    def setup(self, target: Target) -> None:
-        self.target = target
-
-    def end(self) -> None:
-        self.answers += 1
-
-    def reset(self) -> None:
-        self.answers = 0
-
-
 def test_what_a_drafter_of_ones_own_has_learned_stays_with_it() -> None:
-    model, tokenizer, mine = tiny_model(vocab_size=128), tiny_tokenizer(), Mine()
+    model, tokenizer, mine = tiny_model(vocab_size=128), tiny_tokenizer(), Noting()
     aded.generate(model, tokenizer, "the cat", drafter=mine, max_new_tokens=4)
-    target = mine.target
-    assert compared([mine]).method.tolist() == ["Mine"]
-    assert mine.answers == 1
-    assert mine.target is target
+    before = list(mine.calls)
+    assert compared([mine]).method.tolist() == ["Noting"]
+    assert mine.calls == before == ["setup", "begin", "end"]
     mine.lock = threading.Lock()  # type: ignore[attr-defined]
-    with pytest.raises(BadInput, match=r"^drafter: Mine cannot be copied"):
+    with pytest.raises(BadInput, match=r"^drafter: Noting cannot be copied"):
         compared([mine])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from knowing import Hiding, Knowing
+from own_drafters import Hiding, Knowing
 from tiny import VOCABULARY, generated, tiny_model
 
 from aded.core.decode import Answer, decode

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from knowing import Hiding, Knowing
+from own_drafters import Hiding, Knowing
 from tiny import VOCABULARY, random_tree, tiny_model
 
 from aded.core.decode import Answer, Request, decode, decode_batch

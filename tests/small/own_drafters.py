@@ -1,4 +1,4 @@
-"""Drafters that know the answer: what they draft is right, in part or whole, and steps accept some of it."""
+"""Drafters of one's own: one notes what it is asked; others know the answer, and draft it in part or whole."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,30 @@ import numpy as np
 from tiny import VOCABULARY, random_tree
 
 from aded.core.drafter import Drafter, Step
+from aded.core.target import Target
 from aded.core.tree import DraftTree
+from baselines.autoregressive import Autoregressive
+
+
+class Noting(Autoregressive):
+    """Notes what it is asked."""
+
+    adaptation = "session"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def setup(self, target: Target) -> None:
+        self.calls.append("setup")
+
+    def begin(self, prompt_ids: np.ndarray, seed: int = 0) -> None:
+        self.calls.append("begin")
+
+    def end(self) -> None:
+        self.calls.append("end")
+
+    def reset(self) -> None:
+        self.calls.append("reset")
 
 
 class Knowing(Drafter):
