@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from answer_lines import written
 from command import Command
-from made_up_run import row, times, write_run
+from made_up_run import NAMES, row, times, write_run
 from transformers import PreTrainedTokenizerFast
 
 from aded.errors import BadInput
@@ -93,15 +93,12 @@ def test_a_record_is_not_written_over_and_a_damaged_one_is_refused(run: Path, tm
     assert not (tmp_path / "out").exists()
 
 
-OF_SPEC_BENCH = [*MT_BENCH_CATEGORIES, *TASKS[1:]]
-
-
 def mean_accepted(lines: list[dict[str, Any]], task: str) -> float:
     """What evaluation/speed.py prints as #Mean accepted tokens."""
-    categories = OF_SPEC_BENCH if task == "overall" else [*MT_BENCH_CATEGORIES] if task == "mt_bench" else [task]
+    of = {"overall": [*MT_BENCH_CATEGORIES, *TASKS[1:]], "mt_bench": MT_BENCH_CATEGORIES}
     lengths: list[int] = []
     for line in lines:
-        if line["category"] in categories:
+        if line["category"] in of.get(task, [task]):
             lengths.extend(line["choices"][0]["accept_lengths"])
     return float(np.mean(lengths))
 
@@ -185,7 +182,7 @@ def test_speed_py_finds_our_numbers(tmp_path: Path, named: str, command: Command
     lines, replayed = made
     steps, first = replayed[0]["choices"][0], lines[0]["choices"][0]
     assert (steps["wall_time"], "wall_time_unit" in steps, "wall_time_unit" in first) == ([2.0, 2.0], True, False)
-    summary = summarise(read_run(tmp_path / "timed").rows, method="m", model="t", benchmark="b", run_id="")
+    summary = summarise(read_run(tmp_path / "timed").rows, **NAMES)
     assert mean_accepted(lines, "overall") == summary.mean_accepted_tokens
     by_category = {task: mean_accepted(lines, task) for task in ("mt_bench", "translation", "rag")}
     assert by_category == summary.mean_accepted_tokens_by_category

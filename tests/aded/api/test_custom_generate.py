@@ -206,7 +206,6 @@ def test_an_answer_ends_where_the_context_ends(caplog: pytest.LogCaptureFixture)
         ({"inputs": torch.cat([IDS, IDS])}, "custom_generate: one sequence at a time"),
         ({"prompt_lookup_num_tokens": 3}, "custom_generate: assisted generation cannot be drafted for"),
         ({"return_dict_in_generate": True, "output_attentions": True}, "output_attentions: cannot be had"),
-        ({"output_hidden_states": True}, "output_hidden_states: cannot be had"),
         ({"synced_gpus": True}, "synced_gpus: waits for the others"),
         ({"position_ids": 3 * torch.arange(11)[None]}, "position_ids: must count the prompt's tokens from 0"),
         ({"attention_mask": torch.tensor([[1, 1, 0, *[1] * 8]])}, "attention_mask: may hide padding on the left"),

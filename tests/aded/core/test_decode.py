@@ -147,17 +147,6 @@ def test_the_models_context_limits_the_answer(length: int) -> None:
     check_accounts(answer)
 
 
-class Drafts(Drafter):
-    """Drafts what a function makes of the context."""
-
-    def __init__(self, make: Callable[[np.ndarray], Any]) -> None:
-        self.make = make
-
-    def draft(self, context: np.ndarray) -> DraftTree:
-        tree: DraftTree = self.make(context)
-        return tree
-
-
 def written_into(context: np.ndarray) -> DraftTree:
     context[-1] += 1
     return DraftTree.root(int(context[-1]))
@@ -173,15 +162,17 @@ def written_into(context: np.ndarray) -> DraftTree:
         ),
         (lambda context: DraftTree.chain(int(context[-2]) + 1, [1, 2]), "root is"),
         (written_into, "root is"),
-        (lambda context: [1], r"Drafts.draft returned list; .*DraftTree.chain\("),
-        (lambda context: None, "Drafts.draft returned None; "),
-        (lambda context: context, "Drafts.draft returned ndarray; "),
+        (lambda context: [1], r"Autoregressive.draft returned list; .*DraftTree.chain\("),
+        (lambda context: None, "Autoregressive.draft returned None; "),
+        (lambda context: context, "Autoregressive.draft returned ndarray; "),
     ],
 )
 def test_a_wrong_tree_is_refused(make: Callable[[np.ndarray], Any], problem: str) -> None:
     """Another root would be read as text, and the answer be another without a word."""
+    drafter = Autoregressive()
+    drafter.draft = make  # type: ignore[method-assign]
     with pytest.raises(BadInput, match=f"^drafter: .*{problem}"):
-        run(Drafts(make), tokens=8)
+        run(drafter, tokens=8)
 
 
 LENGTHS = st.lists(st.integers(1, 5), max_size=30)

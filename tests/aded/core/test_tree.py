@@ -8,8 +8,6 @@ from tiny import path_to, trees
 
 from aded.core.tree import DraftTree
 
-SEQUENCES = st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=8)
-
 
 def paths(tree: DraftTree) -> set[tuple[int, ...]]:
     """Every node as the tokens that lead to it."""
@@ -67,7 +65,7 @@ def test_depths_ancestors_and_children_follow_the_parents(tree: DraftTree) -> No
         assert {token: tree.child(node, token) for token in range(6)} == {t: below.get(t) for t in range(6)}
 
 
-@given(SEQUENCES, st.integers(0, 12))
+@given(st.lists(st.lists(st.integers(0, 5), max_size=5), max_size=8), st.integers(0, 12))
 def test_from_sequences_holds_every_prefix_once_and_spends_the_budget_in_order(
     sequences: list[list[int]], budget: int
 ) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_up_run import NAMES, timing
 from made_up_run import row as whole_row
-from made_up_run import timing
 
 from aded.core.drafter import PartUse
 from aded.records.metrics import (
@@ -28,8 +28,6 @@ from aded.records.paired import NOISE, difference, swapped
 from aded.records.rows import UNPAIRED, Row
 from aded.records.summary import PartShare, Percentiles, Summary
 from aded.records.totals import Totals, bootstrap_interval, stacked, totals_by_question
-
-NAMES: dict[str, Any] = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 
 
 def row(question: str, accepted: list[int], seconds: float, plain: float | None = None, tokens: int = 0) -> Row:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_run import row, timing
+from made_up_run import NAMES, row, timing
 
 from aded.records.marks import largest_speedup
 from aded.records.metrics import summarise
@@ -17,7 +17,6 @@ from aded.records.noise.warm_up import slice_warm_up
 from aded.records.rows import Row, Slices
 from aded.records.summary import Summary
 
-NAMES: dict[str, Any] = {"method": "m", "model": "t", "benchmark": "b", "run_id": "0" * 16}
 PLAIN_MS = 50.0
 
 
