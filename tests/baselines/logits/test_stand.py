@@ -140,7 +140,6 @@ def test_ngrams_must_have_a_context() -> None:
         Stand(min_ngram=5)
 
 
-VOCABULARY = 30
 Known = dict[tuple[int, ...], tuple[int, dict[int, float]]]
 """By context: how often it was learned, and its candidates with their probabilities."""
 
@@ -163,7 +162,7 @@ def test_every_context_has_the_mean_of_what_was_said_behind_it(
     for _ in range(4):
         before, tokens = rng.integers(3, size=rng.integers(4)), rng.integers(3, size=6)
         parents = np.array([-1, *(rng.integers(node) for node in range(1, 6))])
-        best = np.stack([rng.permutation(VOCABULARY)[:CANDIDATES] for _ in tokens])
+        best = np.stack([rng.permutation(30)[:CANDIDATES] for _ in tokens])
         shares = -np.sort(-rng.dirichlet(np.ones(CANDIDATES), len(tokens)), axis=1)
         successors.learn(before, tokens, parents, best, shares)
         for node in range(len(tokens)):
