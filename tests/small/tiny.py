@@ -157,7 +157,7 @@ def chat_model() -> Any:
     return tiny_model(vocab_size=128)
 
 
-def generated(model: Any, prompt: Sequence[int], tokens: int, **settings: Any) -> list[int]:
+def generated(model: Any, prompt: Sequence[int] | np.ndarray, tokens: int, **settings: Any) -> list[int]:
     """The greedy answer of transformers' own `generate`."""
     ids, asked = torch.tensor([list(prompt)]), {"do_sample": False, "max_new_tokens": tokens, **settings}
     answer = model.generate(ids, attention_mask=torch.ones_like(ids), **asked)

@@ -170,7 +170,7 @@ def written_into(context: np.ndarray) -> DraftTree:
 def test_a_wrong_tree_is_refused(make: Callable[[np.ndarray], Any], problem: str) -> None:
     """Another root would be read as text, and the answer be another without a word."""
     drafter = Autoregressive()
-    drafter.draft = make  # type: ignore[method-assign]
+    drafter.draft = make  # type: ignore[assignment, method-assign]
     with pytest.raises(BadInput, match=f"^drafter: .*{problem}"):
         run(drafter, tokens=8)
 

@@ -94,12 +94,15 @@ def test_of_equal_copies_the_latest_is_gone_on_with(datastore: NgramFile) -> Non
 
 
 @pytest.mark.parametrize("adaptation", ["prompt", "session"])
-def test_another_prompt_knows_nothing_of_this_one(datastore: NgramFile, adaptation: str) -> None:
+def test_another_prompt_and_a_fork_know_nothing_of_this_one(datastore: NgramFile, adaptation: str) -> None:
     mine, new = (drafter(datastore, adaptation=adaptation) for _ in range(2))
     mine.begin(np.arange(9))
     for made in (mine, new):
         made.begin(np.arange(3, 12))
     assert mine.experts.unigrams.prompt.tolist() == new.experts.unigrams.prompt.tolist()
+    experts, other = mine.experts, mine.fork().experts
+    assert (other.target.tags is experts.target.tags) == (adaptation == "session")
+    assert not np.shares_memory(other.prompt.tags, experts.prompt.tags)
 
 
 def test_each_node_names_the_sources_that_knew_it(datastore: NgramFile) -> None:
